@@ -1,0 +1,1 @@
+"""Who may speak: the rule, unknown requests, keys and the audit."""

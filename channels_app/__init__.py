@@ -1,0 +1,1 @@
+"""How the world reaches the gateway, and how it answers."""

@@ -1,0 +1,1 @@
+"""Wiring: settings, URLs, ASGI and Celery."""
