@@ -8,7 +8,7 @@ PUBLIC_ID = re.compile(r"^[A-Za-z0-9_-]{22}$")
 PLATFORM_ID = re.compile(r"^-?[1-9][0-9]{0,19}$", re.ASCII)
 
 
-# 128 random bits in 22 URL-safe characters. A partial, so that migrations name only the standard library.
+# 128 random bits in 22 URL-safe characters. A partial: migrations name the standard library only.
 public_id = partial(secrets.token_urlsafe, 16)
 
 
@@ -18,5 +18,5 @@ def is_public_id(value: object) -> bool:
 
 
 def is_platform_id(value: str) -> bool:
-    """Whether ``value`` is a numeric platform id in canonical ASCII form (``int()`` accepts ``1_2``)."""
+    """Whether ``value`` is a canonical ASCII number (``int()`` also accepts ``1_2``)."""
     return PLATFORM_ID.match(value) is not None

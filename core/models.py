@@ -1,7 +1,7 @@
 """The rows that carry a conversation, and the state machines they go through.
 
-State changes only in the noun modules (``inbox``, ``runs``, ``outbox``, ``jobs``), only by conditional
-UPDATE. The constraints below keep what the code promises.
+State changes only in the noun modules (``inbox``, ``runs``, ``outbox``, ``jobs``), only by
+conditional UPDATE. The constraints below keep what the code promises.
 """
 
 from typing import ClassVar
@@ -27,7 +27,7 @@ class User(AbstractUser):
     only_listed = models.BooleanField(
         "only listed identities",
         default=True,
-        help_text="When off, an empty list of a kind lets every sender of that kind in as this user.",
+        help_text="When off, an empty list of a kind lets everybody of that kind in as this user.",
     )
     language = models.CharField(max_length=16, blank=True)
     time_zone = models.CharField(max_length=64, blank=True)
@@ -46,7 +46,7 @@ class User(AbstractUser):
 class ChannelAccount(models.Model):
     """One account on a channel: a Telegram bot, the web chat, the HTTP door, a bridge.
 
-    ``status``: stopped -> starting -> running | error (with the platform's words in ``status_text``).
+    ``status``: stopped -> starting -> running | error (the platform's words in ``status_text``).
     """
 
     channel = models.CharField(max_length=64)
@@ -150,10 +150,10 @@ class ChatSession(models.Model):
 class Run(models.Model):
     """One turn of the assistant: a batch of messages and the answer to it.
 
-    queued -> running -> succeeded | failed | cancelled. At most one running a session. ``attempt`` is
-    the fencing token: who holds an old one is refused. A lease that ran out puts the run back in the
-    queue, at most ``RUN_MAX_ATTEMPTS`` times. ``route`` is where the answer goes, taken when the batch
-    was flushed ([C3]).
+    queued -> running -> succeeded | failed | cancelled. At most one running a session. ``attempt``
+    is the fencing token: who holds an old one is refused. A lease that ran out puts the run back in
+    the queue, at most ``RUN_MAX_ATTEMPTS`` times. ``route`` is where the answer goes, taken when
+    the batch was flushed ([C3]).
     """
 
     class State(models.TextChoices):
@@ -354,8 +354,8 @@ class Job(models.Model):
 class Delivery(models.Model):
     """One block on its way to a platform; the row is committed before the network call.
 
-    pending -> sending -> sent | pending (retry_at) | dead | uncertain. Ordered per ``conversation`` by
-    id. ``dedupe_key`` is ``run:<id>:<block>`` or ``notice:<what>``: a block is enqueued once.
+    pending -> sending -> sent | pending (retry_at) | dead | uncertain. Ordered per ``conversation``
+    by id. ``dedupe_key`` is ``run:<id>:<block>`` or ``notice:<what>``: a block is enqueued once.
     """
 
     class State(models.TextChoices):
@@ -408,7 +408,7 @@ class Delivery(models.Model):
 
 
 class StoredFile(models.Model):
-    """A file kept under ``GATEWAY_HOME/files``; ``path`` is ours and random, ``name`` only a label."""
+    """A file under ``GATEWAY_HOME/files``; ``path`` is ours and random, ``name`` only a label."""
 
     public_id = models.CharField(max_length=32, unique=True, default=public_id, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="files")

@@ -13,7 +13,7 @@ FALSE_WORDS = frozenset({"0", "false", "no", "off"})
 
 
 def text(name: str, default: str = "") -> str:
-    """The value of ``name`` (or the content of the file that ``name_FILE`` names), else ``default``."""
+    """The value of ``name``, or the content of the file ``name_FILE`` names, else ``default``."""
     path = os.environ.get(f"{name}_FILE", "")
     if path:
         try:

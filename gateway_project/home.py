@@ -19,7 +19,7 @@ def secret_path(name: str) -> Path:
 
 
 def ensure() -> None:
-    """Make the folder and the secrets that are missing, readable by their owner only (mode 0600)."""
+    """Make the folder and the secrets that are missing, mode 0600."""
     folder = directory() / "secrets"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name in SECRET_NAMES:
