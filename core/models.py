@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import Q
 
 from core.ids import public_id
+from core.sealed import unseal
 
 
 class User(AbstractUser):
@@ -72,6 +73,10 @@ class ChannelAccount(models.Model):
     def __str__(self) -> str:
         """``channel/name``."""
         return f"{self.channel}/{self.name}"
+
+    def open_secrets(self) -> dict[str, str]:
+        """The decrypted secrets. Raises SealError when the key was changed."""
+        return unseal(self.secrets)
 
 
 class ChannelIdentity(models.Model):

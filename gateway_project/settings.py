@@ -234,6 +234,7 @@ AGENT_RUN_SECONDS: int = env.number("AGENT_RUN_SECONDS", 900, minimum=1)
 # How work is owned, and how it comes back after a crash.
 RUN_LEASE_SECONDS: int = env.number("RUN_LEASE_SECONDS", 15, minimum=1)
 RUN_MAX_ATTEMPTS: int = env.number("RUN_MAX_ATTEMPTS", 5, minimum=1)
+DELIVERY_LEASE_SECONDS: int = env.number("DELIVERY_LEASE_SECONDS", 60, minimum=1)
 SWEEP_SECONDS: int = env.number("SWEEP_SECONDS", 10, minimum=1)
 EVENT_FRAME_MILLISECONDS: int = env.number("EVENT_FRAME_MILLISECONDS", 50, minimum=1)
 DEBOUNCE_IDLE_MILLISECONDS: int = env.number("DEBOUNCE_IDLE_MILLISECONDS", 500)
