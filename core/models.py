@@ -39,6 +39,14 @@ class User(AbstractUser):
     last_target = models.JSONField(default=dict, blank=True)
     last_spoke_at = models.DateTimeField(null=True, blank=True)
 
+    class Meta(AbstractUser.Meta):
+        # The rule asks for open lists on every message of a stranger.
+        indexes = [
+            models.Index(
+                fields=["id"], condition=Q(only_listed=False, is_active=True), name="open_users"
+            )
+        ]
+
     def __str__(self) -> str:
         """The name that people see."""
         return self.display_name or self.get_full_name() or self.username

@@ -262,6 +262,7 @@ NOTIFY_UNKNOWN_REQUEST: bool = env.switch("NOTIFY_UNKNOWN_REQUEST", default=True
 HELD_MESSAGE_HOURS: int = env.number("HELD_MESSAGE_HOURS", 24, minimum=1)
 HELD_MESSAGES_PER_SENDER: int = env.number("HELD_MESSAGES_PER_SENDER", 20, minimum=1)
 UNKNOWN_REQUEST_DAYS: int = env.number("UNKNOWN_REQUEST_DAYS", 7, minimum=1)
+UNKNOWN_REQUESTS_MAX: int = env.number("UNKNOWN_REQUESTS_MAX", 10_000, minimum=10)
 
 UNDELIVERED_SECONDS: int = env.number("UNDELIVERED_SECONDS", 300, minimum=1)
 METRICS_TOKEN: str = env.text("METRICS_TOKEN")
