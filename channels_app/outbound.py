@@ -8,6 +8,7 @@ from channels_app import registry
 from channels_app.base import Account, Channel, ChannelError, Target
 from core import outbox
 from core.db import in_thread
+from core.markdown import markdown_to_channel
 from core.models import ChannelAccount, Delivery, Run
 from core.runs import Outcome
 
@@ -49,8 +50,6 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
 
 def blocks(*, channel: Channel, text: str) -> list[str]:
     """``text`` as the channel can show it, in messages of at most its limit."""
-    from core.markdown import markdown_to_channel  # noqa: PLC0415
-
     shown = markdown_to_channel(text, settings.OUTBOUND_MARKDOWN_FORMAT)
     size = channel.text_limit
     return [shown[start : start + size] for start in range(0, len(shown), size)]

@@ -16,11 +16,6 @@ def runner() -> Runner:
     return started
 
 
-def serves_runs(queues: object) -> bool:
-    """Whether a worker with these queues hosts a runner."""
-    return "runs" in {str(name) for name in queues} if isinstance(queues, (dict, list, set)) else False
-
-
 @worker_init.connect
 def begin(sender: object, **_: object) -> None:
     """Start the runner with the worker, so that the sweeper works before the first task."""
