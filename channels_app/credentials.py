@@ -37,9 +37,7 @@ def token_of(request: Request) -> str:
 
 async def authenticate(request: Request, *, scope: str) -> Caller:
     """The caller of a request, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
-    limits.addresses.check(
-        subject=request.address, limit=settings.RATE_PER_MINUTE_ADDRESS
-    )
+    limits.addresses.check(subject=request.address, limit=settings.RATE_PER_MINUTE_ADDRESS)
     token = token_of(request)
     return await in_thread(caller_of, token=token, scope=scope, address=request.address)
 
