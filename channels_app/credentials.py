@@ -26,7 +26,7 @@ class Caller:
 
 
 def token_of(request: Request) -> str:
-    """The key of a request. Raises RefusedError 400 when it stands in the address (it gets logged)."""
+    """The key of a request. Raises RefusedError 400 when it stands in the address (logs!)."""
     if any(request.query(name) for name in ("key", "api_key", "token", "access_token")):
         raise RefusedError(400, "A key must not be in the address: send it as a header.")
     scheme, _, token = request.header("authorization").partition(" ")
