@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from gateway_project import environment as env
 from gateway_project import home
+from gateway_project.admin_look import UNFOLD as UNFOLD
 
 BASE_DIR: Path = home.BASE_DIR
 GATEWAY_HOME: Path = home.directory()
@@ -43,8 +44,8 @@ CSRF_TRUSTED_ORIGINS: list[str] = [GATEWAY_URL]
 # Daphne's app only serves `runserver`; elsewhere it costs 0.8 s and 27 MB (Twisted) a process.
 INSTALLED_APPS = [
     *(["daphne"] if sys.argv[1:2] == ["runserver"] else []),
-    "unfold",
-    "django.contrib.admin",
+    "unfold.apps.BasicAppConfig",
+    "gateway_project.admin_config.DeskConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
