@@ -132,6 +132,8 @@ GATEWAY_DATABASE_THREADS: int = env.number("GATEWAY_DATABASE_THREADS", 8, minimu
 
 # Empty: `manage.py up` starts an embedded broker and sets this for its children.
 REDIS_URL: str = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
+# The dotted path of our Celery application; resolved when the first wake-up is sent.
+CELERY_APPLICATION = "gateway_project.celery.app"
 CELERY_BROKER_URL = REDIS_URL
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {
