@@ -217,8 +217,6 @@ class OpenAIAdapter:
         return self._say("content", f"⚠️ {line}", speaker="")
 
     def _end(self, data: Mapping[str, object]) -> list[Frame]:
-        if self._ended:
-            return []
         self._ended = True
         if data.get("status") == "error":
             return [self._error_frame(data), DONE]

@@ -118,6 +118,12 @@ def test_m3_the_notice_stands_outside_an_open_code_fence() -> None:
     assert told(log)[0] == expected
 
 
+def test_m3_a_closed_code_fence_needs_no_closing() -> None:
+    first = "```py\nx = 1\n```\n\nThe c"
+    log = run(text_of(first), reset(), text_of("```py\nx = 1\n```\n\nThe d"))
+    assert told(log)[0] == f"{first}\n\n{NOTICE}\n\nThe d"
+
+
 def test_m3_a_message_that_had_ended_may_be_begun_anew() -> None:
     again = [*reset(), *text_of("Hi"), *end_of("M1")]
     assert ui(run(text_of("Hi"), end_of("M1"), again))["text"] == "Hi"
@@ -235,6 +241,7 @@ def test_m3_nothing_follows_the_end_of_a_run() -> None:
         assert door.feed(text_of("late")[0]) == []
         assert door.feed(run()[-1]) == []
         assert door.close() == []
+    assert [frame["event"] for frame in inbound(run() + run())] == ["done"]
 
 
 def test_m3_a_log_that_stops_short_still_ends_as_clients_need() -> None:
