@@ -1,9 +1,9 @@
 """The event log of a run: append, read after a ``seq``, follow live.
 
-Events are protocol messages (``core.messages`` as dicts). One writer thread a process commits what all
-its runs brought together, at most once a frame (``EVENT_FRAME_MILLISECONDS``, the first at once), and
-then publishes it in one hub message. Neighbouring appends to the same text become one event. The fence:
-nothing is written for a run whose ``attempt`` is not the one in the database.
+Events are protocol messages (``core.messages``) as dicts. One writer thread a process commits what
+all its runs brought together, at most once a frame (``EVENT_FRAME_MILLISECONDS``, the first at
+once), and then publishes it in one hub message. Neighbouring appends to the same text become one
+event. The fence: nothing is written for a run whose ``attempt`` is not the one in the database.
 """
 
 import logging
@@ -13,25 +13,29 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
 import orjson
 from django.conf import settings
 from django.db import DatabaseError, connection
 
 from core import db, hub
+from core.messages import Message, MessageDict, to_dict
 from core.models import Run, RunEvent
+from core.text import clean
 
 logger = logging.getLogger(__name__)
 
-Event = dict[str, Any]
 POLL_CONNECTED_SECONDS = 5.0
 POLL_AWAY_SECONDS = 0.5
 COMMIT_TRIES = 5
 MERGED_CHARACTERS = 16_000
 
 
-class LostLease(Exception):
+# Ends a run inside the writer's transaction; gets the number of the run's last event.
+Finish = Callable[[int], None]
+
+
+class LostLeaseError(Exception):
     """Another worker owns the run now: what this one still wants to write is refused."""
 
 
@@ -45,40 +49,56 @@ class Log:
     user_id: int
     attempt: int
     seq: int
-    waiting: list[Event] = field(default_factory=list)
-    finish: Callable[[], None] | None = None
+    waiting: list[MessageDict] = field(default_factory=list)
+    finish: Finish | None = None
     done: "Future[None]" = field(default_factory=Future)
     lost: bool = False
     fresh: bool = True
 
-    def append(self, event: Event) -> None:
-        """Add ``event``; it is committed within a frame. Raises LostLease when the run is not ours."""
+    def append(self, message: Message) -> None:
+        """Add ``message``; committed within a frame. Raises LostLeaseError when no longer ours."""
         if self.lost:
-            raise LostLease
-        writer().add(self, event)
+            raise LostLeaseError
+        writer().add(self, storable(to_dict(message)))
 
-    def close(self, finish: Callable[[], None], last: list[Event]) -> "Future[None]":
+    def close(self, finish: Finish, last: list[Message]) -> "Future[None]":
         """Commit ``last`` and run ``finish`` in the same transaction, once everything is written.
 
-        The future raises LostLease when another worker took the run over, or the database's error.
+        The future raises LostLeaseError when another worker took the run over, or the database's
+        error.
         """
-        writer().close(self, finish, last)
+        writer().close(self, finish, [storable(to_dict(message)) for message in last])
         return self.done
 
 
-def joins(previous: Event, event: Event) -> bool:
-    """Whether two neighbouring events are appends to the same text, and may become one."""
-    return (
-        previous.get("delta_action") == "append"
-        and event.get("delta_action") == "append"
-        and previous.get("message_id") == event.get("message_id")
-        and previous.get("delta_path") == event.get("delta_path")
-        and previous["type"] == event["type"]
-        and list(previous["props"]) == list(event["props"])
-        and all(isinstance(value, str) for value in previous["props"].values())
-        and all(isinstance(value, str) for value in event["props"].values())
-        and sum(map(len, previous["props"].values())) < MERGED_CHARACTERS
-    )
+def storable(event: MessageDict) -> MessageDict:
+    """``event`` with texts that every database can hold."""
+    props = event["props"]
+    if any(isinstance(value, str) and not value.isascii() for value in props.values()):
+        event["props"] = {
+            key: clean(value) if isinstance(value, str) else value for key, value in props.items()
+        }
+    return event
+
+
+def joined(previous: MessageDict, event: MessageDict) -> bool:
+    """Add ``event`` to ``previous`` when both append to the same text; whether it was so."""
+    if (
+        event.get("delta_action") != "append"
+        or previous.get("delta_action") != "append"
+        or event.get("message_id") != previous.get("message_id")
+        or event.get("delta_path") != previous.get("delta_path")
+        or event["type"] != previous["type"]
+    ):
+        return False
+    before, more = previous["props"].get("content"), event["props"].get("content")
+    if not (isinstance(before, str) and isinstance(more, str)) or len(before) > MERGED_CHARACTERS:
+        return False
+    previous["props"] = {"content": before + more}
+    return True
+
+
+Batch = list[tuple[Log, list[MessageDict], Finish | None]]
 
 
 class Writer:
@@ -92,17 +112,14 @@ class Writer:
         self._last_commit = 0.0
         threading.Thread(target=self._work, name="event-writer", daemon=True).start()
 
-    def add(self, log: Log, event: Event) -> None:
+    def add(self, log: Log, event: MessageDict) -> None:
         """Queue ``event`` of ``log``; the first of a run is committed at once."""
         with self._changed:
-            if log.waiting and joins(log.waiting[-1], event):
-                for key, value in event["props"].items():
-                    log.waiting[-1]["props"][key] += value
-            else:
+            if not (log.waiting and joined(log.waiting[-1], event)):
                 log.waiting.append(event)
             self._mark(log, urgent=log.fresh)
 
-    def close(self, log: Log, finish: Callable[[], None], last: list[Event]) -> None:
+    def close(self, log: Log, finish: Finish, last: list[MessageDict]) -> None:
         """Queue the last events of ``log`` and what ends its run."""
         with self._changed:
             log.waiting.extend(last)
@@ -132,7 +149,7 @@ class Writer:
                         log.done.set_exception(error)
             self._last_commit = time.monotonic()
 
-    def _take(self) -> list[tuple[Log, list[Event], Callable[[], None] | None]]:
+    def _take(self) -> Batch:
         frame = settings.EVENT_FRAME_MILLISECONDS / 1000
         with self._changed:
             while not self._dirty:
@@ -147,7 +164,7 @@ class Writer:
             self._dirty, self._urgent = {}, False
             return batch
 
-    def _commit(self, batch: list[tuple[Log, list[Event], Callable[[], None] | None]]) -> None:
+    def _commit(self, batch: Batch) -> None:
         for tries in range(1, COMMIT_TRIES + 1):
             try:
                 frames = write_batch(batch)
@@ -161,13 +178,13 @@ class Writer:
         for log, events, finish in batch:
             log.seq += 0 if log.lost else len(events)
             if finish and log.lost:
-                log.done.set_exception(LostLease())
+                log.done.set_exception(LostLeaseError())
             elif finish:
                 log.done.set_result(None)
 
 
 def write_batch(
-    batch: list[tuple[Log, list[Event], Callable[[], None] | None]],
+    batch: Batch,
 ) -> list[hub.Frame]:
     """Insert the events of ``batch`` and end the runs that ask for it, in one transaction.
 
@@ -177,7 +194,7 @@ def write_batch(
     rows: list[RunEvent] = []
     with db.write():
         owned = own(batch)
-        for log, events, finish in batch:
+        for log, events, _ in batch:
             log.lost = owned.get(log.run_id) != log.attempt
             if log.lost:
                 continue
@@ -186,13 +203,13 @@ def write_batch(
             if events:
                 frames.append(frame_of(log, events))
         RunEvent.objects.bulk_create(rows)
-        for log, _, finish in batch:
+        for log, events, finish in batch:
             if finish and not log.lost:
-                finish()
+                finish(log.seq + len(events))
     return frames
 
 
-def own(batch: list[tuple[Log, list[Event], Callable[[], None] | None]]) -> dict[int, int]:
+def own(batch: Batch) -> dict[int, int]:
     """The attempts in the database of the running runs of ``batch``, their rows locked."""
     runs = Run.objects.filter(id__in=[log.run_id for log, _, _ in batch], state=Run.State.RUNNING)
     if connection.features.has_select_for_update:
@@ -200,7 +217,7 @@ def own(batch: list[tuple[Log, list[Event], Callable[[], None] | None]]) -> dict
     return dict(runs.values_list("id", "attempt"))
 
 
-def frame_of(log: Log, events: list[Event]) -> hub.Frame:
+def frame_of(log: Log, events: list[MessageDict]) -> hub.Frame:
     """The hub frame of ``events``, for listeners of the run and of its user."""
     return {
         "keys": [f"run:{log.public_id}", f"user:{log.user_id}"],
@@ -212,7 +229,7 @@ def frame_of(log: Log, events: list[Event]) -> hub.Frame:
     }
 
 
-def encode(event: Event) -> str:
+def encode(event: MessageDict) -> str:
     """``event`` as the JSON text of its row."""
     return orjson.dumps(event).decode()
 
@@ -223,20 +240,20 @@ def writer() -> Writer:
     return Writer()
 
 
-def after(*, run_id: int, seq: int, limit: int = 5000) -> list[tuple[int, Event]]:
+def after(*, run_id: int, seq: int, limit: int = 5000) -> list[tuple[int, MessageDict]]:
     """The events of a run with a higher ``seq``, in order."""
     rows = RunEvent.objects.filter(run_id=run_id, seq__gt=seq).order_by("seq")[:limit]
     return [(row[0], orjson.loads(row[1])) for row in rows.values_list("seq", "data")]
 
 
-def ends(event: Event) -> bool:
+def ends(event: MessageDict) -> bool:
     """Whether ``event`` is the last of its run: ``stream_end``, exactly once a run ([M2])."""
     return event["type"] == "event" and event["props"].get("event") == "stream_end"
 
 
 async def follow(
     *, run_id: int, public_id: str, seq: int, beat: float | None = None
-) -> AsyncIterator[tuple[int, Event] | None]:
+) -> AsyncIterator[tuple[int, MessageDict] | None]:
     """The events of a run after ``seq``, live, until its ``stream_end``; no gap, nothing twice.
 
     ``beat``: yield None when nothing came for that many seconds. Works without Redis, by polling.
@@ -245,7 +262,7 @@ async def follow(
         frames: list[hub.Frame] = []
         stale, quiet_since = True, time.monotonic()
         while True:
-            found: list[tuple[int, Event]] = []
+            found: list[tuple[int, MessageDict]] = []
             for frame in frames:
                 if frame["kind"] != "events":
                     continue
