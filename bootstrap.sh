@@ -93,7 +93,7 @@ uv=$(find_uv)
 say "installing what uv.lock names (about 250 MB to download the first time)"
 rm -f .venv/.in-sync-*
 UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never VIRTUAL_ENV='' \
-    "$uv" sync --locked --inexact --compile-bytecode --python .venv/bin/python "$groups" </dev/null ||
+    "$uv" sync --locked --inexact --python .venv/bin/python "$groups" </dev/null ||
     fail "installing failed; the lines above say what. Is the network there, is the disk full?"
 echo "$wanted" >".venv/.in-sync-$mode"
 say "installed"
