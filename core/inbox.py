@@ -1,0 +1,197 @@
+"""The inbox: what was accepted is committed, deduplicated, batched, and becomes a run."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+
+from core import wake
+from core.ids import is_public_id, public_id
+from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
+from core.text import clean, one_line
+from core.tokens import estimate
+
+TITLE_CHARACTERS = 60
+MAX_BATCH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a door understood of one message. Ids are the platform's; empty: no deduplication."""
+
+    account: ChannelAccount
+    kind: str = "im"
+    sender: str = ""
+    sender_name: str = ""
+    chat: str = ""
+    thread: str = ""
+    update_id: str = ""
+    message_id: str = ""
+    text: str = ""
+    media: list[dict[str, Any]] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    raw: bytes = b""
+
+
+def find_duplicate(draft: Draft) -> InboundMessage | None:
+    """The message that was already stored for the same update or platform message."""
+    same = Q()
+    if draft.update_id:
+        same |= Q(external_update_id=draft.update_id)
+    if draft.message_id:
+        same |= Q(chat=draft.chat, external_message_id=draft.message_id)
+    if not same:
+        return None
+    return InboundMessage.objects.filter(same, account=draft.account).order_by("id").first()
+
+
+def store(
+    *,
+    draft: Draft,
+    state: str,
+    now: datetime,
+    user: User | None = None,
+    session: ChatSession | None = None,
+) -> tuple[InboundMessage, bool]:
+    """Insert the message of ``draft``: (the row, whether it is new). Inside a transaction."""
+    row = InboundMessage(
+        account=draft.account,
+        user=user,
+        session=session,
+        kind=draft.kind,
+        sender=draft.sender,
+        sender_name=one_line(draft.sender_name, 200),
+        chat=draft.chat,
+        thread=draft.thread,
+        external_update_id=draft.update_id,
+        external_message_id=draft.message_id,
+        text=clean(draft.text),
+        media=draft.media,
+        options=draft.options,
+        raw=draft.raw,
+        state=state,
+        received_at=now,
+    )
+    if not (draft.update_id or draft.message_id):
+        row.save(force_insert=True)
+        return row, True
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+    except IntegrityError:
+        duplicate = find_duplicate(draft)
+        if duplicate is None:
+            raise
+        return duplicate, False
+    return row, True
+
+
+def own_session(*, user: User, session_id: str) -> ChatSession | None:
+    """The open session with this public id, if it is the person's own."""
+    if not is_public_id(session_id):
+        return None
+    return ChatSession.objects.filter(
+        public_id=session_id, user=user, closed_at__isnull=True
+    ).first()
+
+
+def open_session(
+    *, user: User, account: ChannelAccount, chat: str = "", thread: str = ""
+) -> ChatSession:
+    """The open session of a platform conversation, made when there is none; no chat: a new one."""
+    if not chat:
+        name = public_id()
+        return ChatSession.objects.create(user=user, account=account, public_id=name, chat=name)
+    place = {"account": account, "chat": chat, "thread": thread, "user": user, "closed_at": None}
+    found = ChatSession.objects.filter(
+        account=account, chat=chat, thread=thread, user=user, closed_at__isnull=True
+    ).first()
+    if found:
+        return found
+    try:
+        with transaction.atomic():
+            return ChatSession.objects.create(**place)
+    except IntegrityError:
+        return ChatSession.objects.get(
+            account=account, chat=chat, thread=thread, user=user, closed_at__isnull=True
+        )
+
+
+def wait_for_more(*, session: ChatSession, now: datetime) -> None:
+    """Put off the flush of a batch: idle window, hard cap from the first message ([C2])."""
+    idle = timedelta(milliseconds=settings.DEBOUNCE_IDLE_MILLISECONDS)
+    cap = timedelta(milliseconds=settings.DEBOUNCE_MAX_MILLISECONDS)
+    row = ChatSession.objects.select_for_update().get(id=session.id)
+    started = row.batch_started_at or now
+    ChatSession.objects.filter(id=session.id).update(
+        batch_started_at=started, flush_at=min(now + idle, started + cap)
+    )
+    wake.batch(session.id)
+
+
+def flush_due(*, session_id: int, now: datetime) -> Run | None:
+    """Make a run of the waiting batch of a session when its time has come. Inside a transaction."""
+    taken = ChatSession.objects.filter(id=session_id, flush_at__lte=now).update(
+        flush_at=None, batch_started_at=None
+    )
+    if not taken:
+        return None
+    session = ChatSession.objects.select_related("user", "account").get(id=session_id)
+    waiting = InboundMessage.objects.filter(
+        session_id=session_id, state=InboundMessage.State.RECEIVED
+    ).order_by("id")
+    return start_run(session=session, messages=list(waiting[:MAX_BATCH]), now=now)
+
+
+def due_sessions(*, now: datetime) -> list[int]:
+    """The sessions whose batch should have been flushed by now."""
+    return list(
+        ChatSession.objects.filter(flush_at__lte=now).values_list("id", flat=True)[:MAX_BATCH]
+    )
+
+
+def start_run(
+    *, session: ChatSession, messages: list[InboundMessage], now: datetime, origin: str = ""
+) -> Run | None:
+    """One run for ``messages``, with its route taken now ([C3]); None when there are none.
+
+    Inside a transaction. A ``runs`` worker is woken after the commit.
+    """
+    if not messages:
+        return None
+    last = messages[-1]
+    text = "\n".join(message.text for message in messages if message.text)
+    run = Run.objects.create(
+        session=session,
+        user=session.user,
+        origin=origin or session.account.channel,
+        text=text,
+        options=last.options,
+        route={
+            "account": session.account_id,
+            "chat": last.chat or session.chat,
+            "thread": last.thread,
+            "reply_to": last.external_message_id,
+            "acks": [m.external_message_id for m in messages if m.external_message_id],
+            "media": [item for message in messages for item in message.media],
+        },
+    )
+    InboundMessage.objects.filter(
+        id__in=[message.id for message in messages], state=InboundMessage.State.RECEIVED
+    ).update(state=InboundMessage.State.BATCHED, run=run)
+    Message.objects.create(
+        session=session,
+        run=run,
+        role="user",
+        text=text,
+        tokens=estimate(text),
+        data={"media": run.route["media"]},
+    )
+    session.last_message_at = now
+    session.title = session.title or one_line(text, TITLE_CHARACTERS)
+    session.save(update_fields=["last_message_at", "title"])
+    wake.run(run.id)
+    return run

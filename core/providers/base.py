@@ -1,0 +1,85 @@
+"""The seam between the agent and a model: a request in OpenAI's chat form, a stream of deltas out."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+ChatMessage = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One call: chat messages and tools as OpenAI's chat completions has them."""
+
+    messages: list[ChatMessage]
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    model: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """More reasoning."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """A part of the tool call number ``index``; ``arguments`` is a piece of JSON text."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that the call cost."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Why the model stopped: stop, length, tool_calls, content_filter."""
+
+    reason: str
+
+
+Delta = TextDelta | ThinkingDelta | ToolCallDelta | Usage | Finish
+
+
+class ProviderError(Exception):
+    """A model call failed. The text is for the user; it names no secret and no address.
+
+    ``code``: unreachable, unauthorised, rate_limited, refused, server, bad_stream, timeout, setup.
+    ``retry_after``: seconds to wait before another try, or None when another try is useless.
+    """
+
+    def __init__(self, message: str, *, code: str, retry_after: float | None = None) -> None:
+        """Keep what the agent needs to decide about another try."""
+        super().__init__(message)
+        self.code = code
+        self.retry_after = retry_after
+
+
+class Provider(Protocol):
+    """A source of model answers. One instance serves all runs of a process."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        """The deltas of one answer, ending with one ``Finish``. Raises ProviderError."""
+        ...
+
+    async def close(self) -> None:
+        """Drop kept connections."""
+        ...
