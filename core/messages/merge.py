@@ -35,17 +35,17 @@ _MISSING: Final = _Missing()
 
 def apply_delta(message: Mapping[str, object] | None, delta: Mapping[str, object]) -> MessageDict:
     """The message after one more event with its id; `message` is None for the first."""
-    if not delta.get("delta"):
+    if delta.get("delta") is not True:
         return cast("MessageDict", delta)
     before = message or {}
-    keep = {} if delta.get("type_change") else _object(before.get("props"))
+    keep = {} if delta.get("type_change") is True else _object(before.get("props"))
     merged: dict[str, object] = {
         "type": delta.get("type") or before.get("type"),
         "props": _merge_props(keep, delta),
     }
     for name in _ADDRESS:
-        value = delta.get(name) or before.get(name)
-        if value:
+        value = delta.get(name, before.get(name))
+        if value is not None:
             merged[name] = value
     return cast("MessageDict", merged)
 
@@ -57,7 +57,7 @@ def fold(events: Iterable[Mapping[str, object]]) -> list[MessageDict]:
     """
     messages: dict[object, MessageDict] = {}
     for position, event in enumerate(events):
-        key = event.get("message_id") or position
+        key = event.get("message_id") or position  # an id is a text, a position a number
         messages[key] = apply_delta(messages.get(key), event)
     return list(messages.values())
 
@@ -75,10 +75,14 @@ def _merge_props(props: dict[str, object], delta: Mapping[str, object]) -> dict[
         return _object(_put(props, path, value, action))
     if action == "replace":
         return change
-    if action == "merge":
-        return _object(_combine(props, change, "merge"))
-    return props | {
-        name: _combine(props.get(name, _MISSING), value, action) for name, value in change.items()
+    return _combine_each(props, change, action)
+
+
+def _combine_each(
+    old: dict[str, object], change: dict[str, object], action: object
+) -> dict[str, object]:
+    return old | {
+        name: _combine(old.get(name, _MISSING), value, action) for name, value in change.items()
     }
 
 
@@ -87,9 +91,7 @@ def _combine(old: object, new: object, action: object) -> object:
     if action == "append":
         return _append(old, new)
     if action == "merge" and isinstance(old, dict) and isinstance(new, dict):
-        return old | {
-            name: _combine(old.get(name, _MISSING), value, "merge") for name, value in new.items()
-        }
+        return _combine_each(old, new, action)
     return new
 
 
