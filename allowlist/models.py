@@ -34,6 +34,7 @@ class UnknownRequest(models.Model):
     sender = models.CharField(max_length=320)
     sender_name = models.CharField(max_length=200, blank=True)
     chat = models.CharField(max_length=128, blank=True)
+    is_group = models.BooleanField(default=False, help_text="The sender is a group's id.")
     state = models.CharField(max_length=16, choices=State.choices, default=State.PENDING)
     count = models.PositiveIntegerField(default=0)
     last_text = models.CharField(max_length=200, blank=True)

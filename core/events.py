@@ -31,6 +31,10 @@ COMMIT_TRIES = 5
 MERGED_CHARACTERS = 16_000
 
 
+# Ends a run inside the writer's transaction; gets the number of the run's last event.
+Finish = Callable[[int], None]
+
+
 class LostLeaseError(Exception):
     """Another worker owns the run now: what this one still wants to write is refused."""
 
@@ -46,21 +50,22 @@ class Log:
     attempt: int
     seq: int
     waiting: list[MessageDict] = field(default_factory=list)
-    finish: Callable[[], None] | None = None
+    finish: Finish | None = None
     done: "Future[None]" = field(default_factory=Future)
     lost: bool = False
     fresh: bool = True
 
     def append(self, message: Message) -> None:
-        """Add ``message``; it is committed within a frame. Raises LostLeaseError when no longer ours."""
+        """Add ``message``; committed within a frame. Raises LostLeaseError when no longer ours."""
         if self.lost:
             raise LostLeaseError
         writer().add(self, storable(to_dict(message)))
 
-    def close(self, finish: Callable[[], None], last: list[Message]) -> "Future[None]":
+    def close(self, finish: Finish, last: list[Message]) -> "Future[None]":
         """Commit ``last`` and run ``finish`` in the same transaction, once everything is written.
 
-        The future raises LostLeaseError when another worker took the run over, or the database's error.
+        The future raises LostLeaseError when another worker took the run over, or the database's
+        error.
         """
         writer().close(self, finish, [storable(to_dict(message)) for message in last])
         return self.done
@@ -93,7 +98,7 @@ def joined(previous: MessageDict, event: MessageDict) -> bool:
     return True
 
 
-Batch = list[tuple[Log, list[MessageDict], Callable[[], None] | None]]
+Batch = list[tuple[Log, list[MessageDict], Finish | None]]
 
 
 class Writer:
@@ -114,7 +119,7 @@ class Writer:
                 log.waiting.append(event)
             self._mark(log, urgent=log.fresh)
 
-    def close(self, log: Log, finish: Callable[[], None], last: list[MessageDict]) -> None:
+    def close(self, log: Log, finish: Finish, last: list[MessageDict]) -> None:
         """Queue the last events of ``log`` and what ends its run."""
         with self._changed:
             log.waiting.extend(last)
@@ -198,9 +203,9 @@ def write_batch(
             if events:
                 frames.append(frame_of(log, events))
         RunEvent.objects.bulk_create(rows)
-        for log, _, finish in batch:
+        for log, events, finish in batch:
             if finish and not log.lost:
-                finish()
+                finish(log.seq + len(events))
     return frames
 
 

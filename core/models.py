@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import Q
 
 from core.ids import public_id
+from core.sealed import unseal
 
 
 class User(AbstractUser):
@@ -38,6 +39,14 @@ class User(AbstractUser):
     last_target = models.JSONField(default=dict, blank=True)
     last_spoke_at = models.DateTimeField(null=True, blank=True)
 
+    class Meta(AbstractUser.Meta):
+        # The rule asks for open lists on every message of a stranger.
+        indexes = [
+            models.Index(
+                fields=["id"], condition=Q(only_listed=False, is_active=True), name="open_users"
+            )
+        ]
+
     def __str__(self) -> str:
         """The name that people see."""
         return self.display_name or self.get_full_name() or self.username
@@ -64,6 +73,10 @@ class ChannelAccount(models.Model):
     def __str__(self) -> str:
         """``channel/name``."""
         return f"{self.channel}/{self.name}"
+
+    def open_secrets(self) -> dict[str, str]:
+        """The decrypted secrets. Raises SealError when the key was changed."""
+        return unseal(self.secrets)
 
 
 class ChannelIdentity(models.Model):

@@ -10,7 +10,7 @@ from django.db.models import Exists, F, Max, OuterRef
 from django.db.models.functions import Coalesce, Now
 
 from core import db, hub, wake
-from core.events import Log
+from core.events import Log, after
 from core.models import InboundMessage, Job, Message, Run, RunEvent, WorkerHeartbeat
 from core.tokens import estimate
 
@@ -29,6 +29,7 @@ class Outcome:
     error: str = ""
     status: int = 200
     usage: dict[str, int] = field(default_factory=dict)
+    finish_reason: str = "stop"
 
 
 Settled = Callable[[Run, Outcome], None]
@@ -80,6 +81,15 @@ def open_log(run: Run) -> Log:
         attempt=run.attempt,
         seq=last or 0,
     )
+
+
+def said_before(run: Run) -> list[tuple[str, str]]:
+    """(type, message id) of what earlier attempts of ``run`` began to say, each once."""
+    found: dict[str, str] = {}
+    for _, event in after(run_id=run.id, seq=0):
+        if event["type"] in {"text", "thinking"} and "message_id" in event:
+            found[event["message_id"]] = event["type"]
+    return [(kind, message_id) for message_id, kind in found.items()]
 
 
 def keep(*, held: dict[int, int], worker: str) -> tuple[set[int], set[int]]:

@@ -1,4 +1,4 @@
-"""The seam between the agent and a model: a request in OpenAI's chat form, a stream of deltas out."""
+"""The seam between agent and model: a request in OpenAI's chat form in, a stream of deltas out."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field

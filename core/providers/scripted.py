@@ -1,11 +1,11 @@
 """A model that says what a script says: for tests, demos and trying a client without a model.
 
-The script is a JSON file (``LLM_SCRIPT``): a list of rules ``{"match": regex, "steps": [...]}``; the
-first whose ``match`` is found in the last user message (or, with ``"after_tool": true``, when the last
-message is a tool's result) is played. Steps: ``{"text": "…", "tokens": n?}``, ``{"thinking": "…"}``,
-``{"sleep": seconds}``, ``{"tool": "name", "arguments": {…}}``, ``{"error": code, "message": "…",
-"retry_after": s?}``, ``{"hang": true}``. ``{input}`` in a text stands for the last user message.
-Without a script it repeats the last user message.
+The script is a JSON file (``LLM_SCRIPT``): a list of rules ``{"match": regex, "steps": [...]}``.
+The first whose ``match`` is found in the last user message is played; a rule with ``"after_tool":
+true`` only when the last message is a tool's result. Steps: ``{"text": "…", "tokens_per_second":
+n?}``, ``{"thinking": "…"}``, ``{"sleep": seconds}``, ``{"tool": "name", "arguments": {…}}``,
+``{"error": code, "message": "…", "retry_after": s?}``, ``{"hang": true}``. ``{input}`` in a text
+stands for the last user message. Without a script it repeats the last user message.
 """
 
 import asyncio

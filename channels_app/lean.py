@@ -1,0 +1,61 @@
+"""Routes that are answered without Django's request cycle, each with a guard of its own."""
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from django.db import DatabaseError
+
+from channels_app import http
+from channels_app.http import Receive, Scope, Send
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A path, as a regular expression that must match all of it, and its handler."""
+
+    path: str
+    handler: Handler
+
+
+def application(routes: Sequence[Route], otherwise: Application) -> Application:
+    """An ASGI application: the first matching route, else ``otherwise``."""
+    compiled = [(re.compile(route.path), route.handler) for route in routes]
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        for pattern, handler in compiled:
+            if pattern.fullmatch(scope["path"]):
+                await guarded(handler, scope, receive, send)
+                return
+        await otherwise(scope, receive, send)
+
+    return app
+
+
+async def guarded(handler: Handler, scope: Scope, receive: Receive, send: Send) -> None:
+    """Run a handler; what it did not expect becomes a 503 (database) or a 500, and a log line."""
+    started = False
+
+    async def watched(message: http.MutableMapping[str, object]) -> None:
+        nonlocal started
+        started = True
+        await send(message)
+
+    try:
+        await handler(scope, receive, watched)
+    except DatabaseError:
+        logger.exception("the database failed at a door")
+        if not started:
+            body = {"ok": False, "status": 503, "error": "Try again in a moment.", "text": ""}
+            await http.answer(send, 503, body, {"Retry-After": "2"})
+    except Exception:
+        logger.exception("a door failed")
+        if not started:
+            body = {"ok": False, "status": 500, "error": "Something went wrong.", "text": ""}
+            await http.answer(send, 500, body)

@@ -1,0 +1,306 @@
+"""The asyncio side of a ``runs`` worker: hundreds of model streams in one process.
+
+    wake(run) ─► claim ─► turn (model, tools) ─► writer commits events ─► settle ─► next of session
+    every second or two: renew leases, notice lost ones and cancellations
+    every SWEEP_SECONDS and at start: recover what nobody works on, chores
+
+The lease in the database owns the work; everything here may die at any moment.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import uvloop
+from django.conf import settings
+from django.utils import timezone
+
+from allowlist import requests
+from channels_app import outbound
+from core import hub, inbox, runs
+from core.agent import prompt
+from core.agent.loop import Turn
+from core.db import in_thread, write
+from core.events import Log, LostLeaseError
+from core.messages import reset_delta, stream_end, stream_start
+from core.models import ChatSession, Run
+from core.outbound_format import classified
+from core.providers import registry as providers
+from core.providers.base import ProviderError
+from core.tools.base import ToolContext
+
+logger = logging.getLogger(__name__)
+
+KEEP_SECONDS = 2.0
+BEAT_SECONDS = 5.0
+STATUS = {"succeeded": "completed", "failed": "error", "cancelled": "cancelled"}
+
+
+@dataclass(slots=True)
+class Held:
+    """A run that this worker has claimed."""
+
+    run: Run
+    task: asyncio.Task[None]
+    cancelled: bool = False
+    lost: bool = False
+
+
+class Runner:
+    """One event loop in a thread of its own; every public method may be called from any thread."""
+
+    def __init__(self) -> None:
+        """Name this worker; nothing runs before :meth:`start`."""
+        self.name = f"{socket.gethostname()}:{os.getpid()}:{int(time.time())}"[-100:]
+        self.loop = uvloop.new_event_loop()
+        self.held: dict[int, Held] = {}
+        self._known: set[tuple[str, int]] = set()
+        self._places = asyncio.Semaphore(settings.RUNS_PER_WORKER)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    def start(self) -> None:
+        """Begin, in a thread."""
+        threading.Thread(target=self._run, name="runner", daemon=True).start()
+
+    def stop(self) -> None:
+        """Give claimed runs back, so that another worker goes on at once."""
+        self._stopping = True
+        runs.release(held={run_id: held.run.attempt for run_id, held in self.held.items()})
+
+    def submit(self, kind: str, row_id: int) -> None:
+        """Do something soon: ``run``, ``batch`` or ``delivery`` with this id."""
+        self.loop.call_soon_threadsafe(self._spawn, kind, row_id)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        for chore in (self._keep, self._sweep, self._beat, self._listen):
+            self._tasks.add(self.loop.create_task(self._forever(chore)))
+        self.loop.run_forever()
+
+    def _spawn(self, kind: str, row_id: int) -> None:
+        if (kind, row_id) in self._known or self._stopping:
+            return
+        self._known.add((kind, row_id))
+        work = {"run": self._execute, "batch": self._flush, "delivery": self._deliver}[kind]
+        task = self.loop.create_task(self._guard(work(row_id)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: self._known.discard((kind, row_id)))
+
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:
+            logger.exception("work in the runner failed; the sweeper will try again")
+
+    async def _forever(self, chore: Callable[[], Awaitable[float]]) -> None:
+        while True:
+            try:
+                seconds = await chore()
+            except Exception:
+                logger.exception("a chore of the runner failed")
+                seconds = 1.0
+            await asyncio.sleep(seconds)
+
+    async def _keep(self) -> float:
+        held = {run_id: each.run.attempt for run_id, each in self.held.items()}
+        lost, cancelled = await in_thread(runs.keep, held=held, worker=self.name)
+        for run_id in lost:
+            self._interrupt(run_id, lost=True)
+        for run_id in cancelled:
+            self._interrupt(run_id, lost=False)
+        return min(KEEP_SECONDS, settings.RUN_LEASE_SECONDS / 3)
+
+    def _interrupt(self, run_id: int, *, lost: bool) -> None:
+        held = self.held.get(run_id)
+        if held is None or held.cancelled or held.lost:
+            return
+        held.lost, held.cancelled = lost, not lost
+        held.task.cancel()
+
+    async def _sweep(self) -> float:
+        for run_id in await in_thread(runs.recover):
+            self._spawn("run", run_id)
+        for session_id in await in_thread(inbox.due_sessions, now=timezone.now()):
+            self._spawn("batch", session_id)
+        await in_thread(outbound.recover_lost)
+        for delivery_id in await in_thread(outbound.outbox.due):
+            self._spawn("delivery", delivery_id)
+        await in_thread(requests.purge, now=timezone.now())
+        return float(settings.SWEEP_SECONDS)
+
+    async def _beat(self) -> float:
+        await in_thread(runs.heard_from, worker=self.name, queue="runs")
+        return BEAT_SECONDS
+
+    async def _listen(self) -> float:
+        with hub.local().listen(["runs"]) as listener:
+            while True:
+                for frame in await listener.wait():
+                    if frame["kind"] == "cancel":
+                        self._interrupt(frame["run_id"], lost=False)
+
+    async def _flush(self, session_id: int) -> None:
+        """Wait until the batch of a session is due, and make it a run ([C2])."""
+        while True:
+            session = await in_thread(ChatSession.objects.filter(id=session_id).first)
+            if session is None or session.flush_at is None:
+                return
+            left = (session.flush_at - timezone.now()).total_seconds()
+            if left <= 0:
+                await in_thread(flush, session_id)
+                return
+            await asyncio.sleep(left)
+
+    async def _deliver(self, delivery_id: int) -> None:
+        following: int | None = delivery_id
+        while following is not None:
+            following = await outbound.deliver(following)
+
+    async def _execute(self, run_id: int) -> None:
+        async with self._places:
+            begun = await in_thread(begin, run_id, self.name)
+            if begun is None:
+                return
+            run, log, messages = begun
+            task = self.loop.create_task(self._turn(run, log, messages))
+            self.held[run_id] = Held(run=run, task=task)
+            try:
+                await asyncio.wait([task])
+            finally:
+                del self.held[run_id]
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    async def _turn(self, run: Run, log: Log, messages: list[dict[str, Any]]) -> None:
+        turn = Turn(
+            messages=messages,
+            provider=providers.current(),
+            emit=log.append,
+            context=ToolContext(
+                run_id=run.id,
+                user_id=run.user_id,
+                session_id=run.session_id,
+                tool_call_id="",
+                time_zone=run.user.time_zone,
+                emit=log.append,
+            ),
+            client_tools=run.options.get("tools") or [],
+            options=run.options.get("model_options") or {},
+        )
+        try:
+            outcome = await self._outcome(run, turn)
+        except LostLeaseError:
+            logger.warning("run %s was taken over by another worker", run.id)
+            return
+        await settle(run, log, outcome)
+
+    async def _outcome(self, run: Run, turn: Turn) -> runs.Outcome:
+        try:
+            refused = refuse(run)
+            if refused is not None:
+                raise refused
+            async with asyncio.timeout(settings.AGENT_RUN_SECONDS):
+                await turn.run()
+        except asyncio.CancelledError:
+            held = self.held[run.id]
+            if held.lost or not held.cancelled:
+                raise
+            asyncio.current_task().uncancel()  # type: ignore[union-attr]
+            turn.interrupt()
+            return ended(turn, Run.State.CANCELLED, error="Stopped.")
+        except ProviderError as error:
+            turn.fail(error)
+            return ended(turn, Run.State.FAILED, error=str(error))
+        except TimeoutError:
+            turn.fail(ProviderError("The answer took too long.", code="timeout"))
+            return ended(turn, Run.State.FAILED, error="The answer took too long.")
+        except LostLeaseError:
+            raise
+        except Exception:
+            logger.exception("the agent failed")
+            turn.fail(ProviderError("Something went wrong in the gateway.", code="internal"))
+            return ended(turn, Run.State.FAILED, error="Something went wrong in the gateway.")
+        return ended(turn, Run.State.SUCCEEDED)
+
+
+def begin(run_id: int, worker: str) -> tuple[Run, Log, list[dict[str, Any]]] | None:
+    """Claim a run and read what its turn needs, in one visit to the database."""
+    run = runs.claim(run_id=run_id, worker=worker)
+    if run is None:
+        return None
+    log = runs.open_log(run)
+    start_log(run, log)
+    return run, log, prompt.build(run)
+
+
+def start_log(run: Run, log: Log) -> None:
+    """Begin the log with ``stream_start``; a further attempt empties what the last one had said."""
+    if log.seq == 0:
+        log.append(
+            stream_start(
+                request_id=run.public_id,
+                chat_id=run.session.public_id,
+                trace_id=run.public_id,
+                timestamp_ms=int(time.time() * 1000),
+            )
+        )
+        return
+    for kind, message_id in runs.said_before(run):
+        log.append(reset_delta(kind, message_id=message_id))
+
+
+def refuse(run: Run) -> ProviderError | None:
+    """Why a claimed run must not be tried: too many attempts died."""
+    if run.attempt > settings.RUN_MAX_ATTEMPTS:
+        return ProviderError("This could not be finished; please ask again.", code="attempts")
+    return None
+
+
+def ended(turn: Turn, state: str, *, error: str = "") -> runs.Outcome:
+    """What a turn leaves behind, classified for the channels ([T4])."""
+    text, shape = classified(turn.text)
+    return runs.Outcome(
+        state=state,
+        text=text,
+        format=shape,
+        files=turn.files,
+        error=error,
+        status=200 if state != Run.State.FAILED else 502,
+        usage=turn.usage,
+        finish_reason=turn.finish_reason,
+    )
+
+
+async def settle(run: Run, log: Log, outcome: runs.Outcome) -> None:
+    """Commit the end of a run: last event, row, transcript, deliveries, all in one transaction."""
+    duration = (timezone.now() - run.created_at).total_seconds()
+    last = stream_end(
+        status=STATUS[outcome.state],  # type: ignore[arg-type]
+        request_id=run.public_id,
+        timestamp_ms=int(time.time() * 1000),
+        duration_ms=int(duration * 1000),
+        error=outcome.error,
+        usage=outcome.usage,
+    )
+
+    def finish(last_seq: int) -> None:
+        runs.settle(run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer)
+
+    try:
+        await asyncio.wrap_future(log.close(finish, [last]))
+    except LostLeaseError:
+        logger.warning("run %s was taken over by another worker", run.id)
+
+
+def flush(session_id: int) -> None:
+    """Make a run of a session's batch when it is due."""
+    with write():
+        inbox.flush_due(session_id=session_id, now=timezone.now())

@@ -1,0 +1,187 @@
+"""The outbox: blocks on their way to a platform. Knows no platform.
+
+The row is ``sending`` before the network call. Whoever finds it so after its lease ran out cannot
+know whether the platform got it: it goes out again where that is idempotent, else once more and
+marked.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Exists, F, OuterRef, Q
+from django.db.models.functions import Now
+
+from core import db, wake
+from core.models import Delivery
+
+OPEN = (Delivery.State.PENDING, Delivery.State.SENDING)
+MAX_ATTEMPTS = 10
+BACKOFF_SECONDS = (1, 2, 5, 15, 60, 300)
+RESENT = "The outcome of an earlier try is unknown; it was sent again."
+
+
+def enqueue(
+    *,
+    key: str,
+    account_id: int,
+    conversation: str,
+    target: dict[str, Any],
+    payload: dict[str, Any],
+    session_id: int | None = None,
+    run_id: int | None = None,
+    block_index: int = 0,
+) -> Delivery:
+    """Add one block, once per ``key``; a worker is woken after the commit. Inside a transaction."""
+    delivery, created = Delivery.objects.get_or_create(
+        dedupe_key=key,
+        defaults={
+            "account_id": account_id,
+            "conversation": conversation,
+            "target": target,
+            "payload": payload,
+            "session_id": session_id,
+            "run_id": run_id,
+            "block_index": block_index,
+        },
+    )
+    if created:
+        wake.delivery(delivery.id)
+    return delivery
+
+
+def claim(*, delivery_id: int) -> Delivery | None:
+    """Take a pending delivery that is due and first in its conversation; None when it is not."""
+    earlier = Delivery.objects.filter(
+        conversation=OuterRef("conversation"), id__lt=OuterRef("id"), state__in=OPEN
+    )
+    with db.write():
+        taken = (
+            Delivery.objects.filter(
+                Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
+                id=delivery_id,
+                state=Delivery.State.PENDING,
+            )
+            .exclude(Exists(earlier))
+            .update(
+                state=Delivery.State.SENDING,
+                attempt=F("attempt") + 1,
+                lease_until=Now() + timedelta(seconds=settings.DELIVERY_LEASE_SECONDS),
+            )
+        )
+        if not taken:
+            return None
+        return Delivery.objects.select_related("account").get(id=delivery_id)
+
+
+def mine(delivery: Delivery) -> Any:
+    """The row of ``delivery`` as long as this attempt still owns it."""
+    return Delivery.objects.filter(
+        id=delivery.id, attempt=delivery.attempt, state=Delivery.State.SENDING
+    )
+
+
+def sent(*, delivery: Delivery, external_message_id: str) -> int | None:
+    """Record that the platform has it; the id of the next delivery of the conversation."""
+    with db.write():
+        mine(delivery).update(
+            state=Delivery.State.SENT,
+            external_message_id=external_message_id,
+            sent_at=Now(),
+            lease_until=None,
+        )
+    return following(delivery)
+
+
+def failed(*, delivery: Delivery, error: str, permanent: bool, retry_after: float | None) -> None:
+    """Record that the platform surely did not take it: another try later, or dead."""
+    if permanent or delivery.attempt >= MAX_ATTEMPTS:
+        values: dict[str, Any] = {"state": Delivery.State.DEAD, "lease_until": None}
+    else:
+        step = min(delivery.attempt, len(BACKOFF_SECONDS)) - 1
+        seconds = retry_after if retry_after is not None else BACKOFF_SECONDS[step]
+        values = {
+            "state": Delivery.State.PENDING,
+            "lease_until": None,
+            "retry_at": Now() + timedelta(seconds=seconds),
+        }
+    with db.write():
+        mine(delivery).update(error=error[:500], **values)
+
+
+def unsure(*, delivery: Delivery, idempotent: bool) -> None:
+    """Record that nobody knows whether the platform took it: once more, or left to the owner."""
+    again = idempotent or delivery.error != RESENT
+    with db.write():
+        mine(delivery).update(
+            state=Delivery.State.PENDING if again else Delivery.State.UNCERTAIN,
+            error="" if idempotent else RESENT,
+            lease_until=None,
+        )
+
+
+def lost() -> list[Delivery]:
+    """Deliveries whose sender disappeared between sending and recording."""
+    return list(
+        Delivery.objects.filter(state=Delivery.State.SENDING, lease_until__lt=Now()).select_related(
+            "account"
+        )[:100]
+    )
+
+
+def due(*, limit: int = 200) -> list[int]:
+    """The ids of deliveries that may go out now."""
+    earlier = Delivery.objects.filter(
+        conversation=OuterRef("conversation"), id__lt=OuterRef("id"), state__in=OPEN
+    )
+    rows = Delivery.objects.filter(
+        Q(retry_at__isnull=True) | Q(retry_at__lte=Now()), state=Delivery.State.PENDING
+    ).exclude(Exists(earlier))
+    return list(rows.order_by("id").values_list("id", flat=True)[:limit])
+
+
+def following(delivery: Delivery) -> int | None:
+    """The next open delivery of the same conversation."""
+    return (
+        Delivery.objects.filter(conversation=delivery.conversation, state=Delivery.State.PENDING)
+        .order_by("id")
+        .values_list("id", flat=True)
+        .first()
+    )
+
+
+def retry(delivery_id: int) -> bool:
+    """Send a dead or uncertain delivery again, by the owner's hand; whether it was one."""
+    with db.write():
+        changed = Delivery.objects.filter(
+            id=delivery_id, state__in=(Delivery.State.DEAD, Delivery.State.UNCERTAIN)
+        ).update(state=Delivery.State.PENDING, attempt=0, retry_at=None, error="")
+        wake.delivery(delivery_id)
+    return changed == 1
+
+
+def dismiss(delivery_id: int) -> bool:
+    """Put a dead or uncertain delivery away; whether it was one."""
+    with db.write():
+        changed = Delivery.objects.filter(
+            id=delivery_id, state__in=(Delivery.State.DEAD, Delivery.State.UNCERTAIN)
+        ).update(state=Delivery.State.DISMISSED)
+    return changed == 1
+
+
+def dead_count() -> int:
+    """How many deliveries wait for the owner."""
+    return Delivery.objects.filter(
+        state__in=(Delivery.State.DEAD, Delivery.State.UNCERTAIN)
+    ).count()
+
+
+def oldest_pending_seconds() -> float:
+    """The age of the oldest delivery that is due and not delivered; 0 when there is none."""
+    oldest = (
+        Delivery.objects.filter(Q(retry_at__isnull=True) | Q(retry_at__lte=Now()), state__in=OPEN)
+        .order_by("created_at")
+        .values_list("created_at", flat=True)
+        .first()
+    )
+    return (db.now() - oldest).total_seconds() if oldest else 0.0
