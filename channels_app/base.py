@@ -1,4 +1,4 @@
-"""The contract of a channel plugin: what a channel can do, and how it says that something failed."""
+"""The contract of a channel plugin: what a channel can do, and how it says what failed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

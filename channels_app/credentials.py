@@ -26,7 +26,7 @@ class Caller:
 
 
 def token_of(request: Request) -> str:
-    """The key of a request. Raises RefusedError 400 when it stands in the address (it gets logged)."""
+    """The key of a request. Raises RefusedError 400 when it stands in the address (logs!)."""
     if any(request.query(name) for name in ("key", "api_key", "token", "access_token")):
         raise RefusedError(400, "A key must not be in the address: send it as a header.")
     scheme, _, token = request.header("authorization").partition(" ")
@@ -37,9 +37,7 @@ def token_of(request: Request) -> str:
 
 async def authenticate(request: Request, *, scope: str) -> Caller:
     """The caller of a request, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
-    limits.addresses.check(
-        subject=request.address, limit=settings.RATE_PER_MINUTE_ADDRESS
-    )
+    limits.addresses.check(subject=request.address, limit=settings.RATE_PER_MINUTE_ADDRESS)
     token = token_of(request)
     return await in_thread(caller_of, token=token, scope=scope, address=request.address)
 

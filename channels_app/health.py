@@ -44,9 +44,11 @@ def problems_now() -> list[str]:
         problems.append("The broker does not answer.")
     finally:
         client.close()
-    for queue in ("runs", "long"):
-        if not runs.workers_alive(queue):
-            problems.append(f"No {queue} worker was heard from in the last 30 s.")
+    problems += [
+        f"No {queue} worker was heard from in the last 30 s."
+        for queue in ("runs", "long")
+        if not runs.workers_alive(queue)
+    ]
     if outbox.oldest_pending_seconds() > settings.UNDELIVERED_SECONDS:
         problems.append("Deliveries are waiting too long.")
     return problems

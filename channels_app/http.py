@@ -57,7 +57,7 @@ class Request:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self._receive = receive
-        self._headers = {
+        self._headers: dict[str, str] = {
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in scope["headers"]
         }
@@ -68,13 +68,13 @@ class Request:
 
     def query(self, name: str) -> str:
         """The first value of a query parameter, or an empty string."""
-        values = parse_qs(self.scope["query_string"].decode("latin-1")).get(name, [""])
+        values: list[str] = parse_qs(self.scope["query_string"].decode("latin-1")).get(name, [""])
         return values[0]
 
     @property
     def address(self) -> str:
         """The client's address; behind a trusted proxy, the last one it did not add itself."""
-        client = (self.scope.get("client") or ("", 0))[0]
+        client: str = (self.scope.get("client") or ("", 0))[0]
         if client in settings.GATEWAY_TRUSTED_PROXIES or (
             client == "" and settings.GATEWAY_TRUSTED_PROXIES
         ):
@@ -83,7 +83,7 @@ class Request:
         return plain_address(client)
 
     async def body(self, limit: int) -> bytes:
-        """The whole body. Raises RefusedError: 413 over ``limit`` bytes, 408 when it is too slow."""
+        """The whole body. Raises RefusedError: 413 over ``limit`` bytes, 408 when too slow."""
         declared = self.header("content-length")
         if declared.isascii() and declared.isdigit() and int(declared[:18]) > limit:
             raise RefusedError(413, f"The body is larger than {limit} bytes.")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from allowlist import permissions, requests
-from core import inbox, wake
+from core import inbox
 from core.db import write
 from core.inbox import Draft
 from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
@@ -61,7 +61,7 @@ def receive_personal(
 def receive_sender(
     *, draft: Draft, now: datetime, group: str = "", debounce: bool = False
 ) -> Receipt:
-    """A message of a sender whom a platform, a bridge or a bridge key names: the rule decides [A1]."""
+    """A message of a sender whom a platform or a bridge names: the rule decides [A1]."""
     sender = permissions.Sender(
         account=draft.account, kind=draft.kind, value=draft.sender, group=group
     )
@@ -146,13 +146,3 @@ def replay(messages: list[InboundMessage]) -> None:
         InboundMessage.objects.filter(id=message.id).update(session=session)
         inbox.start_run(session=session, messages=[message], now=message.received_at)
 
-
-__all__ = [
-    "Receipt",
-    "accept",
-    "door_account",
-    "receive_personal",
-    "receive_sender",
-    "replay",
-    "wake",
-]

@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import DatabaseError
 
@@ -13,7 +14,7 @@ from channels_app.http import Receive, Scope, Send
 logger = logging.getLogger(__name__)
 
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ async def guarded(handler: Handler, scope: Scope, receive: Receive, send: Send) 
     """Run a handler; what it did not expect becomes a 503 (database) or a 500, and a log line."""
     started = False
 
-    async def watched(message: http.MutableMapping[str, object]) -> None:
+    async def watched(message: Scope) -> None:
         nonlocal started
         started = True
         await send(message)

@@ -23,16 +23,27 @@ from django.utils import timezone
 
 from allowlist import requests
 from channels_app import outbound
-from core import hub, inbox, runs
+from channels_app.answers import answer_of, reply
+from channels_app.links import Links
+from channels_app.wording import ENGLISH
+from core import files, hub, inbox, outbox, runs
 from core.agent import prompt
 from core.agent.loop import Turn
 from core.db import in_thread, write
-from core.events import Log, LostLeaseError
-from core.messages import reset_delta, stream_end, stream_start
+from core.events import Log, LostLeaseError, after
+from core.messages import (
+    Message,
+    MessageDict,
+    Transcript,
+    reset_delta,
+    stream_end,
+    stream_start,
+    to_dict,
+)
 from core.models import ChatSession, Run
 from core.outbound_format import classified
 from core.providers import registry as providers
-from core.providers.base import ProviderError
+from core.providers.base import ChatMessage, ProviderError
 from core.tools.base import ToolContext
 
 logger = logging.getLogger(__name__)
@@ -50,6 +61,24 @@ class Held:
     task: asyncio.Task[None]
     cancelled: bool = False
     lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A claimed run with all that its turn needs; ``events`` is its log so far."""
+
+    run: Run
+    log: Log
+    messages: list[ChatMessage]
+    events: list[MessageDict]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a turn ended, and why when not well."""
+
+    state: str
+    error: str = ""
 
 
 class Runner:
@@ -131,7 +160,7 @@ class Runner:
         for session_id in await in_thread(inbox.due_sessions, now=timezone.now()):
             self._spawn("batch", session_id)
         await in_thread(outbound.recover_lost)
-        for delivery_id in await in_thread(outbound.outbox.due):
+        for delivery_id in await in_thread(outbox.due):
             self._spawn("delivery", delivery_id)
         await in_thread(requests.purge, now=timezone.now())
         return float(settings.SWEEP_SECONDS)
@@ -169,9 +198,8 @@ class Runner:
             begun = await in_thread(begin, run_id, self.name)
             if begun is None:
                 return
-            run, log, messages = begun
-            task = self.loop.create_task(self._turn(run, log, messages))
-            self.held[run_id] = Held(run=run, task=task)
+            task = self.loop.create_task(self._turn(begun))
+            self.held[run_id] = Held(run=begun.run, task=task)
             try:
                 await asyncio.wait([task])
             finally:
@@ -179,30 +207,39 @@ class Runner:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
-    async def _turn(self, run: Run, log: Log, messages: list[dict[str, Any]]) -> None:
+    async def _turn(self, begun: Begun) -> None:
+        run, log = begun.run, begun.log
+        transcript = Transcript()
+        for event in begun.events:
+            transcript.read(event)
+
+        def emit(message: Message) -> None:
+            log.append(message)
+            transcript.read(to_dict(message))
+
         turn = Turn(
-            messages=messages,
+            messages=begun.messages,
             provider=providers.current(),
-            emit=log.append,
+            emit=emit,
             context=ToolContext(
                 run_id=run.id,
                 user_id=run.user_id,
                 session_id=run.session_id,
                 tool_call_id="",
                 time_zone=run.user.time_zone,
-                emit=log.append,
+                emit=emit,
             ),
             client_tools=run.options.get("tools") or [],
             options=run.options.get("model_options") or {},
         )
         try:
-            outcome = await self._outcome(run, turn)
+            ending = await self._ending(run, turn)
         except LostLeaseError:
             logger.warning("run %s was taken over by another worker", run.id)
             return
-        await settle(run, log, outcome)
+        await settle(run, log, outcome_of(turn, transcript, ending))
 
-    async def _outcome(self, run: Run, turn: Turn) -> runs.Outcome:
+    async def _ending(self, run: Run, turn: Turn) -> Ending:
         try:
             refused = refuse(run)
             if refused is not None:
@@ -215,46 +252,57 @@ class Runner:
                 raise
             asyncio.current_task().uncancel()  # type: ignore[union-attr]
             turn.interrupt()
-            return ended(turn, Run.State.CANCELLED, error="Stopped.")
+            return Ending(Run.State.CANCELLED, error="Stopped.")
         except ProviderError as error:
             turn.fail(error)
-            return ended(turn, Run.State.FAILED, error=str(error))
+            return Ending(Run.State.FAILED, error=str(error))
         except TimeoutError:
             turn.fail(ProviderError("The answer took too long.", code="timeout"))
-            return ended(turn, Run.State.FAILED, error="The answer took too long.")
+            return Ending(Run.State.FAILED, error="The answer took too long.")
         except LostLeaseError:
             raise
         except Exception:
             logger.exception("the agent failed")
             turn.fail(ProviderError("Something went wrong in the gateway.", code="internal"))
-            return ended(turn, Run.State.FAILED, error="Something went wrong in the gateway.")
-        return ended(turn, Run.State.SUCCEEDED)
+            return Ending(Run.State.FAILED, error="Something went wrong in the gateway.")
+        return Ending(Run.State.SUCCEEDED)
 
 
-def begin(run_id: int, worker: str) -> tuple[Run, Log, list[dict[str, Any]]] | None:
-    """Claim a run and read what its turn needs, in one visit to the database."""
+def begin(run_id: int, worker: str) -> Begun | None:
+    """Claim a run and read what its turn needs, in one visit to the database.
+
+    Begins the log with ``stream_start``; a further attempt empties what the last one had said.
+    """
     run = runs.claim(run_id=run_id, worker=worker)
     if run is None:
         return None
-    log = runs.open_log(run)
-    start_log(run, log)
-    return run, log, prompt.build(run)
-
-
-def start_log(run: Run, log: Log) -> None:
-    """Begin the log with ``stream_start``; a further attempt empties what the last one had said."""
-    if log.seq == 0:
-        log.append(
+    events = [event for _, event in after(run_id=run.id, seq=0)] if run.attempt > 1 else []
+    log = runs.open_log(run=run, last_seq=len(events))
+    opening: list[Message] = (
+        [reset_delta(kind, message_id=name) for name, kind in said(events).items()]
+        if events
+        else [
             stream_start(
                 request_id=run.public_id,
                 chat_id=run.session.public_id,
                 trace_id=run.public_id,
                 timestamp_ms=int(time.time() * 1000),
             )
-        )
-        return
-    for kind, message_id in runs.said_before(run):
-        log.append(reset_delta(kind, message_id=message_id))
+        ]
+    )
+    for message in opening:
+        log.append(message)
+    events += [to_dict(message) for message in opening]
+    return Begun(run=run, log=log, messages=prompt.build(run), events=events)
+
+
+def said(events: list[MessageDict]) -> dict[str, str]:
+    """Message id -> type of the texts and thoughts that ``events`` hold."""
+    return {
+        event["message_id"]: event["type"]
+        for event in events
+        if event["type"] in {"text", "thinking"} and "message_id" in event
+    }
 
 
 def refuse(run: Run) -> ProviderError | None:
@@ -264,16 +312,19 @@ def refuse(run: Run) -> ProviderError | None:
     return None
 
 
-def ended(turn: Turn, state: str, *, error: str = "") -> runs.Outcome:
-    """What a turn leaves behind, classified for the channels ([T4])."""
-    text, shape = classified(turn.text)
+def outcome_of(turn: Turn, transcript: Transcript, ending: Ending) -> runs.Outcome:
+    """What a turn leaves behind: the same answer that the doors make of its log."""
+    end = {"status": STATUS[ending.state], "error": ending.error}
+    given = answer_of(transcript.messages(), end, links=Links(), words=ENGLISH)
+    shown = reply(given, present=classified, inline=files.inline)
     return runs.Outcome(
-        state=state,
-        text=text,
-        format=shape,
+        state=ending.state,
+        text=shown.text,
+        format=shown.format,
+        images=shown.images,
         files=turn.files,
-        error=error,
-        status=200 if state != Run.State.FAILED else 502,
+        error=shown.error,
+        status=shown.status,
         usage=turn.usage,
         finish_reason=turn.finish_reason,
     )

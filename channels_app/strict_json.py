@@ -1,4 +1,4 @@
-"""JSON from strangers: strict, bounded in depth, no key twice. Wrong input is a ValueError in words."""
+"""JSON from strangers: strict, bounded in depth, no key twice."""
 
 import json
 from typing import Any, NoReturn
@@ -9,7 +9,7 @@ class BadJSONError(ValueError):
 
 
 def parse(data: bytes, *, max_depth: int) -> Any:
-    """The value in ``data``: UTF-8 without BOM, no NaN, no duplicate keys, at most ``max_depth`` deep.
+    """The value in ``data``: UTF-8 without BOM, no NaN, no key twice, at most ``max_depth`` deep.
 
     Raises BadJSONError.
     """

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, F, Max, OuterRef
+from django.db.models import Exists, F, OuterRef
 from django.db.models.functions import Coalesce, Now
 
 from core import db, hub, wake
-from core.events import Log, after
-from core.models import InboundMessage, Job, Message, Run, RunEvent, WorkerHeartbeat
+from core.events import Log
+from core.models import InboundMessage, Job, Message, Run, WorkerHeartbeat
 from core.tokens import estimate
 
 WORKER_GONE_SECONDS = 30
@@ -70,26 +70,16 @@ def claim(*, run_id: int, worker: str) -> Run | None:
         return None  # another run of the session was claimed in the same moment
 
 
-def open_log(run: Run) -> Log:
-    """The writing end of a claimed run's log; it goes on where an earlier attempt ended."""
-    last = RunEvent.objects.filter(run_id=run.id).aggregate(last=Max("seq"))["last"]
+def open_log(*, run: Run, last_seq: int) -> Log:
+    """The writing end of a claimed run's log; it goes on after ``last_seq``."""
     return Log(
         run_id=run.id,
         public_id=run.public_id,
         session=run.session.public_id,
         user_id=run.user_id,
         attempt=run.attempt,
-        seq=last or 0,
+        seq=last_seq,
     )
-
-
-def said_before(run: Run) -> list[tuple[str, str]]:
-    """(type, message id) of what earlier attempts of ``run`` began to say, each once."""
-    found: dict[str, str] = {}
-    for _, event in after(run_id=run.id, seq=0):
-        if event["type"] in {"text", "thinking"} and "message_id" in event:
-            found[event["message_id"]] = event["type"]
-    return [(kind, message_id) for message_id, kind in found.items()]
 
 
 def keep(*, held: dict[int, int], worker: str) -> tuple[set[int], set[int]]:

@@ -44,7 +44,7 @@ class Asked:
 
 
 def read(body: dict[str, Any]) -> Asked:
-    """The fields of ``body``; unknown ones are ignored. Raises RefusedError 400 naming the field."""
+    """The fields of ``body``; unknown ones are ignored. RefusedError 400 names the field."""
     media = [item for name, kind in MEDIA.items() for item in attachments(body, name, kind)]
     asked = Asked(
         text=text(body, "text", settings.MAX_TEXT_CHARACTERS, required=True),

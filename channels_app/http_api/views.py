@@ -1,7 +1,6 @@
 """``POST /inbound`` [D1] [D2], its result and cancel, and the event stream of a run."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +14,11 @@ from channels_app.credentials import Caller, authenticate
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.http_api import adapter, fields
 from channels_app.inbound import Receipt, door_account, receive_personal, receive_sender
-from core import events, runs
+from core import events, files, runs
 from core.db import in_thread
 from core.ids import is_public_id
 from core.models import Run
+from core.outbound_format import classified
 
 DENIED = {"ok": False, "status": 401, "error": "Permission denied", "text": "", "format": "plain"}
 
@@ -157,7 +157,7 @@ async def blocks(work: Work, *, after: int, fresh: bool) -> AsyncIterator[bytes]
     """
     translate = adapter_for(work)
     if fresh:
-        yield http.sse(adapter.first_frame())
+        yield http.sse(adapter.progress())
     async for item in events.follow(
         run_id=work.run.id,
         public_id=work.run.public_id,
@@ -171,6 +171,16 @@ async def blocks(work: Work, *, after: int, fresh: bool) -> AsyncIterator[bytes]
         for frame in translate.feed(event):
             if seq > after:
                 yield http.sse(frame, seq=seq)
+
+
+def adapter_for(work: Work) -> adapter.InboundAdapter:
+    """The adapter that turns the log of ``work`` into the frames of this door."""
+    return adapter.InboundAdapter(
+        run_id=work.run.public_id,
+        session_id=work.session,
+        present=classified,
+        inline=files.inline,
+    )
 
 
 async def run_events(scope: Scope, receive: Receive, send: Send) -> None:

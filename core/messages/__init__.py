@@ -4,10 +4,13 @@ A run's event log stores these messages as JSON dicts; every wire format is a pu
 that log. Knows no Django and no Celery.
 """
 
+from core.messages.appendonly import AppendOnly
 from core.messages.build import (
     StreamStatus,
     action_message,
     audio_message,
+    block_end,
+    block_start,
     custom_message,
     delta_message,
     error_message,
@@ -27,6 +30,7 @@ from core.messages.build import (
     thinking_delta,
     thinking_message,
     tool_call_message,
+    tool_end,
     user_input_message,
     video_message,
 )
@@ -34,6 +38,7 @@ from core.messages.codec import from_dict, to_dict, validate
 from core.messages.merge import apply_delta, fold
 from core.messages.paths import normalise_path
 from core.messages.props import ContentPart, RetrievalSource, VideoProps
+from core.messages.transcript import Change, Transcript, event_data
 from core.messages.types import (
     BUILTIN_TYPES,
     ActionMessage,
@@ -62,8 +67,10 @@ from core.messages.types import (
 __all__ = [
     "BUILTIN_TYPES",
     "ActionMessage",
+    "AppendOnly",
     "AudioMessage",
     "BuiltinMessage",
+    "Change",
     "ContentPart",
     "CustomMessage",
     "DeltaAction",
@@ -82,15 +89,19 @@ __all__ = [
     "TextMessage",
     "ThinkingMessage",
     "ToolCallMessage",
+    "Transcript",
     "UserInputMessage",
     "VideoMessage",
     "VideoProps",
     "action_message",
     "apply_delta",
     "audio_message",
+    "block_end",
+    "block_start",
     "custom_message",
     "delta_message",
     "error_message",
+    "event_data",
     "event_message",
     "fold",
     "from_dict",
@@ -112,6 +123,7 @@ __all__ = [
     "thinking_message",
     "to_dict",
     "tool_call_message",
+    "tool_end",
     "user_input_message",
     "validate",
     "video_message",

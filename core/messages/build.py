@@ -288,6 +288,24 @@ def message_end(
     return event_message("message_end", data=data)
 
 
+def block_start(*, block_id: str, block_type: str) -> EventMessage:
+    """Comes before the first message of a block; `block_type` is llm, mixed …"""
+    return event_message("block_start", data={"block_id": block_id, "type": block_type})
+
+
+def block_end(
+    *, block_id: str, block_type: str, message_count: int, status: StreamStatus = "completed"
+) -> EventMessage:
+    """Comes after the last message of a block."""
+    data = {
+        "block_id": block_id,
+        "type": block_type,
+        "message_count": message_count,
+        "status": status,
+    }
+    return event_message("block_end", data=data)
+
+
 def stream_end(
     *,
     status: StreamStatus,
@@ -316,3 +334,15 @@ def progress(message: str, *, tool: str = "", percent: float | None = None) -> E
     if percent is not None:
         data["percent"] = percent
     return event_message("progress", message, data)
+
+
+def tool_end(*, call_id: str, name: str, ok: bool, output: str = "") -> EventMessage:
+    """A tool that the gateway ran has ended; `output` is a short text that a user may see."""
+    data: dict[str, object] = {
+        "id": call_id,
+        "name": name,
+        "status": "completed" if ok else "error",
+    }
+    if output:
+        data["output"] = output
+    return event_message("tool_end", data=data)

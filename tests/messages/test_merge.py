@@ -211,9 +211,9 @@ def test_m1_a_merge_changes_nothing_in_place(seed: int) -> None:
     assert canonical(sequence) == before
 
 
-def merged(props: Event, **delta: object) -> object:
+def merged(old: Event, /, **delta: object) -> object:
     """The props after one delta."""
-    start = {"type": "t", "message_id": "M1", "props": props}
+    start = {"type": "t", "message_id": "M1", "props": old}
     event = {"type": "t", "message_id": "M1", "delta": True, **delta}
     return apply_delta(start, event)["props"]
 
