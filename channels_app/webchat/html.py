@@ -21,6 +21,8 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from mdit_py_plugins.tasklists import tasklists_plugin
 
+from core.text import clean
+
 # The page has one h1 of its own, and each answer stands under an h2 that only readers hear.
 HEADING_OFFSET: Final = 2
 MAX_CHARACTERS: Final = 200_000
@@ -62,12 +64,12 @@ def render(text: str) -> str:
     """Markdown as HTML; text that would cost too much to parse comes back as plain text."""
     if len(text) > MAX_CHARACTERS or sum(map(text.count, MARKERS)) > MAX_MARKERS:
         return render_plain(text)
-    return _sanitiser().clean(_parser().render(_storable(text)))
+    return _sanitiser().clean(_parser().render(clean(text)))
 
 
 def render_plain(text: str) -> str:
     """Plain text as one paragraph that keeps its line breaks, with its addresses clickable."""
-    return _sanitiser().clean(f'<p class="plain">{"".join(_linked(_storable(text)))}</p>')
+    return _sanitiser().clean(f'<p class="plain">{"".join(_linked(clean(text)))}</p>')
 
 
 def render_as(*, text: str, format: str) -> str:  # noqa: A002  the word of requirement 1 §1.1
@@ -111,11 +113,6 @@ def _host(href: str) -> str:
 
 def _bare(host: str) -> str:
     return host.removeprefix("www.").rstrip(".")
-
-
-def _storable(text: str) -> str:
-    """Without NUL and lone surrogates, which neither HTML nor UTF-8 can carry."""
-    return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
 
 
 def _linked(text: str) -> Iterator[str]:
