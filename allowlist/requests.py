@@ -69,6 +69,20 @@ class Verdict:
         return sentence[0].upper() + sentence[1:] + via + "."
 
 
+@dataclass(frozen=True, slots=True)
+class Knock:
+    """A denied message: whose, under which address it would have to be listed, what it says."""
+
+    account: ChannelAccount
+    kind: str
+    sender: str
+    is_group: bool = False
+    name: str = ""
+    chat: str = ""
+    text: str = ""
+    message: InboundMessage | None = None
+
+
 def record(
     *,
     account: ChannelAccount,
@@ -78,33 +92,41 @@ def record(
     chat: str = "",
     text: str = "",
     now: datetime,
-    is_group: bool = False,
+    message: InboundMessage | None = None,
 ) -> UnknownRequest:
-    """Note that ``sender`` was denied, in the transaction that holds the message; call it after.
+    """Note that ``sender`` was denied, in the transaction that stored the held ``message``.
 
-    Look at the ``state`` of what comes back: ``blocked`` means hold nothing, ``approved`` means an
-    owner let the sender in meanwhile (ask the rule again). Texts of strangers are cut and cleaned.
+    What a blocked sender says is not kept. When ``state`` comes back as ``approved``, an owner let
+    the sender in meanwhile: ask the rule again. Texts of strangers are cut and cleaned.
     """
-    address = _address(kind, sender, account.channel)
-    with db.write():
-        row = _locked(account, kind, address)
-        if row is None:
-            _make_room()
-            row = UnknownRequest(account=account, kind=kind, sender=address, is_group=is_group)
-            row.first_seen_at = row.last_seen_at = now
-            row.expires_at = _expiry(now)
-            UnknownRequest.objects.bulk_create([row], ignore_conflicts=True)
-            row = _locked(account, kind, address) or row
-        elif row.state == State.APPROVED and _let_in_meanwhile(row, account, now):
-            return row
-        _seen_again(row, now)
-        if row.state != State.BLOCKED:
-            row.sender_name = one_line(sender_name, 200)
-            row.chat = clean(chat)[:128]
-            row.last_text = one_line(text, 200)
-        row.save()
-        _bound_held(row)
-    return row
+    knock = Knock(account, kind, sender, name=sender_name, chat=chat, text=text, message=message)
+    return _note(knock, now)
+
+
+def record_group(
+    *,
+    account: ChannelAccount,
+    group: str,
+    sender_name: str = "",
+    text: str = "",
+    now: datetime,
+    message: InboundMessage | None = None,
+) -> UnknownRequest:
+    """Note that somebody spoke in a group that is not listed: one request a group ([A3]).
+
+    Approving it lists the group. Nothing is held: ``message`` loses its content.
+    """
+    knock = Knock(
+        account,
+        "im",
+        group,
+        is_group=True,
+        name=sender_name,
+        chat=group,
+        text=text,
+        message=message,
+    )
+    return _note(knock, now)
 
 
 def decide(
@@ -266,6 +288,31 @@ def _empty(messages: QuerySet[InboundMessage], note: str) -> int:
     )
 
 
+def _note(knock: Knock, now: datetime) -> UnknownRequest:
+    account, kind = knock.account, knock.kind
+    address = _address(kind, knock.sender, account.channel)
+    with db.write():
+        row = _locked(account, kind, address)
+        if row is None:
+            _make_room()
+            row = UnknownRequest(account=account, kind=kind, sender=address)
+            row.is_group = knock.is_group
+            row.first_seen_at = row.last_seen_at = now
+            row.expires_at = _expiry(now)
+            UnknownRequest.objects.bulk_create([row], ignore_conflicts=True)
+            row = _locked(account, kind, address) or row
+        elif row.state == State.APPROVED and _let_in_meanwhile(row, account, now):
+            return row
+        _seen_again(row, now)
+        if row.state != State.BLOCKED:
+            row.sender_name = one_line(knock.name, 200)
+            row.chat = clean(knock.chat)[:128]
+            row.last_text = one_line(knock.text, 200)
+        row.save()
+        _bound_held(row, knock.message)
+    return row
+
+
 def _locked(account: ChannelAccount, kind: str, sender: str) -> UnknownRequest | None:
     """The row of a sender, which nobody else decides or counts until the transaction ends."""
     rows = UnknownRequest.objects.select_for_update()
@@ -298,14 +345,18 @@ def _seen_again(row: UnknownRequest, now: datetime) -> None:
     row.decided_via = ""
 
 
-def _bound_held(row: UnknownRequest) -> None:
-    """Keep the last messages of one sender only."""
+def _bound_held(row: UnknownRequest, message: InboundMessage | None) -> None:
+    """Keep the last messages of one sender only, under the sender's normalised address."""
+    if message is not None:
+        this = InboundMessage.objects.filter(pk=message.pk)
+        if row.is_group or row.state == State.BLOCKED:
+            _empty(this, "the group is not listed" if row.is_group else "the sender is blocked")
+        elif message.sender != row.sender:
+            this.update(sender=row.sender)
     if row.count > settings.HELD_MESSAGES_PER_SENDER:
         newest = held_messages(row).order_by("-id").values_list("pk", flat=True)
-        _empty(
-            held_messages(row).filter(pk__in=list(newest[settings.HELD_MESSAGES_PER_SENDER :])),
-            "too many",
-        )
+        surplus = list(newest[settings.HELD_MESSAGES_PER_SENDER :])
+        _empty(InboundMessage.objects.filter(pk__in=surplus), "too many")
 
 
 def _make_room() -> None:

@@ -145,4 +145,3 @@ def replay(messages: list[InboundMessage]) -> None:
         )
         InboundMessage.objects.filter(id=message.id).update(session=session)
         inbox.start_run(session=session, messages=[message], now=message.received_at)
-

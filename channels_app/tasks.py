@@ -1,11 +1,20 @@
 """The Celery tasks of the ``runs`` queue: they hand an id to the runner and return."""
 
+import logging
+import os
+import socket
+import threading
+import time
 from functools import cache
 
-from celery import shared_task
+from celery import Celery, shared_task
 from celery.signals import worker_init, worker_shutting_down
+from django.db import DatabaseError, connection
 
-from channels_app.runner import Runner
+from channels_app.runner import BEAT_SECONDS, Runner
+from core import runs
+
+logger = logging.getLogger(__name__)
 
 
 @cache
@@ -18,10 +27,31 @@ def runner() -> Runner:
 
 @worker_init.connect
 def begin(sender: object, **_: object) -> None:
-    """Start the runner with the worker, so that the sweeper works before the first task."""
-    queues = getattr(getattr(sender, "app", None), "amqp", None)
-    if queues is not None and "runs" in queues.queues.consume_from:
+    """Start what a worker process does besides tasks: the runner and its sweeper, or heartbeats."""
+    app = getattr(sender, "app", None)
+    if not isinstance(app, Celery):
+        return
+    queues = list(app.amqp.queues.consume_from)
+    if "runs" in queues:
         runner()
+    else:
+        threading.Thread(target=beat, args=(queues[0],), name="heartbeat", daemon=True).start()
+
+
+def beat(queue: str) -> None:
+    """Say every few seconds that this worker is alive.
+
+    The connection is not kept: a forked child must not inherit one that is in use.
+    """
+    name = f"{queue}:{socket.gethostname()}:{os.getpid()}"[-100:]
+    while True:
+        try:
+            runs.heard_from(worker=name, queue=queue)
+        except DatabaseError:
+            logger.warning("the heartbeat could not be written")
+        finally:
+            connection.close()
+        time.sleep(BEAT_SECONDS)
 
 
 @worker_shutting_down.connect

@@ -1,4 +1,4 @@
-"""Stored files: bytes under ``GATEWAY_HOME/files``, rows in the database, never a path in an URL."""
+"""Stored files: bytes under ``GATEWAY_HOME/files``, rows in the database, no path in an URL."""
 
 import base64
 import hashlib

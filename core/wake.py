@@ -9,8 +9,10 @@ import queue
 import threading
 from functools import cache, partial
 
-from celery import current_app
+from celery import Celery
+from django.conf import settings
 from django.db import transaction
+from django.utils.module_loading import import_string
 from kombu.exceptions import OperationalError
 
 logger = logging.getLogger(__name__)
@@ -34,10 +36,11 @@ class Publisher:
             logger.warning("too many wake-ups are waiting; the sweeper will find the work")
 
     def _work(self) -> None:
+        app: Celery = import_string(settings.CELERY_APPLICATION)
         while True:
             task, queue_name, row_id = self._queue.get()
             try:
-                current_app.send_task(task, kwargs={"row_id": row_id}, queue=queue_name)
+                app.send_task(task, kwargs={"row_id": row_id}, queue=queue_name)
             except (OperationalError, OSError):
                 logger.warning("the broker is away; the sweeper will find the work")
 

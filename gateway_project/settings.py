@@ -3,6 +3,7 @@
 What an owner changes while the gateway runs is in the admin, not here.
 """
 
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -39,19 +40,26 @@ ALLOWED_HOSTS: list[str] = [
 ]
 CSRF_TRUSTED_ORIGINS: list[str] = [GATEWAY_URL]
 
-INSTALLED_APPS = [
-    "daphne",
+# The apps of pages and of /api. A worker serves neither: without them it starts 0.5 s sooner and takes
+# 20 MB less. It must not delete users: only with the admin's tables known does that cascade.
+PAGE_APPS = [
     "unfold",
     "django.contrib.admin",
-    "django.contrib.auth",
-    "django.contrib.contenttypes",
-    "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "axes",
-    "channels",
     "rest_framework",
     "drf_spectacular",
+]
+GATEWAY_PROCESS: str = env.choice("GATEWAY_PROCESS", "web", allowed=frozenset({"web", "worker"}))
+INSTALLED_APPS = [
+    # Daphne's app only serves `runserver`; elsewhere it costs 0.8 s and 27 MB (Twisted).
+    *(["daphne"] if sys.argv[1:2] == ["runserver"] else []),
+    *(PAGE_APPS if GATEWAY_PROCESS == "web" else []),
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "channels",
     "core",
     "allowlist",
     "channels_app",
@@ -124,6 +132,8 @@ GATEWAY_DATABASE_THREADS: int = env.number("GATEWAY_DATABASE_THREADS", 8, minimu
 
 # Empty: `manage.py up` starts an embedded broker and sets this for its children.
 REDIS_URL: str = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
+# The dotted path of our Celery application; resolved when the first wake-up is sent.
+CELERY_APPLICATION = "gateway_project.celery.app"
 CELERY_BROKER_URL = REDIS_URL
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {

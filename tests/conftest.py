@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 from django.db import connections
 
+from tests import settings
 from tests.gateways import Gateway
 from tests.servers import Postgres, Valkey
 

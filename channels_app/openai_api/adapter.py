@@ -151,7 +151,7 @@ class OpenAIAdapter:
         text = message.props.get("content") or ""
         piece = told.settle(text) if settled else told.advance(text)
         into: Field = "content" if isinstance(message, TextMessage) else "reasoning_content"
-        return self._say(into, piece, speaker=key)
+        return self._say(into, piece, speaker=message.message_id and key)
 
     def _loading(self, message: LoadingMessage, *, settled: bool) -> list[Frame]:
         text = message.props.get("message", LOADING if settled else "") or ""
@@ -162,7 +162,8 @@ class OpenAIAdapter:
         if not text.startswith(told.sent):
             told.sent = ""
             self._speaker["reasoning_content"] = ""  # another line, not more of this one
-        return self._say("reasoning_content", told.advance(text), speaker=key)
+        speaker = message.message_id and key
+        return self._say("reasoning_content", told.advance(text), speaker=speaker)
 
     def _linked(
         self, message: ImageMessage | AudioMessage | VideoMessage | CustomMessage

@@ -4,8 +4,6 @@ They are plain dicts at run time (`TypedDict`), so that reading and writing the 
 nothing. A delta carries only the part it changes: readers use `.get()`, never `[...]`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal, NotRequired, TypedDict
 
