@@ -91,7 +91,7 @@ def by_session(session_key: str) -> Speaker | None:
     user = get_user(cast("HttpRequest", SimpleNamespace(session=store)))
     if not user.is_authenticated or not user.is_active:
         return None
-    return Speaker(cast("User", user), session_key=session_key)
+    return Speaker(user, session_key=session_key)
 
 
 def by_key(*, token: str, address: str) -> Speaker:
@@ -101,7 +101,7 @@ def by_key(*, token: str, address: str) -> Speaker:
 
 
 def is_still(speaker: Speaker) -> bool:
-    """Whether the credential still opens anything ([A9]): asked again when something was revoked."""
+    """Whether the credential still opens anything ([A9]); asked when something was revoked."""
     if speaker.session_key:
         return by_session(speaker.session_key) is not None
     key = ApiKey.objects.select_related("user", "account").filter(id=speaker.key_id).first()

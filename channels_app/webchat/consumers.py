@@ -74,7 +74,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.closing = False
 
     async def dispatch(self, message: MutableMapping[str, Any]) -> None:
-        """Call the handler of a message; what it refuses closes the socket, what breaks is logged."""
+        """Call the handler of a message; what it refuses closes the socket."""
         try:
             await getattr(self, get_handler_name(message))(message)
         except CloseError as error:

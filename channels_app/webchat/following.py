@@ -28,7 +28,7 @@ class Following:
     sent: dict[str, int] = field(default_factory=dict)
 
     def start(self, run_id: str, *, after: int = 0) -> None:
-        """Follow a run from the event after ``after``; not backwards when it is followed already."""
+        """Follow a run from the event after ``after``; never backwards."""
         self.sent[run_id] = max(after, self.sent.get(run_id, 0))
 
     def restart(self, run_id: str, *, after: int) -> None:

@@ -4,7 +4,7 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from django.conf import settings
 
@@ -129,7 +129,7 @@ def decide(value: dict[str, Any]) -> Decide:
     verdict = text(value, "verdict", 32)
     if verdict not in VERDICTS:
         raise RefusedError(400, f"verdict is one of {', '.join(VERDICTS)}.", field="verdict")
-    return Decide(text(value, "request", 64), cast("Verdict", verdict))
+    return Decide(text(value, "request", 64), verdict)
 
 
 def text(value: dict[str, Any], name: str, limit: int, *, required: bool = True) -> str:

@@ -38,8 +38,8 @@ INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\uf
 LANGUAGE: Final = re.compile(r"[A-Za-z0-9+#._-]{1,30}")
 
 TAGS: Final = frozenset(
-    "p br strong em s code pre h3 h4 h5 h6 ul ol li blockquote hr table thead tbody tr th td a "
-    "span div input".split()
+    {"p", "br", "strong", "em", "s", "code", "pre", "h3", "h4", "h5", "h6", "ul", "ol", "li"}
+    | {"blockquote", "hr", "table", "thead", "tbody", "tr", "th", "td", "a", "span", "div", "input"}
 )
 ATTRIBUTES: Final = {
     "a": {"href"},
@@ -91,7 +91,7 @@ def is_allowed(href: str) -> bool:
 
 
 def real_host(*, text: str, href: str) -> str:
-    """The host of ``href`` when ``text`` looks like another address (or hides its own), else ``""``.
+    """The host of ``href`` when ``text`` looks like another address, else ``""``.
 
     A punycode host is named too: its Unicode form may look like another one.
     """
@@ -149,7 +149,7 @@ def _parser() -> MarkdownIt:
     parser.enable(["table", "strikethrough", "linkify"])
     parser.use(tasklists_plugin)
     parser.linkify = _linkify()
-    parser.validateLink = is_allowed  # type: ignore[method-assign]  # the documented way
+    parser.validateLink = is_allowed  # type: ignore[assignment,method-assign]  # documented
     parser.core.ruler.push("latchkey_links", _rewrite)
     parser.add_render_rule("fence", _fence)
     parser.add_render_rule("table_open", _table_open)

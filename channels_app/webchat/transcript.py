@@ -30,7 +30,7 @@ def page(*, session: ChatSession, before: int | None = None) -> dict[str, Any]:
         shown = shown[1:]  # its question is on the next older page, and it goes there too
     parts = parts_of([row.run for row in shown if row.role == "assistant" and row.run])
     return {
-        "turns": [turn for turn in turns(shown, parts)],
+        "turns": list(turns(shown, parts)),
         "earlier": shown[0].id if has_more else None,
     }
 

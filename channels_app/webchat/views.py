@@ -66,9 +66,8 @@ def answered_in_json(
 ) -> Callable[Concatenate[HttpRequest, P], JsonResponse]:
     """A view for the page's own calls: 401 when signed out, 400 for a bad body, else its JSON."""
 
-    @never_cache
     @wraps(view)
-    def wrapped(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> JsonResponse:
+    def wrapped(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> JsonResponse:
         if not request.user.is_authenticated:
             return refusal(401, "Sign in again.")
         try:
@@ -78,7 +77,7 @@ def answered_in_json(
         except LookupError:
             return refusal(404, "There is no such chat.")
 
-    return wrapped
+    return cast("Callable[Concatenate[HttpRequest, P], JsonResponse]", never_cache(wrapped))
 
 
 def refusal(status: int, message: str) -> JsonResponse:

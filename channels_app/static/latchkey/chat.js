@@ -19,6 +19,7 @@ class Chat {
   #runs = new Map();
   #turns = [];
   #resuming = new Set();
+  #missed = new Set();
   #opening = 0;
   #reload = null;
 
@@ -53,7 +54,9 @@ class Chat {
   }
 
   start() {
-    document.querySelector("#new-chat").addEventListener("click", () => this.open(null));
+    for (const button of document.querySelectorAll("[data-new-chat]")) {
+      button.addEventListener("click", () => this.open(null));
+    }
     addEventListener("popstate", () => this.open(sessionOfPath(), { push: false }));
     addEventListener("online", () => this.connection.restart());
     document.addEventListener("visibilitychange", () => {
@@ -204,11 +207,13 @@ class Chat {
     this.#resuming.delete(run.id);
     if (part?.type === "action") act(part.props, this.#page());
     this.log.keepAtEnd(() => (key ? this.#turnOf(run)?.update(key) : this.#turnOf(run)?.wait()));
+    if (event === "tool_end") this.#turnOf(run)?.showTools();
     if (event === "stream_start") this.sidebar.activity(run.sessionId, { busy: true });
   }
 
   /** A frame of a run that is not on this page: of another chat, or begun in another window. */
   #stranger(frame, { busy }) {
+    this.#missed.add(frame.run_id);
     if (frame.session_id !== this.session) {
       this.sidebar.activity(frame.session_id, { busy });
     } else if (!this.outbox.entries.some((entry) => entry.session_id === this.session)) {
@@ -234,8 +239,8 @@ class Chat {
     this.#runs.set(runId, run);
     turn.clientId = null;
     turn.bind(run);
-    // Its first frames may have overtaken the word that it exists.
-    this.#resume(run);
+    // A message sent twice (the first answer was lost): its run may be well on its way.
+    if (this.#missed.delete(runId)) this.#resume(run);
   }
 
   #drop(turn) {

@@ -47,7 +47,9 @@ export class Composer {
     this.focus();
   }
 
+  /** Unless that would push a phone's keyboard up unasked. */
   focus() {
+    if (!matchMedia("(pointer: fine)").matches) return;
     this.#text.focus({ preventScroll: true });
     this.#text.setSelectionRange(this.#text.value.length, this.#text.value.length);
   }

@@ -15,10 +15,10 @@ export class Run {
     this.sessionId = sessionId;
     this.seq = 0;
     this.parts = new Map();
+    this.tools = new Map();
     this.progress = null;
     this.ended = false;
     this.final = null;
-    this.startedAt = 0;
   }
 
   /** Take a message frame: "applied" with what changed, "duplicate", or "gap". */
@@ -58,6 +58,11 @@ export class Run {
     this.finish(final);
   }
 
+  /** How a tool call stands: "running", "done" or "failed". */
+  toolState(id) {
+    return this.tools.get(id) ?? (this.ended ? "done" : "running");
+  }
+
   /** The texts of the answer, as Markdown, for the clipboard. */
   text() {
     if (this.final?.text) return this.final.text;
@@ -67,9 +72,15 @@ export class Run {
 
   #event(frame) {
     const name = textOf(frame.props.event);
+    const data = frame.props.data ?? {};
     if (name === "stream_end") {
       this.ended = true;
       this.progress = null;
+    } else if (name === "progress") {
+      this.progress = progressOf({ message: frame.props.message, percent: data.percent });
+    } else if (name === "tool_end") {
+      this.progress = null;
+      this.tools.set(data.id, data.status === "error" ? "failed" : "done");
     } else if (!LIFECYCLE.has(name) && typeof frame.props.message === "string") {
       this.progress = progressOf(frame.props);
     }

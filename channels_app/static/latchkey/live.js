@@ -3,6 +3,9 @@
 import { el, icon, setServerHtml } from "./dom.js";
 import { parseBlocks, parseInline, settledUpTo } from "./preview.js";
 
+// The beginning of a line that is only marks so far: what they mean is not known yet.
+const UNFINISHED = /(?:^|\n)[ |#>*_`~+-]{1,6}$/;
+
 /** A growing text. Settled blocks are built once; only the last one is built again. */
 export class LiveText {
   #settled = 0;
@@ -20,7 +23,7 @@ export class LiveText {
     const settled = settledUpTo(text, this.#settled);
     this.#append(text.slice(this.#settled, settled));
     this.#settled = settled;
-    this.#tail = this.#append(text.slice(settled));
+    this.#tail = this.#append(text.slice(settled).replace(UNFINISHED, ""));
   }
 
   /** Put the server's rendering in place of the preview. */

@@ -9,7 +9,7 @@ const SAFE_IMAGE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$
 const DATA_MEDIA = /^data:((?:audio|video)\/[\w.+-]+)(?:;[^,]*)?;base64,([A-Za-z0-9+/=\s]+)$/;
 const OFF_PAGE = new Set(["event", "action", "loading", "user_input"]);
 
-/** A view of a message, or null when its type is not shown. `context` is {rate, runId}. */
+/** A view of a message; null when its type is not shown. `context`: {rate, runId, toolState}. */
 export function viewOf(part, context) {
   if (OFF_PAGE.has(part.type)) return null;
   const make = { text: TextView, thinking: ThinkingView }[part.type];
@@ -86,9 +86,11 @@ const BUILD = {
   video,
 };
 
-function toolCall(props) {
+function toolCall(props, { toolState }) {
   const name = textOf(props.name) || "a tool";
-  const summary = el("summary", {}, icon("tool"), el("span", {}, "Used ", el("code", {}, name)), icon("chevron"));
+  const word = { running: "Using ", failed: "Failed: " }[toolState?.(props.id)] ?? "Used ";
+  const label = el("span", {}, word, el("code", {}, name));
+  const summary = el("summary", {}, icon("tool"), label, icon("chevron"));
   return el("details.tool-call", {}, summary, el("pre", { tabindex: 0 }, pretty(props.arguments)));
 }
 
@@ -104,7 +106,7 @@ function pretty(text) {
 export function errorBlock({ message, code, details }) {
   const head = el("p", {}, textOf(message) || "Something went wrong.");
   const more = [textOf(code), textOf(details)].filter(Boolean).join("\n");
-  const fold = more ? el("details", {}, el("summary", {}, "Details"), el("pre", {}, more)) : null;
+  const fold = more ? el("details", {}, el("summary", {}, "Details", icon("chevron")), el("pre", {}, more)) : null;
   return el("div.error-block", { role: "alert" }, icon("warning"), el("div", {}, head, fold));
 }
 
@@ -201,7 +203,7 @@ function mediaSource(address) {
 
 function transcript(text) {
   if (typeof text !== "string" || text === "") return null;
-  return el("details", {}, el("summary", {}, "Transcript"), el("p.plain", {}, text));
+  return el("details", {}, el("summary", {}, "Transcript", icon("chevron")), el("p.plain", {}, text));
 }
 
 // Loading it would tell its host that the answer was read, and when: it waits for a click.

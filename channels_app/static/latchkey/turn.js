@@ -50,7 +50,8 @@ export class Turn {
   }
 
   #replace(key, old, part) {
-    const view = viewOf(part, { rate: this.on.rate, runId: this.run.id });
+    const toolState = (id) => this.run.toolState(id);
+    const view = viewOf(part, { rate: this.on.rate, runId: this.run.id, toolState });
     if (view === null) {
       old?.node.remove();
       this.#views.delete(key);
@@ -60,6 +61,13 @@ export class Turn {
     if (old) old.node.replaceWith(view.node);
     else this.#parts.append(view.node);
     this.#views.set(key, view);
+  }
+
+  /** A tool has ended, or all have. */
+  showTools() {
+    for (const [key, view] of this.#views) {
+      if (view.type === "tool_call" && this.run.parts.has(key)) view.show(this.run.parts.get(key));
+    }
   }
 
   /** The line under the answer while it is made. */
@@ -79,6 +87,7 @@ export class Turn {
     this.#status.replaceChildren();
     this.answer.removeAttribute("aria-busy");
     this.#settleTexts(final);
+    this.showTools();
     for (const [key, view] of this.#views) {
       view.rest?.();
       if (!this.run.parts.has(key)) view.node.remove();
