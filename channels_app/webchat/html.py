@@ -35,6 +35,7 @@ HOST_IN_TEXT: Final = re.compile(
 )
 # Characters that are not seen: soft hyphen, zero width, directions, byte order mark.
 INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+HOST: Final = re.compile(r"[\w.-]+|[0-9a-f:.]+")
 LANGUAGE: Final = re.compile(r"[A-Za-z0-9+#._-]{1,30}")
 
 TAGS: Final = frozenset(
@@ -83,9 +84,9 @@ def is_allowed(href: str) -> bool:
         return True
     try:
         parts = urlsplit(href)
-        return (parts.scheme in {"http", "https"} and bool(parts.hostname)) or (
-            parts.scheme == "mailto" and bool(parts.path)
-        )
+        if parts.scheme == "mailto":
+            return bool(parts.path)
+        return parts.scheme in {"http", "https"} and bool(HOST.fullmatch(parts.hostname or ""))
     except ValueError:
         return False
 

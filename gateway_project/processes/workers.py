@@ -2,8 +2,8 @@
 
 ``runs`` hands ids to one asyncio runner in its process, so one light thread takes the messages;
 ``long`` is a prefork pool, because its tasks are killed when they exceed their time or memory.
-Gossip, mingle and heartbeats between workers are off: the database knows who is alive. The worker is
-built without Celery's command line, which would import a terminal toolkit (0.6 s, 15 MB).
+Gossip, mingle and heartbeats between workers are off: the database knows who is alive. The worker
+is built without Celery's command line, which would import a terminal toolkit (0.6 s, 15 MB).
 """
 
 import os
