@@ -39,6 +39,11 @@ class Speaker:
         return f"account:{self.account.id}" if self.account else ""
 
     @property
+    def keys(self) -> list[str]:
+        """What the hub must be listened to for: the person's runs and notices, and revocations."""
+        return [self.subject, *([f"key:{self.key_id}"] if self.key_id else [])]
+
+    @property
     def number(self) -> int:
         """Under which number its sockets are counted; bridges below zero."""
         if self.user is not None:

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from allowlist import requests
 from allowlist.models import UnknownRequest
-from channels_app import inbound
+from channels_app import decisions, inbound
 from channels_app.http import RefusedError
 from channels_app.webchat import frames
 from channels_app.webchat.access import Speaker
@@ -108,13 +108,12 @@ def decide(frame: frames.Decide, *, speaker: Speaker) -> dict[str, Any]:
         raise RefusedError(404, "There is no such request.", field="request")
     owner.refresh_from_db(fields=["is_owner", "is_active"])
     try:
-        verdict = requests.decide(
+        verdict = decisions.decide(
             request=frame.request,
             verdict=frame.verdict,
             owner=owner,
             via="web chat",
             now=timezone.now(),
-            replay=inbound.replay,
         )
     except (requests.RequestNotFound, requests.NotAnOwner) as error:
         raise RefusedError(404, "There is no such request.", field="request") from error

@@ -315,7 +315,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         for notice in await in_thread(calls.pending_notices, speaker):
             await self.tell(notice)
         beat = asyncio.get_running_loop().time()
-        with hub.local().listen([speaker.subject]) as listener:
+        with hub.local().listen(speaker.keys) as listener:
             while not self.closing:
                 away = not hub.local().connected
                 got = await listener.wait(seconds=POLL_AWAY_SECONDS if away else POLL_SECONDS)
