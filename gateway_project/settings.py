@@ -67,6 +67,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "channels_app.security_headers.SecurityHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -75,7 +76,6 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "channels_app.security_headers.SecurityHeadersMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -172,6 +172,7 @@ AXES_COOLOFF_TIME = 1
 AXES_VERBOSE = False
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_HTTP_RESPONSE_CODE = 429
+AXES_LOCKOUT_CALLABLE = "channels_app.webchat.views.locked_out"
 LOGIN_URL = "/sign-in"
 LOGIN_REDIRECT_URL = "/"
 
@@ -288,5 +289,7 @@ LOGGING = {
         # httpx logs every URL at INFO; Telegram's URLs hold the bot token.
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
+        # axes logs the path of every sign-in at INFO; that of a link holds its token.
+        "axes": {"level": "WARNING"},
     },
 }
