@@ -85,6 +85,7 @@ def joined(previous: MessageDict, event: MessageDict) -> bool:
     """Add ``event`` to ``previous`` when both append to the same text; whether it was so."""
     if (
         event.get("delta_action") != "append"
+        or event.get("type_change")
         or previous.get("delta_action") != "append"
         or event.get("message_id") != previous.get("message_id")
         or event.get("delta_path") != previous.get("delta_path")
