@@ -67,6 +67,7 @@ class Log:
         The future raises LostLeaseError when another worker took the run over, or the database's
         error.
         """
+        self.done.set_running_or_notify_cancel()  # from now on nobody can cancel it
         writer().close(self, finish, [storable(to_dict(message)) for message in last])
         return self.done
 
