@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 from django.utils import timezone
 
-from allowlist import audit
+from allowlist import audit, revocation
 from allowlist.models import ApiKey
 from core import db
 from core.models import ChannelAccount, User
@@ -98,6 +98,7 @@ def revoke(*, key: ApiKey, actor: str, now: datetime) -> bool:
     with db.write():
         changed = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now)
         if changed:
+            revocation.end_key(key=key)
             _record(key, "key.revoked", actor, now, {})
     return changed == 1
 

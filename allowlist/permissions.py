@@ -15,6 +15,8 @@ __all__ = ["Decision", "InvalidIdentity", "Row", "Sender", "decide", "explain", 
 
 logger = logging.getLogger(__name__)
 
+MOST_WARNINGS = 50
+
 Rule = Literal["listed", "open", "group", "nobody", "invalid", "error"]
 
 
@@ -156,3 +158,12 @@ def open_users(kind: str) -> QuerySet[User]:
     """Users who let everybody of ``kind`` in, in their order."""
     listed = ChannelIdentity.objects.filter(user=OuterRef("pk"), kind=kind)
     return User.objects.filter(~Exists(listed), only_listed=False, is_active=True).order_by("pk")
+
+
+def open_kinds() -> dict[User, list[str]]:
+    """Who is open to everyone, and on which kinds: the sharp edge of [A1], for warnings."""
+    found: dict[User, list[str]] = {}
+    for kind in ChannelIdentity.Kind.values:
+        for user in open_users(kind)[:MOST_WARNINGS]:
+            found.setdefault(user, []).append(kind)
+    return found

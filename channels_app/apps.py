@@ -1,5 +1,7 @@
 """The Django app that holds the doors."""
 
+from importlib import import_module
+
 from django.apps import AppConfig
 
 
@@ -8,3 +10,7 @@ class ChannelsAppConfig(AppConfig):
 
     name = "channels_app"
     verbose_name = "Channels"
+
+    def ready(self) -> None:
+        """Let drf-spectacular know how keys are described."""
+        import_module("channels_app.api.openapi")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from allowlist import permissions, requests
+from allowlist.models import UnknownRequest
 from core import inbox
 from core.db import write
 from core.inbox import Draft
@@ -71,7 +72,12 @@ def receive_sender(
             return seen_before(duplicate)
         decision = permissions.decide(sender=sender, now=now)
         if decision.user is None:
-            return hold(draft=draft, now=now)
+            held = hold(draft=draft, group=group if decision.rule == "group" else "", now=now)
+            if held is not None:
+                return held
+            decision = permissions.decide(sender=sender, now=now)
+        if decision.user is None:
+            return Receipt("denied")
         session = inbox.open_session(
             user=decision.user, account=draft.account, chat=draft.chat, thread=draft.thread
         )
@@ -103,12 +109,25 @@ def accept(
     return Receipt("accepted", message=message, run=run, session=session)
 
 
-def hold(*, draft: Draft, now: datetime) -> Receipt:
-    """Keep the message of an unknown sender, and tell the owner. Inside a transaction."""
+def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
+    """Keep the message of an unknown sender, or note the unlisted ``group``. Inside a transaction.
+
+    None: an owner let the sender in between the question and now; ask the rule again.
+    """
     message, new = inbox.store(draft=draft, state=InboundMessage.State.HELD, now=now)
     if not new:
         return seen_before(message)
-    requests.record(
+    if group:
+        requests.record_group(
+            account=draft.account,
+            group=group,
+            sender_name=draft.sender_name,
+            text=draft.text,
+            now=now,
+            message=message,
+        )
+        return Receipt("denied", message=message)
+    request = requests.record(
         account=draft.account,
         kind=draft.kind,
         sender=draft.sender,
@@ -116,7 +135,11 @@ def hold(*, draft: Draft, now: datetime) -> Receipt:
         chat=draft.chat,
         text=draft.text,
         now=now,
+        message=message,
     )
+    if request.state == UnknownRequest.State.APPROVED:
+        message.delete()
+        return None
     return Receipt("denied", message=message)
 
 

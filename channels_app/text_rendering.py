@@ -6,17 +6,16 @@ Telegram, the text channels and the JSON answer of `/inbound` take their words f
 |---|---|
 | text | its Markdown |
 | loading | the progress line, which the next one replaces |
-| tool_call | the progress line of the long tools, else nothing |
 | retrieval | a short list of sources |
 | error | one line |
 | image, audio, video | a media item; a channel that cannot send it takes its link |
 | any custom type | a link |
-| user_input, thinking, action, event | nothing |
+| event | a `progress` event is a progress line; others nothing |
+| user_input, thinking, tool_call, action | nothing |
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
@@ -45,7 +44,6 @@ MediaKind = Literal["image", "audio", "video"]
 
 SOURCES_SHOWN = 5
 LINE_LENGTH = 300
-SLIDE_PLUGINS = ("ppt-generation", "html-slides")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,14 +76,12 @@ SILENT = Rendering()
 def render(message: Message, *, links: Links, words: Wording) -> Rendering:
     """The rendering of one whole message."""
     match message:
-        case UserInputMessage() | ThinkingMessage() | ActionMessage() | EventMessage():
+        case UserInputMessage() | ThinkingMessage() | ToolCallMessage() | ActionMessage():
             return SILENT
         case TextMessage():
             return Rendering(text=message.props.get("content") or "")
         case LoadingMessage():
             return Rendering(progress=one_line(message.props.get("message") or ""))
-        case ToolCallMessage():
-            return Rendering(progress=tool_progress(message))
         case RetrievalMessage():
             return Rendering(text=sources_text([message], words))
         case ErrorMessage():
@@ -94,6 +90,8 @@ def render(message: Message, *, links: Links, words: Wording) -> Rendering:
             return Rendering(media=_media(message, links))
         case CustomMessage():
             return Rendering(text=links.markdown(message))
+        case EventMessage():
+            return _event(message)
         case _:
             assert_never(message)
 
@@ -128,44 +126,17 @@ class TextAdapter:
         return last != rendering.progress
 
 
-def tool_progress(message: ToolCallMessage) -> str:
-    """The line that says that a long tool is about to run (contract D2); empty for short tools."""
-    arguments = _arguments(message)
-    match message.props.get("name"):
-        case "route_to_plugin" if arguments.get("plugin_id") in SLIDE_PLUGINS:
-            return "Generating your presentation…"
-        case "route_to_plugin":
-            return f"Running {_name(arguments, 'plugin_id', 'plugin')}…"
-        case "run_skill":
-            return f"Running {_name(arguments, 'skill_name', 'skill', 'name')}…"
-        case "document_read":
-            return "Reading the document…"
-        case "save_result_page":
-            return "Saving the result…"
-    return ""
-
-
 def one_line(text: str) -> str:
     """The text on one line, cut."""
     line = " ".join(text.split())
     return line if len(line) <= LINE_LENGTH else line[: LINE_LENGTH - 1] + "…"
 
 
-def _arguments(message: ToolCallMessage) -> Mapping[str, object]:
-    try:
-        arguments = json.loads(message.props.get("arguments") or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return arguments if isinstance(arguments, dict) else {}
-
-
-def _name(arguments: Mapping[str, object], *keys: str) -> str:
-    """The first of the arguments that is a text; `the tool` when a model left it out."""
-    for key in keys:
-        value = arguments.get(key)
-        if isinstance(value, str) and value.strip():
-            return one_line(value)[:60]
-    return "the tool"
+def _event(message: EventMessage) -> Rendering:
+    """Tools say how far they are in `progress` events (contract D2)."""
+    if message.props.get("event") != "progress":
+        return SILENT
+    return Rendering(progress=one_line(message.props.get("message") or ""))
 
 
 def _media(message: ImageMessage | AudioMessage | VideoMessage, links: Links) -> MediaItem:

@@ -82,6 +82,7 @@ class Log:
         The future raises LostLeaseError when another worker took the run over, or the database's
         error.
         """
+        self.done.set_running_or_notify_cancel()  # from now on nobody can cancel it
         writer().close(self, finish, [storable(to_dict(message)) for message in last])
         return self.done
 
@@ -107,6 +108,7 @@ def joined(previous: MessageDict, event: MessageDict) -> bool:
     """Add ``event`` to ``previous`` when both append to the same text; whether it was so."""
     if (
         event.get("delta_action") != "append"
+        or event.get("type_change")
         or previous.get("delta_action") != "append"
         or event.get("message_id") != previous.get("message_id")
         or event.get("delta_path") != previous.get("delta_path")

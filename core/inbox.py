@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Q
+from django.db.models.functions import Now
 
 from core import wake
 from core.ids import is_public_id, public_id
@@ -100,12 +101,14 @@ def own_session(*, user: User, session_id: str) -> ChatSession | None:
 
 
 def open_session(
-    *, user: User, account: ChannelAccount, chat: str = "", thread: str = ""
+    *, user: User, account: ChannelAccount, chat: str = "", thread: str = "", title: str = ""
 ) -> ChatSession:
     """The open session of a platform conversation, made when there is none; no chat: a new one."""
     if not chat:
         name = public_id()
-        return ChatSession.objects.create(user=user, account=account, public_id=name, chat=name)
+        return ChatSession.objects.create(
+            user=user, account=account, public_id=name, chat=name, title=title
+        )
     place = {"account": account, "chat": chat, "thread": thread, "user": user, "closed_at": None}
     found = ChatSession.objects.filter(
         account=account, chat=chat, thread=thread, user=user, closed_at__isnull=True
@@ -119,6 +122,11 @@ def open_session(
         return ChatSession.objects.get(
             account=account, chat=chat, thread=thread, user=user, closed_at__isnull=True
         )
+
+
+def close_session(*, session: ChatSession) -> None:
+    """Close a conversation: nothing more is accepted in it. Inside a transaction."""
+    ChatSession.objects.filter(id=session.id, closed_at__isnull=True).update(closed_at=Now())
 
 
 def wait_for_more(*, session: ChatSession, now: datetime) -> None:

@@ -1,6 +1,10 @@
 """Every URL that Django itself serves."""
 
 from django.contrib import admin
-from django.urls import URLPattern, URLResolver, path
+from django.urls import URLPattern, URLResolver, include, path
 
-urlpatterns: list[URLPattern | URLResolver] = [path("admin/", admin.site.urls)]
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("admin/", admin.site.urls),
+    path("api/", include("channels_app.api.urls")),
+    path("", include("channels_app.webchat.urls")),
+]

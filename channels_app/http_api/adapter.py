@@ -14,7 +14,7 @@ import orjson
 
 from channels_app.answers import Reply, answer_of, reply
 from channels_app.links import Links
-from channels_app.text_rendering import one_line, tool_progress
+from channels_app.text_rendering import one_line
 from channels_app.wording import ENGLISH, Wording
 from core.messages import (
     ActionMessage,
@@ -108,21 +108,18 @@ class InboundAdapter:
         frames: list[Frame] = []
         for message, settled in self._transcript.read(event):
             if settled or whole:
-                frames += self._message(message, settled=settled)
+                frames += self._message(message)
         return frames[-1:]
 
-    def _message(self, message: Message, *, settled: bool) -> list[Frame]:
+    def _message(self, message: Message) -> list[Frame]:
         match message:
             case LoadingMessage():
                 return self._progress(message.props.get("message") or "")
-            case ToolCallMessage():
-                tool = message.props.get("name") or ""
-                return self._progress(tool_progress(message), tool=tool) if settled else []
             case EventMessage():
                 return self._event(message)
             case UserInputMessage() | TextMessage() | ThinkingMessage() | ActionMessage():
                 return []
-            case RetrievalMessage() | ErrorMessage() | CustomMessage():
+            case RetrievalMessage() | ErrorMessage() | CustomMessage() | ToolCallMessage():
                 return []
             case ImageMessage() | AudioMessage() | VideoMessage():
                 return []

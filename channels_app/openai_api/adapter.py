@@ -36,7 +36,6 @@ from channels_app.text_rendering import one_line
 from channels_app.wording import wording
 from core.messages import (
     ActionMessage,
-    AppendOnly,
     AudioMessage,
     CustomMessage,
     ErrorMessage,
@@ -45,6 +44,7 @@ from core.messages import (
     LoadingMessage,
     Message,
     RetrievalMessage,
+    Telling,
     TextMessage,
     ThinkingMessage,
     ToolCallMessage,
@@ -88,7 +88,8 @@ class OpenAIAdapter:
         self.error: ErrorMessage | None = None
         self._words = wording(config.locale)
         self._transcript = Transcript()
-        self._told: dict[str, AppendOnly] = {}
+        self._telling = Telling(self._words.restarted)
+        self._lines: dict[str, str] = {}
         self._rendered: set[str] = set()
         self._retrievals: dict[str, RetrievalMessage] = {}
         self._annotations: list[Annotation] = []
@@ -144,26 +145,25 @@ class OpenAIAdapter:
                 assert_never(message)
 
     def _text(self, message: TextMessage | ThinkingMessage, *, settled: bool) -> list[Frame]:
-        key = f"{message.type}:{message.message_id}"
-        # A message without an id is whole: it shares no history with another.
-        fresh = AppendOnly(self._words.restarted)
-        told = self._told.setdefault(key, fresh) if message.message_id else fresh
+        speaker = message.message_id and f"{message.type}:{message.message_id}"
         text = message.props.get("content") or ""
-        piece = told.settle(text) if settled else told.advance(text)
+        piece = self._telling.tell(speaker, text, settled=settled)
         into: Field = "content" if isinstance(message, TextMessage) else "reasoning_content"
-        return self._say(into, piece, speaker=message.message_id and key)
+        return self._say(into, piece, speaker=speaker)
 
     def _loading(self, message: LoadingMessage, *, settled: bool) -> list[Frame]:
-        text = message.props.get("message", LOADING if settled else "") or ""
-        key = f"loading:{message.message_id}"
-        told = self._told.setdefault(key, AppendOnly("")) if message.message_id else AppendOnly("")
-        if told.sent.startswith(text):
+        """A line of the reasoning: more of it when it grew, a new line when it changed."""
+        line = message.props.get("message", LOADING if settled else "") or ""
+        speaker = message.message_id and f"loading:{message.message_id}"
+        last = self._lines.get(speaker, "") if speaker else ""
+        if last.startswith(line):
             return []
-        if not text.startswith(told.sent):
-            told.sent = ""
-            self._speaker["reasoning_content"] = ""  # another line, not more of this one
-        speaker = message.message_id and key
-        return self._say("reasoning_content", told.advance(text), speaker=speaker)
+        self._lines[speaker] = line
+        if last and line.startswith(last):
+            return self._say("reasoning_content", line[len(last) :], speaker=speaker)
+        frames = self._say("reasoning_content", line, speaker="")
+        self._speaker["reasoning_content"] = speaker
+        return frames
 
     def _linked(
         self, message: ImageMessage | AudioMessage | VideoMessage | CustomMessage
@@ -217,8 +217,6 @@ class OpenAIAdapter:
         return self._say("content", f"⚠️ {line}", speaker="")
 
     def _end(self, data: Mapping[str, object]) -> list[Frame]:
-        if self._ended:
-            return []
         self._ended = True
         if data.get("status") == "error":
             return [self._error_frame(data), DONE]
@@ -276,7 +274,8 @@ class OpenAIAdapter:
         tail = self._tails[into]
         if tail and not (speaker and speaker == self._speaker[into]):
             gap = "\n\n" if into == "content" else "\n"
-            piece = gap[len(tail) - len(tail.rstrip("\n")) :] + piece
+            there = len(tail) - len(tail.rstrip("\n")) + len(piece) - len(piece.lstrip("\n"))
+            piece = gap[there:] + piece
         self._speaker[into] = speaker
         self._tails[into] = (tail + piece)[-2:]
         if into == "content":

@@ -19,7 +19,6 @@ from channels_app.links import Links, is_web_url
 from channels_app.wording import wording
 from core.messages import (
     ActionMessage,
-    AppendOnly,
     AudioMessage,
     CustomMessage,
     ErrorMessage,
@@ -28,6 +27,7 @@ from core.messages import (
     LoadingMessage,
     Message,
     RetrievalMessage,
+    Telling,
     TextMessage,
     ThinkingMessage,
     ToolCallMessage,
@@ -58,9 +58,8 @@ class Config:
 
 @dataclass(slots=True)
 class _Part:
-    """A text or reasoning part: what was sent, and the id while it is open."""
+    """A text or reasoning part: how often it was opened, and its id while it is open."""
 
-    told: AppendOnly
     opened: int = 0
     id: str = ""
 
@@ -72,6 +71,7 @@ class UiStreamAdapter:
         self.config = config
         self._words = wording(config.locale)
         self._transcript = Transcript()
+        self._telling = Telling(self._words.restarted)
         self._parts: dict[str, _Part] = {}
         self._once: set[str] = set()
         self._running: list[str] = []
@@ -132,9 +132,9 @@ class UiStreamAdapter:
     def _text(self, message: TextMessage | ThinkingMessage, *, settled: bool) -> list[Frame]:
         kind = "text" if isinstance(message, TextMessage) else "reasoning"
         key = f"{kind}:{message.message_id or len(self._parts)}"
-        part = self._parts.setdefault(key, _Part(AppendOnly(self._words.restarted)))
+        part = self._parts.setdefault(key, _Part())
         text = message.props.get("content") or ""
-        piece = part.told.settle(text) if settled else part.told.advance(text)
+        piece = self._telling.tell(message.message_id and key, text, settled=settled)
         frames: list[Frame] = []
         if piece and not part.id:
             part.opened += 1

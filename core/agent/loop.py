@@ -28,6 +28,7 @@ from core.messages import (
     text_delta,
     thinking_delta,
     tool_call_message,
+    tool_end,
 )
 from core.providers.base import (
     ChatMessage,
@@ -106,7 +107,9 @@ class Turn:
                 if error.retry_after is None or not silent or tries == PROVIDER_TRIES:
                     raise
                 self._end_message()
-                self.emit(loading_message("The model is busy, trying again…", message_id="retry"))
+                self._whole(
+                    loading_message("The model is busy, trying again…", message_id=f"retry-{tries}")
+                )
                 await asyncio.sleep(error.retry_after * tries)
         return []
 
@@ -168,6 +171,13 @@ class Turn:
             self.emit(message_end(message_id=message_id, message_type=kind))
             self._open = None
 
+    def _whole(self, message: Message) -> None:
+        """Emit a message that is complete at once, between its start and its end ([M2])."""
+        kind, name = message.type, message.message_id
+        self.emit(message_start(message_id=name, message_type=kind))
+        self.emit(message)
+        self.emit(message_end(message_id=name, message_type=kind))
+
     def _count(self, usage: Usage) -> None:
         self.usage["prompt_tokens"] += usage.prompt_tokens
         self.usage["completion_tokens"] += usage.completion_tokens
@@ -180,7 +190,7 @@ class Turn:
     def _hand_over(self, calls: list[Call]) -> None:
         names = {tool["function"]["name"] for tool in self.client_tools}
         for number, call in enumerate(call for call in calls if call.name in names):
-            self.emit(
+            self._whole(
                 tool_call_message(
                     call.id, call.name, call.arguments or "{}", message_id=f"client-tool-{number}"
                 )
@@ -204,9 +214,13 @@ class Turn:
         )
 
     async def _act(self, call: Call) -> None:
-        arguments = call.arguments or "{}"
-        self.emit(tool_call_message(call.id, call.name, arguments, message_id=f"tool-{call.id}"))
+        self._whole(
+            tool_call_message(
+                call.id, call.name, call.arguments or "{}", message_id=f"tool-{call.id}"
+            )
+        )
         result = await self._result(call)
+        self.emit(tool_end(call_id=call.id, name=call.name, ok=result.ok))
         self.files += result.files
         self.messages.append(
             {"role": "tool", "tool_call_id": call.id, "content": result.text[:TOOL_TEXT_CHARACTERS]}
@@ -215,13 +229,13 @@ class Turn:
     async def _result(self, call: Call) -> ToolResult:
         tool = registry.get(call.name)
         if tool is None:
-            return ToolResult(f"There is no tool called {call.name}.")
+            return ToolResult(f"There is no tool called {call.name}.", ok=False)
         try:
             arguments = orjson.loads(call.arguments or "{}")
         except orjson.JSONDecodeError:
-            return ToolResult("The arguments are not valid JSON.")
+            return ToolResult("The arguments are not valid JSON.", ok=False)
         if not isinstance(arguments, dict):
-            return ToolResult("The arguments must be a JSON object.")
+            return ToolResult("The arguments must be a JSON object.", ok=False)
         return await self._run_tool(tool, call, arguments)
 
     async def _run_tool(self, tool: Tool, call: Call, arguments: dict[str, Any]) -> ToolResult:
@@ -240,14 +254,14 @@ class Turn:
         try:
             return await tool.run(context, arguments)
         except ToolError as error:
-            return ToolResult(f"Error: {error}")
+            return ToolResult(f"Error: {error}", ok=False)
         finally:
             logger.info("tool %s took %.2f s", tool.name, time.monotonic() - started)
 
     def fail(self, error: ProviderError) -> None:
         """Show the failure in the stream; what was said before it stays."""
         self._end_message()
-        self.emit(error_message(str(error), error.code))
+        self._whole(error_message(str(error), error.code, message_id="error"))
 
     def interrupt(self) -> None:
         """End the message that was being said when the turn was cancelled."""

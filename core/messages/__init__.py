@@ -4,7 +4,7 @@ A run's event log stores these messages as JSON dicts; every wire format is a pu
 that log. Knows no Django and no Celery.
 """
 
-from core.messages.appendonly import AppendOnly
+from core.messages.appendonly import AppendOnly, Telling
 from core.messages.build import (
     StreamStatus,
     action_message,
@@ -86,6 +86,7 @@ __all__ = [
     "RetrievalMessage",
     "RetrievalSource",
     "StreamStatus",
+    "Telling",
     "TextMessage",
     "ThinkingMessage",
     "ToolCallMessage",

@@ -8,9 +8,8 @@ STARTED = "GATEWAY_UP_STARTED"
 
 
 def seconds() -> float:
-    """Seconds since `up` started; the start is remembered in the environment across ``exec``."""
-    began = os.environ.setdefault(STARTED, repr(time.time()))
-    return max(time.time() - float(began), 0.0)
+    """Seconds since `up` started; the environment remembers that (a POSIX time) across ``exec``."""
+    return max(time.time() - float(os.environ.get(STARTED) or time.time()), 0.0)
 
 
 def say(name: str, text: str) -> None:

@@ -16,6 +16,7 @@ from gateway_project.processes.service import Service
 
 TOKEN = "GATEWAY_SIGN_IN_TOKEN"  # noqa: S105 - the name of a variable
 LEAN = {"MALLOC_ARENA_MAX": "2", "PYTHONUNBUFFERED": "1"}
+LATER = ("model", "long")
 NEVER_INHERITED = (TOKEN, console.STARTED)
 
 
@@ -50,7 +51,7 @@ def services(*, home: Path, url: str, door: socket.socket) -> list[Service]:
     children += [
         python_service("web", "web", env=web_env, needs=needs, fds=(door.fileno(),)),
         python_service("runs", "workers", "runs", env=env, needs=needs),
-        python_service("long", "workers", "long", env=env, needs=needs),
+        python_service("long", "workers", "long", env=env, needs=(*needs, "web", "runs")),
     ]
     return children
 
@@ -120,8 +121,8 @@ def add_model(
 
 
 def is_usable(services: Sequence[Service]) -> bool:
-    """Whether a person can use the gateway: everything but the model is ready."""
-    return all(service.status.state == "ready" for service in services if service.name != "model")
+    """Whether a person can chat: all but the model and the worker of long tasks is ready."""
+    return all(service.status.state == "ready" for service in services if service.name not in LATER)
 
 
 def announce(*, url: str, services: Sequence[Service]) -> None:

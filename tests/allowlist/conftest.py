@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
-from django.db import connection
 
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 
@@ -70,11 +69,3 @@ def hold(telegram: ChannelAccount) -> Hold:
         )
 
     return make
-
-
-@pytest.fixture(scope="session")
-def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """SQLite in a file, as in production: its one writer does not exist in memory."""
-    database = connection.settings_dict
-    if database["ENGINE"].endswith("sqlite3") and not database["TEST"]["NAME"]:
-        database["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")

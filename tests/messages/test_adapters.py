@@ -118,11 +118,25 @@ def test_m3_the_notice_stands_outside_an_open_code_fence() -> None:
     assert told(log)[0] == expected
 
 
+def test_m3_a_closed_code_fence_needs_no_closing() -> None:
+    first = "```py\nx = 1\n```\n\nThe c"
+    log = run(text_of(first), reset(), text_of("```py\nx = 1\n```\n\nThe d"))
+    assert told(log)[0] == f"{first}\n\n{NOTICE}\n\nThe d"
+
+
 def test_m3_a_message_that_had_ended_may_be_begun_anew() -> None:
     again = [*reset(), *text_of("Hi"), *end_of("M1")]
     assert ui(run(text_of("Hi"), end_of("M1"), again))["text"] == "Hi"
     other = [*reset(), *text_of("Yo"), *end_of("M1")]
     assert ui(run(text_of("Hi"), end_of("M1"), other))["text"] == f"Hi\n\n{NOTICE}\n\nYo"
+
+
+def test_m3_texts_after_the_place_where_attempts_part_are_told_again_below_it() -> None:
+    first = [*text_of("One"), *end_of("M1"), *text_of("Two", message_id="M2")]
+    second = [*text_of("Uno"), *end_of("M1"), *text_of("Two!", message_id="M2"), *end_of("M2")]
+    log = run(first, reset("M1"), reset("M2"), second)
+    assert openai(log)["content"] == f"One\n\nTwo\n\n{NOTICE}\n\nUno\n\nTwo!"
+    assert ui(log)["text"] == f"OneTwo\n\n{NOTICE}\n\nUnoTwo!"
 
 
 def test_m3_reasoning_is_continued_the_same_way() -> None:
@@ -235,6 +249,7 @@ def test_m3_nothing_follows_the_end_of_a_run() -> None:
         assert door.feed(text_of("late")[0]) == []
         assert door.feed(run()[-1]) == []
         assert door.close() == []
+    assert [frame["event"] for frame in inbound(run() + run())] == ["done"]
 
 
 def test_m3_a_log_that_stops_short_still_ends_as_clients_need() -> None:
@@ -422,31 +437,20 @@ def test_m3_texts_without_an_id_are_parts_of_their_own() -> None:
 # /inbound
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "line"),
-    [
-        ("route_to_plugin", '{"plugin_id": "ppt-generation"}', "Generating your presentation…"),
-        ("route_to_plugin", '{"plugin_id": "html-slides"}', "Generating your presentation…"),
-        ("route_to_plugin", '{"plugin_id": "summarize"}', "Running summarize…"),
-        ("route_to_plugin", "[]", "Running the tool…"),
-        ("route_to_plugin", "{broken", "Running the tool…"),
-        ("run_skill", '{"skill_name": "taxes\\n2026"}', "Running taxes 2026…"),
-        ("document_read", "{}", "Reading the document…"),
-        ("save_result_page", "{}", "Saving the result…"),
-    ],
-)
-def test_d2_one_progress_when_a_long_tool_is_about_to_run(
-    name: str, arguments: str, line: str
-) -> None:
-    frames = inbound(run(say(tool_call_message("c", name, arguments, message_id="M1"))))
-    assert frames[0] == {"event": "progress", "message": line, "tool": name}
+def test_d2_one_progress_when_a_long_tool_is_about_to_run() -> None:
+    call = say(tool_call_message("c", "document_read", "{}", message_id="M1"))
+    line = "Reading the document…"
+    log = run(call, say(messages.progress(line, tool="document_read")), text_of("x"))
+    frames = inbound(log)
+    assert frames[0] == {"event": "progress", "message": line, "tool": "document_read"}
     assert [frame["event"] for frame in frames] == ["progress", "done"]
+    door = TextAdapter(links=Links(), words=ENGLISH)
+    assert [shown.progress for event in log for shown in door.feed(event)] == [line, ""]
 
 
-def test_d2_short_tools_and_repeated_lines_make_no_progress() -> None:
-    quick = say(tool_call_message("c", "clock", "{}", message_id="M1"))
+def test_d2_repeated_lines_make_no_progress() -> None:
     lines = say(*(loading_message(text) for text in ("Wait", "Wait", progress()["message"], "")))
-    frames = inbound(run(quick, lines, text_of("x")))
+    frames = inbound(run(lines, text_of("x")))
     assert [frame.get("message") for frame in frames] == ["Wait", progress()["message"], None]
 
 
@@ -472,8 +476,8 @@ def test_d2_a_loading_line_that_is_set_anew_is_shown_at_once() -> None:
 
 
 def test_d2_a_stream_cut_at_any_event_and_resumed_adds_up_to_the_same_bytes() -> None:
-    call = say(tool_call_message("c", "document_read", "{}", message_id="M1"))
-    log = run(call, text_of("a", "b", message_id="M2"), say(loading_message("Last")))
+    step = say(messages.progress("Reading the document…", tool="document_read"))
+    log = run(step, text_of("a", "b", message_id="M2"), say(loading_message("Last")))
 
     def stream(after: int) -> bytes:
         door = InboundAdapter(run_id="r1", session_id="s1", present=plain, inline=no_image)

@@ -4,6 +4,7 @@ import os
 import sys
 from typing import Any
 
+import psutil
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 from django.utils import timezone
@@ -21,7 +22,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Check what could stop us, prepare the database, then become the supervisor."""
         del args, options
-        console.seconds()
+        os.environ.setdefault(console.STARTED, repr(psutil.Process().create_time()))
         folder = home.directory()
         try:
             preflight.check_home(folder)
