@@ -29,7 +29,7 @@ def wait_until(ready: Any) -> Any:
 
 def play(steps: list[dict[str, Any]]) -> None:
     """Answer the next queued run with ``steps``."""
-    from core import runs
+    from core import events, runs
     from core.messages import from_dict, stream_end, stream_start
     from core.models import Run
 
@@ -38,7 +38,7 @@ def play(steps: list[dict[str, Any]]) -> None:
         return runs.claim(run_id=queued.id, worker="actor") if queued else None
 
     run = wait_until(claimed)
-    log = runs.open_log(run=run, last_seq=0)
+    log = events.log_of(run=run, seq=0)
     log.append(
         stream_start(
             request_id=run.public_id,
