@@ -122,7 +122,7 @@ class Socket:
     async def is_silent(self) -> bool:
         """Whether nothing comes: a ping is answered first by its pong."""
         await self.say(type="ping")
-        return (await self.hear())["type"] == "pong"
+        return bool((await self.hear())["type"] == "pong")
 
 
 @asynccontextmanager
@@ -191,7 +191,7 @@ class Pen:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.log = runs.open_log(run=run, last_seq=0)
+        self.log = events.log_of(run=run, seq=0)
 
     def write(self, *found: MessageDict, publish: bool = True) -> None:
         """Commit events, and tell the hub unless that fails today."""
@@ -223,7 +223,7 @@ def take(run_id: str) -> Pen:
 
 
 def is_final(frame: Frame) -> bool:
-    return frame["type"] == "final"
+    return bool(frame["type"] == "final")
 
 
 async def asked(socket: Socket, said: str = "Hello", **fields: Any) -> tuple[Frame, Pen]:
