@@ -1,6 +1,7 @@
 """The owner's desk: who gets in, what each page shows and does (issue 6, Q17, Q18, Q19)."""
 
 import re
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -16,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from allowlist import keys, requests
+from allowlist import audit, keys, requests
 from allowlist.models import ApiKey, AuditEntry, SignInLink, UnknownRequest
 from core import outbox, sealed
 from core.models import (
@@ -33,6 +34,7 @@ from core.models import (
     User,
 )
 from tests.allowlist.conftest import MakeUser
+from tests.allowlist.crowd import at_once
 
 pytestmark = pytest.mark.django_db
 
@@ -285,6 +287,30 @@ def test_a1_an_open_person_is_a_banner_on_every_page_and_a_badge(
     ChannelIdentity.objects.create(user=bob, kind="im", value="42")
     assert "Open to everyone:" not in page(desk, "/admin/core/user/")
     assert "open to everyone on" not in page(desk, "/admin/core/user/")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_pages_that_write_and_other_writers_do_not_wait_for_each_other(
+    owner: User, make_user: MakeUser
+) -> None:
+    """On SQLite a page takes the write lock before its transaction, as everybody does."""
+    ann = make_user("ann")
+
+    def either(number: int) -> int:
+        if number % 2:
+            audit.record(actor=str(number), action="x", now=timezone.now())
+            return 302
+        browser = Client()
+        browser.force_login(owner)
+        form = {"username": "ann", "display_name": f"Ann {number}", "only_listed": "on"}
+        address = f"/admin/core/user/{ann.pk}/change/"
+        return browser.post(address, form | {"is_active": "on"} | identities()).status_code
+
+    started = time.monotonic()
+    assert set(at_once(either, times=24, threads=6)) == {302}
+    assert time.monotonic() - started < 15
+    assert audit.verify() is None
+    assert AuditEntry.objects.filter(action="user.changed").count() == 12
 
 
 # Unknown requests.
