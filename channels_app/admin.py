@@ -209,7 +209,6 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
         ("Settings", {"fields": ("config",)}),
         ("Secrets", {"fields": ("secrets_set", ("secret_name", "secret_value"))}),
     )
-    secret_fields = ("secrets", "secret_value")
 
     @admin.display(description="status", ordering="status")
     def state(self, account: ChannelAccount) -> SafeString:
