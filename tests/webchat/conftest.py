@@ -122,7 +122,7 @@ class Socket:
     async def is_silent(self) -> bool:
         """Whether nothing comes: a ping is answered first by its pong."""
         await self.say(type="ping")
-        return (await self.hear())["type"] == "pong"
+        return bool((await self.hear())["type"] == "pong")
 
 
 @asynccontextmanager
@@ -223,7 +223,7 @@ def take(run_id: str) -> Pen:
 
 
 def is_final(frame: Frame) -> bool:
-    return frame["type"] == "final"
+    return bool(frame["type"] == "final")
 
 
 async def asked(socket: Socket, said: str = "Hello", **fields: Any) -> tuple[Frame, Pen]:
