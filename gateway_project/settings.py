@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from gateway_project import environment as env
 from gateway_project import home
+from gateway_project.admin_look import UNFOLD as UNFOLD
 
 BASE_DIR: Path = home.BASE_DIR
 GATEWAY_HOME: Path = home.directory()
@@ -43,8 +44,8 @@ CSRF_TRUSTED_ORIGINS: list[str] = [GATEWAY_URL]
 # The apps of pages and of /api. A worker serves neither: without them it starts 0.5 s sooner and
 # takes 20 MB less. It must not delete users: only with the admin's tables known does that cascade.
 PAGE_APPS = [
-    "unfold",
-    "django.contrib.admin",
+    "unfold.apps.BasicAppConfig",
+    "gateway_project.admin_config.DeskConfig",
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "axes",
@@ -170,6 +171,7 @@ AUTH_PASSWORD_VALIDATORS = [
 AXES_FAILURE_LIMIT = 20
 AXES_COOLOFF_TIME = 1
 AXES_VERBOSE = False
+AXES_ENABLE_ADMIN = False  # allowlist.admin shows lockouts in the desk's look
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_HTTP_RESPONSE_CODE = 429
 AXES_LOCKOUT_CALLABLE = "channels_app.webchat.views.locked_out"

@@ -12,7 +12,7 @@ import warnings
 from typing import Any
 
 from celery import Celery
-from celery.platforms import SecurityWarning
+from celery.exceptions import SecurityWarning
 from celery.signals import worker_process_init, worker_ready
 
 from gateway_project.processes import child, ready

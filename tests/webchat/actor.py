@@ -15,7 +15,7 @@ import django
 
 django.setup()  # before the imports below: this module is a program
 
-from core import runs  # noqa: E402
+from core import events, runs  # noqa: E402
 from core.messages import from_dict, stream_end, stream_start  # noqa: E402
 from core.models import Run  # noqa: E402
 
@@ -41,7 +41,7 @@ def play(steps: list[dict[str, Any]]) -> None:
         return runs.claim(run_id=queued.id, worker="actor") if queued else None
 
     run = wait_until(claimed)
-    log = runs.open_log(run=run, last_seq=0)
+    log = events.log_of(run=run, seq=0)
     log.append(
         stream_start(
             request_id=run.public_id,

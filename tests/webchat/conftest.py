@@ -191,7 +191,7 @@ class Pen:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.log = runs.open_log(run=run, last_seq=0)
+        self.log = events.log_of(run=run, seq=0)
 
     def write(self, *found: MessageDict, publish: bool = True) -> None:
         """Commit events, and tell the hub unless that fails today."""
