@@ -165,7 +165,9 @@ def test_a_name_is_text(page: Client, ada: User) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/sign-in", "/nothing-here", "/static/latchkey/chat.js"])
 def test_x3_q17_every_answer_has_a_strict_policy(page: Client, path: str) -> None:
-    policy = page.get(path)["Content-Security-Policy"]
+    answer = page.get(path)
+    answer.close()
+    policy = answer["Content-Security-Policy"]
     assert "default-src 'self'" in policy
     assert "script-src 'self';" in policy
     assert "unsafe" not in policy
