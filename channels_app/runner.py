@@ -53,7 +53,11 @@ BEAT_SECONDS = 5.0
 STOP_SECONDS = 5.0
 STOPPED = "Stopped."
 CHORE = "chore"
-STATUS: dict[str, StreamStatus] = {"succeeded": "completed", "failed": "error", "cancelled": "cancelled"}
+STATUS: dict[str, StreamStatus] = {
+    "succeeded": "completed",
+    "failed": "error",
+    "cancelled": "cancelled",
+}
 
 
 @dataclass(slots=True)
@@ -381,7 +385,9 @@ def end_queued(run_id: int) -> None:
         for event in logged:
             transcript.read(event)
         outcome = outcome_of(transcript, Ending(Run.State.CANCELLED, error=STOPPED))
-        added = [closing_of(run, outcome)] if logged else [opening_of(run), closing_of(run, outcome)]
+        added = (
+            [closing_of(run, outcome)] if logged else [opening_of(run), closing_of(run, outcome)]
+        )
         last_seq = len(logged) + len(added)
         if runs.settle_queued(
             run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer
