@@ -73,7 +73,8 @@ def test_a_child_whose_parent_is_already_gone_does_not_start() -> None:
 def test_it_becomes_the_command() -> None:
     """The same process, with the command's output and exit code."""
     code = (
-        "import os, sys; from gateway_project.processes import child; print(os.getpid(), flush=True); "
+        "import os, sys; from gateway_project.processes import child; "
+        "print(os.getpid(), flush=True); "
         "child.main([str(os.getppid()), sys.executable, '-c', "
         "'import os, sys; print(os.getpid()); sys.exit(3)'])"
     )
