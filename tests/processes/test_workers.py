@@ -1,5 +1,6 @@
 """The Celery workers carry no more than they need."""
 
+import os
 import subprocess
 import sys
 
@@ -18,7 +19,12 @@ LOAD = (
 def test_a_worker_loads_no_pages_and_no_command_line() -> None:
     """Each of these costs tens of megabytes in every process of every worker."""
     done = subprocess.run(
-        [sys.executable, "-c", LOAD], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", LOAD],
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "gateway_project.settings"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[] False"
