@@ -21,7 +21,7 @@ import uvloop
 from django.conf import settings
 from django.utils import timezone
 
-from allowlist import requests
+from allowlist import requests, revocation
 from channels_app import outbound
 from channels_app.answers import answer_of, reply
 from channels_app.links import Links
@@ -214,6 +214,7 @@ class Runner:
         for delivery_id in await in_thread(outbox.due):
             self._spawn("delivery", delivery_id)
         await in_thread(requests.purge, now=timezone.now())
+        await in_thread(revocation.end_expired, now=timezone.now())
         return float(settings.SWEEP_SECONDS)
 
     async def _beat(self) -> float:
