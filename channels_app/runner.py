@@ -128,10 +128,12 @@ class Runner:
         if work - chores:
             await asyncio.wait(work - chores, timeout=STOP_SECONDS / 2)
         await providers.close()
+        await hub.local().close()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+        if rest:
+            await asyncio.wait(rest, timeout=STOP_SECONDS / 5)
         self.loop.stop()
 
     def submit(self, kind: str, row_id: int) -> None:
