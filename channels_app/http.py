@@ -20,6 +20,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = Mapping[str, str]
+ErrorBody = Callable[[int, str], Mapping[str, Any]]
 
 BODY_SECONDS = 60.0
 SECURITY_HEADERS: Headers = {
@@ -121,6 +122,11 @@ class Request:
         """Return when the client has closed the connection."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+def error_body(status: int, message: str) -> dict[str, Any]:
+    """An error in the shape of ``/inbound`` ([D1])."""
+    return {"ok": False, "status": status, "error": message, "text": "", "format": "plain"}
 
 
 def plain_address(address: str) -> str:

@@ -340,6 +340,7 @@ async def settle(run: Run, log: Log, outcome: runs.Outcome) -> None:
         duration_ms=int(duration * 1000),
         error=outcome.error,
         usage=outcome.usage,
+        finish_reason=outcome.finish_reason if outcome.state == Run.State.SUCCEEDED else "",
     )
 
     def finish(last_seq: int) -> None:

@@ -39,6 +39,7 @@ from core.providers.base import (
     ThinkingDelta,
     ToolCallDelta,
     Usage,
+    Whole,
 )
 from core.tools import registry
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
@@ -113,8 +114,7 @@ class Turn:
         return []
 
     async def _ask(self) -> list[Call]:
-        tools = [registry.schema(tool) for tool in registry.every()] + self.client_tools
-        request = ModelRequest(self.messages, tools, model=self.model, options=self.options)
+        request = ModelRequest(self.messages, self._tools(), model=self.model, options=self.options)
         calls: dict[int, Call] = {}
         stream = self.provider.stream(request)
         async for delta in stream:
@@ -127,6 +127,8 @@ class Turn:
                 call.id = call.id or delta.id
                 call.name += delta.name
                 call.arguments += delta.arguments
+            elif isinstance(delta, Whole):
+                self._pass_on(delta.message)
             elif isinstance(delta, Usage):
                 self._count(delta)
             elif isinstance(delta, Finish):
@@ -135,6 +137,21 @@ class Turn:
         for number, call in calls.items():
             call.id = call.id or f"call_{number}"
         return [calls[number] for number in sorted(calls)]
+
+    def _tools(self) -> list[dict[str, Any]]:
+        """What the model may call. A client that demands a call demands one of its own tools."""
+        if "tool_choice" in self.options:
+            return self.client_tools
+        theirs = {tool["function"]["name"] for tool in self.client_tools}
+        ours = [registry.schema(tool) for tool in registry.every() if tool.name not in theirs]
+        return ours + self.client_tools
+
+    def _pass_on(self, message: Message) -> None:
+        """Emit what the model's server made itself."""
+        self._end_message()
+        self._counts["whole"] = self._counts.get("whole", 0) + 1
+        message.message_id = message.message_id or f"whole-{self._counts['whole']}"
+        self._whole(message)
 
     def _say(self, kind: str, text: str) -> None:
         if self._open is None or self._open[0] != kind:
