@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import Error as DatabaseFailure
 
 from channels_app import http
 from channels_app.http import ErrorBody, Receive, Scope, Send, error_body
@@ -54,7 +54,7 @@ async def guarded(route: Route, scope: Scope, receive: Receive, send: Send) -> N
 
     try:
         await route.handler(scope, receive, watched)
-    except DatabaseError:
+    except DatabaseFailure:
         logger.exception("the database failed at a door")
         if not started:
             body = route.error_body(503, "Try again in a moment.")

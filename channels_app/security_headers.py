@@ -27,6 +27,18 @@ PAGE: Mapping[str, str] = {
     "trusted-types": "latchkey",
 }
 
+# django-unfold evaluates Alpine expressions and sets style attributes; it does not work without.
+ADMIN: Mapping[str, str] = {
+    name: value
+    for name, value in {
+        **PAGE,
+        "script-src": "'self' 'unsafe-eval'",
+        "style-src": "'self' 'unsafe-inline'",
+    }.items()
+    if "trusted-types" not in name
+}
+ADMIN_PATH = "/admin/"
+
 
 def policy(directives: Mapping[str, str]) -> str:
     """The value of a Content-Security-Policy header."""
@@ -67,6 +79,8 @@ def SecurityHeadersMiddleware(  # noqa: N802 - settings name middleware like cla
 
 def headed(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     """``response`` with every header it lacks."""
+    if request.path.startswith(ADMIN_PATH):
+        response.headers.setdefault("Content-Security-Policy", policy(ADMIN))
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     return response

@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from gateway_project import environment as env
 from gateway_project import home
+from gateway_project.admin_look import UNFOLD as UNFOLD
 
 BASE_DIR: Path = home.BASE_DIR
 GATEWAY_HOME: Path = home.directory()
@@ -43,8 +44,8 @@ CSRF_TRUSTED_ORIGINS: list[str] = [GATEWAY_URL]
 # The apps of pages and of /api. A worker serves neither: without them it starts 0.5 s sooner and
 # takes 20 MB less. It must not delete users: only with the admin's tables known does that cascade.
 PAGE_APPS = [
-    "unfold",
-    "django.contrib.admin",
+    "unfold.apps.BasicAppConfig",
+    "gateway_project.admin_config.DeskConfig",
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "axes",
@@ -264,6 +265,11 @@ RATE_PER_MINUTE_USER: int = env.number("RATE_PER_MINUTE_USER", 100)
 RATE_PER_MINUTE_ADDRESS: int = env.number("RATE_PER_MINUTE_ADDRESS", 1200)
 STREAM_STALL_SECONDS: int = env.number("STREAM_STALL_SECONDS", 30, minimum=1)
 HEARTBEAT_SECONDS: int = env.number("HEARTBEAT_SECONDS", 15, minimum=1)
+# Answers to OpenAI clients begin with a link to the trace of their run; an account's config may
+# say otherwise ("trace_link").
+OPENAI_TRACE_LINK: str = env.choice(
+    "OPENAI_TRACE_LINK", "off", allowed=frozenset({"off", "content", "reasoning"})
+)
 OUTBOUND_MARKDOWN_FORMAT: str = env.choice(
     "OUTBOUND_MARKDOWN_FORMAT", "whatsapp", allowed=frozenset({"whatsapp", "plain", "none"})
 )

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,7 @@ from core.messages import (
 )
 from core.providers.base import (
     ChatMessage,
+    Delta,
     Finish,
     ModelRequest,
     Provider,
@@ -41,6 +43,7 @@ from core.providers.base import (
     Usage,
     Whole,
 )
+from core.text import clean
 from core.tools import registry
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
@@ -78,22 +81,19 @@ class Turn:
     finish_reason: str = "stop"
     _open: tuple[str, str] | None = None
     _counts: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """All that was said, as one text."""
-        return "\n\n".join(part.strip("\n") for part in self.texts if part.strip())
+    _call_ids: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
         """Ask and act until the model has nothing more to do. Raises ProviderError."""
         for _ in range(settings.AGENT_MAX_STEPS):
+            said = len(self.texts)
             calls = await self._ask_with_patience()
             if not calls:
                 return
             if self._belongs_to_client(calls):
                 self._hand_over(calls)
                 return
-            self._remember(calls)
+            self._remember(calls, self.texts[said:])
             for call in calls:
                 await self._act(call)
         raise ProviderError("The assistant needed too many steps.", code="steps")
@@ -107,6 +107,7 @@ class Turn:
                 silent = len(self.texts) == said
                 if error.retry_after is None or not silent or tries == PROVIDER_TRIES:
                     raise
+                self._end_message()
                 self._whole(
                     loading_message("The model is busy, trying again…", message_id=f"retry-{tries}")
                 )
@@ -116,27 +117,41 @@ class Turn:
     async def _ask(self) -> list[Call]:
         request = ModelRequest(self.messages, self._tools(), model=self.model, options=self.options)
         calls: dict[int, Call] = {}
-        stream = self.provider.stream(request)
-        async for delta in stream:
-            if isinstance(delta, TextDelta):
-                self._say("text", delta.text)
-            elif isinstance(delta, ThinkingDelta):
-                self._say("thinking", delta.text)
-            elif isinstance(delta, ToolCallDelta):
+        async with aclosing(self.provider.stream(request)) as stream:
+            async for delta in stream:
+                self._take(delta, calls)
+        self._end_message()
+        found = [calls[number] for number in sorted(calls)]
+        for call in found:
+            self._name(call)
+        return found
+
+    def _take(self, delta: Delta, calls: dict[int, Call]) -> None:
+        match delta:
+            case TextDelta():
+                self._say("text", clean(delta.text))
+            case ThinkingDelta():
+                self._say("thinking", clean(delta.text))
+            case ToolCallDelta():
                 call = calls.setdefault(delta.index, Call())
                 call.id = call.id or delta.id
                 call.name += delta.name
                 call.arguments += delta.arguments
-            elif isinstance(delta, Whole):
+            case Whole():
                 self._pass_on(delta.message)
-            elif isinstance(delta, Usage):
+            case Usage():
                 self._count(delta)
-            elif isinstance(delta, Finish):
+            case Finish():
                 self.finish_reason = delta.reason
-        self._end_message()
-        for number, call in calls.items():
-            call.id = call.id or f"call_{number}"
-        return [calls[number] for number in sorted(calls)]
+
+    def _name(self, call: Call) -> None:
+        """Give a call an id of its own: some servers send none, or the same one every time."""
+        wanted = call.id or "call"
+        call.id, number = wanted, 1
+        while call.id in self._call_ids:
+            number += 1
+            call.id = f"{wanted}-{number}"
+        self._call_ids.add(call.id)
 
     def _tools(self) -> list[dict[str, Any]]:
         """What the model may call. A client that demands a call demands one of its own tools."""
@@ -199,11 +214,11 @@ class Turn:
             )
         self.finish_reason = "tool_calls"
 
-    def _remember(self, calls: list[Call]) -> None:
+    def _remember(self, calls: list[Call], texts: list[str]) -> None:
         self.messages.append(
             {
                 "role": "assistant",
-                "content": self.texts[-1] if self.texts else "",
+                "content": "\n\n".join(texts),
                 "tool_calls": [
                     {
                         "id": call.id,
