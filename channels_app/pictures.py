@@ -1,4 +1,4 @@
-"""Pictures that a client sends: data URLs that are what they say, or addresses fetched with care."""
+"""Pictures that a client sends: data URLs that are what they say, or guarded fetches."""
 
 import base64
 import binascii
@@ -20,7 +20,7 @@ Get = Callable[[str], Awaitable[Fetched]]
 
 
 def check(url: str, *, field: str) -> None:
-    """Raises RefusedError 400 or 413 unless ``url`` may be a picture: a good data URL, or http(s)."""
+    """Raises RefusedError unless ``url`` may be a picture: a good data URL, or http(s)."""
     if url.startswith("data:"):
         check_data_url(url, field=field)
     elif not url.startswith(("http://", "https://")):

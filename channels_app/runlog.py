@@ -1,6 +1,7 @@
 """A run's log for clients outside: live, with beats, and with our own pictures inlined."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from django.conf import settings
 
@@ -12,15 +13,17 @@ from core.models import Run
 BEAT = b": still working\n\n"
 
 
-async def follow(run: Run) -> AsyncIterator[MessageDict | None]:
+async def follow(run: Run) -> AsyncGenerator[MessageDict | None, None]:
     """The events of ``run`` from the first to its ``stream_end``; None when it is time for a beat.
 
     An adapter needs them all: what it says of one depends on those before.
     """
-    async for item in events.follow(
+    log = events.follow(
         run_id=run.id, public_id=run.public_id, seq=0, beat=settings.HEARTBEAT_SECONDS
-    ):
-        yield None if item is None else await with_picture(item[1])
+    )
+    async with aclosing(log):
+        async for item in log:
+            yield None if item is None else await with_picture(item[1])
 
 
 async def with_picture(event: MessageDict) -> MessageDict:

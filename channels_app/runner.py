@@ -53,7 +53,11 @@ BEAT_SECONDS = 5.0
 STOP_SECONDS = 5.0
 STOPPED = "Stopped."
 CHORE = "chore"
-STATUS: dict[str, StreamStatus] = {"succeeded": "completed", "failed": "error", "cancelled": "cancelled"}
+STATUS: dict[str, StreamStatus] = {
+    "succeeded": "completed",
+    "failed": "error",
+    "cancelled": "cancelled",
+}
 
 
 @dataclass(slots=True)
@@ -292,7 +296,7 @@ class Runner:
             logger.warning("run %s was taken over by another worker", run.id)
             return
         self.held[run.id].closing = True
-        outcome = await in_thread(outcome_of, transcript, ending, turn)
+        outcome = await in_thread(outcome_of, run, transcript, ending, turn)
         await settle(run, log, outcome)
 
     async def _ending(self, run: Run, turn: Turn) -> Ending:
@@ -382,7 +386,9 @@ def end_queued(run_id: int) -> None:
         for event in logged:
             transcript.read(event)
         outcome = outcome_of(run, transcript, Ending(Run.State.CANCELLED, error=STOPPED))
-        added = [closing_of(run, outcome)] if logged else [opening_of(run), closing_of(run, outcome)]
+        added = (
+            [closing_of(run, outcome)] if logged else [opening_of(run), closing_of(run, outcome)]
+        )
         last_seq = len(logged) + len(added)
         if runs.settle_queued(
             run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer

@@ -246,9 +246,7 @@ class AccessForm(forms.Form):
     account = forms.ModelChoiceField(
         ChannelAccount.objects.order_by("channel", "name"), widget=forms.Select(attrs=INPUT)
     )
-    kind = forms.ChoiceField(
-        choices=ChannelIdentity.Kind.choices, widget=forms.Select(attrs=INPUT)
-    )
+    kind = forms.ChoiceField(choices=ChannelIdentity.Kind.choices, widget=forms.Select(attrs=INPUT))
     sender = forms.CharField(
         max_length=320, label="Sender's id", widget=forms.TextInput(attrs=INPUT)
     )

@@ -2,7 +2,7 @@
 
 from channels_app import http
 from channels_app.http import RefusedError, Send
-from channels_app.openai_api.wire import Error, ErrorFrame
+from channels_app.openai_api.wire import Completion, Error, ErrorFrame
 
 # Status -> (type, code).
 WORDS: dict[int, tuple[str, str | None]] = {
@@ -39,9 +39,13 @@ def plain(status: int, message: str) -> ErrorFrame:
 async def refuse(send: Send, error: RefusedError) -> None:
     """Answer a refused request."""
     param = "" if error.field == "body" else error.field
-    await http.answer(send, error.status, body(error.status, str(error), param=param), error.headers)
+    await http.answer(
+        send, error.status, body(error.status, str(error), param=param), error.headers
+    )
 
 
-def status_of(frame: ErrorFrame) -> int:
-    """The status of an answer whose run failed."""
-    return STATUS.get(frame["error"]["code"] or "", 502)
+def status_of(found: Completion | ErrorFrame) -> int:
+    """The status of a finished run: 200, or what its error is called in HTTP."""
+    if "error" in found:
+        return STATUS.get(found["error"]["code"] or "", 502)
+    return 200

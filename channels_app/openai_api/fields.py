@@ -103,7 +103,9 @@ def sender(value: Any) -> str:
 def options(body: Json, tools: list[Json]) -> Json:
     """What goes to the model's server, under the client's own names."""
     found = {
-        name: check(body[name], name) for name, check in CHECKS.items() if body.get(name) is not None
+        name: check(body[name], name)
+        for name, check in CHECKS.items()
+        if body.get(name) is not None
     }
     wanted = chat_tools.choice(body.get("tool_choice"), tools)
     if wanted is not None:

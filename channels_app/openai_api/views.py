@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,8 +12,8 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist.models import ApiKey
-from channels_app import chat_messages, http, limits, runlog
-from channels_app.credentials import Caller, authenticate
+from channels_app import chat_messages, http, runlog
+from channels_app.credentials import Caller, authenticate, slot
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.inbound import Receipt, door_account, receive_personal, receive_sender
 from channels_app.links import Links
@@ -33,6 +33,7 @@ class Work:
     """A run that a request waits for. ``keep``: it goes on when the client leaves."""
 
     run: Run
+    session: str
     config: adapter.Config
     keep: bool
 
@@ -40,7 +41,7 @@ class Work:
     def headers(self) -> dict[str, str]:
         """What the answer says about itself."""
         return {
-            sessions.HEADER: self.run.session.public_id,
+            sessions.HEADER: self.session,
             "X-Request-Id": self.run.public_id,
         }
 
@@ -54,13 +55,14 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         session = sessions.checked(request.header("x-session-id"))
         asked = fields.read(await request.json())
         await chat_messages.fetch_pictures(asked.messages)
-        key = request.header("idempotency-key")[:100]
-        receipt = await in_thread(accept, caller, asked, session, key)
-        work = work_of(receipt, asked, language=language(request), keep=bool(key))
-        if asked.stream:
-            await stream_run(request, send, work)
-        else:
-            await answer_run(request, send, work)
+        key = request.idempotency_key()
+        # Before anything is stored: a refused request must not leave a run behind.
+        with slot(caller, sender=asked.user):
+            work = await in_thread(work_of, caller, asked, request, session, key)
+            if asked.stream:
+                await stream_run(request, send, work)
+            else:
+                await answer_run(request, send, work)
     except RefusedError as error:
         await errors.refuse(send, error)
     except http.ClientGoneError:
@@ -71,11 +73,6 @@ def allow(request: Request, method: str) -> None:
     """Raises RefusedError 405 for any other method."""
     if request.method != method:
         raise RefusedError(405, f"Use {method}.", headers={"Allow": method})
-
-
-def language(request: Request) -> str:
-    """The first language that the client asks for, or an empty string."""
-    return request.header("accept-language").split(",", 1)[0].split(";", 1)[0].strip()
 
 
 def accept(caller: Caller, asked: fields.Asked, session: str, idempotency_key: str) -> Receipt:
@@ -134,23 +131,23 @@ def accept_sender(
     return receive_sender(draft=draft, now=timezone.now())
 
 
-def work_of(receipt: Receipt, asked: fields.Asked, *, language: str, keep: bool) -> Work:
-    """The run to wait for. Raises RefusedError 401 when the sender is unknown."""
+def work_of(caller: Caller, asked: fields.Asked, request: Request, session: str, key: str) -> Work:
+    """Accept what was asked: the run to wait for. Raises RefusedError 401 for an unknown sender."""
+    receipt = accept(caller, asked, session, key)
     run = receipt.run
     if run is None or receipt.session is None:
         raise RefusedError(401, "Permission denied")
-    run.session = receipt.session
     config = adapter.Config(
         completion_id=f"chatcmpl-{run.public_id}",
         model=asked.model,
         created=int(run.created_at.timestamp()),
         links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
-        locale=run.user.language or language,
+        locale=run.user.language or request.language(),
         trace_link=trace_link(receipt.session.account),
         include_usage=asked.include_usage,
         client_tools=frozenset(tool["function"]["name"] for tool in asked.tools),
     )
-    return Work(run=run, config=config, keep=keep)
+    return Work(run=run, session=receipt.session.public_id, config=config, keep=bool(key))
 
 
 def trace_link(account: ChannelAccount) -> adapter.TraceLink:
@@ -161,25 +158,20 @@ def trace_link(account: ChannelAccount) -> adapter.TraceLink:
 
 async def stream_run(request: Request, send: Send, work: Work) -> None:
     """The run as chunks; it is stopped when the client leaves."""
-    user_id = work.run.user_id
-    limits.streams.enter(user_id=user_id, limit=settings.MAX_STREAMS_PER_USER)
-    try:
-        whole = await http.stream(request, send, blocks(work), headers=work.headers)
-    finally:
-        limits.streams.leave(user_id=user_id)
-    if not whole:
+    if not await http.stream(request, send, blocks(work), headers=work.headers):
         await stop(work)
 
 
-async def blocks(work: Work) -> AsyncIterator[bytes]:
+async def blocks(work: Work) -> AsyncGenerator[bytes, None]:
     """The chunks as server-sent events, and comments while nothing is said."""
     translate = adapter.OpenAIAdapter(work.config)
-    async for event in runlog.follow(work.run):
-        if event is None:
-            yield runlog.BEAT
-            continue
-        for frame in translate.feed(event):
-            yield adapter.encode(frame)
+    async with contextlib.aclosing(runlog.follow(work.run)) as log:
+        async for event in log:
+            if event is None:
+                yield runlog.BEAT
+                continue
+            for frame in translate.feed(event):
+                yield adapter.encode(frame)
 
 
 async def answer_run(request: Request, send: Send, work: Work) -> None:
@@ -204,16 +196,14 @@ async def answer_run(request: Request, send: Send, work: Work) -> None:
 
 async def whole_log(run: Run) -> list[MessageDict]:
     """All events of a run, once it has ended."""
-    return [event async for event in runlog.follow(run) if event is not None]
+    async with contextlib.aclosing(runlog.follow(run)) as log:
+        return [event async for event in log if event is not None]
 
 
 async def answer(send: Send, work: Work, log: list[MessageDict]) -> None:
     """Send a finished run."""
     found = completion(log, work.config)
-    if "error" in found:
-        await http.answer(send, errors.status_of(found), found, work.headers)
-    else:
-        await http.answer(send, 200, found, work.headers)
+    await http.answer(send, errors.status_of(found), found, work.headers)
 
 
 async def stop(work: Work) -> None:

@@ -1,6 +1,7 @@
 """``POST /ui/chat``, its resume and its stop, for clients of the UI message stream."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -9,8 +10,8 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist.models import ApiKey
-from channels_app import chat_messages, http, limits, runlog
-from channels_app.credentials import Caller, authenticate
+from channels_app import chat_messages, http, runlog
+from channels_app.credentials import Caller, authenticate, slot
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.inbound import Receipt, door_account, receive_personal
 from channels_app.links import Links
@@ -35,11 +36,13 @@ async def chat(scope: Scope, receive: Receive, send: Send) -> None:
     """``POST /ui/chat``: the run as a UI message stream. It goes on when the client leaves."""
     request = Request(scope, receive)
     try:
-        user = await person(request, "POST")
+        caller, user = await person(request, "POST")
         asked = fields.read(await request.json())
         await chat_messages.fetch_pictures(asked.messages)
-        receipt = await in_thread(accept, user, asked)
-        await stream_run(request, send, work_of(receipt.run, language=language(request)))
+        # Before anything is stored: a refused stream must not leave a run behind.
+        with slot(caller):
+            receipt = await in_thread(accept, user, asked)
+            await stream_run(request, send, work_of(receipt.run, language=request.language()))
     except RefusedError as error:
         await refuse(send, error)
     except http.ClientGoneError:
@@ -50,14 +53,15 @@ async def resume(scope: Scope, receive: Receive, send: Send) -> None:
     """``GET /ui/chat/<chat>/stream``: the open run from its beginning; 204 when there is none."""
     request = Request(scope, receive)
     try:
-        user = await person(request, "GET")
+        caller, user = await person(request, "GET")
         run = await in_thread(open_run, user, chat_in(request))
         if run is None:
             headers = http.encoded({})
             await send({"type": "http.response.start", "status": 204, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
             return
-        await stream_run(request, send, work_of(run, language=language(request)))
+        with slot(caller):
+            await stream_run(request, send, work_of(run, language=request.language()))
     except RefusedError as error:
         await refuse(send, error)
     except http.ClientGoneError:
@@ -68,31 +72,26 @@ async def stop(scope: Scope, receive: Receive, send: Send) -> None:
     """``POST /ui/chat/<chat>/stop``: ask the open run to end; what it said is kept."""
     request = Request(scope, receive)
     try:
-        user = await person(request, "POST")
+        _, user = await person(request, "POST")
         asked = await in_thread(stop_run, user, chat_in(request))
         await http.answer(send, 200, {"ok": True, "status": 200, "cancelled": asked})
     except RefusedError as error:
         await refuse(send, error)
 
 
-async def person(request: Request, method: str) -> User:
+async def person(request: Request, method: str) -> tuple[Caller, User]:
     """Who asks. Raises RefusedError 405, 401, 403; a bridge's key has no person here."""
     if request.method != method:
         raise RefusedError(405, f"Use {method}.", headers={"Allow": method})
     caller: Caller = await authenticate(request, scope=ApiKey.Scope.CHAT)
     if caller.user is None:
         raise RefusedError(403, "This door needs a personal key.")
-    return caller.user
+    return caller, caller.user
 
 
 def chat_in(request: Request) -> str:
     """The id of the chat in ``/ui/chat/<chat>/…``. Raises RefusedError 400."""
     return fields.checked_id(unquote(request.path.split("/")[3]))
-
-
-def language(request: Request) -> str:
-    """The first language that the client asks for, or an empty string."""
-    return request.header("accept-language").split(",", 1)[0].split(";", 1)[0].strip()
 
 
 def accept(user: User, asked: fields.Asked) -> Receipt:
@@ -146,33 +145,27 @@ def work_of(run: Run | None, *, language: str) -> Work:
         message_id=run.options.get("ui_message_id") or run.public_id,
         links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
         locale=language,
-        client_tools=frozenset(
-            tool["function"]["name"] for tool in run.options.get("tools") or []
-        ),
+        client_tools=frozenset(tool["function"]["name"] for tool in run.options.get("tools") or []),
     )
     return Work(run=run, config=config)
 
 
 async def stream_run(request: Request, send: Send, work: Work) -> None:
     """The run as a stream of chunks."""
-    user_id = work.run.user_id
-    limits.streams.enter(user_id=user_id, limit=settings.MAX_STREAMS_PER_USER)
     headers = {**adapter.HEADERS, "X-Run-Id": work.run.public_id}
-    try:
-        await http.stream(request, send, blocks(work), headers=headers)
-    finally:
-        limits.streams.leave(user_id=user_id)
+    await http.stream(request, send, blocks(work), headers=headers)
 
 
-async def blocks(work: Work) -> AsyncIterator[bytes]:
+async def blocks(work: Work) -> AsyncGenerator[bytes, None]:
     """The chunks as server-sent events, and comments while nothing is said."""
     translate = adapter.UiStreamAdapter(work.config)
-    async for event in runlog.follow(work.run):
-        if event is None:
-            yield runlog.BEAT
-            continue
-        for frame in translate.feed(event):
-            yield adapter.encode(frame)
+    async with aclosing(runlog.follow(work.run)) as log:
+        async for event in log:
+            if event is None:
+                yield runlog.BEAT
+                continue
+            for frame in translate.feed(event):
+                yield adapter.encode(frame)
 
 
 async def refuse(send: Send, error: RefusedError) -> None:

@@ -147,7 +147,9 @@ def deltas(chunk: dict[str, Any]) -> list[Delta]:
         usage = chunk.get("usage") or {}
         if usage:
             found.append(
-                Usage(int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0))
+                Usage(
+                    int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0)
+                )
             )
     except (AttributeError, TypeError, ValueError) as error:
         raise BadStreamError("a chunk has another form") from error
