@@ -28,7 +28,7 @@ MOST_PEOPLE = 200
 class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
     """Strangers who knocked: what they said, and the four decisions ([A6])."""
 
-    list_display = ("who", "account", "said", "count", "status", "last_seen_at", "buttons")
+    list_display = ("who", "said", "count", "status", "last_seen_at", "buttons")
     list_filter = ("state", "account", "kind", "last_seen_at")
     list_select_related = ("account", "decided_by")
     list_fullwidth = True
@@ -50,9 +50,9 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
         return render_to_string("desk/stranger.html", {"row": row})
 
     @admin.display(description="last message")
-    def said(self, row: UnknownRequest) -> str:
-        """On one line, with invisible characters shown."""
-        return visible_line(row.last_text)
+    def said(self, row: UnknownRequest) -> SafeString:
+        """Cut, with invisible characters shown; it leads to the page of the request."""
+        return render_to_string("desk/said.html", {"row": row})
 
     @admin.display(description="state", ordering="state")
     def status(self, row: UnknownRequest) -> SafeString:
@@ -167,12 +167,15 @@ class AccountForm(ModelForm[ChannelAccount]):
     """An account; its secrets go in and never come out."""
 
     secret_name = forms.CharField(
-        required=False, max_length=64, help_text="for example token or webhook_secret"
+        required=False,
+        max_length=64,
+        widget=forms.TextInput(attrs={"class": "desk-input"}),
+        help_text="for example token or webhook_secret",
     )
     secret_value = forms.CharField(
         required=False,
         max_length=4000,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "class": "desk-input"}),
         help_text="Kept encrypted. Empty: the secret of that name is removed.",
     )
 

@@ -171,6 +171,7 @@ AUTH_PASSWORD_VALIDATORS = [
 AXES_FAILURE_LIMIT = 20
 AXES_COOLOFF_TIME = 1
 AXES_VERBOSE = False
+AXES_ENABLE_ADMIN = False  # allowlist.admin shows lockouts in the desk's look
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_HTTP_RESPONSE_CODE = 429
 AXES_LOCKOUT_CALLABLE = "channels_app.webchat.views.locked_out"

@@ -11,7 +11,8 @@ import sys
 import warnings
 from typing import Any
 
-from celery import Celery, platforms
+from celery import Celery
+from celery.exceptions import SecurityWarning
 from celery.signals import worker_process_init, worker_ready
 
 from gateway_project.processes import child, ready
@@ -68,7 +69,7 @@ def load() -> Celery:
 def main(queue: str) -> int:
     """Run the worker of ``queue`` until SIGTERM. Its exit code."""
     # Root is usual in containers, and we accept only JSON, which is what the warning is about.
-    warnings.simplefilter("ignore", platforms.SecurityWarning)  # type: ignore[attr-defined]  # missing in the stubs
+    warnings.simplefilter("ignore", SecurityWarning)
     worker_process_init.connect(bind_pool_process)
     worker_ready.connect(tell_ready)
     worker = load().Worker(**options(queue))
