@@ -18,8 +18,6 @@ class AccessAttemptAdmin(ReadOnlyAdmin[AccessAttempt]):
     fields = ("username", "ip_address", "failures_since_start", "attempt_time", "user_agent")
     actions = ("delete_selected",)
 
-    def has_delete_permission(
-        self, request: HttpRequest, obj: AccessAttempt | None = None
-    ) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: AccessAttempt | None = None) -> bool:
         """By Django's own right."""
         return request.user.has_perm("axes.delete_accessattempt")

@@ -305,7 +305,7 @@ def test_a_bridge_names_its_sender_and_the_rule_decides(
 
 def test_garbage_is_refused_by_name(client: httpx.Client) -> None:
     """[O11] 400 in OpenAI's shape; ``param`` says where."""
-    for body, param in [
+    wrong: list[tuple[Json, str]] = [
         ({"stop": 5}, "stop"),
         ({"stop": ["a"] * 5}, "stop"),
         ({"stream_options": "x", "stream": True}, "stream_options"),
@@ -326,7 +326,8 @@ def test_garbage_is_refused_by_name(client: httpx.Client) -> None:
         ({"model": 5}, "model"),
         ({"tools": {}}, "tools"),
         ({"tool_choice": "required"}, "tool_choice"),
-    ]:
+    ]
+    for body, param in wrong:
         answer = client.post("/v1/chat/completions", json={**asked("x"), **body})
         assert answer.status_code == 400, body
         assert answer.json()["error"]["param"] == param
