@@ -266,6 +266,11 @@ RATE_PER_MINUTE_USER: int = env.number("RATE_PER_MINUTE_USER", 100)
 RATE_PER_MINUTE_ADDRESS: int = env.number("RATE_PER_MINUTE_ADDRESS", 1200)
 STREAM_STALL_SECONDS: int = env.number("STREAM_STALL_SECONDS", 30, minimum=1)
 HEARTBEAT_SECONDS: int = env.number("HEARTBEAT_SECONDS", 15, minimum=1)
+# Answers to OpenAI clients begin with a link to the trace of their run; an account's config may
+# say otherwise ("trace_link").
+OPENAI_TRACE_LINK: str = env.choice(
+    "OPENAI_TRACE_LINK", "off", allowed=frozenset({"off", "content", "reasoning"})
+)
 OUTBOUND_MARKDOWN_FORMAT: str = env.choice(
     "OUTBOUND_MARKDOWN_FORMAT", "whatsapp", allowed=frozenset({"whatsapp", "plain", "none"})
 )
