@@ -243,6 +243,7 @@ class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
     list_select_related = ("user", "run")
     search_fields = ("title", "url", "query", "user__username")
     ordering = ("-changed_at",)
+    fields = ("thumb", "what", "address", "asked", ("run", "user"), "changed_at")
 
     @admin.display(description="verdict", ordering="verdict")
     def thumb(self, row: SourceFeedback) -> str:

@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from allowlist import audit, keys, requests
 from allowlist.models import ApiKey, AuditEntry, SignInLink, UnknownRequest
+from channels_app.models import SourceFeedback
 from core import outbox, sealed
 from core.models import (
     ChannelAccount,
@@ -127,6 +128,9 @@ def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
         user=ann, name=EVIL, content_type="text/html", size=3, sha256="0" * 64, path="ab/cd"
     )
     keys.create(name="laptop", user=ann, scopes=["chat"])
+    SourceFeedback.objects.create(
+        run=run, user=ann, message_id="m", source_id="s", verdict="up", title=EVIL, url=EVIL
+    )
     AccessAttempt.objects.create(username=EVIL, ip_address="192.0.2.1", failures_since_start=3)
     return run
 
