@@ -103,7 +103,6 @@ UNFOLD: Item = {
                         badge_variant="danger",
                     ),
                     page("Files", "draft", "core_storedfile"),
-                    page("Feedback on sources", "thumbs_up_down", "channels_app_sourcefeedback"),
                 ],
             },
             {
