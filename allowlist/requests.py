@@ -23,6 +23,7 @@ Choice = Literal["approve", "approve_24h", "deny", "block"]
 Replay = Callable[[list[InboundMessage]], None]
 State = UnknownRequest.State
 
+CHOICES: tuple[Choice, ...] = ("approve", "approve_24h", "deny", "block")
 STATES: dict[str, str] = {
     "approve": State.APPROVED,
     "approve_24h": State.APPROVED,
@@ -159,6 +160,14 @@ def decide(
         _refused(owner, subject, via, "no such request", now)
         raise RequestNotFound("there is no such request")
     return Verdict(_reload(row), first=False)
+
+
+def choice(word: str) -> Choice:
+    """``word`` as one of the four decisions. Raises ``RequestNotFound`` for any other word."""
+    for known in CHOICES:
+        if word == known:
+            return known
+    raise RequestNotFound("there is no such decision")
 
 
 def pending_count() -> int:

@@ -4,8 +4,11 @@ from typing import Any
 
 import redis
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseFailure
+from django.db import connection
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from allowlist import requests
 from channels_app import http
@@ -34,10 +37,15 @@ def problems_now() -> list[str]:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-    except DatabaseError:
+    except DatabaseFailure:
         return ["The database does not answer."]
     problems = []
-    client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)
+    client = redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=1,
+        socket_connect_timeout=1,
+        retry=Retry(NoBackoff(), 0),
+    )
     try:
         client.ping()
     except (redis.RedisError, OSError):

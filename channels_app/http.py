@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import hmac
 import ipaddress
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -161,7 +161,7 @@ async def answer(
 async def stream(
     request: Request,
     send: Send,
-    blocks: AsyncIterator[bytes],
+    blocks: AsyncGenerator[bytes, None],
     *,
     status: int = 200,
     headers: Headers | None = None,
@@ -191,14 +191,15 @@ async def stream(
             await asyncio.gather(pump, gone, return_exceptions=True)
 
 
-async def push(send: Send, blocks: AsyncIterator[bytes]) -> bool:
+async def push(send: Send, blocks: AsyncGenerator[bytes, None]) -> bool:
     """Send every block; False when the reader stalled."""
-    try:
+    async with contextlib.aclosing(blocks):
         async for block in blocks:
-            async with asyncio.timeout(settings.STREAM_STALL_SECONDS):
-                await send({"type": "http.response.body", "body": block, "more_body": True})
-    except TimeoutError:
-        return False
+            try:
+                async with asyncio.timeout(settings.STREAM_STALL_SECONDS):
+                    await send({"type": "http.response.body", "body": block, "more_body": True})
+            except TimeoutError:
+                return False
     await send({"type": "http.response.body", "body": b""})
     return True
 

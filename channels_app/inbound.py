@@ -156,7 +156,7 @@ def accept(
 ) -> Receipt:
     """Store an allowed message; start its run, or let it wait for more. Inside a transaction."""
     if debounce:
-        inbox.flush_due(session_id=session.id, now=now)
+        inbox.flush_before(session_id=session.id, now=now)
     message, new = inbox.store(
         draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session
     )

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import Error as DatabaseFailure
 
 from channels_app import http
 from channels_app.http import Receive, Scope, Send
@@ -50,7 +50,7 @@ async def guarded(handler: Handler, scope: Scope, receive: Receive, send: Send) 
 
     try:
         await handler(scope, receive, watched)
-    except DatabaseError:
+    except DatabaseFailure:
         logger.exception("the database failed at a door")
         if not started:
             body = {"ok": False, "status": 503, "error": "Try again in a moment.", "text": ""}

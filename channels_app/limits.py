@@ -1,6 +1,7 @@
 """How often one address, person or key may ask: a sliding minute, counted in this process."""
 
 import math
+import threading
 import time
 from collections import OrderedDict, deque
 
@@ -19,12 +20,16 @@ class Rate:
     def __init__(self) -> None:
         """Nobody has asked yet."""
         self._seen: OrderedDict[str, deque[float]] = OrderedDict()
+        self._lock = threading.Lock()  # asked from the loop and from database threads
 
     def check(self, *, subject: str, limit: int, now: float | None = None) -> None:
         """Count one event of ``subject``. Raises RefusedError 429 with ``Retry-After``."""
         if not limit:
             return
-        moment = time.monotonic() if now is None else now
+        with self._lock:
+            self._count(subject, limit, time.monotonic() if now is None else now)
+
+    def _count(self, subject: str, limit: int, moment: float) -> None:
         times = self._seen.setdefault(subject, deque())
         self._seen.move_to_end(subject)
         if len(self._seen) > MAX_COUNTED:
@@ -51,15 +56,15 @@ class Streams:
 
     def __init__(self) -> None:
         """None is open."""
-        self._open: dict[int, int] = {}
+        self._open: dict[int | str, int] = {}
 
-    def enter(self, *, user_id: int, limit: int) -> None:
+    def enter(self, *, user_id: int | str, limit: int) -> None:
         """Count one more. Raises RefusedError 429 when ``limit`` are open."""
         if self._open.get(user_id, 0) >= limit:
             raise RefusedError(429, "Too many open streams.", headers={"Retry-After": "5"})
         self._open[user_id] = self._open.get(user_id, 0) + 1
 
-    def leave(self, *, user_id: int) -> None:
+    def leave(self, *, user_id: int | str) -> None:
         """Count one less."""
         left = self._open[user_id] - 1
         if left:

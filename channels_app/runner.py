@@ -26,19 +26,19 @@ from channels_app import outbound
 from channels_app.answers import answer_of, reply
 from channels_app.links import Links
 from channels_app.wording import ENGLISH
-from core import files, hub, inbox, outbox, runs
+from core import events, files, hub, inbox, outbox, runs
 from core.agent import prompt
 from core.agent.loop import Turn
 from core.db import in_thread, write
-from core.events import Log, LostLeaseError, after
+from core.events import Log, LostLeaseError
 from core.messages import (
     Message,
     MessageDict,
+    StreamStatus,
     Transcript,
     reset_delta,
     stream_end,
     stream_start,
-    to_dict,
 )
 from core.models import ChatSession, Run
 from core.outbound_format import classified
@@ -50,17 +50,21 @@ logger = logging.getLogger(__name__)
 
 KEEP_SECONDS = 2.0
 BEAT_SECONDS = 5.0
-STATUS = {"succeeded": "completed", "failed": "error", "cancelled": "cancelled"}
+STOP_SECONDS = 5.0
+STOPPED = "Stopped."
+CHORE = "chore"
+STATUS: dict[str, StreamStatus] = {"succeeded": "completed", "failed": "error", "cancelled": "cancelled"}
 
 
 @dataclass(slots=True)
 class Held:
-    """A run that this worker has claimed."""
+    """A run that this worker has claimed. ``closing``: its end is on the way, too late to stop."""
 
     run: Run
     task: asyncio.Task[None]
     cancelled: bool = False
     lost: bool = False
+    closing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +93,42 @@ class Runner:
         self.name = f"{socket.gethostname()}:{os.getpid()}:{int(time.time())}"[-100:]
         self.loop = uvloop.new_event_loop()
         self.held: dict[int, Held] = {}
-        self._known: set[tuple[str, int]] = set()
+        self._again: dict[tuple[str, int], bool] = {}
         self._places = asyncio.Semaphore(settings.RUNS_PER_WORKER)
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="runner", daemon=True)
 
     def start(self) -> None:
         """Begin, in a thread."""
-        threading.Thread(target=self._run, name="runner", daemon=True).start()
+        self._thread.start()
 
     def stop(self) -> None:
-        """Give claimed runs back, so that another worker goes on at once."""
+        """Let go of everything within STOP_SECONDS: other workers go on with it at once."""
+        if self._stopping:
+            return
         self._stopping = True
-        runs.release(held={run_id: held.run.attempt for run_id, held in self.held.items()})
+        self.loop.call_soon_threadsafe(lambda: self._tasks.add(self.loop.create_task(self._stop())))
+        self._thread.join(STOP_SECONDS)
+        events.close_writer()
+        runs.release(held={run_id: held.run.attempt for run_id, held in list(self.held.items())})
+
+    async def _stop(self) -> None:
+        """Interrupt the runs, wait for what is being sent or settled, end the loop."""
+        work = {task for task in self._tasks if task is not asyncio.current_task()}
+        chores = {task for task in work if task.get_name() == CHORE}
+        for held in list(self.held.values()):
+            self._interrupt(held.run.id, lost=True)
+        for task in chores:
+            task.cancel()
+        if work - chores:
+            await asyncio.wait(work - chores, timeout=STOP_SECONDS / 2)
+        await providers.close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        self.loop.stop()
 
     def submit(self, kind: str, row_id: int) -> None:
         """Do something soon: ``run``, ``batch`` or ``delivery`` with this id."""
@@ -110,18 +137,33 @@ class Runner:
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         for chore in (self._keep, self._sweep, self._beat, self._listen):
-            self._tasks.add(self.loop.create_task(self._forever(chore)))
+            self._tasks.add(self.loop.create_task(self._forever(chore), name=CHORE))
         self.loop.run_forever()
+        self.loop.close()
 
     def _spawn(self, kind: str, row_id: int) -> None:
-        if (kind, row_id) in self._known or self._stopping:
+        """Work on a row, one task each; a wake-up in the meantime makes it look once more."""
+        key = (kind, row_id)
+        if self._stopping:
             return
-        self._known.add((kind, row_id))
-        work = {"run": self._execute, "batch": self._flush, "delivery": self._deliver}[kind]
+        if key in self._again:
+            self._again[key] = True
+            return
+        self._again[key] = False
+        work = {
+            "run": self._execute,
+            "cancel": self._cancel_queued,
+            "batch": self._flush,
+            "delivery": self._deliver,
+        }[kind]
         task = self.loop.create_task(self._guard(work(row_id)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: self._known.discard((kind, row_id)))
+        task.add_done_callback(lambda _: self._finished(key))
+
+    def _finished(self, key: tuple[str, int]) -> None:
+        if self._again.pop(key):
+            self._spawn(*key)
 
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -149,10 +191,15 @@ class Runner:
 
     def _interrupt(self, run_id: int, *, lost: bool) -> None:
         held = self.held.get(run_id)
-        if held is None or held.cancelled or held.lost:
+        if held is None or held.cancelled or held.lost or held.closing:
             return
         held.lost, held.cancelled = lost, not lost
-        held.task.cancel()
+        # Soon: a task that is cancelled before its first step never gets to settle its run.
+        self.loop.call_soon(self._cancel, held)
+
+    def _cancel(self, held: Held) -> None:
+        if not held.closing:
+            held.task.cancel()
 
     async def _sweep(self) -> float:
         for run_id in await in_thread(runs.recover):
@@ -173,8 +220,12 @@ class Runner:
         with hub.local().listen(["runs"]) as listener:
             while True:
                 for frame in await listener.wait():
-                    if frame["kind"] == "cancel":
+                    if frame["kind"] != "cancel":
+                        continue
+                    if frame["run_id"] in self.held:
                         self._interrupt(frame["run_id"], lost=False)
+                    else:
+                        self._spawn("cancel", frame["run_id"])
 
     async def _flush(self, session_id: int) -> None:
         """Wait until the batch of a session is due, and make it a run ([C2])."""
@@ -185,8 +236,11 @@ class Runner:
             left = (session.flush_at - timezone.now()).total_seconds()
             if left <= 0:
                 await in_thread(flush, session_id)
-                return
-            await asyncio.sleep(left)
+            else:
+                await asyncio.sleep(left)
+
+    async def _cancel_queued(self, run_id: int) -> None:
+        await in_thread(end_queued, run_id)
 
     async def _deliver(self, delivery_id: int) -> None:
         following: int | None = delivery_id
@@ -203,7 +257,8 @@ class Runner:
             try:
                 await asyncio.wait([task])
             finally:
-                del self.held[run_id]
+                if not self._stopping:
+                    del self.held[run_id]
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
@@ -214,8 +269,7 @@ class Runner:
             transcript.read(event)
 
         def emit(message: Message) -> None:
-            log.append(message)
-            transcript.read(to_dict(message))
+            transcript.read(log.append(message))
 
         turn = Turn(
             messages=begun.messages,
@@ -237,13 +291,18 @@ class Runner:
         except LostLeaseError:
             logger.warning("run %s was taken over by another worker", run.id)
             return
-        await settle(run, log, outcome_of(turn, transcript, ending))
+        self.held[run.id].closing = True
+        outcome = await in_thread(outcome_of, transcript, ending, turn)
+        await settle(run, log, outcome)
 
     async def _ending(self, run: Run, turn: Turn) -> Ending:
+        if run.cancel_requested_at is not None:
+            return Ending(Run.State.CANCELLED, error=STOPPED)
         try:
-            refused = refuse(run)
-            if refused is not None:
-                raise refused
+            if run.attempt > settings.RUN_MAX_ATTEMPTS:
+                raise ProviderError(
+                    "This could not be finished; please ask again.", code="attempts"
+                )
             async with asyncio.timeout(settings.AGENT_RUN_SECONDS):
                 await turn.run()
         except asyncio.CancelledError:
@@ -252,7 +311,7 @@ class Runner:
                 raise
             asyncio.current_task().uncancel()  # type: ignore[union-attr]
             turn.interrupt()
-            return Ending(Run.State.CANCELLED, error="Stopped.")
+            return Ending(Run.State.CANCELLED, error=STOPPED)
         except ProviderError as error:
             turn.fail(error)
             return Ending(Run.State.FAILED, error=str(error))
@@ -275,25 +334,59 @@ def begin(run_id: int, worker: str) -> Begun | None:
     """
     run = runs.claim(run_id=run_id, worker=worker)
     if run is None:
+        end_queued(run_id)
         return None
-    events = [event for _, event in after(run_id=run.id, seq=0)] if run.attempt > 1 else []
-    log = runs.open_log(run=run, last_seq=len(events))
-    opening: list[Message] = (
-        [reset_delta(kind, message_id=name) for name, kind in said(events).items()]
-        if events
-        else [
-            stream_start(
-                request_id=run.public_id,
-                chat_id=run.session.public_id,
-                trace_id=run.public_id,
-                timestamp_ms=int(time.time() * 1000),
-            )
-        ]
+    logged = [event for _, event in events.after(run_id=run.id, seq=0)] if run.attempt > 1 else []
+    log = events.log_of(run=run, seq=len(logged))
+    opening: list[Message] = [opening_of(run)]
+    if logged:
+        opening = [reset_delta(kind, message_id=name) for name, kind in said(logged).items()]
+    logged += [log.append(message) for message in opening]
+    return Begun(run=run, log=log, messages=prompt.build(run), events=logged)
+
+
+def opening_of(run: Run) -> Message:
+    """The first event of a run's log."""
+    return stream_start(
+        request_id=run.public_id,
+        chat_id=run.session.public_id,
+        trace_id=run.public_id,
+        timestamp_ms=int(time.time() * 1000),
     )
-    for message in opening:
-        log.append(message)
-    events += [to_dict(message) for message in opening]
-    return Begun(run=run, log=log, messages=prompt.build(run), events=events)
+
+
+def closing_of(run: Run, outcome: runs.Outcome) -> Message:
+    """The last event of a run's log."""
+    duration = (timezone.now() - run.created_at).total_seconds()
+    return stream_end(
+        status=STATUS[outcome.state],
+        request_id=run.public_id,
+        timestamp_ms=int(time.time() * 1000),
+        duration_ms=int(duration * 1000),
+        error=outcome.error,
+        usage=outcome.usage,
+    )
+
+
+def end_queued(run_id: int) -> None:
+    """End a queued run that was asked to stop; it does not wait for its turn ([C9])."""
+    if runs.cancelled_while_queued(run_id) is None:
+        return
+    with write():
+        run = runs.cancelled_while_queued(run_id)
+        if run is None:
+            return
+        logged = [event for _, event in events.after(run_id=run.id, seq=0)]
+        transcript = Transcript()
+        for event in logged:
+            transcript.read(event)
+        outcome = outcome_of(transcript, Ending(Run.State.CANCELLED, error=STOPPED))
+        added = [closing_of(run, outcome)] if logged else [opening_of(run), closing_of(run, outcome)]
+        last_seq = len(logged) + len(added)
+        if runs.settle_queued(
+            run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer
+        ):
+            events.append_unheld(run=run, seq=len(logged), messages=added)
 
 
 def said(events: list[MessageDict]) -> dict[str, str]:
@@ -305,14 +398,7 @@ def said(events: list[MessageDict]) -> dict[str, str]:
     }
 
 
-def refuse(run: Run) -> ProviderError | None:
-    """Why a claimed run must not be tried: too many attempts died."""
-    if run.attempt > settings.RUN_MAX_ATTEMPTS:
-        return ProviderError("This could not be finished; please ask again.", code="attempts")
-    return None
-
-
-def outcome_of(turn: Turn, transcript: Transcript, ending: Ending) -> runs.Outcome:
+def outcome_of(transcript: Transcript, ending: Ending, turn: Turn | None = None) -> runs.Outcome:
     """What a turn leaves behind: the same answer that the doors make of its log."""
     end = {"status": STATUS[ending.state], "error": ending.error}
     given = answer_of(transcript.messages(), end, links=Links(), words=ENGLISH)
@@ -322,29 +408,21 @@ def outcome_of(turn: Turn, transcript: Transcript, ending: Ending) -> runs.Outco
         text=shown.text,
         format=shown.format,
         images=shown.images,
-        files=turn.files,
+        files=turn.files if turn else [],
         error=shown.error,
         status=shown.status,
-        usage=turn.usage,
-        finish_reason=turn.finish_reason,
+        usage=turn.usage if turn else {},
+        finish_reason=turn.finish_reason if turn else "stop",
     )
 
 
 async def settle(run: Run, log: Log, outcome: runs.Outcome) -> None:
     """Commit the end of a run: last event, row, transcript, deliveries, all in one transaction."""
-    duration = (timezone.now() - run.created_at).total_seconds()
-    last = stream_end(
-        status=STATUS[outcome.state],  # type: ignore[arg-type]
-        request_id=run.public_id,
-        timestamp_ms=int(time.time() * 1000),
-        duration_ms=int(duration * 1000),
-        error=outcome.error,
-        usage=outcome.usage,
-    )
 
     def finish(last_seq: int) -> None:
         runs.settle(run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer)
 
+    last = closing_of(run, outcome)
     try:
         await asyncio.wrap_future(log.close(finish, [last]))
     except LostLeaseError:

@@ -1,6 +1,7 @@
 """JSON from strangers: strict, bounded in depth, no key twice."""
 
 import json
+import math
 from typing import Any, NoReturn
 
 
@@ -15,7 +16,10 @@ def parse(data: bytes, *, max_depth: int) -> Any:
     """
     try:
         value = json.loads(
-            data.decode("utf-8"), object_pairs_hook=unique, parse_constant=refuse_constant
+            data.decode("utf-8"),
+            object_pairs_hook=unique,
+            parse_constant=refuse_constant,
+            parse_float=finite,
         )
     except UnicodeDecodeError as error:
         raise BadJSONError("the body is not valid UTF-8") from error
@@ -36,6 +40,14 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise BadJSONError("an object has the same key twice")
     return found
+
+
+def finite(digits: str) -> float:
+    """A number that JSON can hold again: ``1e999`` would become Infinity."""
+    value = float(digits)
+    if not math.isfinite(value):
+        raise BadJSONError("a number is too large")
+    return value
 
 
 def refuse_constant(name: str) -> NoReturn:

@@ -61,4 +61,8 @@ def inline(url: str) -> str | None:
     file = StoredFile.objects.filter(public_id=public, revoked_at__isnull=True).first()
     if file is None or not file.content_type.startswith("image/") or file.size > INLINE_BYTES:
         return None
-    return f"data:{file.content_type};base64,{base64.b64encode(read(file)).decode()}"
+    try:
+        content = read(file)
+    except OSError:
+        return None
+    return f"data:{file.content_type};base64,{base64.b64encode(content).decode()}"

@@ -20,12 +20,17 @@ import orjson
 import redis
 import redis.asyncio
 from django.conf import settings
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 logger = logging.getLogger(__name__)
 
 CHANNEL = "latchkey:hub"
-MAX_WAITING_FRAMES = 1000
+MAX_WAITING_FRAMES = 256
 RETRY_SECONDS = 1.0
+# A server that hangs says nothing: it is asked after so long, and given up after as long again.
+SILENCE_SECONDS = 5.0
 
 Frame = dict[str, Any]
 
@@ -35,8 +40,12 @@ class Sender:
 
     def __init__(self) -> None:
         """No connection is made before the first frame."""
+        # Without this the client tries four times with pauses, and the event writer waits for it.
         self._client = redis.Redis.from_url(
-            settings.REDIS_URL, socket_timeout=0.5, socket_connect_timeout=0.5
+            settings.REDIS_URL,
+            socket_timeout=0.5,
+            socket_connect_timeout=0.5,
+            retry=Retry(NoBackoff(), 0),
         )
         self._lock = threading.Lock()
         self._not_before = 0.0
@@ -154,22 +163,39 @@ class Hub:
             try:
                 await self._read()
             except (redis.RedisError, OSError):
-                self.connected = False
                 logger.warning("the hub is away; trying again")
-                await asyncio.sleep(RETRY_SECONDS)
+            except Exception:
+                logger.exception("the hub could not be read")
+            self.connected = False
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def _read(self) -> None:
         client = redis.asyncio.Redis.from_url(
-            settings.REDIS_URL, socket_connect_timeout=2, health_check_interval=15
+            settings.REDIS_URL,
+            socket_timeout=2,
+            socket_connect_timeout=2,
+            retry=AsyncRetry(NoBackoff(), 0),
         )
         async with client, client.pubsub() as subscription:
             await subscription.subscribe(CHANNEL)
-            async for message in subscription.listen():
-                if message["type"] == "subscribe":
-                    self.connected = True
-                    self._resync()
-                elif message["type"] == "message":
-                    self.dispatch(orjson.loads(message["data"]))
+            asked = False
+            while True:
+                message = await subscription.get_message(timeout=SILENCE_SECONDS)
+                if message is None and asked:
+                    raise TimeoutError("the hub does not answer")
+                if message is None:
+                    await subscription.ping()
+                    asked = True
+                    continue
+                asked = False
+                self._hear(message)
+
+    def _hear(self, message: Frame) -> None:
+        if message["type"] == "subscribe":
+            self.connected = True
+            self._resync()
+        elif message["type"] == "message":
+            self.dispatch(orjson.loads(message["data"]))
 
     def _resync(self) -> None:
         for listener in {each for some in self._listeners.values() for each in some}:

@@ -17,6 +17,7 @@ from core.tokens import estimate
 
 TITLE_CHARACTERS = 60
 MAX_BATCH = 100
+DUE_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,35 +137,62 @@ def wait_for_more(
     max_milliseconds: int | None = None,
 ) -> None:
     """Put off the flush of a batch: idle window, hard cap from the first message ([C2])."""
+<<<<<<< HEAD
     idle = timedelta(milliseconds=idle_milliseconds or settings.DEBOUNCE_IDLE_MILLISECONDS)
     cap = timedelta(milliseconds=max_milliseconds or settings.DEBOUNCE_MAX_MILLISECONDS)
+=======
+    idle = timedelta(milliseconds=settings.DEBOUNCE_IDLE_MILLISECONDS)
+>>>>>>> main
     row = ChatSession.objects.select_for_update().get(id=session.id)
     started = row.batch_started_at or now
     ChatSession.objects.filter(id=session.id).update(
-        batch_started_at=started, flush_at=min(now + idle, started + cap)
+        batch_started_at=started, flush_at=min(now + idle, started + longest_wait())
     )
     wake.batch(session.id)
 
 
+def longest_wait() -> timedelta:
+    """How long the first message of a batch waits at most."""
+    return timedelta(milliseconds=settings.DEBOUNCE_MAX_MILLISECONDS)
+
+
+def flush_before(*, session_id: int, now: datetime) -> Run | None:
+    """Flush the batch that a new message comes too late for. Inside a transaction.
+
+    A message in the very moment of the idle window's end is too late, in that of the cap it is not.
+    """
+    joins = ChatSession.objects.filter(
+        id=session_id, flush_at=now, batch_started_at=now - longest_wait()
+    )
+    return None if joins.exists() else flush_due(session_id=session_id, now=now)
+
+
 def flush_due(*, session_id: int, now: datetime) -> Run | None:
-    """Make a run of the waiting batch of a session when its time has come. Inside a transaction."""
+    """Make a run of the waiting batch of a session when its time has come. Inside a transaction.
+
+    More than MAX_BATCH messages become several runs; the last one is returned.
+    """
     taken = ChatSession.objects.filter(id=session_id, flush_at__lte=now).update(
         flush_at=None, batch_started_at=None
     )
     if not taken:
         return None
     session = ChatSession.objects.select_related("user", "account").get(id=session_id)
-    waiting = InboundMessage.objects.filter(
-        session_id=session_id, state=InboundMessage.State.RECEIVED
-    ).order_by("id")
-    return start_run(session=session, messages=list(waiting[:MAX_BATCH]), now=now)
+    waiting = list(
+        InboundMessage.objects.filter(
+            session_id=session_id, state=InboundMessage.State.RECEIVED
+        ).order_by("id")
+    )
+    run = None
+    for start in range(0, len(waiting), MAX_BATCH):
+        run = start_run(session=session, messages=waiting[start : start + MAX_BATCH], now=now)
+    return run
 
 
 def due_sessions(*, now: datetime) -> list[int]:
     """The sessions whose batch should have been flushed by now."""
-    return list(
-        ChatSession.objects.filter(flush_at__lte=now).values_list("id", flat=True)[:MAX_BATCH]
-    )
+    due = ChatSession.objects.filter(flush_at__lte=now).order_by("flush_at")
+    return list(due.values_list("id", flat=True)[:DUE_AT_ONCE])
 
 
 def start_run(

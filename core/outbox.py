@@ -198,11 +198,11 @@ def moved(*, account_id: int, chat: str, new_chat: str) -> None:
 
 def failed(*, delivery: Delivery, error: str, permanent: bool, retry_after: float | None) -> None:
     """Record that the platform surely did not take it: another try later, or dead."""
-    exhausted = retry_after is None and delivery.attempt >= MAX_ATTEMPTS
+    exhausted = retry_after is None and tried_enough(delivery)
     if permanent or exhausted:
         values: dict[str, Any] = {"state": Delivery.State.DEAD, "lease_until": None}
     else:
-        step = min(delivery.attempt, len(BACKOFF_SECONDS)) - 1
+        step = min((delivery.attempt - 1) % MAX_ATTEMPTS, len(BACKOFF_SECONDS) - 1)
         seconds = retry_after if retry_after is not None else BACKOFF_SECONDS[step]
         values = {
             "state": Delivery.State.PENDING,
@@ -210,18 +210,30 @@ def failed(*, delivery: Delivery, error: str, permanent: bool, retry_after: floa
             "retry_at": Now() + timedelta(seconds=seconds),
         }
     with db.write():
-        mine(delivery).update(error=error[:500], **values)
+        mine(delivery).update(error=said(delivery, error), **values)
 
 
 def unsure(*, delivery: Delivery, idempotent: bool) -> None:
     """Record that nobody knows whether the platform took it: once more, or left to the owner."""
-    again = idempotent or delivery.error != RESENT
+    again = idempotent or not delivery.error.startswith(RESENT)
+    again = again and not tried_enough(delivery)
     with db.write():
         mine(delivery).update(
             state=Delivery.State.PENDING if again else Delivery.State.UNCERTAIN,
             error="" if idempotent else RESENT,
             lease_until=None,
         )
+
+
+def tried_enough(delivery: Delivery) -> bool:
+    """Whether this was the last try by itself. ``attempt`` is a fence and never begins anew."""
+    return delivery.attempt % MAX_ATTEMPTS == 0
+
+
+def said(delivery: Delivery, error: str) -> str:
+    """``error`` for the owner; that an earlier try is unknown stays known."""
+    unknown = delivery.error.startswith(RESENT)
+    return (f"{RESENT} {error}" if unknown else error)[:500]
 
 
 def lost() -> list[Delivery]:
@@ -259,7 +271,7 @@ def retry(delivery_id: int) -> bool:
     with db.write():
         changed = Delivery.objects.filter(
             id=delivery_id, state__in=(Delivery.State.DEAD, Delivery.State.UNCERTAIN)
-        ).update(state=Delivery.State.PENDING, attempt=0, retry_at=None, error="")
+        ).update(state=Delivery.State.PENDING, retry_at=None, error="")
         wake.delivery(delivery_id)
     return changed == 1
 

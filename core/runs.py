@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from core import db, hub, wake
-from core.events import Log
 from core.models import InboundMessage, Job, Message, Run, WorkerHeartbeat
 from core.tokens import estimate
 
@@ -45,16 +46,11 @@ def claim(*, run_id: int, worker: str) -> Run | None:
 
     The returned run carries the new ``attempt``: the token that every later write must show.
     """
-    earlier = Run.objects.filter(
-        session=OuterRef("session"),
-        id__lt=OuterRef("id"),
-        state__in=(Run.State.QUEUED, Run.State.RUNNING),
-    )
     try:
         with db.write():
             taken = (
                 Run.objects.filter(id=run_id, state=Run.State.QUEUED)
-                .exclude(Exists(earlier))
+                .exclude(Exists(earlier()))
                 .update(
                     state=Run.State.RUNNING,
                     attempt=F("attempt") + 1,
@@ -70,26 +66,14 @@ def claim(*, run_id: int, worker: str) -> Run | None:
         return None  # another run of the session was claimed in the same moment
 
 
-def open_log(*, run: Run, last_seq: int) -> Log:
-    """The writing end of a claimed run's log; it goes on after ``last_seq``."""
-    return Log(
-        run_id=run.id,
-        public_id=run.public_id,
-        session=run.session.public_id,
-        user_id=run.user_id,
-        attempt=run.attempt,
-        seq=last_seq,
-    )
-
-
 def keep(*, held: dict[int, int], worker: str) -> tuple[set[int], set[int]]:
     """Renew the leases of ``held`` (run id -> attempt); return the lost and those to cancel."""
     if not held:
         return set(), set()
     with db.write():
-        Run.objects.filter(
-            id__in=held, worker=worker, state=Run.State.RUNNING, lease_until__isnull=False
-        ).update(lease_until=lease_end())
+        Run.objects.filter(id__in=held, worker=worker, state=Run.State.RUNNING).update(
+            lease_until=lease_end()
+        )
     rows = Run.objects.filter(id__in=held, state=Run.State.RUNNING).values_list(
         "id", "attempt", "cancel_requested_at"
     )
@@ -104,14 +88,45 @@ def settle(*, run: Run, outcome: Outcome, last_seq: int, also: Settled | None = 
     ``also`` is called in the same transaction (deliveries). The fence was checked by the writer.
     """
     Run.objects.filter(id=run.id, attempt=run.attempt, state=Run.State.RUNNING).update(
-        state=outcome.state,
-        result={key: value for key, value in asdict(outcome).items() if key != "usage"},
-        usage=outcome.usage,
-        error=outcome.error[:500],
-        last_seq=last_seq,
-        lease_until=None,
-        finished_at=Now(),
+        **final(outcome, last_seq)
     )
+    leave_behind(run, outcome, also)
+
+
+def cancelled_while_queued(run_id: int) -> Run | None:
+    """The queued run with this id if it was asked to end: it need not wait for its turn."""
+    return (
+        Run.objects.select_related("session", "user", "session__account")
+        .filter(id=run_id, state=Run.State.QUEUED, cancel_requested_at__isnull=False)
+        .first()
+    )
+
+
+def settle_queued(*, run: Run, outcome: Outcome, last_seq: int, also: Settled) -> bool:
+    """End a queued run that no worker holds; False when one took it. Inside a transaction."""
+    ended = Run.objects.filter(id=run.id, attempt=run.attempt, state=Run.State.QUEUED).update(
+        **final(outcome, last_seq)
+    )
+    if ended:
+        leave_behind(run, outcome, also)
+    return ended == 1
+
+
+def final(outcome: Outcome, last_seq: int) -> dict[str, Any]:
+    """The columns of a run that has ended."""
+    return {
+        "state": outcome.state,
+        "result": {key: value for key, value in asdict(outcome).items() if key != "usage"},
+        "usage": outcome.usage,
+        "error": outcome.error[:500],
+        "last_seq": last_seq,
+        "lease_until": None,
+        "finished_at": Now(),
+    }
+
+
+def leave_behind(run: Run, outcome: Outcome, also: Settled | None) -> None:
+    """What the end of a run changes besides its row; the session's next run is woken."""
     InboundMessage.objects.filter(run_id=run.id, state=InboundMessage.State.BATCHED).update(
         state=InboundMessage.State.ANSWERED
     )
@@ -134,29 +149,33 @@ def settle(*, run: Run, outcome: Outcome, last_seq: int, also: Settled | None = 
     )
     if also is not None:
         also(run, outcome)
-    following = (
-        Run.objects.filter(session_id=run.session_id, state=Run.State.QUEUED)
-        .order_by("id")
-        .values_list("id", flat=True)
-        .first()
-    )
-    if following is not None:
-        wake.run(following)
+    # Looked for after the commit: whoever queues a run meanwhile still sees this one open.
+    transaction.on_commit(partial(wake_next, run.session_id), robust=True)
+
+
+def wake_next(session_id: int) -> None:
+    """Wake a worker for the session's oldest queued run, if there is one."""
+    following = Run.objects.filter(session_id=session_id, state=Run.State.QUEUED).order_by("id")
+    run_id = following.values_list("id", flat=True).first()
+    if run_id is not None:
+        wake.run(run_id)
 
 
 def request_cancel(*, run: Run) -> bool:
     """Ask for a run to end; whether it was still open. It ends within 3 s ([C9])."""
     with db.write():
         asked = Run.objects.filter(
-            id=run.id,
-            state__in=(Run.State.QUEUED, Run.State.RUNNING),
-            cancel_requested_at__isnull=True,
-        ).update(cancel_requested_at=Now())
-        wake.run(run.id)
-        transaction.on_commit(
-            lambda: hub.publish([{"keys": ["runs"], "kind": "cancel", "run_id": run.id}])
-        )
+            id=run.id, state__in=(Run.State.QUEUED, Run.State.RUNNING)
+        ).update(cancel_requested_at=Coalesce(F("cancel_requested_at"), Now()))
+        if asked:
+            transaction.on_commit(partial(tell_cancel, run.id), robust=True)
     return asked == 1
+
+
+def tell_cancel(run_id: int) -> None:
+    """Tell every worker at once; who misses it reads the database."""
+    hub.publish([{"keys": ["runs"], "kind": "cancel", "run_id": run_id}])
+    wake.send("core.runs.wake", run_id)
 
 
 def cancel_all_of(*, user_id: int) -> None:
@@ -166,17 +185,25 @@ def cancel_all_of(*, user_id: int) -> None:
 
 
 def recover(*, limit: int = 500) -> list[int]:
-    """Put runs whose lease ran out back in the queue; return the ids of all runs that may start."""
+    """Put runs whose lease ran out back in the queue; return the ids of all runs that may start.
+
+    Queued runs that were asked to end are among them, whether it is their turn or not.
+    """
     with db.write():
         expired = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=Now())
         expired.update(state=Run.State.QUEUED, lease_until=None, worker="")
-    earlier = Run.objects.filter(
+    turn = ~Exists(earlier()) | Q(cancel_requested_at__isnull=False)
+    ready = Run.objects.filter(turn, state=Run.State.QUEUED).order_by("id")
+    return list(ready.values_list("id", flat=True)[:limit])
+
+
+def earlier() -> QuerySet[Run]:
+    """The open runs of the same session that come before the outer query's run."""
+    return Run.objects.filter(
         session=OuterRef("session"),
         id__lt=OuterRef("id"),
         state__in=(Run.State.QUEUED, Run.State.RUNNING),
     )
-    ready = Run.objects.filter(state=Run.State.QUEUED).exclude(Exists(earlier)).order_by("id")
-    return list(ready.values_list("id", flat=True)[:limit])
 
 
 def release(*, held: dict[int, int]) -> None:

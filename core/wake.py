@@ -13,7 +13,6 @@ from celery import Celery
 from django.conf import settings
 from django.db import transaction
 from django.utils.module_loading import import_string
-from kombu.exceptions import OperationalError
 
 logger = logging.getLogger(__name__)
 
@@ -36,13 +35,13 @@ class Publisher:
             logger.warning("too many wake-ups are waiting; the sweeper will find the work")
 
     def _work(self) -> None:
-        app: Celery = import_string(settings.CELERY_APPLICATION)
         while True:
             task, queue_name, row_id = self._queue.get()
             try:
+                app: Celery = import_string(settings.CELERY_APPLICATION)
                 app.send_task(task, kwargs={"row_id": row_id}, queue=queue_name)
-            except (OperationalError, OSError):
-                logger.warning("the broker is away; the sweeper will find the work")
+            except Exception as error:  # noqa: BLE001 - a full broker raises the vendor's own errors
+                logger.warning("a wake-up was lost, the sweeper will find the work: %s", error)
 
 
 @cache

@@ -26,6 +26,14 @@ def ensure() -> None:
         write_once(path=folder / name, value=secrets.token_urlsafe(48))
 
 
+def explain(error: OSError) -> str:
+    """Why the folder cannot be used, and what to do."""
+    return (
+        f"GATEWAY_HOME ({directory()}) cannot be written: {error.strerror or error}. "
+        "Make it writable for this user, free disk space, or set GATEWAY_HOME to another folder."
+    )
+
+
 def write_once(*, path: Path, value: str) -> None:
     """Create ``path`` with ``value`` unless it exists; two starters at once agree on one value."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}")

@@ -6,4 +6,5 @@ from django.urls import URLPattern, URLResolver, include, path
 urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("api/", include("channels_app.api.urls")),
+    path("", include("channels_app.webchat.urls")),
 ]

@@ -6,10 +6,18 @@ from pathlib import Path
 
 import pytest
 from django.db import connections
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from tests import settings
 from tests.gateways import Gateway
 from tests.servers import Postgres, Valkey
+
+# Bounded and repeatable; a loaded machine must not turn "slow" into "failed".
+hypothesis_settings.register_profile(
+    "latchkey", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("latchkey")
 
 
 def pytest_unconfigure() -> None:

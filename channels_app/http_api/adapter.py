@@ -97,7 +97,10 @@ class InboundAdapter:
         self._done = False
 
     def feed(self, event: Mapping[str, object]) -> list[Frame]:
-        """The frames that one event adds; often none, and none after `done`."""
+        """The frame that one event adds; often none, and none after `done`.
+
+        Never two: they would share one id, and a client cut between them could not resume.
+        """
         if self._done:
             return []
         # A loading line that grows by appends is shown when it is whole, others at once.
@@ -106,7 +109,7 @@ class InboundAdapter:
         for message, settled in self._transcript.read(event):
             if settled or whole:
                 frames += self._message(message)
-        return frames
+        return frames[-1:]
 
     def _message(self, message: Message) -> list[Frame]:
         match message:

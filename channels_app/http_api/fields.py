@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from core.text import is_clean
 
 MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file"}
 MAX_MEDIA = 16
+MAX_PLACE = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,18 @@ class Asked:
             kind=str(account.config.get("kind", "im")),
             sender=sender,
             sender_name=self.user_name,
-            chat=sender,
+            chat=place(sender),
             update_id=update_id,
             text=self.text,
             media=self.media,
         )
+
+
+def place(sender: str) -> str:
+    """The conversation of a sender: its id, or a digest of one that no column holds."""
+    if len(sender) <= MAX_PLACE:
+        return sender
+    return hashlib.sha256(sender.encode()).hexdigest()
 
 
 def read(body: dict[str, Any]) -> Asked:
@@ -85,7 +94,9 @@ def flag(body: dict[str, Any], name: str) -> bool:
 
 def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, Any]]:
     """The data URLs of one media field."""
-    values = body.get(name) or []
+    values = body.get(name)
+    if values is None:
+        return []
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
     if len(values) > MAX_MEDIA:

@@ -1,7 +1,8 @@
 """``POST /inbound`` [D1] [D2], its result and cancel, and the event stream of a run."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from core.ids import is_public_id
 from core.models import Run
 from core.outbound_format import classified
 
-DENIED = {"ok": False, "status": 401, "error": "Permission denied", "text": "", "format": "plain"}
+MAX_IDEMPOTENCY_KEY = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,32 +36,59 @@ class Work:
 async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
     """``POST /inbound``."""
     request = Request(scope, receive)
-    wants_stream = False
+    wants_stream = "text/event-stream" in request.header("accept")
     try:
         if request.method != "POST":
             raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
         asked = fields.read(await request.json())
-        wants_stream = asked.stream
-        key = request.header("idempotency-key")[:100]
-        receipt = await in_thread(accept, caller, asked, key)
-        work = work_of(receipt)
-        if asked.is_async:
-            await http.answer(send, 202, pending(work))
-        elif asked.stream:
-            await stream_run(request, send, work, after=0, fresh=True)
-        else:
-            await answer_run(send, work)
+        wants_stream = asked.stream and not asked.is_async
+        key = idempotency_key(request)
+        # Before anything is stored: a refused stream must not leave a run behind.
+        with slot(caller, sender=asked.user_id, wanted=wants_stream):
+            work = work_of(await in_thread(accept, caller, asked, key))
+            if asked.is_async:
+                await http.answer(send, 202, pending(work))
+            elif asked.stream:
+                await http.stream(request, send, blocks(work, after=0, fresh=True))
+            else:
+                await answer_run(send, work)
     except RefusedError as error:
         await refuse(send, error, as_stream=wants_stream)
     except http.ClientGoneError:
         return
 
 
-def accept(caller: Caller, asked: fields.Asked, idempotency_key: str) -> Receipt:
+def idempotency_key(request: Request) -> str:
+    """The header that makes a repeated request the same run. Raises RefusedError 400."""
+    key = request.header("idempotency-key")
+    if len(key) > MAX_IDEMPOTENCY_KEY:
+        text = f"Idempotency-Key is longer than {MAX_IDEMPOTENCY_KEY} characters."
+        raise RefusedError(400, text, field="Idempotency-Key")
+    return key
+
+
+@contextmanager
+def slot(caller: Caller, *, sender: str = "", wanted: bool = True) -> Iterator[None]:
+    """One of the streams that a person, or a bridge's sender, may have open at once.
+
+    Raises RefusedError 429.
+    """
+    subject = caller.user.id if caller.user else f"account:{caller.key.account_id}:{sender}"
+    if not wanted:
+        yield
+        return
+    limits.streams.enter(user_id=subject, limit=settings.MAX_STREAMS_PER_USER)
+    try:
+        yield
+    finally:
+        limits.streams.leave(user_id=subject)
+
+
+def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
     """Put what was asked into the inbox. Raises RefusedError."""
     now = timezone.now()
-    update_id = f"key:{caller.key.id}:{idempotency_key}" if idempotency_key else ""
+    update_id = f"key:{caller.key.id}:{key}" if key else ""
     if caller.user is not None:
         draft = asked.draft(account=door_account("http"), update_id=update_id)
         receipt = receive_personal(
@@ -119,58 +147,51 @@ async def refuse(send: Send, error: RefusedError, *, as_stream: bool) -> None:
 
 async def answer_run(send: Send, work: Work) -> None:
     """Wait for the run and answer it as JSON; 504 with the run's id when it takes too long."""
-    seconds = settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None
-    translate = adapter_for(work)
-    body: dict[str, Any] | None = None
+    body: dict[str, Any] = {}
     try:
-        async with asyncio.timeout(seconds):
-            async for item in events.follow(
-                run_id=work.run.id, public_id=work.run.public_id, seq=0
-            ):
-                frames = translate.feed(item[1]) if item is not None else []
-                for frame in frames:
-                    if frame["event"] == "done":
-                        body = {key: value for key, value in frame.items() if key != "event"}
+        async with asyncio.timeout(settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None):
+            async for _, frame in frames_of(work):
+                if frame is not None and frame["event"] == "done":
+                    body = {key: value for key, value in frame.items() if key != "event"}
     except TimeoutError:
         late = {**pending(work), "ok": False, "status": 504, "error": "The answer takes longer."}
         await http.answer(send, 504, late)
         return
-    assert body is not None  # noqa: S101 - a log ends with stream_end, which makes a done frame
     await http.answer(send, int(body["status"]), body)
 
 
-async def stream_run(
-    request: Request, send: Send, work: Work, *, after: int, fresh: bool = False
-) -> None:
-    """The run as an event stream, from the event after ``after``."""
-    limits.streams.enter(user_id=work.user_id, limit=settings.MAX_STREAMS_PER_USER)
-    try:
-        await http.stream(request, send, blocks(work, after=after, fresh=fresh))
-    finally:
-        limits.streams.leave(user_id=work.user_id)
-
-
-async def blocks(work: Work, *, after: int, fresh: bool) -> AsyncIterator[bytes]:
-    """The frames of a run as SSE; what a client that resumes already has is left out.
-
-    The adapter reads the log from its first event, so that a resumed stream is the same bytes.
-    """
-    translate = adapter_for(work)
+async def blocks(work: Work, *, after: int, fresh: bool) -> AsyncGenerator[bytes, None]:
+    """The frames of a run as SSE; what a client that resumes already has is left out."""
     if fresh:
         yield http.sse(adapter.progress())
-    async for item in events.follow(
-        run_id=work.run.id,
-        public_id=work.run.public_id,
-        seq=0,
-        beat=settings.HEARTBEAT_SECONDS,
-    ):
-        if item is None:
-            yield b": still working\n\n"
-            continue
-        seq, event = item
-        for frame in translate.feed(event):
-            if seq > after:
+    async with aclosing(frames_of(work, beat=settings.HEARTBEAT_SECONDS)) as frames:
+        async for seq, frame in frames:
+            if frame is None:
+                yield b": still working\n\n"
+            elif seq > after:
                 yield http.sse(frame, seq=seq)
+
+
+async def frames_of(
+    work: Work, *, beat: float | None = None
+) -> AsyncGenerator[tuple[int, adapter.Frame | None], None]:
+    """The frames of a run with their event's number, from its first event; None is a heartbeat.
+
+    The adapter reads the whole log, so that a resumed stream is the same bytes.
+    """
+    translate = adapter_for(work)
+    log = events.follow(run_id=work.run.id, public_id=work.run.public_id, seq=0, beat=beat)
+    async with aclosing(log):
+        async for item in log:
+            if item is None:
+                yield 0, None
+                continue
+            seq, event = item
+            # The end reads images from the database, and converts all that was said.
+            last = events.ends(event)
+            found = await in_thread(translate.feed, event) if last else translate.feed(event)
+            for frame in found:
+                yield seq, frame
 
 
 def adapter_for(work: Work) -> adapter.InboundAdapter:
@@ -191,8 +212,9 @@ async def run_events(scope: Scope, receive: Receive, send: Send) -> None:
             raise RefusedError(405, "Use GET.", headers={"Allow": "GET"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
         work = await in_thread(find, caller, request.path.split("/")[2])
-        given = request.header("last-event-id") or request.query("after") or "0"
-        await stream_run(request, send, work, after=position(given))
+        after = position(request.header("last-event-id") or request.query("after") or "0")
+        with slot(caller):
+            await http.stream(request, send, blocks(work, after=after, fresh=False))
     except RefusedError as error:
         await refuse(send, error, as_stream=False)
     except http.ClientGoneError:

@@ -12,6 +12,7 @@ from typing import Literal, TypedDict
 import orjson
 
 from channels_app.answers import Reply
+from channels_app.http import RefusedError
 from core.messages import MessageDict
 
 
@@ -59,3 +60,61 @@ def encode(data: Mapping[str, object]) -> bytes:
     seq = data.get("seq")
     head = b"" if seq is None else b"id: %d\n" % seq if isinstance(seq, int) else b""
     return head + b"data: " + orjson.dumps(data) + b"\n\n"
+
+
+def frames_of(
+    event: MessageDict, *, run_id: str, session_id: str, seq: int
+) -> list[dict[str, object]]:
+    """The frames of one event on the web chat's socket; a progress line has one more of its own."""
+    frames: list[dict[str, object]] = [
+        {**frame(event, run_id=run_id, seq=seq), "session_id": session_id}
+    ]
+    props = event["props"]
+    data = props.get("data")
+    if event["type"] == "event" and props.get("event") == "progress" and isinstance(data, dict):
+        line: dict[str, object] = {"type": "progress", "run_id": run_id, "session_id": session_id}
+        line |= {"message": props.get("message", ""), "tool": data.get("tool", "")}
+        frames.append(line | ({"percent": data["percent"]} if "percent" in data else {}))
+    return frames
+
+
+def error_frame(error: RefusedError, *, client_id: str = "") -> dict[str, object]:
+    """What was wrong with a client's frame; with the fields of a denied answer ([A3])."""
+    found: dict[str, object] = {
+        "type": "error",
+        "ok": False,
+        "status": error.status,
+        "error": str(error),
+        "text": "",
+        "format": "plain",
+    }
+    if error.field:
+        found["field"] = error.field
+    return found | ({"client_id": client_id} if client_id else {})
+
+
+def refused_plainly(error: RefusedError, *, client_id: str) -> dict[str, object]:
+    """The same for a client of the plain form, which knows no types."""
+    return {
+        key: each for key, each in error_frame(error, client_id=client_id).items() if key != "type"
+    }
+
+
+def plain_answer(
+    result: Mapping[str, object], *, run_id: str, session_id: str, client_id: str
+) -> dict[str, object]:
+    """An answer in the plain form of requirement 1."""
+    found: dict[str, object] = {
+        "ok": result.get("state") == "succeeded",
+        "status": result.get("status", 200),
+        "text": result.get("text", ""),
+        "format": result.get("format", "plain"),
+        "run_id": run_id,
+        "session_id": session_id,
+    }
+    optional = {
+        "images": result.get("images"),
+        "error": result.get("error"),
+        "client_id": client_id,
+    }
+    return found | {name: value for name, value in optional.items() if value}

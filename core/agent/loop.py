@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,9 +28,11 @@ from core.messages import (
     text_delta,
     thinking_delta,
     tool_call_message,
+    tool_end,
 )
 from core.providers.base import (
     ChatMessage,
+    Delta,
     Finish,
     ModelRequest,
     Provider,
@@ -39,6 +42,7 @@ from core.providers.base import (
     ToolCallDelta,
     Usage,
 )
+from core.text import clean
 from core.tools import registry
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
@@ -76,22 +80,19 @@ class Turn:
     finish_reason: str = "stop"
     _open: tuple[str, str] | None = None
     _counts: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """All that was said, as one text."""
-        return "\n\n".join(part.strip("\n") for part in self.texts if part.strip())
+    _call_ids: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
         """Ask and act until the model has nothing more to do. Raises ProviderError."""
         for _ in range(settings.AGENT_MAX_STEPS):
+            said = len(self.texts)
             calls = await self._ask_with_patience()
             if not calls:
                 return
             if self._belongs_to_client(calls):
                 self._hand_over(calls)
                 return
-            self._remember(calls)
+            self._remember(calls, self.texts[said:])
             for call in calls:
                 await self._act(call)
         raise ProviderError("The assistant needed too many steps.", code="steps")
@@ -105,7 +106,10 @@ class Turn:
                 silent = len(self.texts) == said
                 if error.retry_after is None or not silent or tries == PROVIDER_TRIES:
                     raise
-                self.emit(loading_message("The model is busy, trying again…", message_id="retry"))
+                self._end_message()
+                self._whole(
+                    loading_message("The model is busy, trying again…", message_id=f"retry-{tries}")
+                )
                 await asyncio.sleep(error.retry_after * tries)
         return []
 
@@ -113,25 +117,39 @@ class Turn:
         tools = [registry.schema(tool) for tool in registry.every()] + self.client_tools
         request = ModelRequest(self.messages, tools, model=self.model, options=self.options)
         calls: dict[int, Call] = {}
-        stream = self.provider.stream(request)
-        async for delta in stream:
-            if isinstance(delta, TextDelta):
-                self._say("text", delta.text)
-            elif isinstance(delta, ThinkingDelta):
-                self._say("thinking", delta.text)
-            elif isinstance(delta, ToolCallDelta):
+        async with aclosing(self.provider.stream(request)) as stream:
+            async for delta in stream:
+                self._take(delta, calls)
+        self._end_message()
+        found = [calls[number] for number in sorted(calls)]
+        for call in found:
+            self._name(call)
+        return found
+
+    def _take(self, delta: Delta, calls: dict[int, Call]) -> None:
+        match delta:
+            case TextDelta():
+                self._say("text", clean(delta.text))
+            case ThinkingDelta():
+                self._say("thinking", clean(delta.text))
+            case ToolCallDelta():
                 call = calls.setdefault(delta.index, Call())
                 call.id = call.id or delta.id
                 call.name += delta.name
                 call.arguments += delta.arguments
-            elif isinstance(delta, Usage):
+            case Usage():
                 self._count(delta)
-            elif isinstance(delta, Finish):
+            case Finish():
                 self.finish_reason = delta.reason
-        self._end_message()
-        for number, call in calls.items():
-            call.id = call.id or f"call_{number}"
-        return [calls[number] for number in sorted(calls)]
+
+    def _name(self, call: Call) -> None:
+        """Give a call an id of its own: some servers send none, or the same one every time."""
+        wanted = call.id or "call"
+        call.id, number = wanted, 1
+        while call.id in self._call_ids:
+            number += 1
+            call.id = f"{wanted}-{number}"
+        self._call_ids.add(call.id)
 
     def _say(self, kind: str, text: str) -> None:
         if self._open is None or self._open[0] != kind:
@@ -153,6 +171,13 @@ class Turn:
             self.emit(message_end(message_id=message_id, message_type=kind))
             self._open = None
 
+    def _whole(self, message: Message) -> None:
+        """Emit a message that is complete at once, between its start and its end ([M2])."""
+        kind, name = message.type, message.message_id
+        self.emit(message_start(message_id=name, message_type=kind))
+        self.emit(message)
+        self.emit(message_end(message_id=name, message_type=kind))
+
     def _count(self, usage: Usage) -> None:
         self.usage["prompt_tokens"] += usage.prompt_tokens
         self.usage["completion_tokens"] += usage.completion_tokens
@@ -165,18 +190,18 @@ class Turn:
     def _hand_over(self, calls: list[Call]) -> None:
         names = {tool["function"]["name"] for tool in self.client_tools}
         for number, call in enumerate(call for call in calls if call.name in names):
-            self.emit(
+            self._whole(
                 tool_call_message(
-                    call.id, call.name, call.arguments, message_id=f"client-tool-{number}"
+                    call.id, call.name, call.arguments or "{}", message_id=f"client-tool-{number}"
                 )
             )
         self.finish_reason = "tool_calls"
 
-    def _remember(self, calls: list[Call]) -> None:
+    def _remember(self, calls: list[Call], texts: list[str]) -> None:
         self.messages.append(
             {
                 "role": "assistant",
-                "content": self.texts[-1] if self.texts else "",
+                "content": "\n\n".join(texts),
                 "tool_calls": [
                     {
                         "id": call.id,
@@ -189,10 +214,13 @@ class Turn:
         )
 
     async def _act(self, call: Call) -> None:
-        self.emit(
-            tool_call_message(call.id, call.name, call.arguments, message_id=f"tool-{call.id}")
+        self._whole(
+            tool_call_message(
+                call.id, call.name, call.arguments or "{}", message_id=f"tool-{call.id}"
+            )
         )
         result = await self._result(call)
+        self.emit(tool_end(call_id=call.id, name=call.name, ok=result.ok))
         self.files += result.files
         self.messages.append(
             {"role": "tool", "tool_call_id": call.id, "content": result.text[:TOOL_TEXT_CHARACTERS]}
@@ -201,13 +229,13 @@ class Turn:
     async def _result(self, call: Call) -> ToolResult:
         tool = registry.get(call.name)
         if tool is None:
-            return ToolResult(f"There is no tool called {call.name}.")
+            return ToolResult(f"There is no tool called {call.name}.", ok=False)
         try:
             arguments = orjson.loads(call.arguments or "{}")
         except orjson.JSONDecodeError:
-            return ToolResult("The arguments are not valid JSON.")
+            return ToolResult("The arguments are not valid JSON.", ok=False)
         if not isinstance(arguments, dict):
-            return ToolResult("The arguments must be a JSON object.")
+            return ToolResult("The arguments must be a JSON object.", ok=False)
         return await self._run_tool(tool, call, arguments)
 
     async def _run_tool(self, tool: Tool, call: Call, arguments: dict[str, Any]) -> ToolResult:
@@ -226,14 +254,14 @@ class Turn:
         try:
             return await tool.run(context, arguments)
         except ToolError as error:
-            return ToolResult(f"Error: {error}")
+            return ToolResult(f"Error: {error}", ok=False)
         finally:
             logger.info("tool %s took %.2f s", tool.name, time.monotonic() - started)
 
     def fail(self, error: ProviderError) -> None:
         """Show the failure in the stream; what was said before it stays."""
         self._end_message()
-        self.emit(error_message(str(error), error.code))
+        self._whole(error_message(str(error), error.code, message_id="error"))
 
     def interrupt(self) -> None:
         """End the message that was being said when the turn was cancelled."""

@@ -1,6 +1,6 @@
 """The seam between agent and model: a request in OpenAI's chat form in, a stream of deltas out."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -76,10 +76,27 @@ class ProviderError(Exception):
 class Provider(Protocol):
     """A source of model answers. One instance serves all runs of a process."""
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """The deltas of one answer, ending with one ``Finish``. Raises ProviderError."""
         ...
 
     async def close(self) -> None:
         """Drop kept connections."""
         ...
+
+
+class Unavailable:
+    """A provider that is not set up: every call fails with ``error``."""
+
+    def __init__(self, error: ProviderError) -> None:
+        """Keep why."""
+        self._error = error
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """Raises the error."""
+        del request
+        raise self._error
+        yield  # makes this a generator
+
+    async def close(self) -> None:
+        """Nothing is kept."""

@@ -4,7 +4,8 @@ The `openai` SDK costs 0.4 ms of CPU a streamed token, this 0.05 (docs/decisions
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import aiohttp
@@ -25,6 +26,13 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 MAX_RETRY_SECONDS = 30.0
 
 
+class BadStreamError(ValueError):
+    """The server's stream is not what the format allows."""
+
+
+FAILURES = (TimeoutError, aiohttp.ClientError, BadStreamError)
+
+
 class OpenAICompatible:
     """Streams from ``base_url``/chat/completions. Seconds bound the first token and each pause."""
 
@@ -39,39 +47,36 @@ class OpenAICompatible:
         self._idle_seconds = idle_seconds
         self._session: aiohttp.ClientSession | None = None
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """See ``Provider.stream``."""
         reason = ""
         try:
-            async with asyncio.timeout(self._first_seconds) as bound:
-                async with self._client().post(self._url, data=self._body(request)) as response:
-                    if response.status != 200:
-                        raise refusal(response.status, response.headers.get("Retry-After", ""))
-                    async for chunk in chunks(response):
-                        bound.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
-                        for delta in deltas(chunk):
-                            if isinstance(delta, Finish):
-                                reason = delta.reason
-                            else:
-                                yield delta
-        except TimeoutError as error:
-            raise ProviderError(
-                "The model did not answer in time.", code="timeout", retry_after=1
-            ) from error
-        except (aiohttp.ClientConnectorError, aiohttp.ServerDisconnectedError) as error:
-            raise ProviderError(
-                "The model server cannot be reached.", code="unreachable", retry_after=1
-            ) from error
-        except (aiohttp.ClientError, orjson.JSONDecodeError, KeyError, ValueError) as error:
-            raise ProviderError("The model's answer broke off.", code="bad_stream") from error
+            async with asyncio.timeout(self._first_seconds) as bound, self._post(request) as answer:
+                if answer.status != 200:
+                    raise refusal(answer.status, answer.headers.get("Retry-After", ""))
+                async for chunk in chunks(answer):
+                    bound.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
+                    for delta in deltas(chunk):
+                        if isinstance(delta, Finish):
+                            reason = delta.reason
+                        else:
+                            yield delta
+        except FAILURES as error:
+            # Whole already: some servers end a finished answer by dropping the connection.
+            if not reason:
+                raise failure(error) from error
         if not reason:
-            raise ProviderError("The model's answer broke off.", code="bad_stream")
+            raise broken()
         yield Finish(reason)
 
     async def close(self) -> None:
         """See ``Provider.close``."""
         if self._session is not None:
             await self._session.close()
+
+    def _post(self, request: ModelRequest) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        # A redirect would turn this into a GET, and take the key along.
+        return self._client().post(self._url, data=self._body(request), allow_redirects=False)
 
     def _client(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
@@ -85,11 +90,11 @@ class OpenAICompatible:
 
     def _body(self, request: ModelRequest) -> bytes:
         body: dict[str, Any] = {
+            **request.options,
             "model": request.model or self._model,
             "messages": request.messages,
             "stream": True,
             "stream_options": {"include_usage": True},
-            **request.options,
         }
         if request.tools:
             body["tools"] = request.tools
@@ -97,49 +102,102 @@ class OpenAICompatible:
 
 
 async def chunks(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any]]:
-    """The JSON objects of an SSE body until ``[DONE]`` or its end."""
+    """The JSON objects of an SSE body until ``[DONE]`` or its end; its last line may be open."""
     rest = b""
     async for block in response.content.iter_any():
         *lines, rest = (rest + block).split(b"\n")
         if len(rest) > MAX_LINE_BYTES:
-            raise ValueError("a line of the model's stream is too long")
+            raise BadStreamError("a line is too long")
         for line in lines:
-            if not line.startswith(b"data:"):
-                continue
-            data = line[5:].strip()
-            if data == b"[DONE]":
+            if is_end(line):
                 return
-            yield orjson.loads(data)
+            if line.startswith(b"data:"):
+                yield parsed(line)
+    if rest.startswith(b"data:") and not is_end(rest):
+        yield parsed(rest)
+
+
+def is_end(line: bytes) -> bool:
+    """Whether this is the line after which nothing follows."""
+    return line.startswith(b"data:") and line[5:].strip() == b"[DONE]"
+
+
+def parsed(line: bytes) -> dict[str, Any]:
+    """The object of a ``data:`` line. Raises BadStreamError."""
+    try:
+        chunk = orjson.loads(line[5:])
+    except orjson.JSONDecodeError as error:
+        raise BadStreamError("a chunk is not JSON") from error
+    if not isinstance(chunk, dict):
+        raise BadStreamError("a chunk is not an object")
+    return chunk
 
 
 def deltas(chunk: dict[str, Any]) -> list[Delta]:
-    """What one ``chat.completion.chunk`` brings. Raises ProviderError on an error frame."""
-    if "error" in chunk:
+    """What one ``chat.completion.chunk`` brings.
+
+    Raises ProviderError on an error frame, BadStreamError on what is none of the format.
+    """
+    if chunk.get("error"):
         raise ProviderError("The model reported an error.", code="server", retry_after=1)
     found: list[Delta] = []
-    for choice in chunk.get("choices") or ():
-        delta = choice.get("delta") or {}
-        thinking = delta.get("reasoning_content") or delta.get("reasoning")
-        if thinking:
-            found.append(ThinkingDelta(thinking))
-        if delta.get("content"):
-            found.append(TextDelta(delta["content"]))
-        for number, call in enumerate(delta.get("tool_calls") or ()):
-            function = call.get("function") or {}
+    try:
+        for choice in chunk.get("choices") or ():
+            found += of_choice(choice)
+        usage = chunk.get("usage") or {}
+        if usage:
             found.append(
-                ToolCallDelta(
-                    index=call.get("index", number),
-                    id=call.get("id") or "",
-                    name=function.get("name") or "",
-                    arguments=function.get("arguments") or "",
-                )
+                Usage(int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0))
             )
-        if choice.get("finish_reason"):
-            found.append(Finish(choice["finish_reason"]))
-    usage = chunk.get("usage")
-    if usage:
-        found.append(Usage(usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise BadStreamError("a chunk has another form") from error
     return found
+
+
+def of_choice(choice: dict[str, Any]) -> list[Delta]:
+    """What one choice of a chunk brings."""
+    found: list[Delta] = []
+    delta = choice.get("delta") or {}
+    thinking = delta.get("reasoning_content") or delta.get("reasoning")
+    if isinstance(thinking, str):
+        found.append(ThinkingDelta(thinking))
+    content = delta.get("content")
+    if content:
+        found.append(TextDelta(str(content)))
+    for number, call in enumerate(delta.get("tool_calls") or ()):
+        function = call.get("function") or {}
+        index = call.get("index")
+        found.append(
+            ToolCallDelta(
+                index=index if isinstance(index, int) else number,
+                id=str(call.get("id") or ""),
+                name=str(function.get("name") or ""),
+                arguments=str(function.get("arguments") or ""),
+            )
+        )
+    if choice.get("finish_reason"):
+        found.append(Finish(str(choice["finish_reason"])))
+    return found
+
+
+def failure(error: Exception) -> ProviderError:
+    """The error for a call that ended without an answer."""
+    match error:
+        case TimeoutError():
+            text = "The model did not answer in time."
+            return ProviderError(text, code="timeout", retry_after=1)
+        case aiohttp.InvalidURL():
+            text = "The model's address is wrong. The owner should check LLM_BASE_URL."
+            return ProviderError(text, code="setup")
+        case aiohttp.ClientConnectorError() | aiohttp.ServerDisconnectedError():
+            text = "The model server cannot be reached."
+            return ProviderError(text, code="unreachable", retry_after=1)
+    return broken()
+
+
+def broken() -> ProviderError:
+    """The error for a stream without an end."""
+    return ProviderError("The model's answer broke off.", code="bad_stream", retry_after=1)
 
 
 def refusal(status: int, retry_after: str) -> ProviderError:

@@ -5,7 +5,7 @@ from importlib import import_module
 
 from django.conf import settings
 
-from core.providers.base import Provider, ProviderError
+from core.providers.base import Provider, ProviderError, Unavailable
 from core.providers.openai_compatible import OpenAICompatible
 from core.providers.scripted import Scripted
 
@@ -13,12 +13,22 @@ _current: dict[asyncio.AbstractEventLoop, Provider] = {}
 
 
 def current() -> Provider:
-    """The provider of the running event loop. Raises ProviderError when none is set up."""
+    """The provider of the running event loop; when none is set up, one that says so."""
     loop = asyncio.get_running_loop()
     if loop not in _current:
         _current.clear()
-        _current[loop] = build()
+        try:
+            _current[loop] = build()
+        except ProviderError as error:
+            return Unavailable(error)
     return _current[loop]
+
+
+async def close() -> None:
+    """Drop the connections of the running event loop's provider."""
+    provider = _current.pop(asyncio.get_running_loop(), None)
+    if provider is not None:
+        await provider.close()
 
 
 def build() -> Provider:

@@ -10,7 +10,7 @@ stands for the last user message. Without a script it repeats the last user mess
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,11 @@ class Scripted:
             rules = orjson.loads(Path(path).read_bytes())
         except (OSError, ValueError) as error:
             raise ProviderError("LLM_SCRIPT cannot be read.", code="setup") from error
+        if not (isinstance(rules, list) and all(is_rule(rule) for rule in rules)):
+            raise ProviderError("LLM_SCRIPT is not a list of rules.", code="setup")
         return cls(rules)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """See ``Provider.stream``."""
         self.calls += 1
         said = last_text(request.messages)
@@ -80,6 +82,17 @@ class Scripted:
             if re.search(rule["match"], said):
                 return list(rule["steps"])
         return list(ECHO["steps"])
+
+
+def is_rule(rule: object) -> bool:
+    """Whether ``rule`` has a pattern and steps."""
+    if not (isinstance(rule, dict) and isinstance(rule.get("steps"), list)):
+        return False
+    try:
+        re.compile(rule["match"])
+    except (KeyError, TypeError, re.error):
+        return False
+    return True
 
 
 def last_text(messages: list[ChatMessage]) -> str:

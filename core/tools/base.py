@@ -24,6 +24,7 @@ class ToolResult:
     """What the model gets back, and what the user is shown besides."""
 
     text: str
+    ok: bool = True
     files: list[dict[str, str]] = field(default_factory=list)
 
 

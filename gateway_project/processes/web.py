@@ -63,10 +63,9 @@ def serve_daphne(listening: socket.socket) -> None:
     from daphne.server import Server  # noqa: PLC0415 - Twisted installs its reactor when imported
 
     listening.settimeout(0)
-    kind = "INET6" if listening.family == socket.AF_INET6 else "INET"
     Server(
         application=import_module("gateway_project.asgi").application,
-        endpoints=[f"fd:fileno={listening.fileno()}:domain={kind}"],
+        endpoints=[f"fd:fileno={listening.fileno()}"],
         websocket_max_message_size=settings.MAX_FRAME_BYTES,
         websocket_max_frame_size=settings.MAX_FRAME_BYTES,
         application_close_timeout=GRACEFUL_SECONDS,

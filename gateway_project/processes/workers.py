@@ -2,8 +2,8 @@
 
 ``runs`` hands ids to one asyncio runner in its process, so one light thread takes the messages;
 ``long`` is a prefork pool, because its tasks are killed when they exceed their time or memory.
-Gossip, mingle and heartbeats between workers are off: the database knows who is alive. The worker is
-built without Celery's command line, which would import a terminal toolkit (0.6 s, 15 MB).
+Gossip, mingle and heartbeats between workers are off: the database knows who is alive. The worker
+is built without Celery's command line, which would import a terminal toolkit (0.6 s, 15 MB).
 """
 
 import os
@@ -11,8 +11,7 @@ import sys
 import warnings
 from typing import Any
 
-from celery import Celery
-from celery.platforms import SecurityWarning
+from celery import Celery, platforms
 from celery.signals import worker_process_init, worker_ready
 
 from gateway_project.processes import child, ready
@@ -69,7 +68,7 @@ def load() -> Celery:
 def main(queue: str) -> int:
     """Run the worker of ``queue`` until SIGTERM. Its exit code."""
     # Root is usual in containers, and we accept only JSON, which is what the warning is about.
-    warnings.simplefilter("ignore", SecurityWarning)
+    warnings.simplefilter("ignore", platforms.SecurityWarning)  # type: ignore[attr-defined]  # missing in the stubs
     worker_process_init.connect(bind_pool_process)
     worker_ready.connect(tell_ready)
     worker = load().Worker(**options(queue))
