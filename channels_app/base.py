@@ -5,7 +5,7 @@ A plugin is one object with four parts:
 * ``config``   which settings and secrets an account has, and whether they suffice
 * ``gateway``  how messages come in: prepared when an account is enabled, looked after, or polled
 * ``outbound`` how answers go out: ``render``, ``send_text``, ``reply_text`` and what it declares
-* ``capabilities`` what else ``outbound`` and ``gateway`` can do; undeclared means absent, not stubbed
+* ``capabilities`` what else they can do; undeclared means absent, not stubbed
 
 Nothing here knows Django: a plugin is tested without it.
 """

@@ -99,10 +99,10 @@ def help_text(asked: Asked) -> str:
 
 def new(asked: Asked) -> str:
     """``/new``: forget the history; what follows is answered afresh."""
-    last = Message.objects.filter(session=asked.session).order_by("-id").values_list("id", flat=True)
-    ChatSession.objects.filter(id=asked.session.id).update(
-        history_from=last.first() or 0, title=""
+    last = (
+        Message.objects.filter(session=asked.session).order_by("-id").values_list("id", flat=True)
     )
+    ChatSession.objects.filter(id=asked.session.id).update(history_from=last.first() or 0, title="")
     return "" if asked.command.argument else "A new conversation begins."
 
 

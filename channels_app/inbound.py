@@ -95,9 +95,7 @@ def receive_sender(
             user=decision.user, account=draft.account, chat=draft.chat, thread=draft.thread
         )
         if command is not None:
-            return obey(
-                draft=draft, user=decision.user, session=session, now=now, command=command
-            )
+            return obey(draft=draft, user=decision.user, session=session, now=now, command=command)
         return accept(draft=draft, user=decision.user, session=session, now=now, debounce=debounce)
 
 

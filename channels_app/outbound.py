@@ -145,9 +145,7 @@ async def send_now(*, channel: Channel, delivery: Delivery) -> Next | None:
         return await record_failure(delivery=delivery, error=unknown)
     except ChannelError as error:
         return await record_failure(delivery=delivery, error=error)
-    following = await in_thread(
-        outbox.sent, delivery=delivery, external_message_id=message_id
-    )
+    following = await in_thread(outbox.sent, delivery=delivery, external_message_id=message_id)
     return Next(following) if following is not None else None
 
 

@@ -18,7 +18,7 @@ from channels_app import registry
 from channels_app.base import Account, Channel, ChannelError, Reacts, Target, Types
 from channels_app.sending import account_of
 from core.db import in_thread, write
-from core.models import ChatSession, InboundMessage
+from core.models import ChatSession, InboundMessage, Run
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +40,33 @@ class Mark:
     show: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A conversation on a platform."""
+
+    channel: Channel
+    account: Account
+    target: Target
+
+
+def place_of(session_id: int) -> Place | None:
+    """Where a session is; None when its channel shows nothing while people wait."""
+    session = ChatSession.objects.select_related("account").filter(id=session_id).first()
+    channel = registry.get(session.account.channel) if session is not None else None
+    if session is None or channel is None:
+        return None
+    return Place(channel, account_of(session.account), Target(session.chat, session.thread))
+
+
+def place_of_run(run: Run) -> Place | None:
+    """Where the answer of a run goes; None when its channel has no outbound side."""
+    channel = registry.get(run.session.account.channel)
+    if channel is None:
+        return None
+    target = Target(run.route["chat"], run.route["thread"])
+    return Place(channel, account_of(run.session.account), target)
+
+
 async def refresh(session_id: int) -> None:
     """Put reactions on what waits in a session and take them off what was answered."""
     found = await in_thread(marks_of, session_id)
@@ -59,9 +86,8 @@ def marks_of(session_id: int) -> tuple[Channel, Account, list[Mark]] | None:
         return None
     to_show = Q(ack="", state__in=WAITING) & ~Q(external_message_id="")
     to_clear = Q(ack=Ack.SHOWN) & ~Q(state__in=WAITING)
-    rows = list(
-        InboundMessage.objects.filter(to_show | to_clear, session_id=session_id).order_by("id")[:MOST]
-    )
+    found = InboundMessage.objects.filter(to_show | to_clear, session_id=session_id)
+    rows = list(found.order_by("id")[:MOST])
     if not rows:
         return None
     fresh = [row.id for row in rows if row.ack == ""]
@@ -121,24 +147,24 @@ class Typists:
     holders: dict[tuple[int, Target], int] = field(default_factory=dict)
 
     @asynccontextmanager
-    async def typing(
-        self, *, channel: Channel | None, account: Account | None, target: Target
-    ) -> AsyncIterator[None]:
+    async def typing(self, place: Place | None) -> AsyncIterator[None]:
         """Show "typing…" while the block runs, on channels that can."""
-        if channel is None or account is None or not isinstance(channel.outbound, Types):
+        if place is None or not isinstance(place.channel.outbound, Types):
             yield
             return
-        place = (account.id, target)
-        self.holders[place] = self.holders.get(place, 0) + 1
-        if place not in self.tasks:
-            self.tasks[place] = asyncio.create_task(repeat(channel.outbound, account, target))
+        key = (place.account.id, place.target)
+        self.holders[key] = self.holders.get(key, 0) + 1
+        if key not in self.tasks:
+            self.tasks[key] = asyncio.create_task(
+                repeat(place.channel.outbound, place.account, place.target)
+            )
         try:
             yield
         finally:
-            self.holders[place] -= 1
-            if not self.holders[place]:
-                del self.holders[place]
-                self.tasks.pop(place).cancel()
+            self.holders[key] -= 1
+            if not self.holders[key]:
+                del self.holders[key]
+                self.tasks.pop(key).cancel()
 
 
 async def repeat(types: Types, account: Account, target: Target) -> None:

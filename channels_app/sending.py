@@ -86,9 +86,7 @@ async def send_file(channel: Channel, account: Account, delivery: Delivery) -> s
         )
     target, key = target_of(delivery), delivery.dedupe_key
     try:
-        return await channel.outbound.send_file(
-            account=account, target=target, file=found, key=key
-        )
+        return await channel.outbound.send_file(account=account, target=target, file=found, key=key)
     except ChannelError as error:
         if found.kind == "document" or not error.permanent or error.trouble:
             raise
@@ -143,8 +141,10 @@ def outgoing(delivery: Delivery) -> OutgoingFile | None:
     kind = "audio" if row.content_type.startswith("audio/") else "document"
     make = partial(OutgoingFile, name=row.name, content=content, content_type=row.content_type)
     caption = payload.get("caption", "")
-    return make(kind="audio", caption=caption) if kind == "audio" else make(
-        kind="document", caption=caption
+    return (
+        make(kind="audio", caption=caption)
+        if kind == "audio"
+        else make(kind="document", caption=caption)
     )
 
 

@@ -137,16 +137,12 @@ def wait_for_more(
     max_milliseconds: int | None = None,
 ) -> None:
     """Put off the flush of a batch: idle window, hard cap from the first message ([C2])."""
-<<<<<<< HEAD
     idle = timedelta(milliseconds=idle_milliseconds or settings.DEBOUNCE_IDLE_MILLISECONDS)
-    cap = timedelta(milliseconds=max_milliseconds or settings.DEBOUNCE_MAX_MILLISECONDS)
-=======
-    idle = timedelta(milliseconds=settings.DEBOUNCE_IDLE_MILLISECONDS)
->>>>>>> main
+    cap = timedelta(milliseconds=max_milliseconds) if max_milliseconds else longest_wait()
     row = ChatSession.objects.select_for_update().get(id=session.id)
     started = row.batch_started_at or now
     ChatSession.objects.filter(id=session.id).update(
-        batch_started_at=started, flush_at=min(now + idle, started + longest_wait())
+        batch_started_at=started, flush_at=min(now + idle, started + cap)
     )
     wake.batch(session.id)
 
@@ -252,11 +248,10 @@ def edit_waiting(
     waiting = {InboundMessage.State.RECEIVED, InboundMessage.State.HELD}
     if row is None or not (row.state in waiting or row.state == InboundMessage.State.BATCHED):
         return False
-    if row.state == InboundMessage.State.BATCHED and not (
-        Run.objects.select_for_update()
-        .filter(id=row.run_id, state=Run.State.QUEUED, attempt=0)
-        .exists()
-    ):
+    untouched = Run.objects.select_for_update().filter(
+        inbound=row, state=Run.State.QUEUED, attempt=0
+    )
+    if row.state == InboundMessage.State.BATCHED and not untouched.exists():
         return False
     InboundMessage.objects.filter(id=row.id).update(text=clean(text))
     if row.run_id is not None:

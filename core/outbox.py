@@ -256,6 +256,12 @@ def due(*, limit: int = 200) -> list[int]:
     return list(rows.order_by("id").values_list("id", flat=True)[:limit])
 
 
+def open_of(*, run_id: int) -> list[int]:
+    """The ids of the pending deliveries of a run, in order."""
+    rows = Delivery.objects.filter(run_id=run_id, state=Delivery.State.PENDING)
+    return list(rows.order_by("id").values_list("id", flat=True))
+
+
 def following(delivery: Delivery) -> int | None:
     """The next open delivery of the same conversation."""
     return (
