@@ -103,6 +103,7 @@ UNFOLD: Item = {
                         badge_variant="danger",
                     ),
                     page("Files", "draft", "core_storedfile"),
+                    page("Feedback on sources", "thumbs_up_down", "channels_app_sourcefeedback"),
                 ],
             },
             {
