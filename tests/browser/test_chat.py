@@ -56,7 +56,7 @@ def test_d3_the_web_server_dies_in_mid_answer_and_the_page_goes_on_by_itself(
     finished(page, 2)
     assert page.locator(".prose").first.inner_text().count("finished") == 1
     expect(page.locator(".said")).to_have_count(2)
-    expect(page.locator(".prose h4")).to_have_text("Title")
+    expect(page.locator(".prose h3")).to_have_text("Title")
     page.reload()
     finished(page, 2)
     expect(page.locator(".said")).to_have_count(2)

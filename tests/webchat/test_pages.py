@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from allowlist import sign_in as links
 from channels_app.inbound import door_account, receive_personal
-from channels_app.webchat import transcript, views
-from core import files
+from channels_app.webchat import transcript
+from core import files, hub
 from core.inbox import Draft
 from core.models import ChatSession, Message, Run, RunEvent, StoredFile, User
 from core.sessions import delete
@@ -128,7 +128,7 @@ def test_signing_out_needs_a_post_with_its_token_and_ends_the_session(
     page: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(views.hub, "publish", told.extend)
+    monkeypatch.setattr(hub, "publish", told.extend)
     assert page.get("/sign-out").status_code == 405
     strict = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
     assert strict.post("/sign-out").status_code == 403
@@ -242,7 +242,7 @@ def test_f2_a_deleted_chat_is_gone_with_its_runs_and_files(page: Client, ada: Us
     assert page.post(address, {"action": "delete"}, content_type=JSON).json() == {"ok": True}
     assert not path.exists()
     for model in (ChatSession, Run, Message, RunEvent, StoredFile):
-        assert not model.objects.exists()  # type: ignore[attr-defined]
+        assert not model.objects.exists()
     assert page.get(f"{address}/messages").status_code == 404
 
 

@@ -106,7 +106,7 @@ function pretty(text) {
 export function errorBlock({ message, code, details }) {
   const head = el("p", {}, textOf(message) || "Something went wrong.");
   const more = [textOf(code), textOf(details)].filter(Boolean).join("\n");
-  const fold = more ? el("details", {}, el("summary", {}, "Details", icon("chevron")), el("pre", {}, more)) : null;
+  const fold = more ? el("details", {}, el("summary", {}, "Details", icon("chevron")), el("pre", { tabindex: 0 }, more)) : null;
   return el("div.error-block", { role: "alert" }, icon("warning"), el("div", {}, head, fold));
 }
 
