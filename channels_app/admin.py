@@ -17,6 +17,7 @@ from allowlist.admin.audited import AuditedAdmin
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
 from channels_app import decisions
+from channels_app.models import SourceFeedback
 from core import sealed
 from core.desk import DeskPage, ModelForm, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.models import ChannelAccount, User
@@ -232,3 +233,35 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
             obj.secrets = sealed.seal({key: kept for key, kept in secrets.items() if kept})
             self.record(request, "secret_set" if value else "secret_removed", obj, {"name": name})
         super().save_model(request, obj, form, change)
+
+
+@admin.register(SourceFeedback)
+class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
+    """Which sources people found useful."""
+
+    list_display = ("thumb", "what", "address", "asked", "user", "changed_at")
+    list_filter = ("verdict", "changed_at")
+    list_select_related = ("user", "run")
+    search_fields = ("title", "url", "query", "user__username")
+    ordering = ("-changed_at",)
+
+    @admin.display(description="verdict", ordering="verdict")
+    def thumb(self, row: SourceFeedback) -> str:
+        """The thumb itself, with its word."""
+        mark = "👍" if row.verdict == SourceFeedback.Verdict.UP else "👎"
+        return f"{mark} {row.get_verdict_display()}"
+
+    @admin.display(description="source", ordering="title")
+    def what(self, row: SourceFeedback) -> str:
+        """Its title, else its id."""
+        return visible_line(row.title or row.source_id, 100)
+
+    @admin.display(description="address", ordering="url")
+    def address(self, row: SourceFeedback) -> str:
+        """As text: it comes from a web page."""
+        return visible_line(row.url, 100)
+
+    @admin.display(description="searched for")
+    def asked(self, row: SourceFeedback) -> str:
+        """The query that found it."""
+        return visible_line(row.query, 100)

@@ -12,7 +12,7 @@ Item = dict[str, Any]
 
 def page(title: str, icon: str, model: str, **more: Any) -> Item:
     """One line of the sidebar: the list of ``model`` (``app_model``), for who may see it."""
-    app, _, name = model.partition("_")
+    app, _, name = model.rpartition("_")
     link = reverse_lazy(f"admin:{model}_changelist")
     return {"title": title, "icon": icon, "link": link, "permission": may_view(app, name), **more}
 
@@ -93,6 +93,7 @@ UNFOLD: Item = {
                 "items": [
                     page("Sessions", "forum", "core_chatsession"),
                     page("Runs", "play_circle", "core_run"),
+                    page("Source feedback", "thumbs_up_down", "channels_app_sourcefeedback"),
                     page("Inbound messages", "inbox", "core_inboundmessage"),
                     page(
                         "Deliveries",

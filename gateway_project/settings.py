@@ -241,6 +241,12 @@ LLM_FIRST_TOKEN_SECONDS: int = env.number("LLM_FIRST_TOKEN_SECONDS", 120, minimu
 LLM_IDLE_SECONDS: int = env.number("LLM_IDLE_SECONDS", 60, minimum=1)
 LLM_SYSTEM_PROMPT: str = env.text("LLM_SYSTEM_PROMPT")
 LLM_IS_EMBEDDED: bool = env.switch("LLM_IS_EMBEDDED", default=False)
+# Media to text. Empty: pictures are named but not described; speech is transcribed on this machine
+# when the extra `voice` is installed.
+VISION_MODEL: str = env.text("VISION_MODEL")
+TRANSCRIPTION_MODEL: str = env.text("TRANSCRIPTION_MODEL")
+TRANSCRIPTION_BASE_URL: str = env.text("TRANSCRIPTION_BASE_URL").rstrip("/")
+TRANSCRIPTION_API_KEY: str = env.text("TRANSCRIPTION_API_KEY")
 AGENT_MAX_STEPS: int = env.number("AGENT_MAX_STEPS", 12, minimum=1)
 AGENT_RUN_SECONDS: int = env.number("AGENT_RUN_SECONDS", 900, minimum=1)
 
@@ -266,6 +272,11 @@ RATE_PER_MINUTE_USER: int = env.number("RATE_PER_MINUTE_USER", 100)
 RATE_PER_MINUTE_ADDRESS: int = env.number("RATE_PER_MINUTE_ADDRESS", 1200)
 STREAM_STALL_SECONDS: int = env.number("STREAM_STALL_SECONDS", 30, minimum=1)
 HEARTBEAT_SECONDS: int = env.number("HEARTBEAT_SECONDS", 15, minimum=1)
+# Answers to OpenAI clients begin with a link to the trace of their run; an account's config may
+# say otherwise ("trace_link").
+OPENAI_TRACE_LINK: str = env.choice(
+    "OPENAI_TRACE_LINK", "off", allowed=frozenset({"off", "content", "reasoning"})
+)
 OUTBOUND_MARKDOWN_FORMAT: str = env.choice(
     "OUTBOUND_MARKDOWN_FORMAT", "whatsapp", allowed=frozenset({"whatsapp", "plain", "none"})
 )
@@ -291,6 +302,7 @@ LOGGING = {
         # httpx logs every URL at INFO; Telegram's URLs hold the bot token.
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
+        "telegram": {"level": "WARNING"},
         # axes logs the path of every sign-in at INFO; that of a link holds its token.
         "axes": {"level": "WARNING"},
     },
