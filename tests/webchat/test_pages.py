@@ -333,6 +333,23 @@ def test_m1_a_turn_comes_back_with_every_message_it_was_made_of(page: Client, ad
     assert (found["earlier"], found["session"]["title"]) == (None, "Look it up")
 
 
+def test_m1_a_thumb_on_a_source_is_stored_shown_again_and_taken_back(
+    page: Client, ada: User
+) -> None:
+    pen = take(said(ada, "Look it up").public_id)
+    props = {"query": "q", "sources": [{"id": "s1", "type": "kb", "content": "…"}]}
+    pen.write({"type": "retrieval", "message_id": "r", "props": props})
+    pen.end(text="Found")
+    thumb = {"run_id": pen.run.public_id, "message_id": "r", "source_id": "s1"}
+    for verdict, shown in (("up", {"r": {"s1": "up"}}), ("down", {"r": {"s1": "down"}}), ("", {})):
+        answer = page.post("/chat/feedback", {**thumb, "verdict": verdict}, content_type=JSON)
+        assert answer.json() == {"ok": True, "verdict": verdict}
+        assert turns(page, pen.run)["turns"][0]["answer"]["thumbs"] == shown
+    for wrong in ({"verdict": "sideways"}, {"verdict": 1}, {"message_id": None}):
+        body = {**thumb, "verdict": "up", **wrong}
+        assert page.post("/chat/feedback", body, content_type=JSON).status_code == 400
+
+
 def test_an_open_turn_has_no_answer_yet(page: Client, ada: User) -> None:
     run = said(ada, "Still thinking")
     (turn,) = turns(page, run)["turns"]
