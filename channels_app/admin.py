@@ -19,7 +19,7 @@ from allowlist.models import UnknownRequest
 from channels_app import decisions
 from channels_app.models import SourceFeedback
 from core import sealed
-from core.desk import DeskPage, ModelForm, ReadOnlyAdmin, chosen, state_badge, visible_line
+from core.desk import DeskPage, ModelForm, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.models import ChannelAccount, User
 
 MOST_PEOPLE = 200
@@ -29,6 +29,10 @@ MOST_PEOPLE = 200
 class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
     """Strangers who knocked: what they said, and the four decisions ([A6])."""
 
+    shown_sender = shown("sender")
+    shown_sender_name = shown("sender_name")
+    shown_chat = shown("chat")
+
     list_display = ("who", "said", "count", "status", "last_seen_at", "buttons")
     list_filter = ("state", "account", "kind", "last_seen_at")
     list_select_related = ("account", "decided_by")
@@ -37,8 +41,8 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
     ordering = ("-last_seen_at",)
     change_form_template = "desk/request.html"
     fields = (
-        ("account", "kind", "sender"),
-        ("name_given", "chat"),
+        ("account", "kind", "shown_sender"),
+        ("shown_sender_name", "shown_chat"),
         ("status", "count"),
         ("first_seen_at", "last_seen_at", "expires_at"),
         ("decided_by", "decided_at", "decided_via", "granted_user"),
@@ -59,11 +63,6 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
     def status(self, row: UnknownRequest) -> SafeString:
         """As a label."""
         return state_badge(row.state, row.get_state_display())
-
-    @admin.display(description="name given by the platform")
-    def name_given(self, row: UnknownRequest) -> str:
-        """With invisible characters shown."""
-        return visible_line(row.sender_name)
 
     @admin.display(description="decide")
     def buttons(self, row: UnknownRequest) -> SafeString | str:
@@ -198,14 +197,16 @@ class AccountForm(ModelForm[ChannelAccount]):
 class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
     """Accounts on channels."""
 
+    shown_status_text = shown("status_text", limit=80)
+
     form = AccountForm
-    list_display = ("__str__", "enabled", "state", "status_text", "created_at")
+    list_display = ("__str__", "enabled", "state", "shown_status_text", "created_at")
     list_filter = ("channel", "enabled", "status")
     search_fields = ("channel", "name", "status_text")
     ordering = ("channel", "name")
-    readonly_fields = ("state", "status_text", "secrets_set", "created_at")
+    readonly_fields = ("state", "shown_status_text", "secrets_set", "created_at")
     fieldsets = (
-        (None, {"fields": (("channel", "name"), "enabled", ("state", "status_text"))}),
+        (None, {"fields": (("channel", "name"), "enabled", ("state", "shown_status_text"))}),
         ("Settings", {"fields": ("config",)}),
         ("Secrets", {"fields": ("secrets_set", ("secret_name", "secret_value"))}),
     )

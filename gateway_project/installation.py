@@ -41,8 +41,8 @@ def migrate() -> int:
 def collect_static() -> bool:
     """Collect static files when the ones that the apps carry have changed; whether it did.
 
-    From an empty folder: `collectstatic` skips a file that is older than its copy, which the file of
-    a newer package may be.
+    From an empty folder: `collectstatic` skips a file that is older than its copy, which the file
+    of a newer package may be.
     """
     stamp = settings.STATIC_ROOT / ".collected"
     now = fingerprint()

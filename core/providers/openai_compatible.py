@@ -188,7 +188,7 @@ def failure(error: Exception) -> ProviderError:
         case TimeoutError():
             text = "The model did not answer in time."
             return ProviderError(text, code="timeout", retry_after=1)
-        case aiohttp.InvalidURL():
+        case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
             text = "The model's address is wrong. The owner should check LLM_BASE_URL."
             return ProviderError(text, code="setup")
         case aiohttp.ClientConnectorError() | aiohttp.ServerDisconnectedError():

@@ -15,6 +15,7 @@ from celery import Celery
 from celery.exceptions import SecurityWarning
 from celery.signals import worker_process_init, worker_ready
 
+from gateway_project import environment
 from gateway_project.processes import child, ready
 
 PROCESS = "GATEWAY_PROCESS"
@@ -38,7 +39,7 @@ def options(queue: str) -> dict[str, Any]:
     return {
         **common,
         "pool_cls": "prefork",
-        "concurrency": int(os.environ.get("LONG_WORKERS") or "2"),
+        "concurrency": environment.number("LONG_WORKERS", 2, minimum=1),
         "max_tasks_per_child": MAX_TASKS_PER_CHILD,
         "max_memory_per_child": MAX_KIB_PER_CHILD,
     }

@@ -70,6 +70,36 @@ def test_a_child_whose_parent_is_already_gone_does_not_start() -> None:
     assert done.stdout == b""
 
 
+def test_it_becomes_the_command() -> None:
+    """The same process, with the command's output and exit code."""
+    code = (
+        "import os, sys; from gateway_project.processes import child; "
+        "print(os.getpid(), flush=True); "
+        "child.main([str(os.getppid()), sys.executable, '-c', "
+        "'import os, sys; print(os.getpid()); sys.exit(3)'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, timeout=20, cwd=Path.cwd()
+    )
+    before, after = done.stdout.split()
+    assert before == after
+    assert done.returncode == 3
+
+
+def test_where_the_kernel_cannot_the_wrapper_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On another system the command is a child of the wrapper."""
+    monkeypatch.setattr(sys, "platform", "darwin")
+    saved = {each: signal.getsignal(each) for each in (*STAYING, signal.SIGPIPE)}
+    try:
+        assert child.main([str(os.getppid()), sys.executable, "-c", "raise SystemExit(4)"]) == 4
+    finally:
+        for number, handler in saved.items():
+            signal.signal(number, handler)
+
+
+STAYING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+
+
 def test_fds_that_were_passed_on_purpose_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wrapper that stays passes them on."""
     monkeypatch.setenv("GATEWAY_READY_FD", "5")

@@ -14,6 +14,7 @@ from gateway_project.processes import (
     broker,
     listener,
     model_files,
+    model_server,
     plan,
     ports,
     preflight,
@@ -172,6 +173,26 @@ def test_without_the_weights_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None
         model_files, "folder_of", lambda name: Path("/") if name == "xllamacpp" else None
     )
     assert "weights" in model_files.what_is_missing()
+
+
+def test_a_model_that_never_answers_is_not_ready(
+    door: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The port is open, the first completion hangs: the server gives up and is started again."""
+    monkeypatch.setattr(model_server, "LOAD_SECONDS", 0.3)
+    assert not model_server.wait_for_completion(port=door.getsockname()[1], key="x")
+
+
+def test_a_model_server_without_weights_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its last words are what the supervisor shows."""
+    monkeypatch.setenv("LLM_BASE_URL", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("LLM_API_KEY", "x")
+    monkeypatch.setattr(model_files, "weights", lambda: None)
+    monkeypatch.setattr(model_files, "what_is_missing", lambda: "the weights are missing")
+    assert model_server.main() == 1
+    assert "the weights are missing" in capsys.readouterr().err
 
 
 def test_the_parts_of_the_embedded_model_are_here() -> None:
