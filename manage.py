@@ -3,8 +3,10 @@
 
 import os
 import sys
+import time
 
 from gateway_project import home
+from gateway_project.processes import console
 
 OLDEST_PYTHON = (3, 11)
 
@@ -17,6 +19,7 @@ def main() -> None:
     if sys.version_info < OLDEST_PYTHON:
         sys.exit(f"Python 3.11 or newer is needed; this is {sys.version.split()[0]}.")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
+    os.environ.setdefault(console.STARTED, repr(time.time()))
     try:
         home.ensure()
     except OSError as error:

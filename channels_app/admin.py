@@ -17,8 +17,9 @@ from allowlist.admin.audited import AuditedAdmin
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
 from channels_app import decisions
+from channels_app.models import SourceFeedback
 from core import sealed
-from core.desk import DeskPage, ModelForm, ReadOnlyAdmin, chosen, state_badge, visible_line
+from core.desk import DeskPage, ModelForm, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.models import ChannelAccount, User
 
 MOST_PEOPLE = 200
@@ -28,7 +29,11 @@ MOST_PEOPLE = 200
 class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
     """Strangers who knocked: what they said, and the four decisions ([A6])."""
 
-    list_display = ("who", "account", "said", "count", "status", "last_seen_at", "buttons")
+    shown_sender = shown("sender")
+    shown_sender_name = shown("sender_name")
+    shown_chat = shown("chat")
+
+    list_display = ("who", "said", "count", "status", "last_seen_at", "buttons")
     list_filter = ("state", "account", "kind", "last_seen_at")
     list_select_related = ("account", "decided_by")
     list_fullwidth = True
@@ -36,8 +41,8 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
     ordering = ("-last_seen_at",)
     change_form_template = "desk/request.html"
     fields = (
-        ("account", "kind", "sender"),
-        ("name_given", "chat"),
+        ("account", "kind", "shown_sender"),
+        ("shown_sender_name", "shown_chat"),
         ("status", "count"),
         ("first_seen_at", "last_seen_at", "expires_at"),
         ("decided_by", "decided_at", "decided_via", "granted_user"),
@@ -50,19 +55,14 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
         return render_to_string("desk/stranger.html", {"row": row})
 
     @admin.display(description="last message")
-    def said(self, row: UnknownRequest) -> str:
-        """On one line, with invisible characters shown."""
-        return visible_line(row.last_text)
+    def said(self, row: UnknownRequest) -> SafeString:
+        """Cut, with invisible characters shown; it leads to the page of the request."""
+        return render_to_string("desk/said.html", {"row": row})
 
     @admin.display(description="state", ordering="state")
     def status(self, row: UnknownRequest) -> SafeString:
         """As a label."""
         return state_badge(row.state, row.get_state_display())
-
-    @admin.display(description="name given by the platform")
-    def name_given(self, row: UnknownRequest) -> str:
-        """With invisible characters shown."""
-        return visible_line(row.sender_name)
 
     @admin.display(description="decide")
     def buttons(self, row: UnknownRequest) -> SafeString | str:
@@ -167,12 +167,15 @@ class AccountForm(ModelForm[ChannelAccount]):
     """An account; its secrets go in and never come out."""
 
     secret_name = forms.CharField(
-        required=False, max_length=64, help_text="for example token or webhook_secret"
+        required=False,
+        max_length=64,
+        widget=forms.TextInput(attrs={"class": "desk-input"}),
+        help_text="for example token or webhook_secret",
     )
     secret_value = forms.CharField(
         required=False,
         max_length=4000,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "class": "desk-input"}),
         help_text="Kept encrypted. Empty: the secret of that name is removed.",
     )
 
@@ -194,14 +197,16 @@ class AccountForm(ModelForm[ChannelAccount]):
 class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
     """Accounts on channels."""
 
+    shown_status_text = shown("status_text", limit=80)
+
     form = AccountForm
-    list_display = ("__str__", "enabled", "state", "status_text", "created_at")
+    list_display = ("__str__", "enabled", "state", "shown_status_text", "created_at")
     list_filter = ("channel", "enabled", "status")
     search_fields = ("channel", "name", "status_text")
     ordering = ("channel", "name")
-    readonly_fields = ("state", "status_text", "secrets_set", "created_at")
+    readonly_fields = ("state", "shown_status_text", "secrets_set", "created_at")
     fieldsets = (
-        (None, {"fields": (("channel", "name"), "enabled", ("state", "status_text"))}),
+        (None, {"fields": (("channel", "name"), "enabled", ("state", "shown_status_text"))}),
         ("Settings", {"fields": ("config",)}),
         ("Secrets", {"fields": ("secrets_set", ("secret_name", "secret_value"))}),
     )
@@ -228,3 +233,35 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
             obj.secrets = sealed.seal({key: kept for key, kept in secrets.items() if kept})
             self.record(request, "secret_set" if value else "secret_removed", obj, {"name": name})
         super().save_model(request, obj, form, change)
+
+
+@admin.register(SourceFeedback)
+class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
+    """Which sources people found useful."""
+
+    list_display = ("thumb", "what", "address", "asked", "user", "changed_at")
+    list_filter = ("verdict", "changed_at")
+    list_select_related = ("user", "run")
+    search_fields = ("title", "url", "query", "user__username")
+    ordering = ("-changed_at",)
+
+    @admin.display(description="verdict", ordering="verdict")
+    def thumb(self, row: SourceFeedback) -> str:
+        """The thumb itself, with its word."""
+        mark = "👍" if row.verdict == SourceFeedback.Verdict.UP else "👎"
+        return f"{mark} {row.get_verdict_display()}"
+
+    @admin.display(description="source", ordering="title")
+    def what(self, row: SourceFeedback) -> str:
+        """Its title, else its id."""
+        return visible_line(row.title or row.source_id, 100)
+
+    @admin.display(description="address", ordering="url")
+    def address(self, row: SourceFeedback) -> str:
+        """As text: it comes from a web page."""
+        return visible_line(row.url, 100)
+
+    @admin.display(description="searched for")
+    def asked(self, row: SourceFeedback) -> str:
+        """The query that found it."""
+        return visible_line(row.query, 100)

@@ -22,7 +22,7 @@ import uvloop
 from django.conf import settings
 from django.utils import timezone
 
-from allowlist import requests
+from allowlist import requests, revocation
 from channels_app import media, outbound, presence, registry
 from channels_app.answers import answer_of, reply
 from channels_app.gateways import Gateways
@@ -134,10 +134,12 @@ class Runner:
         if work - chores:
             await asyncio.wait(work - chores, timeout=STOP_SECONDS / 2)
         await providers.close()
+        await hub.local().close()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+        if rest:
+            await asyncio.wait(rest, timeout=STOP_SECONDS / 5)
         self.loop.stop()
 
     def submit(self, kind: str, row_id: int) -> None:
@@ -229,6 +231,7 @@ class Runner:
         for session_id in await in_thread(presence.leftovers):
             self._spawn("ack", session_id)
         await in_thread(requests.purge, now=timezone.now())
+        await in_thread(revocation.end_expired, now=timezone.now())
         return float(settings.SWEEP_SECONDS)
 
     async def _beat(self) -> float:
@@ -342,7 +345,8 @@ class Runner:
         finally:
             if live is not None:
                 live.abandon()
-        outcome = await in_thread(outcome_of, transcript, ending, turn)
+        self.held[run.id].closing = True
+        outcome = await in_thread(outcome_of, run, transcript, ending, turn)
         await settle(run, log, outcome)
 
     async def _ending(self, run: Run, turn: Turn) -> Ending:
@@ -418,6 +422,7 @@ def closing_of(run: Run, outcome: runs.Outcome) -> Message:
         duration_ms=int(duration * 1000),
         error=outcome.error,
         usage=outcome.usage,
+        finish_reason=outcome.finish_reason if outcome.state == Run.State.SUCCEEDED else "",
     )
 
 
@@ -433,7 +438,7 @@ def end_queued(run_id: int) -> None:
         transcript = Transcript()
         for event in logged:
             transcript.read(event)
-        outcome = outcome_of(transcript, Ending(Run.State.CANCELLED, error=STOPPED))
+        outcome = outcome_of(run, transcript, Ending(Run.State.CANCELLED, error=STOPPED))
         added = (
             [closing_of(run, outcome)] if logged else [opening_of(run), closing_of(run, outcome)]
         )
@@ -471,10 +476,13 @@ def said(events: list[MessageDict]) -> dict[str, str]:
     }
 
 
-def outcome_of(transcript: Transcript, ending: Ending, turn: Turn | None = None) -> runs.Outcome:
+def outcome_of(
+    run: Run, transcript: Transcript, ending: Ending, turn: Turn | None = None
+) -> runs.Outcome:
     """What a turn leaves behind: the same answer that the doors make of its log."""
     end = {"status": STATUS[ending.state], "error": ending.error}
-    given = answer_of(transcript.messages(), end, links=Links(), words=ENGLISH)
+    links = Links(base_url=settings.GATEWAY_URL, run_id=run.public_id)
+    given = answer_of(transcript.messages(), end, links=links, words=ENGLISH)
     shown = reply(given, present=classified, inline=files.inline)
     return runs.Outcome(
         state=ending.state,

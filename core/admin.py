@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from core import outbox, runs
-from core.desk import DeskPage, ReadOnlyAdmin, chosen, state_badge, visible_line
+from core.desk import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.models import (
     ChatSession,
     Delivery,
@@ -68,7 +68,18 @@ class ChatSessionAdmin(DeskPage, ReadOnlyAdmin[ChatSession]):
 class RunAdmin(DeskPage, ReadOnlyAdmin[Run]):
     """Runs; the page of one shows its events, jobs and deliveries."""
 
-    list_display = ("public_id", "status", "user", "origin", "said", "attempt", "created_at")
+    shown_text = shown("text", limit=80)
+    shown_error = shown("error", limit=500)
+
+    list_display = (
+        "public_id",
+        "status",
+        "user",
+        "origin",
+        "shown_text",
+        "attempt",
+        "created_at",
+    )
     list_filter = ("state", "origin", "created_at")
     list_select_related = ("user",)
     search_fields = ("public_id", "user__username", "user__display_name", "text", "error")
@@ -78,7 +89,7 @@ class RunAdmin(DeskPage, ReadOnlyAdmin[Run]):
         ("user", "session"),
         ("state", "attempt", "worker"),
         ("created_at", "started_at", "finished_at"),
-        "error",
+        "shown_error",
         "usage",
     )
     actions = ("cancel",)
@@ -87,11 +98,6 @@ class RunAdmin(DeskPage, ReadOnlyAdmin[Run]):
     def status(self, run: Run) -> SafeString:
         """As a label."""
         return state_badge(run.state)
-
-    @admin.display(description="text")
-    def said(self, run: Run) -> str:
-        """Its beginning."""
-        return visible_line(run.text, 80)
 
     @admin.action(description="Cancel", permissions=["cancel"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
@@ -130,14 +136,30 @@ def event_row(event: RunEvent) -> dict[str, Any]:
 class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
     """What came in; raw bytes are not shown."""
 
-    list_display = ("id", "status", "account", "who", "said", "received_at", "note")
+    shown_text = shown("text", limit=2000)
+    brief = shown("text", limit=80)
+    shown_sender = shown("sender")
+    shown_sender_name = shown("sender_name")
+    shown_chat = shown("chat")
+    shown_thread = shown("thread")
+
+    list_display = (
+        "id",
+        "status",
+        "account",
+        "who",
+        "brief",
+        "received_at",
+        "note",
+    )
     list_filter = ("state", "account__channel", "received_at")
     list_select_related = ("account", "user")
     search_fields = ("sender", "sender_name", "text", "external_message_id", "user__username")
     ordering = ("-id",)
     fields = (
-        ("account", "kind", "sender", "shown_name"),
-        ("chat", "thread"),
+        ("account", "kind"),
+        ("shown_sender", "shown_sender_name"),
+        ("shown_chat", "shown_thread"),
         ("state", "note"),
         ("session", "run", "user"),
         "shown_text",
@@ -154,25 +176,13 @@ class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
         """Our name of the person, or what the platform says."""
         return visible_line(str(message.user or message.sender_name or message.sender), 60)
 
-    @admin.display(description="text")
-    def said(self, message: InboundMessage) -> str:
-        """Its beginning."""
-        return visible_line(message.text, 80)
-
-    @admin.display(description="name given by the platform")
-    def shown_name(self, message: InboundMessage) -> str:
-        """With invisible characters shown."""
-        return visible_line(message.sender_name)
-
-    @admin.display(description="text")
-    def shown_text(self, message: InboundMessage) -> str:
-        """With invisible characters shown."""
-        return visible_line(message.text, 2000)
-
 
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
     """What went out, and the dead letters: retried or dismissed by hand."""
+
+    shown_conversation = shown("conversation")
+    shown_error = shown("error", limit=500)
 
     list_display = (
         "id",
@@ -180,7 +190,7 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
         "account",
         "what",
         "attempt",
-        "problem",
+        "shown_error",
         "created_at",
         "sent_at",
     )
@@ -191,9 +201,9 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
     fields = (
         ("account", "session", "run", "block_index"),
         ("state", "attempt", "retry_at"),
-        ("conversation", "external_message_id"),
+        ("shown_conversation", "external_message_id"),
         "what_whole",
-        "error",
+        "shown_error",
         ("created_at", "sent_at"),
     )
     actions = ("retry", "dismiss")
@@ -212,11 +222,6 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
     def what_whole(self, delivery: Delivery) -> str:
         """All of it that fits a page."""
         return visible_line(str(delivery.payload.get("text", "")), 4000)
-
-    @admin.display(description="error")
-    def problem(self, delivery: Delivery) -> str:
-        """The platform's words."""
-        return visible_line(delivery.error, 80)
 
     @admin.action(description="Send again", permissions=["repair"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
@@ -239,19 +244,24 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
 class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
     """Files; never their path or their content."""
 
-    list_display = ("label", "user", "content_type", "size", "opens", "expires_at", "created_at")
+    shown_name = shown("name", limit=80)
+
+    list_display = (
+        "shown_name",
+        "user",
+        "content_type",
+        "size",
+        "opens",
+        "expires_at",
+        "created_at",
+    )
     list_filter = ("content_type", "created_at")
     list_select_related = ("user",)
     search_fields = ("name", "public_id", "user__username", "user__display_name")
     ordering = ("-id",)
     fields = (
-        ("label", "content_type", "size"),
+        ("shown_name", "content_type", "size"),
         ("user", "session", "run"),
         ("expires_at", "revoked_at", "opens"),
         "sha256",
     )
-
-    @admin.display(description="name", ordering="name")
-    def label(self, file: StoredFile) -> str:
-        """With invisible characters shown."""
-        return visible_line(file.name, 80)

@@ -3,10 +3,11 @@
 Texts reach a page through templates only, which escape them; no HTML is built in Python.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from django.contrib.admin import display
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
@@ -135,6 +136,16 @@ class DeskPage:
         return view
 
 
+def shown(field: str, *, limit: int = 200) -> Callable[[Any, Any], str]:
+    """A method for a page: ``field`` on one line, with invisible characters as codes."""
+
+    @display(description=field.replace("_", " "), ordering=field)
+    def show(_: Any, row: Any) -> str:
+        return visible_line(str(getattr(row, field)), limit)
+
+    return show
+
+
 def badge(text: str, colour: str = "base") -> SafeString:
     """A coloured label. ``colour``: base, info, success, warning, danger."""
     return render_to_string("desk/badge.html", {"text": text, "colour": colour})
@@ -153,6 +164,7 @@ __all__ = [
     "ReadOnlyAdmin",
     "badge",
     "chosen",
+    "shown",
     "state_badge",
     "visible",
     "visible_line",

@@ -149,6 +149,17 @@ class Hub:
             if not listeners:
                 self._listeners.pop(key, None)
 
+    def count(self) -> int:
+        """How many listeners there are."""
+        return len({each for some in self._listeners.values() for each in some})
+
+    async def close(self) -> None:
+        """End the subscription: at the end of an event loop."""
+        while self._task is not None and not self._task.done():
+            self._task.cancel()  # again and again: the client swallows it while it connects
+            await asyncio.wait([self._task], timeout=0.1)
+        self._task, self.connected = None, False
+
     def dispatch(self, frames: Iterable[Frame]) -> None:
         """Hand each frame to the local listeners of its keys, once each."""
         for frame in frames:

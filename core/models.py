@@ -12,6 +12,7 @@ from django.db.models import Q
 
 from core.ids import public_id
 from core.sealed import unseal
+from core.text import visible_line
 
 
 class User(AbstractUser):
@@ -455,8 +456,8 @@ class StoredFile(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
-        """Its name."""
-        return self.name
+        """Its name, as whoever made it wrote it, with invisible characters shown."""
+        return visible_line(self.name, 80)
 
 
 class WorkerHeartbeat(models.Model):

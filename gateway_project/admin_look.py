@@ -5,14 +5,14 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.templatetags.static import static
-from django.urls import reverse_lazy
+from django.urls import reverse, reverse_lazy
 
 Item = dict[str, Any]
 
 
 def page(title: str, icon: str, model: str, **more: Any) -> Item:
     """One line of the sidebar: the list of ``model`` (``app_model``), for who may see it."""
-    app, _, name = model.partition("_")
+    app, _, name = model.rpartition("_")
     link = reverse_lazy(f"admin:{model}_changelist")
     return {"title": title, "icon": icon, "link": link, "permission": may_view(app, name), **more}
 
@@ -20,6 +20,12 @@ def page(title: str, icon: str, model: str, **more: Any) -> Item:
 def may_view(app: str, name: str) -> Callable[[HttpRequest], bool]:
     """A question the sidebar asks for each visitor."""
     return lambda request: request.user.has_perm(f"{app}.view_{name}")
+
+
+def among_people(request: HttpRequest) -> bool:
+    """Whether a page of people is shown; the page beside them has a line of its own."""
+    people, beside = reverse("admin:core_user_changelist"), reverse("admin:access_check")
+    return request.path.startswith(people) and request.path != beside
 
 
 def style(_: HttpRequest) -> str:
@@ -70,7 +76,7 @@ UNFOLD: Item = {
             {
                 "title": "Who may speak",
                 "items": [
-                    page("People", "group", "core_user"),
+                    page("People", "group", "core_user", active=among_people),
                     {
                         "title": "Explain access",
                         "icon": "help",
@@ -79,6 +85,7 @@ UNFOLD: Item = {
                     },
                     page("API keys", "vpn_key", "allowlist_apikey"),
                     page("Audit", "history", "allowlist_auditentry"),
+                    page("Lockouts", "lock_clock", "axes_accessattempt"),
                 ],
             },
             {
@@ -86,6 +93,7 @@ UNFOLD: Item = {
                 "items": [
                     page("Sessions", "forum", "core_chatsession"),
                     page("Runs", "play_circle", "core_run"),
+                    page("Source feedback", "thumbs_up_down", "channels_app_sourcefeedback"),
                     page("Inbound messages", "inbox", "core_inboundmessage"),
                     page(
                         "Deliveries",

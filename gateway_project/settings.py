@@ -171,6 +171,7 @@ AUTH_PASSWORD_VALIDATORS = [
 AXES_FAILURE_LIMIT = 20
 AXES_COOLOFF_TIME = 1
 AXES_VERBOSE = False
+AXES_ENABLE_ADMIN = False  # allowlist.admin shows lockouts in the desk's look
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_HTTP_RESPONSE_CODE = 429
 AXES_LOCKOUT_CALLABLE = "channels_app.webchat.views.locked_out"
@@ -271,6 +272,11 @@ RATE_PER_MINUTE_USER: int = env.number("RATE_PER_MINUTE_USER", 100)
 RATE_PER_MINUTE_ADDRESS: int = env.number("RATE_PER_MINUTE_ADDRESS", 1200)
 STREAM_STALL_SECONDS: int = env.number("STREAM_STALL_SECONDS", 30, minimum=1)
 HEARTBEAT_SECONDS: int = env.number("HEARTBEAT_SECONDS", 15, minimum=1)
+# Answers to OpenAI clients begin with a link to the trace of their run; an account's config may
+# say otherwise ("trace_link").
+OPENAI_TRACE_LINK: str = env.choice(
+    "OPENAI_TRACE_LINK", "off", allowed=frozenset({"off", "content", "reasoning"})
+)
 OUTBOUND_MARKDOWN_FORMAT: str = env.choice(
     "OUTBOUND_MARKDOWN_FORMAT", "whatsapp", allowed=frozenset({"whatsapp", "plain", "none"})
 )

@@ -46,6 +46,12 @@ class AuditedAdmin(DeskAdmin[M], Generic[M]):
         for obj in queryset.order_by("pk"):
             self.delete_model(request, obj)
 
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """How much goes with ``objs``; pages that are read-only forbid a superuser nothing here."""
+        _, counts, forbidden, protected = super().get_deleted_objects(objs, request)
+        names = [f"{obj._meta.verbose_name}: {obj}" for obj in objs]
+        return names, counts, set() if is_superuser(request) else forbidden, protected
+
     def record(
         self, request: HttpRequest, action: str, obj: Model, data: dict[str, object]
     ) -> None:

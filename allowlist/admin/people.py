@@ -7,13 +7,12 @@ from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.safestring import SafeString
-from django.views.decorators.http import require_POST
 from unfold.forms import AdminPasswordChangeForm
 
 from allowlist import revocation, sign_in
@@ -161,9 +160,12 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         return super().has_delete_permission(request, obj) and _may_touch(request, obj)
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """Rights, for everybody but a superuser."""
+        """Rights, for everybody but a superuser; and nobody locks themselves out."""
         fields = tuple(super().get_readonly_fields(request, obj))
-        return fields if is_superuser(request) else (*fields, *RIGHTS)
+        if not is_superuser(request):
+            return (*fields, *RIGHTS)
+        own = obj is not None and obj.pk == request.user.pk
+        return (*fields, "is_active", "is_staff", "is_superuser") if own else fields
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: Any) -> None:
         """A new person has no password; who is switched off loses what is open ([A9])."""
@@ -225,8 +227,9 @@ def _end(identity: ChannelIdentity) -> None:
     revocation.end_identity(user_id=identity.user_id, kind=identity.kind, value=identity.value)
 
 
-@require_POST
 def _sign_in_link(page: UserAdmin, request: HttpRequest, pk: int) -> HttpResponse:
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
     person = get_object_or_404(User, pk=pk, is_active=True)
     if not is_superuser(request):  # such a link makes whoever holds it that person
         raise PermissionDenied
@@ -246,9 +249,7 @@ class AccessForm(forms.Form):
     account = forms.ModelChoiceField(
         ChannelAccount.objects.order_by("channel", "name"), widget=forms.Select(attrs=INPUT)
     )
-    kind = forms.ChoiceField(
-        choices=ChannelIdentity.Kind.choices, widget=forms.Select(attrs=INPUT)
-    )
+    kind = forms.ChoiceField(choices=ChannelIdentity.Kind.choices, widget=forms.Select(attrs=INPUT))
     sender = forms.CharField(
         max_length=320, label="Sender's id", widget=forms.TextInput(attrs=INPUT)
     )

@@ -189,9 +189,9 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         try:
             if text_data is None:
                 raise RefusedError(400, "Frames are JSON text.", field="frame")
-            frame = frames.parse(text_data)
-            client_id = frame.client_id if isinstance(frame, frames.Say) else ""
-            await self.handle(frame)
+            value = frames.parse(text_data)
+            client_id = frames.client_id_of(value)
+            await self.handle(frames.read(value))
         except RefusedError as error:
             await self.tell(adapter.error_frame(error, client_id=client_id))
 

@@ -17,7 +17,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from allowlist import sign_in as links
-from channels_app import strict_json
+from channels_app import feedback, strict_json
 from channels_app.webchat import transcript
 from core import hub, inbox, sessions
 from core.db import write
@@ -51,7 +51,7 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
         "show_progress": user.show_progress,
         "embedded_model": settings.LLM_IS_EMBEDDED,
         "max_characters": settings.MAX_TEXT_CHARACTERS,
-        "feedback": False,
+        "feedback": True,
     }
     return render(request, "webchat/chat.html", context)
 
@@ -131,6 +131,22 @@ def change_settings(request: HttpRequest) -> Json:
     with write():
         User.objects.filter(id=person(request).id).update(show_progress=wanted)
     return {"ok": True}
+
+
+@require_POST
+@csrf_protect
+@answered_in_json
+def rate_source(request: HttpRequest) -> Json:
+    """``{"run_id", "source_id", "verdict": "up" | "down" | ""}``: a thumb on a source."""
+    asked = body(request)
+    given = {name: asked.get(name) for name in ("run_id", "source_id", "verdict")}
+    if not all(isinstance(value, str) for value in given.values()):
+        raise BadRequestError("run_id, source_id and verdict must be strings.")
+    try:
+        verdict = feedback.record(user=person(request), **cast("dict[str, str]", given))
+    except ValueError as error:
+        raise BadRequestError(f"{error}.") from error
+    return {"ok": True, "verdict": verdict}
 
 
 def own(request: HttpRequest, session_id: str) -> Any:

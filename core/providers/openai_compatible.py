@@ -147,7 +147,9 @@ def deltas(chunk: dict[str, Any]) -> list[Delta]:
         usage = chunk.get("usage") or {}
         if usage:
             found.append(
-                Usage(int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0))
+                Usage(
+                    int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0)
+                )
             )
     except (AttributeError, TypeError, ValueError) as error:
         raise BadStreamError("a chunk has another form") from error
@@ -186,7 +188,7 @@ def failure(error: Exception) -> ProviderError:
         case TimeoutError():
             text = "The model did not answer in time."
             return ProviderError(text, code="timeout", retry_after=1)
-        case aiohttp.InvalidURL():
+        case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
             text = "The model's address is wrong. The owner should check LLM_BASE_URL."
             return ProviderError(text, code="setup")
         case aiohttp.ClientConnectorError() | aiohttp.ServerDisconnectedError():

@@ -43,10 +43,14 @@ class Supervisor:
     def run(self) -> None:
         """Start everything and stay until a signal asks to stop."""
         self.catch_signals()
+        self.watch()
+        self.stop()
+
+    def watch(self) -> None:
+        """Move the children along until a signal asks to stop."""
         while not self.stops:
             self.step()
             self.wait(self.pause())
-        self.stop()
 
     def catch_signals(self) -> None:
         """A signal only wakes the loop."""

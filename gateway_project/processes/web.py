@@ -59,7 +59,11 @@ def serve_uvicorn(listening: socket.socket) -> None:
 
 
 def serve_daphne(listening: socket.socket) -> None:
-    """Serve with Daphne until SIGTERM."""
+    """Serve with Daphne until SIGTERM.
+
+    It believes the forwarded address of whoever connects, not only of ``GATEWAY_TRUSTED_PROXIES``:
+    behind a proxy, nobody else may reach its port.
+    """
     from daphne.server import Server  # noqa: PLC0415 - Twisted installs its reactor when imported
 
     listening.settimeout(0)
@@ -69,6 +73,9 @@ def serve_daphne(listening: socket.socket) -> None:
         websocket_max_message_size=settings.MAX_FRAME_BYTES,
         websocket_max_frame_size=settings.MAX_FRAME_BYTES,
         application_close_timeout=GRACEFUL_SECONDS,
+        proxy_forwarded_address_header="X-Forwarded-For"
+        if settings.GATEWAY_TRUSTED_PROXIES
+        else None,
         ready_callable=ready.tell,
         server_name="",
         verbosity=0,

@@ -154,7 +154,8 @@ export class Turn {
 
   /** What a screen reader should hear once the answer is there. */
   spoken() {
-    return this.#parts.innerText.slice(0, 2000);
+    const said = this.#parts.querySelectorAll(".prose, .error-block > div > p, .stopped");
+    return Array.from(said, (node) => node.innerText).join("\n").slice(0, 2000);
   }
 }
 
