@@ -8,7 +8,10 @@ from django.utils.module_loading import import_string
 from channels_app.base import Channel
 
 # Channels that push answers to a platform. The web chat and HTTP read the event log instead.
-CHANNELS: dict[str, str] = {}
+CHANNELS: dict[str, str] = {
+    "memory": "channels_app.memory.channel.CHANNEL",
+    "telegram": "channels_app.telegram.channel.CHANNEL",
+}
 ENTRY_POINT_GROUP = "latchkey.channels"
 
 
@@ -23,3 +26,8 @@ def get(channel_id: str) -> Channel | None:
         plugin: Channel = point.load()
         return plugin
     return None
+
+
+def names() -> list[str]:
+    """The ids of all channels, ours and other packages'."""
+    return sorted({*CHANNELS, *entry_points(group=ENTRY_POINT_GROUP).names})

@@ -57,6 +57,8 @@ class ChannelAccount(models.Model):
     """One account on a channel: a Telegram bot, the web chat, the HTTP door, a bridge.
 
     ``status``: stopped -> starting -> running | error (the platform's words in ``status_text``).
+    ``health`` is what the platform last said about its side (pending updates, its last error).
+    A polled account is polled by one worker at a time: ``poller`` until ``poller_until``.
     """
 
     channel = models.CharField(max_length=64)
@@ -66,6 +68,9 @@ class ChannelAccount(models.Model):
     secrets = models.TextField(blank=True, editable=False, help_text="Encrypted; never shown.")
     status = models.CharField(max_length=16, default="stopped", editable=False)
     status_text = models.CharField(max_length=500, blank=True, editable=False)
+    health = models.JSONField(default=dict, blank=True, editable=False)
+    poller = models.CharField(max_length=100, blank=True, editable=False)
+    poller_until = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -232,6 +237,8 @@ class InboundMessage(models.Model):
        |-> held (sender unknown) -> received (approved, replayed once) | purged (denied, expired)
        |-> ignored (a kind we do not answer), counted
        '-> quarantined (cannot be parsed), shown in the admin, retriable
+
+    ``ack`` is the reaction on the platform's message ([C4]): nothing -> shown -> cleared.
     """
 
     class State(models.TextChoices):
@@ -244,6 +251,12 @@ class InboundMessage(models.Model):
         PURGED = "purged"
         IGNORED = "ignored"
         QUARANTINED = "quarantined"
+
+    class Ack(models.TextChoices):
+        """Whether the message wears our reaction."""
+
+        SHOWN = "shown"
+        CLEARED = "cleared"
 
     account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE)
     session = models.ForeignKey(ChatSession, null=True, blank=True, on_delete=models.CASCADE)
@@ -263,6 +276,7 @@ class InboundMessage(models.Model):
     options = models.JSONField(default=dict)
     raw = models.BinaryField(blank=True, default=b"")
     state = models.CharField(max_length=16, choices=State.choices, default=State.RECEIVED)
+    ack = models.CharField(max_length=8, choices=Ack.choices, blank=True)
     note = models.CharField(max_length=300, blank=True)
     received_at = models.DateTimeField()
 
@@ -289,6 +303,7 @@ class InboundMessage(models.Model):
                 name="held_messages",
             ),
             models.Index(fields=["received_at"], condition=Q(state="held"), name="held_by_age"),
+            models.Index(fields=["session"], condition=Q(ack="shown"), name="shown_acks"),
         ]
 
     def __str__(self) -> str:
@@ -370,6 +385,8 @@ class Delivery(models.Model):
 
     pending -> sending -> sent | pending (retry_at) | dead | uncertain. Ordered per ``conversation``
     by id. ``dedupe_key`` is ``run:<id>:<block>`` or ``notice:<what>``: a block is enqueued once.
+    sent -> pending when its payload changes: the message exists, so the new one goes out as an
+    edit, which may be repeated without harm.
     """
 
     class State(models.TextChoices):

@@ -227,6 +227,10 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Sessions, messages, runs, files and unknown requests of an assistant gateway.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "channels_app.api.doors.document",
+    ],
 }
 
 # The model. LLM_BASE_URL empty: `manage.py up` starts the embedded model and sets it.
@@ -241,6 +245,12 @@ LLM_FIRST_TOKEN_SECONDS: int = env.number("LLM_FIRST_TOKEN_SECONDS", 120, minimu
 LLM_IDLE_SECONDS: int = env.number("LLM_IDLE_SECONDS", 60, minimum=1)
 LLM_SYSTEM_PROMPT: str = env.text("LLM_SYSTEM_PROMPT")
 LLM_IS_EMBEDDED: bool = env.switch("LLM_IS_EMBEDDED", default=False)
+# Media to text. Empty: pictures are named but not described; speech is transcribed on this machine
+# when the extra `voice` is installed.
+VISION_MODEL: str = env.text("VISION_MODEL")
+TRANSCRIPTION_MODEL: str = env.text("TRANSCRIPTION_MODEL")
+TRANSCRIPTION_BASE_URL: str = env.text("TRANSCRIPTION_BASE_URL").rstrip("/")
+TRANSCRIPTION_API_KEY: str = env.text("TRANSCRIPTION_API_KEY")
 AGENT_MAX_STEPS: int = env.number("AGENT_MAX_STEPS", 12, minimum=1)
 AGENT_RUN_SECONDS: int = env.number("AGENT_RUN_SECONDS", 900, minimum=1)
 
@@ -296,6 +306,7 @@ LOGGING = {
         # httpx logs every URL at INFO; Telegram's URLs hold the bot token.
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
+        "telegram": {"level": "WARNING"},
         # axes logs the path of every sign-in at INFO; that of a link holds its token.
         "axes": {"level": "WARNING"},
     },
