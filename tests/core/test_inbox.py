@@ -161,7 +161,9 @@ def test_c3_two_accounts_with_the_same_ids_never_cross(user: User, account: Chan
     for each in (account, other):
         with write():
             session = inbox.open_session(user=user, account=each, chat="A")
-            draft = inbox.Draft(account=each, chat="A", text=each.name, message_id="1", update_id="1")
+            draft = inbox.Draft(
+                account=each, chat="A", text=each.name, message_id="1", update_id="1"
+            )
             inbound.accept(draft=draft, user=user, session=session, now=NOW)
     assert {run.route["account"]: run.text for run in Run.objects.all()} == {
         account.id: "main",

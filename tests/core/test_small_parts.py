@@ -29,7 +29,9 @@ def test_log1_one_line_has_no_control_characters_and_keeps_its_limit() -> None:
     assert text.one_line("x" * 30, 10) == "x" * 9 + "…"
 
 
-@pytest.mark.parametrize("value", ["", "short", "x" * 23, "../../../etc/passwd/aa", 5, None, "é" * 22])
+@pytest.mark.parametrize(
+    "value", ["", "short", "x" * 23, "../../../etc/passwd/aa", 5, None, "é" * 22]
+)
 def test_f7_only_a_public_id_is_one(value: object) -> None:
     assert not ids.is_public_id(value)
 
@@ -80,7 +82,9 @@ def test_an_account_opens_its_own_secrets() -> None:
     assert account.open_secrets() == {"token": "t"}
 
 
-PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=")
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+)
 
 
 def test_f3_a_file_is_kept_under_a_path_of_ours_and_its_name_is_a_label(

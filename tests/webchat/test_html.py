@@ -29,7 +29,12 @@ EVIL = [
 
 @pytest.mark.parametrize("href", EVIL)
 def test_x2_an_address_that_is_not_http_https_or_mailto_makes_no_link(href: str) -> None:
-    for source in (f"[click]({href})", f"[click](<{href}>)", f"<{href}>", f"[a][b]\n\n[b]: <{href}>"):
+    for source in (
+        f"[click]({href})",
+        f"[click](<{href}>)",
+        f"<{href}>",
+        f"[a][b]\n\n[b]: <{href}>",
+    ):
         assert "<a " not in render(source)
     assert "<a " not in render_plain(href)
     assert not is_allowed(href)
@@ -37,7 +42,12 @@ def test_x2_an_address_that_is_not_http_https_or_mailto_makes_no_link(href: str)
 
 @pytest.mark.parametrize(
     "href",
-    ["https://example.org/a?b=1#c", "http://example.org", "mailto:ada@example.org", "/files/out?token=a.b-c"],
+    [
+        "https://example.org/a?b=1#c",
+        "http://example.org",
+        "mailto:ada@example.org",
+        "/files/out?token=a.b-c",
+    ],
 )
 def test_x2_the_allowed_ones_open_in_a_new_tab_and_say_nothing_about_us(href: str) -> None:
     shown = render(f"[click]({href})")
@@ -152,7 +162,9 @@ def test_t4_a_link_answer_makes_our_own_file_clickable() -> None:
     assert '<a href="/files/out?token=a.b-c_d" target="_blank"' in shown
 
 
-@pytest.mark.parametrize("text", ["", "\x00a", "a\ud800b", "\u202e\u2066", "a" * 300_000, "\\", "]("])
+@pytest.mark.parametrize(
+    "text", ["", "\x00a", "a\ud800b", "\u202e\u2066", "a" * 300_000, "\\", "]("]
+)
 def test_no_text_breaks_the_renderer(text: str) -> None:
     for shown in (render(text), render_plain(text)):
         shown.encode()
