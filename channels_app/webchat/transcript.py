@@ -129,12 +129,13 @@ def content_of(part: Mapping[str, Any]) -> str:
 
 
 def final(*, user_id: int, run_id: str, seq: int) -> dict[str, Any] | None:
-    """The frame that follows the ``stream_end`` with number ``seq``; None for a run not theirs.
+    """The frame that follows the ``stream_end``; None for a run not theirs, or with events after
+    ``seq``: the final frame never overtakes them.
 
     ``html_of`` holds the rendering of each text message by its id.
     """
     run = Run.objects.filter(public_id=run_id, user_id=user_id).select_related("session").first()
-    if run is None or run.state not in Run.FINAL:
+    if run is None or run.state not in Run.FINAL or run.last_seq > seq:
         return None
     result = run.result
     given = Reply(
