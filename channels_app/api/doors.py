@@ -347,6 +347,22 @@ def ui_paths() -> Json:
     }
 
 
+def platform_paths() -> Json:
+    """Where platforms push to ([D6]); their secret stands in a header instead of a key."""
+    account = parameter("account", "path", schema={**STRING, "pattern": "^[A-Za-z0-9_.-]{1,64}$"})
+    nobody = {**content(ref("DoorError")), "text/html": {"schema": STRING}}
+    hook = operation(
+        "One update of Telegram.",
+        tag="platforms",
+        answers={"200": content(shape(("ok",), ok=FLAG, outcome=STRING)), "404": nobody},
+        errors=BODY,
+        parameters=(account, parameter("X-Telegram-Bot-Api-Secret-Token", "header")),
+    )
+    hook["security"] = []
+    hook["requestBody"] = {"required": True, "content": content(ANY)}
+    return {"/telegram/{account}/webhook": {"post": hook}}
+
+
 def health_paths() -> Json:
     """Health ([D8]); no key."""
     up = {"description": WORDS["200"], "content": content(ref("Health"))}
@@ -370,13 +386,18 @@ def open_operation(summary: str, responses: Json) -> Json:
     return {"summary": summary, "tags": ["health"], "security": [], "responses": responses}
 
 
+def every_path() -> list[Json]:
+    """The paths of all doors."""
+    return [inbound_paths(), openai_paths(), ui_paths(), platform_paths(), health_paths()]
+
+
 def document(result: Json, **_: object) -> Json:
     """A hook of drf-spectacular: add the doors, and to every operation of /api its errors."""
     for methods in result["paths"].values():
         for found in methods.values():
             add_errors(found)
     result["components"]["schemas"].update(SCHEMAS)
-    for paths in (inbound_paths(), openai_paths(), ui_paths(), health_paths()):
+    for paths in every_path():
         for path, methods in paths.items():
             for method, found in methods.items():
                 found["operationId"] = re.sub(r"\W+", "_", f"{path}_{method}").strip("_")
