@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gateway_project.processes import child
+
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 DATABASES = ("sqlite", "postgres")
@@ -83,11 +85,11 @@ def slug(text: str) -> str:
 
 
 def run(step: Step) -> bool:
-    """Run one step with its output shown; whether it passed."""
+    """Run one step with its output shown; whether it passed. It ends when we are killed."""
     write(f"\n=== {step.name}")
     began = time.monotonic()
     done = subprocess.run(
-        step.command,
+        child.command(*step.command),
         cwd=ROOT,
         env={**os.environ, **step.env},
         stdin=subprocess.DEVNULL,

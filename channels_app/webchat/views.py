@@ -137,11 +137,12 @@ def change_settings(request: HttpRequest) -> Json:
 @csrf_protect
 @answered_in_json
 def rate_source(request: HttpRequest) -> Json:
-    """``{"run_id", "source_id", "verdict": "up" | "down" | ""}``: a thumb on a source."""
-    asked = body(request)
-    given = {name: asked.get(name) for name in ("run_id", "source_id", "verdict")}
+    """``{"run_id", "message_id"?, "source_id", "verdict": "up" | "down" | ""}``: a thumb."""
+    asked = {"message_id": "", **body(request)}
+    names = ("run_id", "message_id", "source_id", "verdict")
+    given = {name: asked.get(name) for name in names}
     if not all(isinstance(value, str) for value in given.values()):
-        raise BadRequestError("run_id, source_id and verdict must be strings.")
+        raise BadRequestError(f"{', '.join(names)} must be strings.")
     try:
         verdict = feedback.record(user=person(request), **cast("dict[str, str]", given))
     except ValueError as error:
