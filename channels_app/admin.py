@@ -210,7 +210,6 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
         ("Settings", {"fields": ("config",)}),
         ("Secrets", {"fields": ("secrets_set", ("secret_name", "secret_value"))}),
     )
-    secret_fields = ("secrets", "secret_value")
 
     @admin.display(description="status", ordering="status")
     def state(self, account: ChannelAccount) -> SafeString:
@@ -244,6 +243,7 @@ class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
     list_select_related = ("user", "run")
     search_fields = ("title", "url", "query", "user__username")
     ordering = ("-changed_at",)
+    fields = ("thumb", "what", "address", "asked", ("run", "user"), "changed_at")
 
     @admin.display(description="verdict", ordering="verdict")
     def thumb(self, row: SourceFeedback) -> str:

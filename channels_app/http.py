@@ -24,6 +24,7 @@ ErrorBody = Callable[[int, str], Mapping[str, Any]]
 
 BODY_SECONDS = 60.0
 MAX_IDEMPOTENCY_KEY = 128
+PIECE_BYTES = 64 * 1024
 SECURITY_HEADERS: Headers = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
@@ -174,7 +175,7 @@ async def answer(
         **(headers or {}),
     }
     await send({"type": "http.response.start", "status": status, "headers": encoded(every)})
-    await send({"type": "http.response.body", "body": data})
+    await write(send, data, more=False)
 
 
 async def stream(
@@ -214,12 +215,24 @@ async def push(send: Send, blocks: AsyncGenerator[bytes, None]) -> bool:
     """Send every block; False when the reader stalled."""
     async with contextlib.aclosing(blocks):
         async for block in blocks:
-            try:
-                async with asyncio.timeout(settings.STREAM_STALL_SECONDS):
-                    await send({"type": "http.response.body", "body": block, "more_body": True})
-            except TimeoutError:
+            if not await write(send, block, more=True):
                 return False
-    await send({"type": "http.response.body", "body": b""})
+    return await write(send, b"", more=False)
+
+
+async def write(send: Send, data: bytes, *, more: bool) -> bool:
+    """Send ``data``; False when the reader takes nothing for STREAM_STALL_SECONDS.
+
+    In pieces: the server holds no more of it in memory than the reader is behind.
+    """
+    pieces = [data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES)]
+    try:
+        for number, piece in enumerate(pieces or [b""], 1):
+            last = number >= len(pieces) and not more
+            async with asyncio.timeout(settings.STREAM_STALL_SECONDS):
+                await send({"type": "http.response.body", "body": piece, "more_body": not last})
+    except TimeoutError:
+        return False
     return True
 
 

@@ -4,6 +4,7 @@ from django.conf import settings
 from django.db import models
 
 from core.models import Run
+from core.text import visible_line
 
 
 class SourceFeedback(models.Model):
@@ -40,4 +41,4 @@ class SourceFeedback(models.Model):
 
     def __str__(self) -> str:
         """The thumb and what it is on."""
-        return f"{self.verdict}: {self.title or self.source_id}"
+        return f"{self.verdict}: {visible_line(self.title or self.source_id, 80)}"

@@ -71,6 +71,8 @@ def digest(now: datetime) -> None:
 
 def decided(request: UnknownRequest, *, text: str) -> None:
     """Put the verdict into every notice about ``request``, and take its buttons away."""
+    for owner in owners():
+        tell_web(owner, {"request": request.public_id, "text": text, "decided": True})
     with transaction.atomic():
         notices = Delivery.objects.select_for_update().filter(
             dedupe_key__startswith=f"notice:request:{request.public_id}:"

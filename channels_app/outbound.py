@@ -41,11 +41,14 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
     if channel is None:
         return
     payloads = channel.outbound.render(spoken(run, outcome))
+    final = 0
     if Capability.EDIT not in channel.capabilities:
-        payloads = after_what_was_said(run, payloads)
+        said = what_was_said(run)
+        payloads, final = after_what_was_said(run, said, payloads), len(said)
     payloads += attachments(outcome)
     for index, payload in enumerate(payloads):
-        put_block(run=run, index=index, payload=payload)
+        if index >= final:
+            put_block(run=run, index=index, payload=payload)
     outbox.retract(run_id=run.id, from_index=len(payloads))
 
 
@@ -95,16 +98,17 @@ def attachments(outcome: Outcome) -> list[Block]:
     return photos + documents
 
 
-def after_what_was_said(run: Run, payloads: list[Block]) -> list[Block]:
+def what_was_said(run: Run) -> list[Block]:
+    """The blocks of a run that left, or were about to, while its answer grew."""
+    rows = Delivery.objects.filter(run_id=run.id).order_by("block_index")
+    return [row.payload for row in rows]
+
+
+def after_what_was_said(run: Run, said: list[Block], payloads: list[Block]) -> list[Block]:
     """The blocks where nothing can be edited: what an earlier attempt said stays as it was said.
 
     When it fits the answer, the rest follows; when it does not, the whole answer does.
     """
-    said: list[Block] = [
-        row.payload
-        for row in Delivery.objects.filter(run_id=run.id).order_by("block_index")
-        if row.state != Delivery.State.DISMISSED
-    ]
     if payloads[: len(said)] == said:
         return payloads
     return [*said, {"text": wording(run.user.language).restarted.strip("*")}, *payloads]

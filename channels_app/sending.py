@@ -17,6 +17,7 @@ from channels_app.base import (
     Account,
     AnswersButtons,
     Block,
+    Capability,
     Channel,
     ChannelError,
     Deletes,
@@ -62,7 +63,8 @@ async def send_block(channel: Channel, account: Account, delivery: Delivery) -> 
     """A text: sent, or, when the message exists already, edited."""
     target, known = target_of(delivery), delivery.external_message_id
     block: Block = delivery.payload
-    if known and isinstance(channel.outbound, Edits):
+    can_edit = Capability.EDIT in channel.capabilities
+    if known and can_edit and isinstance(channel.outbound, Edits):
         await channel.outbound.edit_text(
             account=account, target=target, message_id=known, block=block
         )

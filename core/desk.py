@@ -115,9 +115,10 @@ class ReadOnlyAdmin(DeskAdmin[M], Generic[M]):
 class DeskPage:
     """Mixin: more context for the page of one row, from ``desk_context``."""
 
-    def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
-        """What the template of this page shows beside the fields."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+            """What the template of this page shows beside the fields."""
 
     def changeform_view(
         self,

@@ -227,6 +227,10 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Sessions, messages, runs, files and unknown requests of an assistant gateway.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "channels_app.api.doors.document",
+    ],
 }
 
 # The model. LLM_BASE_URL empty: `manage.py up` starts the embedded model and sets it.

@@ -1,6 +1,5 @@
 """Pages whose changes are audited, and the page of a secret that is shown once."""
 
-from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from django.db.models import Model, QuerySet
@@ -21,16 +20,17 @@ def actor(request: HttpRequest) -> str:
 
 
 class AuditedAdmin(DeskAdmin[M], Generic[M]):
-    """Writes what was added, changed or deleted to the audit, with before and after."""
+    """Writes what was added, changed or deleted to the audit, with before and after.
 
-    secret_fields: tuple[str, ...] = ()
+    Secrets stay out of it because they are no attributes of the row under their form's names.
+    """
 
     def save_model(self, request: HttpRequest, obj: M, form: Any, change: Any) -> None:
         """Save, then record the changed fields. The signature is Django's."""
         before = type(obj)._default_manager.filter(pk=obj.pk).first() if change else None
         super().save_model(request, obj, form, change)
         changed: dict[str, object] = {
-            name: self._values(name, before, obj)
+            name: [getattr(each, name, None) for each in (before, obj)]
             for name in form.changed_data
             if hasattr(obj, name) and not _is_many(obj, name)
         }
@@ -64,20 +64,9 @@ class AuditedAdmin(DeskAdmin[M], Generic[M]):
             now=timezone.now(),
         )
 
-    def _values(self, name: str, before: Model | None, after: Model) -> list[object]:
-        if name in self.secret_fields:
-            return ["(secret)", "(secret)"]
-        return [_plain(getattr(each, name, None)) for each in (before, after)]
-
 
 def _is_many(obj: Model, name: str) -> bool:
     return hasattr(getattr(obj, name, None), "all")
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Model):
-        return f"{value._meta.model_name}:{value.pk} {value}"
-    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def shown_once(

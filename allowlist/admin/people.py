@@ -1,5 +1,7 @@
 """People in the admin, with their identities; sign-in links; why somebody is let in."""
 
+from contextlib import nullcontext
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -19,6 +21,7 @@ from allowlist import revocation, sign_in
 from allowlist.admin.audited import AuditedAdmin, is_superuser, shown_once
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
+from core import db
 from core.desk import DeskInline, ModelForm, badge, visible_line
 from core.models import ChannelAccount, ChannelIdentity, User
 
@@ -148,6 +151,29 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         """With the number of identities."""
         people: QuerySet[User] = super().get_queryset(request)
         return people.annotate(identity_count=Count("identities", distinct=True))
+
+    def add_view(
+        self,
+        request: HttpRequest,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Django's view of a new user opens a transaction: our write lock comes first."""
+        with db.write() if request.method == "POST" else nullcontext():
+            response: HttpResponse = super().add_view(request, form_url, extra_context)
+        return response
+
+    def user_change_password(
+        self,
+        request: HttpRequest,
+        id: str,  # noqa: A002 - Django's name
+        form_url: str = "",
+    ) -> HttpResponse:
+        """Django's page; a new password is recorded."""
+        response: HttpResponse = super().user_change_password(request, id, form_url)
+        if request.method == "POST" and response.status_code == HTTPStatus.FOUND:
+            self.record(request, "password_set", get_object_or_404(User, pk=id), {})
+        return response
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         """Who has rights is changed by superusers only."""

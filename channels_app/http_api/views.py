@@ -74,7 +74,7 @@ def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
         draft = asked.draft(account=caller.account, update_id=update_id, sender=asked.user_id)
         receipt = receive_sender(draft=draft, now=now)
     if receipt.outcome == "unknown_session":
-        raise RefusedError(404, "There is no such session.", field="session_id")
+        raise RefusedError(404, "There is no session with this session_id.", field="session_id")
     return receipt
 
 
@@ -212,7 +212,7 @@ def find(caller: Caller, public_id: str) -> Work:
         else:
             run = own.filter(session__account=caller.account).first()
     if run is None:
-        raise RefusedError(404, "There is no such run.", field="run_id")
+        raise RefusedError(404, "There is no run with this run_id.", field="run_id")
     return Work(run, run.session.public_id, run.user_id)
 
 

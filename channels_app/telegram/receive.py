@@ -284,3 +284,8 @@ def note(*, row: ChannelAccount, update_id: str, state: str, why: str, raw: byte
         stored, new = inbox.store(draft=draft, state=state, now=timezone.now())
         if new:
             InboundMessage.objects.filter(id=stored.id).update(note=why[:300])
+
+
+def forget() -> None:
+    """Believe nothing about bots any more."""
+    _known.clear()

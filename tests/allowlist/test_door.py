@@ -156,9 +156,10 @@ def test_a5_an_approval_that_ended_makes_the_sender_a_stranger_again(
 
 @pytest.mark.django_db(transaction=True)
 def test_a7_every_message_of_a_stranger_is_answered_once_when_approved_while_they_write(
-    telegram: ChannelAccount, owner: User, now: datetime
+    telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
     """[A7] Held before or accepted after: none is lost, none runs twice."""
+    settings.HELD_MESSAGES_PER_SENDER = 100
     say(telegram, now, "first", number="first")
 
     def either(number: int) -> str:

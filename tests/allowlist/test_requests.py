@@ -319,6 +319,13 @@ def test_a6_a_forged_request_id_is_refused_and_recorded(
     assert AuditEntry.objects.get().action == "request.refused"
 
 
+@pytest.mark.parametrize("word", ["", "promote", "APPROVE", "approve "])
+def test_a6_there_are_four_decisions(word: str) -> None:
+    """[A6] Anything else is none."""
+    with pytest.raises(requests.RequestNotFound):
+        requests.choice(word)
+
+
 def test_a6_a_request_expires_after_7_days(
     telegram: ChannelAccount, owner: User, hold: Hold, replays: Replays, now: datetime
 ) -> None:

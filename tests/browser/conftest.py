@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 from gateway_project.home import BASE_DIR
 from tests.conftest import DatabaseMaker
@@ -175,14 +183,18 @@ def visit(
 def watch(page: Page) -> Seen:
     """Collect errors, refused loads, hosts asked and sockets opened."""
     seen = Seen()
+
+    def said(line: ConsoleMessage) -> None:
+        if line.type == "error":
+            seen.problems.append(line.text)
+
+    def asked(request: Request) -> None:
+        if request.url.startswith("http"):
+            seen.hosts.add(request.url.split("/")[2])
+
     page.on("pageerror", lambda error: seen.problems.append(str(error)))
-    page.on("console", lambda line: line.type == "error" and seen.problems.append(line.text))
-    page.on(
-        "request",
-        lambda request: (
-            seen.hosts.add(request.url.split("/")[2]) if "//" in request.url[:8] else None
-        ),
-    )
+    page.on("console", said)
+    page.on("request", asked)
     page.on("websocket", lambda socket: seen.sockets.append(socket.url))
     return seen
 

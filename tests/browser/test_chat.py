@@ -12,6 +12,17 @@ from tests.browser.conftest import SLOW, Play, Seen, ask, finished, link, shell,
 from tests.gateways import Gateway
 
 pytestmark = pytest.mark.slow
+# What a browser does when one pastes a picture of 3000 × 10.
+PASTE = """async (box) => {
+  const canvas = document.createElement("canvas");
+  canvas.width = 3000;
+  canvas.height = 10;
+  canvas.getContext("2d").fillRect(0, 0, 3000, 10);
+  const blob = await new Promise((done) => canvas.toBlob(done));
+  const data = new DataTransfer();
+  data.items.add(new File([blob], "sky.png", { type: "image/png" }));
+  box.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, cancelable: true }));
+}"""
 Visit = Callable[..., tuple[Page, Seen]]
 
 
@@ -56,7 +67,7 @@ def test_d3_the_web_server_dies_in_mid_answer_and_the_page_goes_on_by_itself(
     finished(page, 2)
     assert page.locator(".prose").first.inner_text().count("finished") == 1
     expect(page.locator(".said")).to_have_count(2)
-    expect(page.locator(".prose h4")).to_have_text("Title")
+    expect(page.locator(".prose h3")).to_have_text("Title")
     page.reload()
     finished(page, 2)
     expect(page.locator(".said")).to_have_count(2)
@@ -100,6 +111,21 @@ def test_the_keyboard_is_enough(visit: Visit, gateway: Gateway) -> None:
     expect(page.get_by_role("switch")).to_be_visible()
     page.keyboard.press("Escape")
     expect(settings).to_be_focused()
+
+
+def test_a_pasted_picture_goes_with_the_message(visit: Visit, gateway: Gateway) -> None:
+    page, seen = visit(gateway)
+    page.locator("#composer-text").evaluate(PASTE)
+    thumbnail = page.locator("#attachments img")
+    expect(thumbnail).to_have_attribute("alt", "sky.png")
+    page.locator("#composer-text").press("Enter")
+    finished(page)
+    expect(page.locator(".bubble img.attached")).to_have_attribute("alt", "sky.png")
+    expect(thumbnail).to_have_count(0)
+    page.reload()
+    finished(page)
+    expect(page.locator(".bubble img.attached")).to_have_attribute("alt", "sky.png")
+    assert seen.problems == []
 
 
 def test_a_draft_survives_a_reload_and_another_chat(visit: Visit, gateway: Gateway) -> None:
@@ -235,7 +261,7 @@ def test_a6_the_owner_lets_somebody_in_from_a_card(visit: Visit, gateway: Gatewa
     page, _ = visit(gateway)
     card = page.locator(".notice")
     expect(card).to_contain_text("user_id=4711")
-    expect(card.locator(".stranger")).to_have_text("<b>Eve</b>: Hello?")
+    expect(card.locator(".stranger")).to_have_text("They say: “<b>Eve</b>: Hello?”")
     card.get_by_role("button", name="Approve", exact=True).click()
     expect(page.locator(".notice")).to_contain_text("Approved by Ada Lovelace")
     expect(page.locator(".notice").get_by_role("button", name="Approve")).to_have_count(0)
@@ -263,6 +289,7 @@ def test_m1_every_message_type_has_its_place(
     everything_is_there(page)
     page.reload()
     finished(page)
+    expect(page.locator(".thumbs [aria-pressed=true]")).to_have_count(1)
     everything_is_there(page)
     expect(page.locator("#settings")).to_be_hidden()  # what is past is not done again
     assert seen.problems == []
@@ -276,6 +303,10 @@ def everything_is_there(page: Page) -> None:
     expect(page.locator(".thinking")).not_to_have_attribute("open", "")
     expect(page.locator(".tool-call summary")).to_contain_text("Used document_read")
     page.locator(".retrieval summary").click()
+    useful = page.get_by_role("button", name="Useful: A source", exact=True)
+    if useful.get_attribute("aria-pressed") == "false":
+        useful.click()
+    expect(useful).to_have_attribute("aria-pressed", "true")
     expect(page.locator(".source").first.locator("a")).to_have_attribute(
         "href", "https://example.org/a"
     )

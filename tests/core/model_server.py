@@ -107,5 +107,6 @@ def hello(*words: str, finish: str = "stop") -> bytes:
         chunk({"role": "assistant", "content": ""}),
         *(chunk({"content": word}) for word in words),
         chunk(finish=finish),
-        chunk(usage={"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}) | {"choices": []},
+        chunk(usage={"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7})
+        | {"choices": []},
     )

@@ -94,7 +94,9 @@ def events() -> Events:
 
 
 async def test_an_answer_is_streamed_between_its_start_and_end(events: Events) -> None:
-    model = Model([ThinkingDelta("hm"), TextDelta("a"), TextDelta("b"), Usage(3, 2), Finish("length")])
+    model = Model(
+        [ThinkingDelta("hm"), TextDelta("a"), TextDelta("b"), Usage(3, 2), Finish("length")]
+    )
     it = turn(model, events)
     await it.run()
     assert events.of("text") == [{"content": "ab"}]
@@ -111,7 +113,11 @@ async def test_an_answer_is_streamed_between_its_start_and_end(events: Events) -
 
 async def test_a_tool_is_called_and_its_result_goes_back_to_the_model(events: Events) -> None:
     model = Model(
-        [TextDelta("let me see"), *call("current_time", '{"time_zone": "UTC"}', id="x"), Finish("tool_calls")],
+        [
+            TextDelta("let me see"),
+            *call("current_time", '{"time_zone": "UTC"}', id="x"),
+            Finish("tool_calls"),
+        ],
         DONE,
     )
     await turn(model, events).run()
@@ -169,11 +175,15 @@ async def test_what_was_said_before_a_call_is_remembered_once(events: Events) ->
 
 
 async def test_d5_calls_of_the_clients_tools_are_handed_over(events: Events) -> None:
-    model = Model([*call("book", '{"a": 1}', id="b"), *call("current_time", index=1), Finish("tool_calls")])
+    model = Model(
+        [*call("book", '{"a": 1}', id="b"), *call("current_time", index=1), Finish("tool_calls")]
+    )
     client = [{"type": "function", "function": {"name": "book", "parameters": {}}}]
     it = turn(model, events, client_tools=client, options={"temperature": 0})
     await it.run()
-    assert [(each["name"], each["arguments"]) for each in events.of("tool_call")] == [("book", '{"a": 1}')]
+    assert [(each["name"], each["arguments"]) for each in events.of("tool_call")] == [
+        ("book", '{"a": 1}')
+    ]
     assert it.finish_reason == "tool_calls"
     assert model.requests[0].options == {"temperature": 0}
     assert client[0] in model.requests[0].tools
@@ -186,7 +196,9 @@ FATAL = ProviderError("no key", code="unauthorised")
 async def test_a_busy_model_is_asked_again_and_people_are_told(events: Events) -> None:
     model = Model([BUSY], [ThinkingDelta("hm"), BUSY], DONE)
     await turn(model, events).run()
-    assert [each["message"] for each in events.of("loading")] == ["The model is busy, trying again…"] * 2
+    assert [each["message"] for each in events.of("loading")] == [
+        "The model is busy, trying again…"
+    ] * 2
     assert events.of("text") == [{"content": "done"}]
     starts = [each for each in events if each["props"].get("event") == "message_start"]
     ends = [each for each in events if each["props"].get("event") == "message_end"]
@@ -249,7 +261,9 @@ async def test_an_emit_that_fails_closes_the_stream(events: Events) -> None:
     assert model.closed == 1
 
 
-async def test_w13_what_no_database_holds_is_cleaned_before_it_is_remembered(events: Events) -> None:
+async def test_w13_what_no_database_holds_is_cleaned_before_it_is_remembered(
+    events: Events,
+) -> None:
     model = Model([TextDelta("a\x00b\ud800"), ThinkingDelta("\x00"), Finish("stop")])
     it = turn(model, events)
     await it.run()
@@ -369,7 +383,10 @@ def test_what_was_forgotten_is_not_told(say: Say, session: ChatSession) -> None:
 
 
 def test_pictures_are_told_as_parts(say: Say) -> None:
-    media = [{"kind": "image", "url": "data:image/png;base64,AA=="}, {"kind": "audio", "url": "data:a"}]
+    media = [
+        {"kind": "image", "url": "data:image/png;base64,AA=="},
+        {"kind": "audio", "url": "data:a"},
+    ]
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     assert words(prompt.build(say("look", media=media)))[-1][1] == [
         {"type": "text", "text": "look"},

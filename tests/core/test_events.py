@@ -93,7 +93,9 @@ def test_events_of_all_runs_are_committed_together(
     wait_for_events(run_of(log), 1)
     batches: list[int] = []
     monkeypatch.setattr(
-        events, "write_batch", lambda batch, write=events.write_batch: batches.append(len(batch)) or write(batch)
+        events,
+        "write_batch",
+        lambda batch, write=events.write_batch: batches.append(len(batch)) or write(batch),
     )
     other.fresh = False
     for number in range(20):
@@ -111,7 +113,11 @@ def test_events_of_all_runs_are_committed_together(
         (text_delta("a", message_id="1"), text_delta("b", message_id="2"), False),
         (text_delta("a", message_id="1"), thinking_delta("b", message_id="1"), False),
         (progress("a"), progress("b"), False),
-        (message_start(message_id="1", message_type="text"), text_delta("b", message_id="1"), False),
+        (
+            message_start(message_id="1", message_type="text"),
+            text_delta("b", message_id="1"),
+            False,
+        ),
         (text_delta("a" * 20_000, message_id="1"), text_delta("b", message_id="1"), False),
     ],
 )

@@ -41,7 +41,9 @@ def claimed(delivery: Delivery) -> Delivery:
 
 def fails(delivery: Delivery, **how: Any) -> Delivery:
     """``delivery`` after a failure."""
-    outbox.failed(delivery=delivery, **{"error": "no", "permanent": False, "retry_after": None, **how})
+    outbox.failed(
+        delivery=delivery, **{"error": "no", "permanent": False, "retry_after": None, **how}
+    )
     delivery.refresh_from_db()
     return delivery
 

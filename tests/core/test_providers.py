@@ -88,7 +88,11 @@ async def test_what_is_asked_arrives(server: ModelServer, provider: Provider) ->
     server.replies = [streams(hello("ok"))]
     tool = {
         "type": "function",
-        "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}},
+        "function": {
+            "name": "f",
+            "description": "d",
+            "parameters": {"type": "object", "properties": {}},
+        },
     }
     messages = [
         {"role": "system", "content": "be kind"},
@@ -96,7 +100,9 @@ async def test_what_is_asked_arrives(server: ModelServer, provider: Provider) ->
         {
             "role": "assistant",
             "content": "let me see",
-            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+            "tool_calls": [
+                {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+            ],
         },
         {"role": "tool", "tool_call_id": "c", "content": "42"},
     ]
@@ -147,7 +153,9 @@ async def test_tool_calls_come_in_pieces_and_several_at_once(
 
 async def test_reasoning_is_told_apart(server: ModelServer, provider: Provider) -> None:
     server.replies = [
-        streams(sse(chunk({"reasoning_content": "hm"}), chunk({"content": "a"}), chunk(finish="stop")))
+        streams(
+            sse(chunk({"reasoning_content": "hm"}), chunk({"content": "a"}), chunk(finish="stop"))
+        )
     ]
     deltas = await ask(provider)
     assert "".join(each.text for each in deltas if isinstance(each, ThinkingDelta)) == "hm"
@@ -339,7 +347,9 @@ async def test_an_address_that_is_none_is_said() -> None:
 
 def test_a_retry_after_that_is_no_number_is_two_seconds() -> None:
     assert openai_compatible.refusal(429, "soon").retry_after == 2
-    assert openai_compatible.refusal(429, "9" * 9).retry_after == openai_compatible.MAX_RETRY_SECONDS
+    assert (
+        openai_compatible.refusal(429, "9" * 9).retry_after == openai_compatible.MAX_RETRY_SECONDS
+    )
 
 
 # The scripted one --------------------------------------------------------------------------------
@@ -348,7 +358,12 @@ def test_a_retry_after_that_is_no_number_is_two_seconds() -> None:
 async def test_without_a_script_the_model_repeats_what_was_said() -> None:
     model = Scripted.from_file("")
     request = ModelRequest(
-        [{"role": "user", "content": [{"type": "text", "text": "two  words\n"}, {"type": "image_url"}]}]
+        [
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "two  words\n"}, {"type": "image_url"}],
+            }
+        ]
     )
     deltas = await ask(model, request)
     assert text(deltas) == "two  words\n\n"
@@ -361,9 +376,15 @@ async def test_without_a_script_the_model_repeats_what_was_said() -> None:
 async def test_a_script_is_played(tmp_path: Path) -> None:
     rules: list[dict[str, Any]] = [
         {"match": "", "after_tool": True, "steps": [{"text": "it is late"}]},
-        {"match": "time", "steps": [{"thinking": "hm"}, {"tool": "current_time", "arguments": {"a": 1}}]},
+        {
+            "match": "time",
+            "steps": [{"thinking": "hm"}, {"tool": "current_time", "arguments": {"a": 1}}],
+        },
         {"match": "fail", "steps": [{"error": "rate_limited", "retry_after": 3}]},
-        {"match": "slow", "steps": [{"sleep": 0.01}, {"text": "{input} ok", "tokens_per_second": 1000}]},
+        {
+            "match": "slow",
+            "steps": [{"sleep": 0.01}, {"text": "{input} ok", "tokens_per_second": 1000}],
+        },
         {"match": "hang", "steps": [{"hang": True}]},
     ]
     path = tmp_path / "script.json"

@@ -153,7 +153,12 @@ def test_settling_a_run_ends_its_messages_and_jobs_and_writes_the_transcript(
     end(events.log_of(run=run, seq=0), run, outcome)
     run.refresh_from_db()
     job.refresh_from_db()
-    assert (run.state, run.error, run.usage, run.last_seq) == ("failed", "broke", {"total_tokens": 3}, 1)
+    assert (run.state, run.error, run.usage, run.last_seq) == (
+        "failed",
+        "broke",
+        {"total_tokens": 3},
+        1,
+    )
     assert run.result["text"] == "half"
     assert run.finished_at is not None
     assert run.lease_until is None
@@ -205,9 +210,7 @@ def test_a9_all_open_runs_of_a_person_are_asked_to_end(say: Say, woken: Woken, u
 
 
 def test_d8_workers_are_heard_from_and_forgotten(woken: Woken) -> None:
-    WorkerHeartbeat.objects.create(
-        name="gone", queue="runs", seen_at=db.now() - timedelta(days=2)
-    )
+    WorkerHeartbeat.objects.create(name="gone", queue="runs", seen_at=db.now() - timedelta(days=2))
     runs.heard_from(worker="w", queue="runs")
     runs.heard_from(worker="w", queue="runs")
     assert (runs.workers_alive("runs"), runs.workers_alive("long")) == (1, 0)

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from allowlist import sign_in as links
 from channels_app.inbound import door_account, receive_personal
-from channels_app.webchat import transcript, views
-from core import files
+from channels_app.webchat import transcript
+from core import files, hub
 from core.inbox import Draft
 from core.models import ChatSession, Message, Run, RunEvent, StoredFile, User
 from core.sessions import delete
@@ -128,7 +128,7 @@ def test_signing_out_needs_a_post_with_its_token_and_ends_the_session(
     page: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(views.hub, "publish", told.extend)
+    monkeypatch.setattr(hub, "publish", told.extend)
     assert page.get("/sign-out").status_code == 405
     strict = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
     assert strict.post("/sign-out").status_code == 403
@@ -242,7 +242,7 @@ def test_f2_a_deleted_chat_is_gone_with_its_runs_and_files(page: Client, ada: Us
     assert page.post(address, {"action": "delete"}, content_type=JSON).json() == {"ok": True}
     assert not path.exists()
     for model in (ChatSession, Run, Message, RunEvent, StoredFile):
-        assert not model.objects.exists()  # type: ignore[attr-defined]
+        assert not model.objects.exists()
     assert page.get(f"{address}/messages").status_code == 404
 
 
@@ -333,6 +333,23 @@ def test_m1_a_turn_comes_back_with_every_message_it_was_made_of(page: Client, ad
     assert (found["earlier"], found["session"]["title"]) == (None, "Look it up")
 
 
+def test_m1_a_thumb_on_a_source_is_stored_shown_again_and_taken_back(
+    page: Client, ada: User
+) -> None:
+    pen = take(said(ada, "Look it up").public_id)
+    props = {"query": "q", "sources": [{"id": "s1", "type": "kb", "content": "…"}]}
+    pen.write({"type": "retrieval", "message_id": "r", "props": props})
+    pen.end(text="Found")
+    thumb = {"run_id": pen.run.public_id, "message_id": "r", "source_id": "s1"}
+    for verdict, shown in (("up", {"r": {"s1": "up"}}), ("down", {"r": {"s1": "down"}}), ("", {})):
+        answer = page.post("/chat/feedback", {**thumb, "verdict": verdict}, content_type=JSON)
+        assert answer.json() == {"ok": True, "verdict": verdict}
+        assert turns(page, pen.run)["turns"][0]["answer"]["thumbs"] == shown
+    for wrong in ({"verdict": "sideways"}, {"verdict": 1}, {"message_id": None}):
+        body = {**thumb, "verdict": "up", **wrong}
+        assert page.post("/chat/feedback", body, content_type=JSON).status_code == 400
+
+
 def test_an_open_turn_has_no_answer_yet(page: Client, ada: User) -> None:
     run = said(ada, "Still thinking")
     (turn,) = turns(page, run)["turns"]
@@ -398,3 +415,9 @@ def test_a_wrong_page_number_is_a_400(page: Client, ada: User, before: str) -> N
     run = said(ada, "Hello")
     path = f"/chat/sessions/{run.session.public_id}/messages"
     assert page.get(path, {"before": before}).status_code == 400
+
+
+def test_the_icon_that_browsers_guess_is_there(client: Client) -> None:
+    answer = client.get("/favicon.ico")
+    assert answer.status_code == 302
+    assert answer["Location"].endswith("/latchkey/mark.svg")

@@ -105,7 +105,8 @@ async def test_a5_a6_the_owner_sees_who_knocks_and_decides_once(ada: User) -> No
         assert answer["decided"] is True
         assert answer["text"].startswith("Approved by Ada")
         await socket.say(type="decide", request=row.public_id, verdict="deny")
-        assert (await socket.hear())["text"].startswith("Already approved by Ada")
+        answers = [await socket.hear(), await socket.hear()]
+        assert any(each["text"].startswith("Already approved by Ada") for each in answers)
     assert await in_thread(lambda: ChannelIdentity.objects.get().value) == "666"
 
 

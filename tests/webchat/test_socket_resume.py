@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from channels_app.inbound import door_account, receive_personal
-from channels_app.webchat import consumers
+from channels_app.webchat import consumers, following
 from core import hub
 from core.db import in_thread
 from core.inbox import Draft
@@ -60,6 +60,30 @@ async def test_m2_what_the_hub_lost_is_read_from_the_log_in_order(ada: User) -> 
         await in_thread(answer)
         frames = await socket.until(is_final)
     assert [frame["seq"] for frame in frames[:-1]] == [1, 2, 3, 4]
+
+
+async def test_m2_the_final_frame_never_overtakes_an_event(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run ends between reading its log and reading its result."""
+    async with at_the_page(ada) as socket:
+        accepted, pen = await asked(socket)
+        await in_thread(lambda: pen.write(event("stream_start"), text("a"), publish=False))
+        ended = False
+        read = following.read
+
+        def read_then_end(**whose: Any) -> list[following.Numbered]:
+            nonlocal ended
+            found = read(**whose)
+            if not found and not ended:
+                ended = True
+                pen.end(text="a")
+            return found
+
+        monkeypatch.setattr(following, "read", read_then_end)
+        await socket.say(type="resume", run_id=accepted["run_id"])
+        frames = await socket.until(is_final)
+    assert [frame["seq"] for frame in frames] == [1, 2, 3, 3]
 
 
 async def test_m2_without_the_hub_the_log_is_read_now_and_then(

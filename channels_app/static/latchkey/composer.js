@@ -3,6 +3,8 @@
 const DRAFT = "latchkey.draft.";
 const TALLEST = 240;
 
+import { Attachments } from "./attachments.js";
+
 export class Composer {
   #form = document.querySelector("#composer");
   #text = document.querySelector("#composer-text");
@@ -10,10 +12,15 @@ export class Composer {
   #stop = document.querySelector("#stop");
   #chat = "new";
 
-  /** on: {send(text), stop()}. */
+  /** on: {send(text, files), stop(), failed(message)}. */
   constructor(on) {
     this.on = on;
     this.busy = false;
+    this.attachments = new Attachments({
+      form: this.#form,
+      box: this.#text,
+      on: { changed: () => this.#changed(), failed: on.failed },
+    });
     this.#form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#submit();
@@ -62,16 +69,17 @@ export class Composer {
 
   #submit() {
     const text = this.#text.value;
-    if (text.trim() === "") return;
+    if (text.trim() === "" && this.attachments.isEmpty) return;
     if (text.length > this.#text.maxLength && this.#text.maxLength > 0) return;
     this.#text.value = "";
+    const files = this.attachments.take();
     this.#changed();
-    this.on.send(text);
+    this.on.send(text, files);
   }
 
   #changed() {
     const text = this.#text.value;
-    const empty = text.trim() === "";
+    const empty = text.trim() === "" && (this.attachments?.isEmpty ?? true);
     this.#send.disabled = empty;
     this.#stop.hidden = !(this.busy && empty);
     this.#send.hidden = !this.#stop.hidden;
