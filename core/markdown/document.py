@@ -1,0 +1,394 @@
+"""A Markdown text as a document: one text, its spans, its blocks.
+
+The text already has the layout that a chat shows (bullets, numbers, indentation, drawn tables); what
+differs between channels is a :class:`Look`. Offsets are code points.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from markdown_it.token import Token
+
+from . import links, tables
+from .blocks import Definitions, read_blocks
+from .inline import Inline, Scanner
+from .spans import Span, insert, shifted
+from .tags import read_block
+
+BlockKind = Literal["paragraph", "heading", "code", "table", "rule", "html"]
+
+_TASK = re.compile(r"\[([ xX])\](?:[ \t\u00a0\n]|\Z)")
+_ALERT = re.compile(r"\[!(NOTE|TIP|IMPORTANT|WARNING|CAUTION)\]", re.IGNORECASE)
+_LANGUAGE = re.compile(r"[^\s`\\]++")
+_LINE_BREAKS = re.compile(r"\r\n?")
+_RULE = "———"
+_INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a channel draws what is not text."""
+
+    bullet: str
+    todo: str
+    done: str
+    image: str  # in front of an image's description
+    links_as_text: bool  # the address is written behind the text
+    code_beside_bullet: bool  # an item's code may begin on the bullet's line
+    code_indent: str = ""  # in front of every line of an indented code block
+    fenced: bool = False  # code is written with its fence
+
+
+TELEGRAM = Look("•", "☐", "☑", "🖼", links_as_text=False, code_beside_bullet=True)
+WHATSAPP = Look("•", "☐", "☑", "", links_as_text=True, code_beside_bullet=False, fenced=True)
+PLAIN = Look(
+    "-", "- [ ]", "- [x]", "", links_as_text=True, code_beside_bullet=False, code_indent="    "
+)
+
+
+@dataclass(slots=True)
+class Block:
+    """A leaf of the document: where it stands in the text."""
+
+    kind: BlockKind
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Document:
+    """``text`` with ``spans`` and ``blocks``; ``marked``: whether the source was Markdown at all."""
+
+    text: str
+    spans: list[Span]
+    blocks: list[Block] = field(default_factory=list)
+    marked: bool = True
+
+
+@dataclass(slots=True)
+class _Quote:
+    start: int = -1
+
+
+class _Writer:
+    """Lays the leaves of a token stream out as one text."""
+
+    def __init__(self, look: Look, definitions: Definitions) -> None:
+        self.look = look
+        self.definitions = definitions
+        self.parts: list[str] = []
+        self.length = 0
+        self.spans: list[Span] = []
+        self.blocks: list[Block] = []
+        self.marked = False
+        self.indent = ""
+        self.line = 0  # the source line behind the last leaf
+        self.marker = ""  # of the list item that no leaf has begun yet
+        self.task = False  # whether a task's box may come next
+        self.lists: list[int | None] = []
+        self.quotes: list[_Quote] = []
+
+    def write(self, text: str) -> None:
+        self.parts.append(text)
+        self.length += len(text)
+
+    def begin(self, line: int, *, flush: bool = False) -> None:
+        """Start a leaf: a new line, its indentation, and the marker of an item that waits."""
+        if self.length:
+            self.write("\n\n" if line > self.line else "\n")
+        for quote in self.quotes:
+            if quote.start < 0:
+                quote.start = self.length
+        if self.marker:
+            marker, self.marker = self.marker, ""
+            self.write(f"{self.indent[: -len(_INDENT)]}{marker} ")
+        elif not flush and self.indent:
+            self.write(self.indent)
+
+    def leaf(self, kind: BlockKind, inline: Inline, lines: list[int]) -> None:
+        """Write a leaf whose text continues under its indentation."""
+        self.begin(lines[0])
+        text, spans = self.linked(inline)
+        if self.indent and "\n" in text:
+            breaks = [(at + 1, self.indent) for at, char in enumerate(text) if char == "\n"]
+            text, spans = insert(text, spans, breaks)
+        self.put(kind, text, spans, lines)
+
+    def put(self, kind: BlockKind, text: str, spans: list[Span], lines: list[int]) -> None:
+        start = self.length
+        self.spans += shifted(spans, start) if start else spans
+        self.write(text)
+        self.blocks.append(Block(kind, start, self.length))
+        self.line = lines[1]
+
+    def inline(self, source: str) -> Inline:
+        inline = Scanner(source, self.definitions).read()
+        self.marked = self.marked or inline.marked
+        return inline
+
+    # -- links ---------------------------------------------------------------
+
+    def linked(self, inline: Inline) -> tuple[str, list[Span]]:
+        """The inline text with the addresses of its links and images where this look has them."""
+        pieces: list[tuple[int, str]] = []
+        spans: list[Span] = []
+        until = 0  # end of the last link: an image inside it shows the link's address only
+        for span in sorted(inline.spans, key=_link_first):
+            if span.kind == "link":
+                until = max(until, span.end)
+                self._link(inline.text, span, spans, pieces)
+            elif span.kind == "image":
+                self._image(span, spans, pieces, inside=span.end <= until and until > 0)
+            else:
+                spans.append(span)
+        pieces.sort(key=_offset)
+        return insert(inline.text, spans, pieces)
+
+    def _link(
+        self, text: str, span: Span, spans: list[Span], pieces: list[tuple[int, str]]
+    ) -> None:
+        address = None if self.look.links_as_text else links.telegram_address(span.value)
+        if address is not None:
+            spans.append(Span("link", span.start, span.end, address))
+            return
+        written = links.written_address(span.value)
+        if written and not _same_address(text[span.start : span.end], written):
+            pieces.append((span.end, f" ({written})"))
+
+    def _image(
+        self, span: Span, spans: list[Span], pieces: list[tuple[int, str]], *, inside: bool
+    ) -> None:
+        look = self.look
+        written = "" if inside else links.written_address(span.value)
+        address = links.telegram_address(written) if written else None
+        if look.image:
+            pieces.append((span.start, look.image))
+        if span.end == span.start:
+            pieces.append((span.end, f" {written}" if look.image and written else written))
+        elif look.links_as_text and written:
+            pieces.append((span.end, f" ({written})"))
+        elif address is not None:
+            spans.append(Span("link", span.start, span.end, address))
+
+    # -- the tokens ------------------------------------------------------------
+
+    def paragraph(self, token: Token) -> None:
+        """A paragraph; the first one of an item may be a task, the first of a quote an alert."""
+        content = token.content
+        if self.task and self.marker:
+            found = _TASK.match(content)
+            if found:
+                self._box(done=found[1] != " ")
+                content = content[found.end() :]
+        self.task = False
+        if self.quotes and self.quotes[-1].start < 0:
+            found = _ALERT.match(content)
+            if found:
+                content = f"{found[1]}{content[found.end() :]}"
+        inline = self.inline(content)
+        if inline.text.strip() or inline.spans or self.marker:
+            self.leaf("paragraph", inline, token.map)
+
+    def _box(self, *, done: bool) -> None:
+        box = self.look.done if done else self.look.todo
+        ordered = self.marker != self.look.bullet
+        self.marker = f"{self.marker} {box.removeprefix('- ')}" if ordered else box
+
+    def heading(self, token: Token) -> None:
+        """A heading is bold."""
+        inline = self.inline(token.content)
+        inline.spans.append(Span("bold", 0, len(inline.text)))
+        self.leaf("heading", inline, token.map)
+        self.marked = True
+
+    def fence(self, token: Token) -> None:
+        """A fenced code block keeps its language, and its fence where a channel draws one."""
+        content = token.content
+        found = _LANGUAGE.match(links.unescape(token.info.strip()))
+        if self.look.fenced:
+            # A fence that nothing closes runs to the end of the text, also while it is streamed.
+            closed = (not content or content.endswith("\n")) and (
+                token.map[1] - token.map[0] - 2 == content.count("\n")
+            )
+            content = _fenced(content, token.markup + token.info.rstrip(), closed=closed)
+        self.code(token, content, found.group() if found else "")
+
+    def code_block(self, token: Token) -> None:
+        """An indented code block."""
+        content = token.content
+        if self.look.fenced:
+            content = _fenced(content, "```", closed=True)
+        elif self.look.code_indent:
+            content = "".join(
+                f"{self.look.code_indent}{line}" if line.strip() else line
+                for line in content.splitlines(keepends=True)
+            )
+        self.code(token, content, "")
+
+    def code(self, token: Token, content: str, language: str) -> None:
+        """Code is written without any indentation of ours, so that it can be copied."""
+        self.marked = True
+        content = content.removesuffix("\n")
+        if not content.strip():
+            self.line = token.map[1]
+            return
+        if self.marker and not self.look.code_beside_bullet:
+            self.flush_marker(token.map[0])
+        self.begin(token.map[0], flush=True)
+        self.put("code", content, [Span("pre", 0, len(content), language)], token.map)
+
+    def table(self, token: Token) -> None:
+        """A table is a monospaced grid, or a list where that is too wide or would lose links."""
+        self.marked = True
+        rows: list[list[Inline]] = [
+            [self.inline(cell) for cell in row] for row in token.meta["rows"]
+        ]
+        texts = [[_one_line(cell.text) for cell in row] for row in rows]
+        linked = any(s.kind in ("link", "image") for row in rows for c in row for s in c.spans)
+        drawn = None if linked and len(rows) > 1 else tables.grid(texts, token.meta["aligns"])
+        if drawn is None and len(rows) > 1:
+            self._cards(rows, texts, token.map)
+            return
+        if drawn is None:
+            drawn = " | ".join(texts[0])
+        if self.look.fenced:
+            drawn = _fenced(drawn, "```", closed=True)
+        if self.marker:
+            self.flush_marker(token.map[0])
+        self.begin(token.map[0], flush=True)
+        self.put("table", drawn, [Span("pre", 0, len(drawn))], token.map)
+
+    def _cards(self, rows: list[list[Inline]], texts: list[list[str]], lines: list[int]) -> None:
+        if self.marker:
+            self.flush_marker(lines[0])
+        at = lines[0]
+        for lead, row, column in tables.cards(texts, self.look.bullet):
+            cell = rows[row][column]
+            text, spans = self.linked(cell)
+            spans = shifted(spans, len(lead))
+            self.begin(at)
+            self.put("table", _spaces(lead + text), spans, [at, lines[1]])
+            at = lines[1]
+
+    def html_block(self, token: Token) -> None:
+        """An HTML block shows its text."""
+        text, spans = read_block(token.content)
+        self.marked = self.marked or text != token.content.strip()
+        if text:
+            self.leaf("html", Inline(text, spans, marked=True), token.map)
+
+    def hr(self, token: Token) -> None:
+        """A thematic break."""
+        self.marked = True
+        self.begin(token.map[0])
+        self.put("rule", _RULE, [], token.map)
+
+    # -- containers --------------------------------------------------------------
+
+    def flush_marker(self, line: int) -> None:
+        """Give an item's marker a line of its own."""
+        self.begin(line)
+        self.parts[-1] = self.parts[-1].rstrip(" ")
+        self.length -= 1
+        self.line = line + 1
+
+    def blockquote_open(self, _token: Token) -> None:
+        self.marked = True
+        self.quotes.append(_Quote())
+
+    def blockquote_close(self, _token: Token) -> None:
+        start = self.quotes.pop().start
+        if start >= 0:
+            self.spans.append(Span("quote", start, self.length))
+
+    def bullet_list_open(self, _token: Token) -> None:
+        self.marked = True
+        self.lists.append(None)
+
+    def ordered_list_open(self, token: Token) -> None:
+        self.marked = True
+        self.lists.append(int(token.attrs.get("start", 1)))
+
+    def list_close(self, _token: Token) -> None:
+        self.lists.pop()
+
+    def list_item_open(self, token: Token) -> None:
+        if self.marker:
+            self.flush_marker(token.map[0])
+        number = self.lists[-1]
+        self.marker = self.look.bullet if number is None else f"{number}{token.markup}"
+        if number is not None:
+            self.lists[-1] = number + 1
+        self.indent += _INDENT
+        self.task = True
+
+    def list_item_close(self, token: Token) -> None:
+        if self.marker:
+            self.flush_marker(token.map[0])
+        self.indent = self.indent[: -len(_INDENT)]
+
+
+def _fenced(content: str, fence: str, *, closed: bool) -> str:
+    """Code in the fence that WhatsApp draws: three backticks, no language.
+
+    Content that holds such a fence itself keeps the longer one of the source.
+    """
+    if "```" not in content:
+        fence = "```"
+    end = content if content.endswith("\n") or not content else f"{content}\n"
+    ticks = fence[: len(fence) - len(fence.lstrip(fence[0]))]
+    return f"{fence}\n{end}{ticks}" if closed else f"{fence}\n{content}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split("\n")) if "\n" in text else text
+
+
+def _spaces(text: str) -> str:
+    return text.replace("\n", " ")
+
+
+def _offset(piece: tuple[int, str]) -> int:
+    return piece[0]
+
+
+def _link_first(span: Span) -> tuple[int, bool, int]:
+    return span.start, span.kind != "link", -span.end
+
+
+def _same_address(text: str, address: str) -> bool:
+    """Whether a link's text is its own address, give or take the scheme and a slash."""
+    bare = address.partition("://")[2] or address
+    return text.strip().rstrip("/") in (address.rstrip("/"), bare.rstrip("/"))
+
+
+_HANDLERS: dict[str, Callable[[_Writer, Token], None]] = {
+    "paragraph": _Writer.paragraph,
+    "heading": _Writer.heading,
+    "fence": _Writer.fence,
+    "code_block": _Writer.code_block,
+    "table": _Writer.table,
+    "html_block": _Writer.html_block,
+    "hr": _Writer.hr,
+    "blockquote_open": _Writer.blockquote_open,
+    "blockquote_close": _Writer.blockquote_close,
+    "bullet_list_open": _Writer.bullet_list_open,
+    "bullet_list_close": _Writer.list_close,
+    "ordered_list_open": _Writer.ordered_list_open,
+    "ordered_list_close": _Writer.list_close,
+    "list_item_open": _Writer.list_item_open,
+    "list_item_close": _Writer.list_item_close,
+}
+
+
+def read(source: str, look: Look) -> Document:
+    """Parse Markdown (any ``str``) and lay it out for a channel."""
+    tokens, definitions = read_blocks(_LINE_BREAKS.sub("\n", source) if "\r" in source else source)
+    writer = _Writer(look, definitions)
+    for token in tokens:
+        _HANDLERS[token.type](writer, token)
+    return Document("".join(writer.parts), writer.spans, writer.blocks, marked=writer.marked)
