@@ -17,3 +17,6 @@ def to_markdown_v2(text: str) -> str:
 
 def to_html(text: str) -> str:
     return to_telegram(text).html()
+
+
+def ent(text): return to_telegram(text)

@@ -29,7 +29,8 @@ _DELIMITER = re.compile(r"(?:\||:|-(?![ \t]))[|:\- \t]+\Z")
 _COLUMN = re.compile(r":?-+:?\Z")
 _PIPE = re.compile(r"(?<!\\)\|")
 # "[INFO]: started" is a log line, not the definition of a link to "started".
-_ADDRESS = re.compile(r"[/:#.@?&=%]")
+_WORD = re.compile(r"[\w-]+\Z")
+_MAX_DOUBTS = 50
 
 
 class Definitions:
@@ -39,6 +40,9 @@ class Definitions:
 
     def __init__(self, known: dict[str, dict[str, str]]) -> None:
         self._known = known
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
 
     def find(self, label: str) -> str | None:
         """The address of a label, or None."""
@@ -65,12 +69,18 @@ def _definition(state: StateBlock, start: int, end: int, silent: bool) -> bool: 
         return False
     if len(known := state.env["references"]) > before:
         label, entry = next(reversed(known.items()))
-        raw = state.src[state.bMarks[start] : state.eMarks[state.line - 1]]
-        if not _ADDRESS.search(entry["href"]) and "<" not in raw:
+        if _WORD.match(entry["href"]) and not _used(state, start):
             del known[label]
             state.line = start
             return False
     return True
+
+
+def _used(state: StateBlock, start: int) -> bool:
+    """Whether the label defined at this line stands anywhere else; after many, taken for granted."""
+    doubts = state.env["doubts"] = state.env.get("doubts", 0) + 1
+    line = _line(state, start)
+    return doubts > _MAX_DOUBTS or state.src.count(line[: line.find("]") + 1]) > 1
 
 
 def _heading(state: StateBlock, start: int, _end: int, silent: bool) -> bool:  # noqa: FBT001

@@ -22,7 +22,6 @@ from .tags import read_block
 BlockKind = Literal["paragraph", "heading", "code", "table", "rule", "html"]
 
 _TASK = re.compile(r"\[([ xX])\](?:[ \t\u00a0\n]|\Z)")
-_ALERT = re.compile(r"\[!(NOTE|TIP|IMPORTANT|WARNING|CAUTION)\]", re.IGNORECASE)
 _LANGUAGE = re.compile(r"[^\s`\\]++")
 _LINE_BREAKS = re.compile(r"\r\n?")
 _RULE = "———"
@@ -69,6 +68,9 @@ class Document:
     marked: bool = True
 
 
+Cell = tuple[str, list[Span]]
+
+
 @dataclass(slots=True)
 class _Quote:
     start: int = -1
@@ -77,9 +79,14 @@ class _Quote:
 class _Writer:
     """Lays the leaves of a token stream out as one text."""
 
-    def __init__(self, look: Look, definitions: Definitions) -> None:
+    def __init__(
+        self, look: Look, definitions: Definitions, *, wide_tables: bool, tags_as_text: bool
+    ) -> None:
         self.look = look
         self.definitions = definitions
+        self.wide_tables = wide_tables
+        self.tags_as_text = tags_as_text
+        self.tags: set[bool] = set()  # whether tags of HTML (True) and others (False) were seen
         self.parts: list[str] = []
         self.length = 0
         self.spans: list[Span] = []
@@ -126,7 +133,9 @@ class _Writer:
         self.line = lines[1]
 
     def inline(self, source: str) -> Inline:
-        inline = Scanner(source, self.definitions).read()
+        scanner = Scanner(source, self.definitions, tags_as_text=self.tags_as_text)
+        inline = scanner.read()
+        self.tags |= scanner.tag_kinds
         self.marked = self.marked or inline.marked
         return inline
 
@@ -154,9 +163,13 @@ class _Writer:
         address = None if self.look.links_as_text else links.telegram_address(span.value)
         if address is not None:
             spans.append(Span("link", span.start, span.end, address))
-            return
+            if not links.rewritten(address):
+                return
         written = links.written_address(span.value)
-        if written and not _same_address(text[span.start : span.end], written):
+        following = text[span.end : span.end + 1]
+        if written and not (
+            _same_address(text[span.start : span.end], written) or following.isalnum()
+        ):
             pieces.append((span.end, f" ({written})"))
 
     def _image(
@@ -177,7 +190,7 @@ class _Writer:
     # -- the tokens ------------------------------------------------------------
 
     def paragraph(self, token: Token) -> None:
-        """A paragraph; the first one of an item may be a task, the first of a quote an alert."""
+        """A paragraph; the first one of an item may be a task."""
         content = token.content
         if self.task and self.marker:
             found = _TASK.match(content)
@@ -185,18 +198,14 @@ class _Writer:
                 self._box(done=found[1] != " ")
                 content = content[found.end() :]
         self.task = False
-        if self.quotes and self.quotes[-1].start < 0:
-            found = _ALERT.match(content)
-            if found:
-                content = f"{found[1]}{content[found.end() :]}"
         inline = self.inline(content)
         if inline.text.strip() or inline.spans or self.marker:
             self.leaf("paragraph", inline, token.map)
 
     def _box(self, *, done: bool) -> None:
         box = self.look.done if done else self.look.todo
-        ordered = self.marker != self.look.bullet
-        self.marker = f"{self.marker} {box.removeprefix('- ')}" if ordered else box
+        numbered = self.lists[-1] is not None
+        self.marker = f"{box} {self.marker}" if numbered else box
 
     def heading(self, token: Token) -> None:
         """A heading is bold."""
@@ -242,37 +251,51 @@ class _Writer:
         self.put("code", content, [Span("pre", 0, len(content), language)], token.map)
 
     def table(self, token: Token) -> None:
-        """A table is a monospaced grid, or a list where that is too wide or would lose links."""
+        """A table is a monospaced grid, or a list where a table of the text is too wide for one."""
         self.marked = True
-        rows: list[list[Inline]] = [
-            [self.inline(cell) for cell in row] for row in token.meta["rows"]
-        ]
-        texts = [[_one_line(cell.text) for cell in row] for row in rows]
-        linked = any(s.kind in ("link", "image") for row in rows for c in row for s in c.spans)
-        drawn = None if linked and len(rows) > 1 else tables.grid(texts, token.meta["aligns"])
-        if drawn is None and len(rows) > 1:
-            self._cards(rows, texts, token.map)
-            return
-        if drawn is None:
-            drawn = " | ".join(texts[0])
-        if self.look.fenced:
-            drawn = _fenced(drawn, "```", closed=True)
+        rows = [[self.cell(source) for source in row] for row in token.meta["rows"]]
         if self.marker:
             self.flush_marker(token.map[0])
+        if self.wide_tables and len(rows) > 1:
+            self._cards(rows, token.map)
+            return
+        if any(spans for row in rows for _, spans in row):
+            self._plain_rows(rows, token.map)
+            return
+        drawn = tables.grid([[text for text, _ in row] for row in rows], token.meta["aligns"])
+        if self.look.fenced:
+            drawn = _fenced(drawn, "```", closed=True)
         self.begin(token.map[0], flush=True)
         self.put("table", drawn, [Span("pre", 0, len(drawn))], token.map)
 
-    def _cards(self, rows: list[list[Inline]], texts: list[list[str]], lines: list[int]) -> None:
-        if self.marker:
-            self.flush_marker(lines[0])
-        at = lines[0]
-        for lead, row, column in tables.cards(texts, self.look.bullet):
-            cell = rows[row][column]
-            text, spans = self.linked(cell)
-            spans = shifted(spans, len(lead))
-            self.begin(at)
-            self.put("table", _spaces(lead + text), spans, [at, lines[1]])
-            at = lines[1]
+    def cell(self, source: str) -> Cell:
+        """One line of text and its links; no other style survives in a table."""
+        text, spans = self.linked(self.inline(source))
+        return text.replace("\n", " "), [span for span in spans if span.kind == "link"]
+
+    def _plain_rows(self, rows: list[list[Cell]], lines: list[int]) -> None:
+        """Links work in plain lines only: monospaced text holds none."""
+        start = lines[0]
+        for row in rows:
+            self.begin(start)
+            text, spans = _joined(row, " | ")
+            self.put("table", text, spans, [start, lines[1]])
+            start = lines[1]
+
+    def _cards(self, rows: list[list[Cell]], lines: list[int]) -> None:
+        header, start = rows[0], lines[0]
+        for number, row in enumerate(rows[1:]):
+            lead = f"{self.look.bullet} "
+            for name, cell in zip(header, row, strict=False):
+                if not cell[0]:
+                    continue
+                self.begin(start)
+                parts = [(lead, []), name, (": ", []), cell]
+                if not name[0] or (number and len(name[0]) > tables.REPEATED_HEADER):
+                    parts = [(lead, []), cell]
+                text, spans = _joined(parts, "")
+                self.put("table", text, spans, [start, lines[1]])
+                start, lead = lines[1], " " * len(lead)
 
     def html_block(self, token: Token) -> None:
         """An HTML block shows its text."""
@@ -326,9 +349,9 @@ class _Writer:
         self.indent += _INDENT
         self.task = True
 
-    def list_item_close(self, token: Token) -> None:
+    def list_item_close(self, _token: Token) -> None:
         if self.marker:
-            self.flush_marker(token.map[0])
+            self.flush_marker(self.line)
         self.indent = self.indent[: -len(_INDENT)]
 
 
@@ -344,12 +367,14 @@ def _fenced(content: str, fence: str, *, closed: bool) -> str:
     return f"{fence}\n{end}{ticks}" if closed else f"{fence}\n{content}"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split("\n")) if "\n" in text else text
-
-
-def _spaces(text: str) -> str:
-    return text.replace("\n", " ")
+def _joined(cells: list[Cell], separator: str) -> Cell:
+    """Cells as one line, with their spans."""
+    texts, spans, at = [], [], 0
+    for text, found in cells:
+        texts.append(text)
+        spans += shifted(found, at)
+        at += len(text) + len(separator)
+    return separator.join(texts), spans
 
 
 def _offset(piece: tuple[int, str]) -> int:
@@ -388,7 +413,19 @@ _HANDLERS: dict[str, Callable[[_Writer, Token], None]] = {
 def read(source: str, look: Look) -> Document:
     """Parse Markdown (any ``str``) and lay it out for a channel."""
     tokens, definitions = read_blocks(_LINE_BREAKS.sub("\n", source) if "\r" in source else source)
-    writer = _Writer(look, definitions)
+    # One table in a form of its own would read as another kind of thing: all or none are lists.
+    wide = any(tables.is_wide(token.meta["rows"]) for token in tokens if token.type == "table")
+    writer = _Writer(look, definitions, wide_tables=wide, tags_as_text=False)
+    document = _write(writer, tokens)
+    if len(writer.tags) > 1:
+        # Who writes `<T>` writes about code: then `<b>` is no markup either.
+        writer = _Writer(look, definitions, wide_tables=wide, tags_as_text=True)
+        document = _write(writer, tokens)
+    return document
+
+
+def _write(writer: _Writer, tokens: list[Token]) -> Document:
+    writer.marked = bool(writer.definitions)
     for token in tokens:
         _HANDLERS[token.type](writer, token)
     return Document("".join(writer.parts), writer.spans, writer.blocks, marked=writer.marked)

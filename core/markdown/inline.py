@@ -41,7 +41,7 @@ _END = re.compile(r"\s*+\)")
 _FORMULA = re.compile(r"\$\$[^$]{1,2000}+\$\$|\$(?=[^\s$])[^$\n]{0,500}+(?<!\s)\$(?![\d$])")
 _LATEX = re.compile(r"[\\^_={}]")
 _ESCAPABLE = re.compile(r"[!-/:-@\[-`{-~]")
-_MARKUP_ESCAPES = frozenset("*_`~#[]|<>")
+_MARKUP_ESCAPES = frozenset("*_`~#[]|<>&")
 _LATEX_LIMIT = 1000
 _MAX_PARENTHESES = 32
 _LABEL_LIMIT = 999
@@ -78,7 +78,7 @@ class Inline:
 class Scanner:
     """Reads one inline text; use it once."""
 
-    def __init__(self, src: str, definitions: Definitions) -> None:
+    def __init__(self, src: str, definitions: Definitions, *, tags_as_text: bool = False) -> None:
         self.src = src
         self.definitions = definitions
         self.fragments: list[str] = []
@@ -87,6 +87,8 @@ class Scanner:
         self.brackets: list[_Bracket] = []
         self.dead = 0
         self.tags: dict[str, list[tuple[int, Tag]]] = {}
+        self.tags_as_text = tags_as_text
+        self.tag_kinds: set[bool] = set()
         self.missing: set[str] = set()
         self.marked = False
         self.last_close = src.rfind("]")
@@ -147,6 +149,7 @@ class Scanner:
             end = self._formula_end(at, "\\)" if following == "(" else "\\]")
             if end:
                 self._text(pos, at)
+                self.marked = True
                 self.fragments.append(f"{self.src[at + 1 : end - 2]}{self.src[end - 1]}")
                 return end
         if not following or not _ESCAPABLE.match(following):
@@ -247,9 +250,7 @@ class Scanner:
         found = _AUTOLINK.match(self.src, at) or _EMAIL.match(self.src, at)
         if found and links.allowed(found.group()[1:]):
             self._text(pos, at)
-            address = found.group()[1:-1]
-            shown = address[7:] if address[:7].lower() == "mailto:" else address
-            self.fragments.append(shown)
+            self.fragments.append(found.group()[1:-1])
             self.marked = True
             return found.end()
         tag = read_tag(self.src, at, self.missing)
@@ -261,6 +262,10 @@ class Scanner:
 
     def _tag(self, tag: Tag) -> None:
         number = len(self.fragments)
+        if tag.role == "text" or (self.tags_as_text and tag.role in ("open", "close")):
+            self.fragments.append(tag.source)
+            self.tag_kinds.add(False)
+            return
         if tag.role == "image":
             self.fragments.append(tag.value)
             self.marks.append(("image", number, number + 1, tag.address))
@@ -271,9 +276,10 @@ class Scanner:
             if tag.role == "open":
                 self.tags.setdefault(tag.name, []).append((number, tag))
                 return
-            if tag.role != "close" or not self.tags.get(tag.name):
+            if not self.tags.get(tag.name):
                 return
             self._close_tag(tag, number)
+            self.tag_kinds.add(True)
         self.marked = True
 
     def _close_tag(self, tag: Tag, number: int) -> None:

@@ -14,7 +14,7 @@ _ENTITY = re.compile(r"&(?:#[xX][0-9a-fA-F]{1,6}|#[0-9]{1,7}|[a-zA-Z][a-zA-Z0-9]
 # punctuation at the end belongs to the sentence.
 _BARE = re.compile(
     r"(?:https?|ftp)://"
-    r"(?:[^\s<>()\[\]{}\"'`|\u0000-\u001f\u007f\uff5c]|'(?=\w)"
+    r"(?:[^\s<>()\[\]{}\"'|\u0000-\u001f\u007f\uff5c]|'(?=\w)"
     r"|\([^\s<>()\[\]]*+\)|\[[^\s<>()\[\]]*+\]|\{[^\s<>{}]*+\})++",
     re.IGNORECASE,
 )
@@ -29,6 +29,9 @@ _WEB = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _TELEGRAM = re.compile(r"tg://[A-Za-z0-9_-]+(?:[/?#].*)?\Z", re.IGNORECASE | re.DOTALL)
+# Telegram adds the missing slash to such an address.
+_BARE_HOST = re.compile(r"https?://[^/?#]+[?#]", re.IGNORECASE)
+_PATH = re.compile(r"[/:.@?=]")
 _UNSAFE = re.compile(r"(?:javascript|vbscript|file|data):", re.IGNORECASE)
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028-\u202f\ufeff]")
 
@@ -95,9 +98,15 @@ def telegram_address(url: str) -> str | None:
     return url
 
 
+def rewritten(url: str) -> bool:
+    """Whether Telegram changes an address that it accepts, so that it is written out as well."""
+    return bool(_BARE_HOST.match(url))
+
+
 def written_address(url: str) -> str:
-    """How an address is written out for a reader: ``mailto:`` dropped, ``""`` if it leads nowhere."""
-    if url.startswith("#") or url[:5].lower() == "data:":
+    """How an address is written out for a reader: ``mailto:`` dropped, ``""`` if it leads nowhere
+    (an anchor, inline data, a mere word)."""
+    if url.startswith("#") or url[:5].lower() == "data:" or not _PATH.search(url):
         return ""
     if url[:7].lower() == "mailto:":
         return url[7:]
