@@ -20,3 +20,7 @@ def to_html(text: str) -> str:
 
 
 def ent(text): return to_telegram(text)
+
+
+from .plain import render as markdown_to_plain
+from .whatsapp import render as markdown_to_whatsapp

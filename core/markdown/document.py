@@ -25,6 +25,7 @@ _TASK = re.compile(r"\[([ xX])\](?:[ \t\u00a0\n]|\Z)")
 _LANGUAGE = re.compile(r"[^\s`\\]++")
 _LINE_BREAKS = re.compile(r"\r\n?")
 _RULE = "———"
+_MOSTLY_BOLD = 0.28  # share of code in a heading up to which it is seen as one
 _INDENT = "  "
 
 
@@ -40,9 +41,10 @@ class Look:
     code_beside_bullet: bool  # an item's code may begin on the bullet's line
     code_indent: str = ""  # in front of every line of an indented code block
     fenced: bool = False  # code is written with its fence
+    bold_code: bool = True  # code can be bold
 
 
-TELEGRAM = Look("•", "☐", "☑", "🖼", links_as_text=False, code_beside_bullet=True)
+TELEGRAM = Look("•", "☐", "☑", "🖼", links_as_text=False, code_beside_bullet=True, bold_code=False)
 WHATSAPP = Look("•", "☐", "☑", "", links_as_text=True, code_beside_bullet=False, fenced=True)
 PLAIN = Look(
     "-", "- [ ]", "- [x]", "", links_as_text=True, code_beside_bullet=False, code_indent="    "
@@ -163,13 +165,12 @@ class _Writer:
         address = None if self.look.links_as_text else links.telegram_address(span.value)
         if address is not None:
             spans.append(Span("link", span.start, span.end, address))
-            if not links.rewritten(address):
+            if not links.rewritten(address) or text[span.start : span.end] in address:
                 return
         written = links.written_address(span.value)
-        following = text[span.end : span.end + 1]
-        if written and not (
-            _same_address(text[span.start : span.end], written) or following.isalnum()
-        ):
+        if not self.look.links_as_text and "//" not in span.value and "@" not in written:
+            return  # a relative address leads nowhere from a chat
+        if written and not _same_address(text[span.start : span.end], written):
             pieces.append((span.end, f" ({written})"))
 
     def _image(
@@ -210,6 +211,8 @@ class _Writer:
     def heading(self, token: Token) -> None:
         """A heading is bold."""
         inline = self.inline(token.content)
+        if not self.look.bold_code:
+            _show_heading(inline)
         inline.spans.append(Span("bold", 0, len(inline.text)))
         self.leaf("heading", inline, token.map)
         self.marked = True
@@ -355,15 +358,25 @@ class _Writer:
         self.indent = self.indent[: -len(_INDENT)]
 
 
-def _fenced(content: str, fence: str, *, closed: bool) -> str:
-    """Code in the fence that WhatsApp draws: three backticks, no language.
+def _show_heading(inline: Inline) -> None:
+    """Give up code in a heading that would hardly be bold with it; one that is all code stays."""
+    code = "".join(inline.text[s.start : s.end] for s in inline.spans if s.kind == "code")
+    share = len("".join(code.split())) / max(1, len("".join(inline.text.split())))
+    if _MOSTLY_BOLD < share < 1:
+        inline.spans = [span for span in inline.spans if span.kind != "code"]
 
-    Content that holds such a fence itself keeps the longer one of the source.
+
+def _fenced(content: str, fence: str, *, closed: bool) -> str:
+    """Code in the fence that messengers draw: three backticks, no language.
+
+    Content that holds such a fence keeps the longer one of the source; tildes mean nothing to them.
     """
     if "```" not in content:
         fence = "```"
+    elif fence[0] == "~":
+        return content
     end = content if content.endswith("\n") or not content else f"{content}\n"
-    ticks = fence[: len(fence) - len(fence.lstrip(fence[0]))]
+    ticks = fence[: len(fence) - len(fence.lstrip("`"))]
     return f"{fence}\n{end}{ticks}" if closed else f"{fence}\n{content}"
 
 

@@ -33,8 +33,13 @@ def _classify(char: str) -> tuple[int, bool]:
         kind = _PUNCTUATION
     else:
         kind = _WORD
+    return kind, is_cjk(char)
+
+
+def is_cjk(char: str) -> bool:
+    """Whether a character belongs to a script that is written without spaces between words."""
     code = ord(char)
-    return kind, any(low <= code <= high for low, high in _CJK_RANGES)
+    return any(low <= code <= high for low, high in _CJK_RANGES)
 
 
 class Run:
