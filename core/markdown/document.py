@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from markdown_it.token import Token
 
@@ -73,6 +73,14 @@ class Document:
 Cell = tuple[str, list[Span]]
 
 
+class _Options(NamedTuple):
+    """What is known about a whole text only after reading it."""
+
+    wide_tables: bool  # some table is too wide for a grid
+    tags_as_text: bool = False
+    in_notes: bool = False  # addresses go to numbered notes at the end
+
+
 @dataclass(slots=True)
 class _Quote:
     start: int = -1
@@ -81,14 +89,14 @@ class _Quote:
 class _Writer:
     """Lays the leaves of a token stream out as one text."""
 
-    def __init__(
-        self, look: Look, definitions: Definitions, *, wide_tables: bool, tags_as_text: bool
-    ) -> None:
+    def __init__(self, look: Look, definitions: Definitions, options: _Options) -> None:
         self.look = look
         self.definitions = definitions
-        self.wide_tables = wide_tables
-        self.tags_as_text = tags_as_text
+        self.wide_tables, self.tags_as_text, self.in_notes = options
         self.tags: set[bool] = set()  # whether tags of HTML (True) and others (False) were seen
+        self.addresses = 0  # written out
+        self.interruptions = 0  # those before more text on their line
+        self.notes: dict[str, int] = {}
         self.parts: list[str] = []
         self.length = 0
         self.spans: list[Span] = []
@@ -141,6 +149,17 @@ class _Writer:
         self.marked = self.marked or inline.marked
         return inline
 
+    def document(self, tokens: list[Token]) -> Document:
+        """Write all the blocks."""
+        self.marked = bool(self.definitions)
+        for token in tokens:
+            _HANDLERS[token.type](self, token)
+        if self.notes:
+            notes = (f"[{number}] {address}" for address, number in self.notes.items())
+            self.begin(self.line + 1)
+            self.put("paragraph", "\n".join(notes), [], [self.line, self.line])
+        return Document("".join(self.parts), self.spans, self.blocks, marked=self.marked)
+
     # -- links ---------------------------------------------------------------
 
     def linked(self, inline: Inline) -> tuple[str, list[Span]]:
@@ -149,11 +168,12 @@ class _Writer:
         spans: list[Span] = []
         until = 0  # end of the last link: an image inside it shows the link's address only
         for span in sorted(inline.spans, key=_link_first):
-            if span.kind == "link":
+            if span.kind in ("link", "anchor"):
                 until = max(until, span.end)
                 self._link(inline.text, span, spans, pieces)
             elif span.kind == "image":
-                self._image(span, spans, pieces, inside=span.end <= until and until > 0)
+                inside = span.end <= until and until > 0
+                self._image(inline.text, span, spans, pieces, inside=inside)
             else:
                 spans.append(span)
         pieces.sort(key=_offset)
@@ -167,24 +187,44 @@ class _Writer:
             spans.append(Span("link", span.start, span.end, address))
             if not links.rewritten(address) or text[span.start : span.end] in address:
                 return
-        written = links.written_address(span.value)
+        written = self._address(span.value)
+        if span.kind == "anchor":
+            return
         if not self.look.links_as_text and "//" not in span.value and "@" not in written:
             return  # a relative address leads nowhere from a chat
         if written and not _same_address(text[span.start : span.end], written):
-            pieces.append((span.end, f" ({written})"))
+            pieces.append((span.end, self._written(text, span.end, written)))
+
+    def _address(self, url: str) -> str:
+        return links.written_address(url, ticks=not self.look.fenced)
+
+    def _written(self, text: str, end: int, address: str) -> str:
+        """An address behind the text that it belongs to, or the number of a note that has it."""
+        self.addresses += 1
+        if text[end : end + 1].strip("\n"):
+            self.interruptions += 1
+        if not self.in_notes:
+            return f" ({address})"
+        return f" [{self.notes.setdefault(address, len(self.notes) + 1)}]"
 
     def _image(
-        self, span: Span, spans: list[Span], pieces: list[tuple[int, str]], *, inside: bool
+        self,
+        text: str,
+        span: Span,
+        spans: list[Span],
+        pieces: list[tuple[int, str]],
+        *,
+        inside: bool,
     ) -> None:
         look = self.look
-        written = "" if inside else links.written_address(span.value)
+        written = "" if inside else self._address(span.value)
         address = links.telegram_address(written) if written else None
         if look.image:
             pieces.append((span.start, look.image))
         if span.end == span.start:
             pieces.append((span.end, f" {written}" if look.image and written else written))
         elif look.links_as_text and written:
-            pieces.append((span.end, f" ({written})"))
+            pieces.append((span.end, self._written(text, span.end, written)))
         elif address is not None:
             spans.append(Span("link", span.start, span.end, address))
 
@@ -223,8 +263,9 @@ class _Writer:
         found = _LANGUAGE.match(links.unescape(token.info.strip()))
         if self.look.fenced:
             # A fence that nothing closes runs to the end of the text, also while it is streamed.
-            closed = (not content or content.endswith("\n")) and (
-                token.map[1] - token.map[0] - 2 == content.count("\n")
+            closed = token.level > 0 or (
+                (not content or content.endswith("\n"))
+                and token.map[1] - token.map[0] - 2 == content.count("\n")
             )
             content = _fenced(content, token.markup + token.info.rstrip(), closed=closed)
         self.code(token, content, found.group() if found else "")
@@ -395,7 +436,7 @@ def _offset(piece: tuple[int, str]) -> int:
 
 
 def _link_first(span: Span) -> tuple[int, bool, int]:
-    return span.start, span.kind != "link", -span.end
+    return span.start, span.kind not in ("link", "anchor"), -span.end
 
 
 def _same_address(text: str, address: str) -> bool:
@@ -428,17 +469,15 @@ def read(source: str, look: Look) -> Document:
     tokens, definitions = read_blocks(_LINE_BREAKS.sub("\n", source) if "\r" in source else source)
     # One table in a form of its own would read as another kind of thing: all or none are lists.
     wide = any(tables.is_wide(token.meta["rows"]) for token in tokens if token.type == "table")
-    writer = _Writer(look, definitions, wide_tables=wide, tags_as_text=False)
-    document = _write(writer, tokens)
-    if len(writer.tags) > 1:
-        # Who writes `<T>` writes about code: then `<b>` is no markup either.
-        writer = _Writer(look, definitions, wide_tables=wide, tags_as_text=True)
-        document = _write(writer, tokens)
+    writer = _Writer(look, definitions, _Options(wide_tables=wide))
+    document = writer.document(tokens)
+    # Who writes `<T>` writes about code: then `<b>` is no markup either. And a text with addresses
+    # amid its sentences is hard to read.
+    options = _Options(
+        wide_tables=wide,
+        tags_as_text=len(writer.tags) > 1,
+        in_notes=writer.interruptions > 1 or (writer.interruptions == 1 and writer.addresses > 3),
+    )
+    if options.tags_as_text or options.in_notes:
+        document = _Writer(look, definitions, options).document(tokens)
     return document
-
-
-def _write(writer: _Writer, tokens: list[Token]) -> Document:
-    writer.marked = bool(writer.definitions)
-    for token in tokens:
-        _HANDLERS[token.type](writer, token)
-    return Document("".join(writer.parts), writer.spans, writer.blocks, marked=writer.marked)

@@ -268,7 +268,7 @@ class Scanner:
             return
         if tag.role == "image":
             self.fragments.append(tag.value)
-            self.marks.append(("image", number, number + 1, tag.address))
+            self.marks.append(("image", number, number + 1, ""))
         elif tag.role in ("break", "hidden"):
             self.fragments.append("\n" if tag.role == "break" else "")
         else:
@@ -286,7 +286,7 @@ class Scanner:
         first, opening = self.tags[tag.name].pop()
         self.fragments[first] = self.fragments[number] = ""
         if opening.address:
-            self.marks.append(("link", first + 1, number, opening.address))
+            self.marks.append(("anchor", first + 1, number, opening.address))
         elif opening.spoiler:
             self.marks.append(("spoiler", first + 1, number, ""))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-import string
 from functools import lru_cache
+from urllib.parse import quote
 
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _ENTITY = re.compile(r"&(?:#[xX][0-9a-fA-F]{1,6}|#[0-9]{1,7}|[a-zA-Z][a-zA-Z0-9]{1,31});")
@@ -33,6 +33,7 @@ _TELEGRAM = re.compile(r"tg://[A-Za-z0-9_-]+(?:[/?#].*)?\Z", re.IGNORECASE | re.
 _BARE_HOST = re.compile(r"https?://[^/?#]+[?#]", re.IGNORECASE)
 _PATH = re.compile(r"[/:.@?=]")
 _UNSAFE = re.compile(r"(?:javascript|vbscript|file|data):", re.IGNORECASE)
+_SAFE = ";/?:@&=+$,-_.!~*'()#%"
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028-\u202f\ufeff]")
 
 
@@ -77,12 +78,8 @@ def allowed(url: str) -> bool:
 
 
 def encoded(url: str) -> str:
-    """The address with white space and control characters percent-encoded, all else as written."""
-    return _UNPRINTABLE.sub(_percent, url)
-
-
-def _percent(found: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in found.group().encode())
+    """The address as it was written, percent-encoded only if white space or the like would end it."""
+    return quote(url, safe=_SAFE) if _UNPRINTABLE.search(url) else url
 
 
 def telegram_address(url: str) -> str | None:
@@ -103,14 +100,11 @@ def rewritten(url: str) -> bool:
     return bool(_BARE_HOST.match(url))
 
 
-def written_address(url: str) -> str:
+def written_address(url: str, *, ticks: bool = True) -> str:
     """How an address is written out for a reader: ``mailto:`` dropped, ``""`` if it leads nowhere
-    (an anchor, inline data, a mere word)."""
+    (an anchor, inline data, a mere word). Without ``ticks``, backticks in it are encoded."""
     if url.startswith("#") or url[:5].lower() == "data:" or not _PATH.search(url):
         return ""
     if url[:7].lower() == "mailto:":
         return url[7:]
-    return encoded(url)
-
-
-PUNCTUATION = frozenset(string.punctuation)
+    return encoded(url) if ticks or "`" not in url else quote(url, safe=_SAFE)

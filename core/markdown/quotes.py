@@ -5,10 +5,12 @@ from __future__ import annotations
 from .spans import Span, insert
 
 
-def quoted(text: str, spans: list[Span], marker: str) -> tuple[str, list[Span]]:
+def quoted(
+    text: str, spans: list[Span], marker: str, *, nested: bool
+) -> tuple[str, list[Span]]:
     """Put the marker in front of every line of the quotes; code in them keeps its lines as they are.
 
-    A quote in a quote has the marker twice.
+    If they can be ``nested``, a quote in a quote has the marker twice.
     """
     quotes = [span for span in spans if span.kind == "quote"]
     if not quotes:
@@ -27,5 +29,5 @@ def quoted(text: str, spans: list[Span], marker: str) -> tuple[str, list[Span]]:
             if at not in code:
                 depths[at] = depths.get(at, 0) + 1
             at = text.find("\n", at, quote.end) + 1 or -1
-    pieces = [(at, marker * depth) for at, depth in sorted(depths.items())]
+    pieces = [(at, marker * (depth if nested else 1)) for at, depth in sorted(depths.items())]
     return insert(text, spans, pieces)

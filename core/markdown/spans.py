@@ -6,13 +6,13 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["quote", "pre", "link", "image", "bold", "italic", "strike", "spoiler", "code"]
+Kind = Literal["quote", "pre", "link", "anchor", "image", "bold", "italic", "strike", "spoiler", "code"]
 
 # Where two styles cover the very same range, the earlier one is drawn outside the later one.
 ORDER: dict[str, int] = {
     kind: rank
     for rank, kind in enumerate(
-        ("quote", "pre", "link", "image", "bold", "italic", "strike", "spoiler", "code")
+        ("quote", "pre", "link", "anchor", "image", "bold", "italic", "strike", "spoiler", "code")
     )
 }
 
@@ -21,6 +21,7 @@ ORDER: dict[str, int] = {
 class Span:
     """A style on ``text[start:end]``; offsets are code points of the text it belongs to.
 
+    An ``anchor`` is a link that raw HTML makes: where it cannot be one, its address is not shown.
     ``value`` is the address of a link or an image, the language of a ``pre``, the backticks of a
     ``code``.
     """

@@ -92,10 +92,9 @@ def _opening(found: re.Match[str]) -> Tag:
     else:
         tag.role = "open"
     if name == "img":
-        values = attributes(found[2])
-        tag.role, tag.value = "image", values.get("alt", "")
-        tag.address = values.get("src", "")
+        tag.role, tag.value = "image", attributes(found[2]).get("alt", "")
     elif name == "a":
+        # Kept for channels that link text; nobody wrote it to be read.
         tag.address = attributes(found[2]).get("href", "")
     elif name == "tg-spoiler" or (name == "span" and "tg-spoiler" in found[2]):
         tag.spoiler = True
@@ -157,7 +156,7 @@ class _Page:
         if tag.role == "text":
             self.write(tag.source)
         elif tag.role == "image":
-            self.spans.append(Span("image", self.length, self.length + len(tag.value), tag.address))
+            self.spans.append(Span("image", self.length, self.length + len(tag.value)))
             self.write(tag.value)
         elif tag.name == "a":
             self._anchor(tag)
@@ -172,7 +171,7 @@ class _Page:
         elif self.anchors:
             start, address = self.anchors.pop()
             if address and self.length > start:
-                self.spans.append(Span("link", start, self.length, address))
+                self.spans.append(Span("anchor", start, self.length, address))
 
     def _block(self, tag: Tag) -> None:
         self.newline()

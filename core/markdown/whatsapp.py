@@ -28,11 +28,14 @@ Piece = tuple[str, int, int, str]
 
 
 def render(source: str) -> str:
-    """Text for WhatsApp and its like; text that is no Markdown unchanged."""
+    """Text for WhatsApp and its like.
+
+    Text that is no Markdown stays as it is, but for markers that the messenger would take for its own.
+    """
     document = read(source, WHATSAPP)
     if not document.marked:
-        return source
-    text, spans = quoted(document.text, document.spans, "> ")
+        return _lines(source, 0, len(source), {})
+    text, spans = quoted(document.text, document.spans, "> ", nested=False)
     pieces = _by_line(text, spans)
     out, last = [], 0
     for span in sorted((s for s in spans if s.kind == "pre"), key=_start):
@@ -89,12 +92,15 @@ class _Marked:
     def __init__(self, text: str, places: dict[str, list[tuple[int, int]]]) -> None:
         self.text, self.places = text, places
 
-    def guard(self, kind: str) -> bool:
-        """Keep literal markers of a kind from pairing; False if that fails."""
+    def guard(self, kind: str, *, cjk: bool) -> bool:
+        """Keep literal markers of a kind from pairing; False if that fails.
+
+        With ``cjk``, markers next to CJK text are taken to work, as those of this line must.
+        """
         marker = MARKERS[kind]
         for _ in range(_MAX_GUARDS):
             ours = set(self.places[kind])
-            found = _pairs(self.text, marker)
+            found = _pairs(self.text, marker, cjk=cjk)
             wrong = next((pair for pair in found if pair not in ours), None)
             if wrong is None:
                 return len(found) == len(ours)
@@ -134,11 +140,11 @@ class _Line:
         """The line with markers, literal ones guarded; a style gives way where that does not help."""
         line = self._compose()
         for kind in MARKERS:
-            if not line.guard(kind):
+            if not line.guard(kind, cjk=bool(self.styles)):
                 self.styles = [style for style in self.styles if style[0] != kind]
                 line = self._compose()
         for kind in MARKERS:
-            line.guard(kind)
+            line.guard(kind, cjk=bool(self.styles))
         return line.text
 
     def _compose(self) -> _Marked:
@@ -167,9 +173,9 @@ class _Line:
         return _Marked("".join(out), places)
 
 
-def _joins(neighbour: str) -> bool:
-    """Whether a letter beside a marker keeps it from working; next to CJK text it works."""
-    return neighbour.isalnum() and not is_cjk(neighbour)
+def _joins(neighbour: str, *, cjk: bool = True) -> bool:
+    """Whether a letter beside a marker keeps it from working; next to CJK text it may work."""
+    return neighbour.isalnum() and not (cjk and is_cjk(neighbour))
 
 
 def _united(pieces: list[Piece], kind: str) -> list[tuple[int, int]]:
@@ -192,7 +198,7 @@ def _ticks(code: str, ticks: str) -> tuple[str, str]:
     return "``` " if code[0] == "`" else "```", " ```" if code[-1] == "`" else "```"
 
 
-def _pairs(line: str, marker: str) -> list[tuple[int, int]]:
+def _pairs(line: str, marker: str, *, cjk: bool) -> list[tuple[int, int]]:
     """The markers of one kind that a messenger would pair up on this line."""
     opaque = [found.span() for found in _OPAQUE.finditer(line)]
     pairs, opened = [], -1
@@ -204,14 +210,12 @@ def _pairs(line: str, marker: str) -> list[tuple[int, int]]:
         if opaque and opaque[0][0] <= at:
             pass
         elif opened >= 0:
-            if at > opened + 1 and not before.isspace() and not _ascii_word(after):
+            if at > opened + 1 and not before.isspace() and not _joins(after, cjk=cjk):
                 pairs.append((opened, at))
                 opened = -1
-        elif after and not after.isspace() and not _ascii_word(before):
+        elif after and not after.isspace() and not _joins(before, cjk=cjk):
             opened = at
         at = line.find(marker, at + 1)
     return pairs
 
 
-def _ascii_word(char: str) -> bool:
-    return char.isascii() and char.isalnum()
