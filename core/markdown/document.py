@@ -285,10 +285,10 @@ class _Writer:
     def code(self, token: Token, content: str, language: str) -> None:
         """Code is written without any indentation of ours, so that it can be copied."""
         self.marked = True
-        content = content.removesuffix("\n")
-        if not content.strip():
+        if not token.content.strip():
             self.line = token.map[1]
             return
+        content = content.removesuffix("\n")
         if self.marker and not self.look.code_beside_bullet:
             self.flush_marker(token.map[0])
         self.begin(token.map[0], flush=True)
