@@ -24,3 +24,16 @@ def ent(text): return to_telegram(text)
 
 from .plain import render as markdown_to_plain
 from .whatsapp import render as markdown_to_whatsapp
+from .split import split as _split
+
+
+def split(text):
+    return _split(to_telegram(text))
+
+
+def split_v2(text):
+    return [p.markdown_v2() for p in split(text)]
+
+
+def split_html(text):
+    return [p.html() for p in split(text)]

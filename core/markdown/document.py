@@ -42,9 +42,10 @@ class Look:
     code_indent: str = ""  # in front of every line of an indented code block
     fenced: bool = False  # code is written with its fence
     bold_code: bool = True  # code can be bold
+    boxes: bool = False  # code is drawn in a box, which needs no blank line around it
 
 
-TELEGRAM = Look("•", "☐", "☑", "🖼", links_as_text=False, code_beside_bullet=True, bold_code=False)
+TELEGRAM = Look("•", "☐", "☑", "🖼", links_as_text=False, code_beside_bullet=True, bold_code=False, boxes=True)
 WHATSAPP = Look("•", "☐", "☑", "", links_as_text=True, code_beside_bullet=False, fenced=True)
 PLAIN = Look(
     "-", "- [ ]", "- [x]", "", links_as_text=True, code_beside_bullet=False, code_indent="    "
@@ -102,6 +103,7 @@ class _Writer:
         self.spans: list[Span] = []
         self.blocks: list[Block] = []
         self.marked = False
+        self.boxed = False  # whether the last leaf was drawn in a box
         self.indent = ""
         self.line = 0  # the source line behind the last leaf
         self.marker = ""  # of the list item that no leaf has begun yet
@@ -116,7 +118,9 @@ class _Writer:
     def begin(self, line: int, *, flush: bool = False) -> None:
         """Start a leaf: a new line, its indentation, and the marker of an item that waits."""
         if self.length:
-            self.write("\n\n" if line > self.line else "\n")
+            boxed = self.look.boxes and (flush or self.boxed)
+            self.write("\n\n" if line > self.line and not boxed else "\n")
+        self.boxed = flush
         for quote in self.quotes:
             if quote.start < 0:
                 quote.start = self.length
@@ -256,6 +260,7 @@ class _Writer:
         inline.spans.append(Span("bold", 0, len(inline.text)))
         self.leaf("heading", inline, token.map)
         self.marked = True
+        self.boxed = True  # bold is enough to set it off
 
     def fence(self, token: Token) -> None:
         """A fenced code block keeps its language, and its fence where a channel draws one."""
@@ -339,7 +344,7 @@ class _Writer:
                     parts = [(lead, []), cell]
                 text, spans = _joined(parts, "")
                 self.put("table", text, spans, [start, lines[1]])
-                start, lead = lines[1], " " * len(lead)
+                start, lead = lines[1], ""
 
     def html_block(self, token: Token) -> None:
         """An HTML block shows its text."""
@@ -440,9 +445,8 @@ def _link_first(span: Span) -> tuple[int, bool, int]:
 
 
 def _same_address(text: str, address: str) -> bool:
-    """Whether a link's text is its own address, give or take the scheme and a slash."""
-    bare = address.partition("://")[2] or address
-    return text.strip().rstrip("/") in (address.rstrip("/"), bare.rstrip("/"))
+    """Whether a link's text is its own address, give or take a slash."""
+    return text.strip().rstrip("/") == address.rstrip("/")
 
 
 _HANDLERS: dict[str, Callable[[_Writer, Token], None]] = {
