@@ -308,7 +308,8 @@ class _Writer:
         if self.wide_tables and len(rows) > 1:
             self._cards(rows, token.map)
             return
-        if any(spans for row in rows for _, spans in row):
+        linked = any(spans for row in rows for _, spans in row)
+        if linked or tables.shape(token.meta["rows"]) == "rows":
             self._plain_rows(rows, token.map)
             return
         drawn = tables.grid([[text for text, _ in row] for row in rows], token.meta["aligns"])
@@ -323,7 +324,7 @@ class _Writer:
         return text.replace("\n", " "), [span for span in spans if span.kind == "link"]
 
     def _plain_rows(self, rows: list[list[Cell]], lines: list[int]) -> None:
-        """Links work in plain lines only: monospaced text holds none."""
+        """A line for each row: links do not work in monospaced text."""
         start = lines[0]
         for row in rows:
             self.begin(start)
@@ -472,7 +473,8 @@ def read(source: str, look: Look) -> Document:
     """Parse Markdown (any ``str``) and lay it out for a channel."""
     tokens, definitions = read_blocks(_LINE_BREAKS.sub("\n", source) if "\r" in source else source)
     # One table in a form of its own would read as another kind of thing: all or none are lists.
-    wide = any(tables.is_wide(token.meta["rows"]) for token in tokens if token.type == "table")
+    shapes = {tables.shape(token.meta["rows"]) for token in tokens if token.type == "table"}
+    wide = "list" in shapes
     writer = _Writer(look, definitions, _Options(wide_tables=wide))
     document = writer.document(tokens)
     # Who writes `<T>` writes about code: then `<b>` is no markup either. And a text with addresses

@@ -1,10 +1,15 @@
-"""Tables as text: an aligned grid, or a list where the grid would be too wide for a chat."""
+"""Tables as text: an aligned grid, or where that is too wide for a chat a list or bare rows."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from wcwidth import wcswidth
 
+Shape = Literal["grid", "list", "rows"]
+
 MAX_COLUMNS = 60  # display columns of a grid, contracts [T3]
+_MAX_LINES = 8  # more lines for each row of a table are no list any more
 REPEATED_HEADER = 40  # a longer header is written for the first row only
 
 
@@ -25,10 +30,12 @@ def _pad(cell: str, room: int, align: str) -> str:
     return f"{cell}{' ' * spare}"
 
 
-def is_wide(rows: list[list[str]]) -> bool:
-    """Whether a table (its cells as they are written) is too wide for a grid."""
+def shape(rows: list[list[str]]) -> Shape:
+    """How to draw a table, by its cells as they are written."""
     rooms = _rooms(rows)
-    return sum(rooms) + 3 * (len(rooms) - 1) > MAX_COLUMNS
+    if sum(rooms) + 3 * (len(rooms) - 1) <= MAX_COLUMNS:
+        return "grid"
+    return "list" if len(rooms) <= _MAX_LINES else "rows"
 
 
 def _rooms(rows: list[list[str]]) -> list[int]:
