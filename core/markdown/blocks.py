@@ -122,8 +122,17 @@ _RULES: dict[str, tuple[Rule, ...]] = {
 _STARTS = {**_RULES, "[": (_definition,)}
 
 
+# What a line must look like for the rules of its first character to be worth asking.
+_LIKELY = re.compile(
+    r"[*+-](?:[ \t]|$)|[0-9]{1,9}[.)](?:[ \t]|$)|([*_-])(?:[ \t]*\1){2}|```|~~~|>|#|<|\[", re.MULTILINE
+)
+
+
 def _interrupts(state: StateBlock, line: int, end: int, char: str) -> bool:
     """Whether this line ends a paragraph before it."""
+    pos = state.bMarks[line] + state.tShift[line]
+    if not _LIKELY.match(state.src, pos):
+        return False
     return any(rule(state, line, end, True) for rule in _RULES.get(char, ()))
 
 
@@ -234,8 +243,8 @@ class _Blocks(ParserBlock):
         if state.is_code_block(line):
             code(state, line, end, False)
             return
-        char = state.src[state.bMarks[line] + state.tShift[line]]
-        rules = _STARTS.get(char, ())
+        pos = state.bMarks[line] + state.tShift[line]
+        rules = _STARTS.get(state.src[pos], ()) if _LIKELY.match(state.src, pos) else ()
         if state.level >= _MAX_LEVEL:
             rules = tuple(rule for rule in rules if rule not in (blockquote, list_block))
         for rule in rules:

@@ -15,7 +15,7 @@ from markdown_it.token import Token
 
 from . import links, tables
 from .blocks import Definitions, read_blocks
-from .inline import Inline, Scanner
+from .inline import Inline, Scanner, has_markup
 from .spans import Span, insert, shifted
 from .tags import read_block
 
@@ -52,8 +52,7 @@ PLAIN = Look(
 )
 
 
-@dataclass(slots=True)
-class Block:
+class Block(NamedTuple):
     """A leaf of the document: where it stands in the text."""
 
     kind: BlockKind
@@ -141,12 +140,17 @@ class _Writer:
 
     def put(self, kind: BlockKind, text: str, spans: list[Span], lines: list[int]) -> None:
         start = self.length
-        self.spans += shifted(spans, start) if start else spans
+        for span in spans:
+            span.start += start
+            span.end += start
+        self.spans += spans
         self.write(text)
         self.blocks.append(Block(kind, start, self.length))
         self.line = lines[1]
 
     def inline(self, source: str) -> Inline:
+        if not has_markup(source):
+            return Inline(source, [], marked=False)
         scanner = Scanner(source, self.definitions, tags_as_text=self.tags_as_text)
         inline = scanner.read()
         self.tags |= scanner.tag_kinds
@@ -168,6 +172,8 @@ class _Writer:
 
     def linked(self, inline: Inline) -> tuple[str, list[Span]]:
         """The inline text with the addresses of its links and images where this look has them."""
+        if not inline.linked:
+            return inline.text, inline.spans
         pieces: list[tuple[int, str]] = []
         spans: list[Span] = []
         until = 0  # end of the last link: an image inside it shows the link's address only
@@ -352,7 +358,7 @@ class _Writer:
         text, spans = read_block(token.content)
         self.marked = self.marked or text != token.content.strip()
         if text:
-            self.leaf("html", Inline(text, spans, marked=True), token.map)
+            self.leaf("html", Inline(text, spans, marked=True, linked=True), token.map)
 
     def hr(self, token: Token) -> None:
         """A thematic break."""

@@ -67,12 +67,22 @@ class _Bracket:
 
 
 class Inline:
-    """The result: ``text`` with its ``spans``, and whether any markup was found (``marked``)."""
+    """The result: ``text`` with its ``spans``.
 
-    __slots__ = ("marked", "spans", "text")
+    ``marked``: whether any markup was found; ``linked``: whether there are links or images.
+    """
 
-    def __init__(self, text: str, spans: list[Span], *, marked: bool) -> None:
-        self.text, self.spans, self.marked = text, spans, marked
+    __slots__ = ("linked", "marked", "spans", "text")
+
+    def __init__(
+        self, text: str, spans: list[Span], *, marked: bool, linked: bool = False
+    ) -> None:
+        self.text, self.spans, self.marked, self.linked = text, spans, marked, linked
+
+
+def has_markup(src: str) -> bool:
+    """Whether a text has any special character at all; without one it is its own result."""
+    return _SPECIAL.search(src) is not None
 
 
 class Scanner:
@@ -90,7 +100,7 @@ class Scanner:
         self.tags_as_text = tags_as_text
         self.tag_kinds: set[bool] = set()
         self.missing: set[str] = set()
-        self.marked = False
+        self.marked = self.linked = False
         self.last_close = src.rfind("]")
         self.ticks: dict[int, list[int]] | None = None
 
@@ -121,7 +131,8 @@ class Scanner:
             if offsets[end] > offsets[first] or kind == "image"
         ]
         marked = self.marked or self.runs.strict
-        return Inline("".join(self.fragments), spans, marked=marked)
+        text = "".join(self.fragments)
+        return Inline(text, spans, marked=marked, linked=self.linked)
 
     # Each handler gets the position up to which all is written and that of a special character;
     # it writes what it takes and returns the position behind it.
@@ -269,6 +280,7 @@ class Scanner:
         if tag.role == "image":
             self.fragments.append(tag.value)
             self.marks.append(("image", number, number + 1, ""))
+            self.linked = True
         elif tag.role in ("break", "hidden"):
             self.fragments.append("\n" if tag.role == "break" else "")
         else:
@@ -287,6 +299,7 @@ class Scanner:
         self.fragments[first] = self.fragments[number] = ""
         if opening.address:
             self.marks.append(("anchor", first + 1, number, opening.address))
+            self.linked = True
         elif opening.spoiler:
             self.marks.append(("spoiler", first + 1, number, ""))
 
@@ -334,6 +347,7 @@ class Scanner:
             return
         kind: Kind = "image" if bracket.image else "link"
         self.marks.append((kind, first, len(self.fragments), address))
+        self.linked = True
 
     def _destination(self, at: int) -> tuple[str, int] | None:
         """``(address "title")`` at this position: the address and the position behind it."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -86,11 +85,11 @@ class TelegramText:
 
     def markdown_v2(self) -> str:
         """For ``parse_mode=MarkdownV2``."""
-        return "".join(_markdown_v2(self))
+        return _MarkdownV2(self).write()
 
     def html(self) -> str:
         """For ``parse_mode=HTML``."""
-        return "".join(_html(self))
+        return _Html(self).write()
 
 
 def utf16_length(text: str) -> int:
@@ -120,11 +119,44 @@ def utf16_offsets(text: str) -> _Offsets:
 
 def compose(text: str, spans: list[Span]) -> TelegramText:
     """Settle what Telegram cannot nest; the spans come out nested, outer before inner."""
-    wanted = _with_whole_quotes(text, spans)
-    if not wanted:
-        return TelegramText(text)
+    done = _quotes(text, spans)
+    cluster: list[Span] = []
+    end = -1
+    # Styles that do not touch each other need no settling, and most do not.
+    for span in sorted(spans, key=_outside_first):
+        if span.end <= span.start or span.kind in ("quote", "image"):
+            continue
+        if span.start > end and cluster:
+            done += cluster if len(cluster) == 1 else _settled(cluster)
+            cluster = []
+        cluster.append(span)
+        end = max(end, span.end)
+    done += cluster if len(cluster) == 1 else _settled(cluster)
+    done.sort(key=_outside_first)
+    return TelegramText(text, tuple(done))
+
+
+def _outside_first(span: Span) -> tuple[int, int, int]:
+    return span.start, -span.end, ORDER[span.kind]
+
+
+def _quotes(text: str, spans: list[Span]) -> list[Span]:
+    """The quotes, flat, up to the start of the next line, as Telegram's own parser has them."""
+    quotes = sorted((s for s in spans if s.kind == "quote" and s.end > s.start), key=_outside_first)
+    flat: list[Span] = []
+    for quote in quotes:
+        end = quote.end + (text[quote.end : quote.end + 1] == "\n")
+        if flat and quote.start <= flat[-1].end:
+            flat[-1].end = max(flat[-1].end, end)
+        else:
+            flat.append(Span("quote", quote.start, end))
+    return flat
+
+
+def _settled(cluster: list[Span]) -> list[Span]:
+    """Styles that overlap or touch, as Telegram can show them."""
     edges: dict[int, list[tuple[int, Span]]] = {}
-    for number, span in enumerate(wanted):
+    for number, span in enumerate(cluster):
         edges.setdefault(span.start, []).append((number, span))
         edges.setdefault(span.end, []).append((number, span))
     active: dict[int, Span] = {}
@@ -137,37 +169,23 @@ def compose(text: str, spans: list[Span]) -> TelegramText:
             else:
                 del active[number]
         _restack(stack, _shown(active), at, done)
-    done.sort(key=_nesting)
-    return TelegramText(text, tuple(done))
-
-
-def _with_whole_quotes(text: str, spans: list[Span]) -> list[Span]:
-    """Quotes reach to the start of the next line, as Telegram's own parser has them."""
-    size = len(text)
-    wanted = []
-    for span in spans:
-        if span.end <= span.start or span.kind == "image":
-            continue
-        if span.kind == "quote" and span.end < size and text[span.end] == "\n":
-            wanted.append(Span("quote", span.start, span.end + 1))
-        else:
-            wanted.append(span)
-    return wanted
+    return done
 
 
 def _shown(active: dict[int, Span]) -> dict[tuple[Kind, str], int]:
     """The styles to show where these spans are active, with the end of each."""
     kinds: dict[tuple[Kind, str], int] = {}
+    names: set[Kind] = set()
     for span in active.values():
         key = (span.kind, span.value if span.kind in ("link", "pre") else "")
         kinds[key] = max(span.end, kinds.get(key, 0))
-    names = {kind for kind, _ in kinds}
+        names.add(span.kind)
     if "pre" in names:
-        keep = {"quote", "pre"}
+        keep = {"pre"}
     elif "link" in names:
         keep = names - {"code"}
     elif "code" in names:
-        keep = {"quote", "code"}
+        keep = {"code"}
     else:
         return kinds
     return {key: end for key, end in kinds.items() if key[0] in keep}
@@ -194,80 +212,101 @@ def _outer_first(item: tuple[tuple[Kind, str], int]) -> tuple[int, int]:
     return -end, ORDER[kind]
 
 
-def _nesting(span: Span) -> tuple[int, int, int]:
-    return span.start, -span.end, ORDER[span.kind]
-
-
 # -- markup ----------------------------------------------------------------------
 
 
-def _steps(message: TelegramText) -> Iterator[tuple[str, Span | None, bool]]:
-    """The text between edges, and the edges: (text, None, _) | ("", span, opens)."""
-    text, last = message.text, 0
-    open_spans: list[Span] = []
-    for span in message.spans:
-        while open_spans and open_spans[-1].end <= span.start:
-            closing = open_spans.pop()
-            yield text[last : closing.end], None, False
+class _Writer:
+    """Writes a message as markup: its text escaped, a marker where a span begins and ends."""
+
+    def __init__(self, message: TelegramText) -> None:
+        self.message = message
+        self.out: list[str] = []
+        self.code = False
+        self.quote_end = -1
+
+    def write(self) -> str:
+        """The whole message."""
+        text, out, last = self.message.text, self.out, 0
+        stack: list[Span] = []
+        for span in self.message.spans:
+            while stack and stack[-1].end <= span.start:
+                closing = stack.pop()
+                self.text(text[last : closing.end], closing.end)
+                last = closing.end
+                out.append(self.closing(closing))
+            self.text(text[last : span.start], span.start)
+            last = span.start
+            out.append(self.opening(span))
+            stack.append(span)
+        while stack:
+            closing = stack.pop()
+            self.text(text[last : closing.end], closing.end)
             last = closing.end
-            yield "", closing, False
-        yield text[last : span.start], None, False
-        last = span.start
-        yield "", span, True
-        open_spans.append(span)
-    while open_spans:
-        closing = open_spans.pop()
-        yield text[last : closing.end], None, False
-        last = closing.end
-        yield "", closing, False
-    yield text[last:], None, False
+            out.append(self.closing(closing))
+        self.text(text[last:], len(text))
+        return "".join(out)
+
+    def text(self, text: str, end: int) -> None:
+        """A part of the text that ends at ``end``."""
+        raise NotImplementedError
+
+    def opening(self, span: Span) -> str:
+        """The marker in front of a span."""
+        raise NotImplementedError
+
+    def closing(self, span: Span) -> str:
+        """The marker behind a span."""
+        raise NotImplementedError
 
 
-def _markdown_v2(message: TelegramText) -> Iterator[str]:
-    quote_end, code, at = -1, False, 0
-    for text, span, opens in _steps(message):
-        if span is None:
-            at += len(text)
-            escaped = text.translate(_CODE_ESCAPES if code else _ESCAPES)
-            if at <= quote_end and not code:  # each line of a quote has its own marker
-                escaped = escaped.replace("\n", "\n>")
-                if at == quote_end and text.endswith("\n"):
-                    escaped = escaped[:-1]
-            yield escaped
-        elif span.kind == "quote":
-            quote_end = span.end if opens else -1
-            yield ">" if opens else ""
-        elif span.kind == "link":
-            yield "[" if opens else f"]({span.value.translate(_URL_ESCAPES)})"
-        elif span.kind == "pre":
-            code = opens
-            yield _fence_v2(message, span, opens=opens)
-        else:
-            code = opens and span.kind == "code"
-            yield _MARKERS[span.kind]
+class _MarkdownV2(_Writer):
+    def text(self, text: str, end: int) -> None:
+        if self.code:
+            self.out.append(text.translate(_CODE_ESCAPES))
+        elif end <= self.quote_end:  # each line of a quote has its own marker
+            escaped = text.translate(_ESCAPES).replace("\n", "\n>")
+            at_end = end == self.quote_end and text.endswith("\n")
+            self.out.append(escaped[:-1] if at_end else escaped)
+        elif text:
+            self.out.append(text.translate(_ESCAPES))
+
+    def opening(self, span: Span) -> str:
+        if span.kind == "quote":
+            self.quote_end = span.end
+            return ">"
+        if span.kind == "link":
+            return "["
+        self.code = span.kind in ("pre", "code")
+        return f"```{span.value}\n" if span.kind == "pre" else _MARKERS[span.kind]
+
+    def closing(self, span: Span) -> str:
+        if span.kind == "quote":
+            self.quote_end = -1
+            return ""
+        if span.kind == "link":
+            return f"]({span.value.translate(_URL_ESCAPES)})"
+        self.code = False
+        if span.kind != "pre":
+            return _MARKERS[span.kind]
+        # Telegram takes a line break before the fence as code, but trims the end of a message.
+        return "\n```" if span.end == len(self.message.text) else "```"
 
 
-def _fence_v2(message: TelegramText, span: Span, *, opens: bool) -> str:
-    if opens:
-        return f"```{span.value}\n"
-    # Telegram takes a line break before the fence as code, but trims the end of a message.
-    return "\n```" if span.end == len(message.text) else "```"
+class _Html(_Writer):
+    def text(self, text: str, end: int) -> None:  # noqa: ARG002
+        self.out.append(text.translate(_HTML_ESCAPES))
 
+    def opening(self, span: Span) -> str:
+        value = span.value.translate(_ATTRIBUTE_ESCAPES)
+        if span.kind == "link":
+            return f'<a href="{value}">'
+        if span.kind == "pre":
+            return f'<pre><code class="language-{value}">' if value else "<pre>"
+        return f"<{_TAGS[span.kind]}>"
 
-def _html(message: TelegramText) -> Iterator[str]:
-    for text, span, opens in _steps(message):
-        if span is None:
-            yield text.translate(_HTML_ESCAPES)
-        elif span.kind == "link":
-            yield f'<a href="{span.value.translate(_ATTRIBUTE_ESCAPES)}">' if opens else "</a>"
-        elif span.kind == "pre":
-            yield _pre_html(span, opens=opens)
-        else:
-            yield f"<{'' if opens else '/'}{_TAGS[span.kind]}>"
-
-
-def _pre_html(span: Span, *, opens: bool) -> str:
-    if not span.value:
-        return "<pre>" if opens else "</pre>"
-    language = span.value.translate(_ATTRIBUTE_ESCAPES)
-    return f'<pre><code class="language-{language}">' if opens else "</code></pre>"
+    def closing(self, span: Span) -> str:
+        if span.kind == "link":
+            return "</a>"
+        if span.kind == "pre":
+            return "</code></pre>" if span.value else "</pre>"
+        return f"</{_TAGS[span.kind]}>"
