@@ -177,10 +177,10 @@ def _line(state: StateBlock, line: int) -> str:
 def _table_starts(state: StateBlock, start: int, end: int) -> list[str] | None:
     """The alignment row's cells if a table begins at this line."""
     line = start + 1
-    if line >= end or state.sCount[line] < state.blkIndent or state.is_code_block(line):
-        return None
     pos = state.bMarks[line] + state.tShift[line]
-    if pos >= state.eMarks[line] or state.src[pos] not in "|-:":
+    if pos >= state.eMarks[line] or state.src[pos] not in "|-:" or line >= end:
+        return None
+    if state.sCount[line] < state.blkIndent or state.is_code_block(line):
         return None
     row = _line(state, line)
     header = _line(state, start)
@@ -213,6 +213,33 @@ def _table(state: StateBlock, start: int, end: int) -> bool:
     state.parentType = parent
     _leaf(state, "table", "", start).meta = {"rows": rows, "aligns": columns}
     return True
+
+
+class Leaf:
+    """A token with what is read of it: the library's own has a dozen fields to fill."""
+
+    attrs: dict[str, int] = {}
+    map: list[int] = [0, 0]
+    content = info = markup = ""
+    meta: dict[str, list[list[str]]] = {}
+    hidden = False
+
+    def __init__(self, kind: str, level: int) -> None:
+        self.type, self.level = kind, level
+
+
+class _State(StateBlock):
+    """The block parser's state, with lighter tokens."""
+
+    def push(self, ttype: str, tag: str, nesting: int) -> Leaf:  # noqa: ARG002
+        """Add a token; opening ones deepen the level."""
+        if nesting < 0:
+            self.level -= 1
+        token = Leaf(ttype, self.level)
+        if nesting > 0:
+            self.level += 1
+        self.tokens.append(token)
+        return token
 
 
 class _Blocks(ParserBlock):
@@ -275,6 +302,6 @@ def read_blocks(source: str) -> tuple[list[Token], Definitions]:
     tokens: list[Token] = []
     if source:
         parser = _parser()
-        state = StateBlock(source, parser, env, tokens)
+        state = _State(source, parser, env, tokens)
         parser.block.tokenize(state, 0, state.lineMax)
     return tokens, Definitions(env.get("references", {}))

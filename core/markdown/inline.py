@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import accumulate
 from typing import Protocol
 
 from . import links
@@ -19,7 +20,8 @@ from .emphasis import Mark, Run, Runs
 from .spans import Kind, Span
 from .tags import Tag, read_tag
 
-_SPECIAL = re.compile(r"[\n\\`*_~\[\]<&$|:]")
+_SPECIAL = re.compile(r"[\n\\`*_~\[\]<&$|]")
+_SPECIAL_OR_COLON = re.compile(r"[\n\\`*_~\[\]<&$|:]")  # where there are bare addresses
 _BLANKS = re.compile(r"[ \t]*+")
 _TICKS = re.compile(r"`++")
 _REFERENCE = re.compile(r"&(?:#[xX][0-9a-fA-F]{1,6}|#[0-9]{1,7}|[a-zA-Z][a-zA-Z0-9]{1,31});")
@@ -106,7 +108,8 @@ class Scanner:
 
     def read(self) -> Inline:
         """The text and spans of the whole source."""
-        src, search, handlers = self.src, _SPECIAL.search, _HANDLERS
+        src, handlers = self.src, _HANDLERS
+        search = (_SPECIAL_OR_COLON if "://" in src else _SPECIAL).search
         append = self.fragments.append
         pos, size = 0, len(src)
         while pos < size:
@@ -116,15 +119,12 @@ class Scanner:
                 break
             at = found.start()
             pos = handlers[src[at]](self, pos, at)
-        self.runs.pair(None, self.fragments)
+        if self.runs.last is not None:
+            self.runs.pair(None, self.fragments)
         return self._assemble()
 
     def _assemble(self) -> Inline:
-        offsets, total = [], 0
-        for fragment in self.fragments:
-            offsets.append(total)
-            total += len(fragment)
-        offsets.append(total)
+        offsets = list(accumulate(map(len, self.fragments), initial=0))
         spans = [
             Span(kind, offsets[first], offsets[end], value)
             for kind, first, end, value in self.marks

@@ -119,7 +119,8 @@ def utf16_offsets(text: str) -> _Offsets:
 
 def compose(text: str, spans: list[Span]) -> TelegramText:
     """Settle what Telegram cannot nest; the spans come out nested, outer before inner."""
-    done = _quotes(text, spans)
+    quotes = _quotes(text, spans)
+    done: list[Span] = []
     cluster: list[Span] = []
     end = -1
     # Styles that do not touch each other need no settling, and most do not.
@@ -132,7 +133,8 @@ def compose(text: str, spans: list[Span]) -> TelegramText:
         cluster.append(span)
         end = max(end, span.end)
     done += cluster if len(cluster) == 1 else _settled(cluster)
-    done.sort(key=_outside_first)
+    if quotes:
+        done = sorted(quotes + done, key=_outside_first)
     return TelegramText(text, tuple(done))
 
 
@@ -142,7 +144,8 @@ def _outside_first(span: Span) -> tuple[int, int, int]:
 
 def _quotes(text: str, spans: list[Span]) -> list[Span]:
     """The quotes, flat, up to the start of the next line, as Telegram's own parser has them."""
-    quotes = sorted((s for s in spans if s.kind == "quote" and s.end > s.start), key=_outside_first)
+    quotes = [span for span in spans if span.kind == "quote" and span.end > span.start]
+    quotes.sort(key=_outside_first)
     flat: list[Span] = []
     for quote in quotes:
         end = quote.end + (text[quote.end : quote.end + 1] == "\n")
@@ -169,6 +172,7 @@ def _settled(cluster: list[Span]) -> list[Span]:
             else:
                 del active[number]
         _restack(stack, _shown(active), at, done)
+    done.sort(key=_outside_first)
     return done
 
 
@@ -218,66 +222,76 @@ def _outer_first(item: tuple[tuple[Kind, str], int]) -> tuple[int, int]:
 class _Writer:
     """Writes a message as markup: its text escaped, a marker where a span begins and ends."""
 
+    escapes: dict[int, str]
+    code_escapes: dict[int, str]
+    markers: dict[str, tuple[str, str]]  # of the kinds that need to know no more
+
     def __init__(self, message: TelegramText) -> None:
         self.message = message
         self.out: list[str] = []
-        self.code = False
+        self.last = 0
+        self.table = self.escapes
         self.quote_end = -1
 
     def write(self) -> str:
         """The whole message."""
-        text, out, last = self.message.text, self.out, 0
+        out, markers = self.out, self.markers
         stack: list[Span] = []
         for span in self.message.spans:
             while stack and stack[-1].end <= span.start:
-                closing = stack.pop()
-                self.text(text[last : closing.end], closing.end)
-                last = closing.end
-                out.append(self.closing(closing))
-            self.text(text[last : span.start], span.start)
-            last = span.start
-            out.append(self.opening(span))
+                self.close(stack.pop())
+            if span.start > self.last:
+                self.text(span.start)
+            marker = markers.get(span.kind)
+            out.append(marker[0] if marker else self.opening(span))
+            if span.kind in ("code", "pre"):
+                self.table = self.code_escapes
             stack.append(span)
         while stack:
-            closing = stack.pop()
-            self.text(text[last : closing.end], closing.end)
-            last = closing.end
-            out.append(self.closing(closing))
-        self.text(text[last:], len(text))
+            self.close(stack.pop())
+        self.text(len(self.message.text))
         return "".join(out)
 
-    def text(self, text: str, end: int) -> None:
-        """A part of the text that ends at ``end``."""
-        raise NotImplementedError
+    def close(self, span: Span) -> None:
+        if span.end > self.last:
+            self.text(span.end)
+        marker = self.markers.get(span.kind)
+        self.out.append(marker[1] if marker else self.closing(span))
+        self.table = self.escapes
+
+    def text(self, end: int) -> None:
+        """The text up to ``end``."""
+        self.out.append(self.message.text[self.last : end].translate(self.table))
+        self.last = end
 
     def opening(self, span: Span) -> str:
-        """The marker in front of a span."""
+        """The marker in front of a link, a code block or a quote."""
         raise NotImplementedError
 
     def closing(self, span: Span) -> str:
-        """The marker behind a span."""
+        """The marker behind it."""
         raise NotImplementedError
 
 
 class _MarkdownV2(_Writer):
-    def text(self, text: str, end: int) -> None:
-        if self.code:
-            self.out.append(text.translate(_CODE_ESCAPES))
-        elif end <= self.quote_end:  # each line of a quote has its own marker
-            escaped = text.translate(_ESCAPES).replace("\n", "\n>")
-            at_end = end == self.quote_end and text.endswith("\n")
-            self.out.append(escaped[:-1] if at_end else escaped)
-        elif text:
-            self.out.append(text.translate(_ESCAPES))
+    escapes = _ESCAPES
+    code_escapes = _CODE_ESCAPES
+    markers = {kind: (marker, marker) for kind, marker in _MARKERS.items()}
+
+    def text(self, end: int) -> None:
+        start = self.last
+        super().text(end)
+        if end <= self.quote_end and self.table is self.escapes:
+            # Each line of a quote has its own marker; its last line break belongs to it.
+            quoted = self.out[-1].replace("\n", "\n>")
+            at_end = end == self.quote_end and end > start and self.message.text[end - 1] == "\n"
+            self.out[-1] = quoted[:-1] if at_end else quoted
 
     def opening(self, span: Span) -> str:
         if span.kind == "quote":
             self.quote_end = span.end
             return ">"
-        if span.kind == "link":
-            return "["
-        self.code = span.kind in ("pre", "code")
-        return f"```{span.value}\n" if span.kind == "pre" else _MARKERS[span.kind]
+        return "[" if span.kind == "link" else f"```{span.value}\n"
 
     def closing(self, span: Span) -> str:
         if span.kind == "quote":
@@ -285,28 +299,21 @@ class _MarkdownV2(_Writer):
             return ""
         if span.kind == "link":
             return f"]({span.value.translate(_URL_ESCAPES)})"
-        self.code = False
-        if span.kind != "pre":
-            return _MARKERS[span.kind]
         # Telegram takes a line break before the fence as code, but trims the end of a message.
         return "\n```" if span.end == len(self.message.text) else "```"
 
 
 class _Html(_Writer):
-    def text(self, text: str, end: int) -> None:  # noqa: ARG002
-        self.out.append(text.translate(_HTML_ESCAPES))
+    escapes = code_escapes = _HTML_ESCAPES
+    markers = {kind: (f"<{tag}>", f"</{tag}>") for kind, tag in _TAGS.items()}
 
     def opening(self, span: Span) -> str:
         value = span.value.translate(_ATTRIBUTE_ESCAPES)
         if span.kind == "link":
             return f'<a href="{value}">'
-        if span.kind == "pre":
-            return f'<pre><code class="language-{value}">' if value else "<pre>"
-        return f"<{_TAGS[span.kind]}>"
+        return f'<pre><code class="language-{value}">' if value else "<pre>"
 
     def closing(self, span: Span) -> str:
         if span.kind == "link":
             return "</a>"
-        if span.kind == "pre":
-            return "</code></pre>" if span.value else "</pre>"
-        return f"</{_TAGS[span.kind]}>"
+        return "</code></pre>" if span.value else "</pre>"
