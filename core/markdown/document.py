@@ -52,12 +52,8 @@ PLAIN = Look(
 )
 
 
-class Block(NamedTuple):
-    """A leaf of the document: where it stands in the text."""
-
-    kind: BlockKind
-    start: int
-    end: int
+# A leaf of the document: what it is, and from where to where it stands in the text.
+Block = tuple[BlockKind, int, int]
 
 
 @dataclass(slots=True)
@@ -93,7 +89,7 @@ class _Writer:
         self.look = look
         self.definitions = definitions
         self.wide_tables, self.tags_as_text, self.in_notes = options
-        self.tags: set[bool] = set()  # whether tags of HTML (True) and others (False) were seen
+        self.html = self.others = False  # whether tags of HTML were taken out, others seen
         self.addresses = 0  # written out
         self.interruptions = 0  # those before more text on their line
         self.notes: dict[str, int] = {}
@@ -110,42 +106,47 @@ class _Writer:
         self.lists: list[int | None] = []
         self.quotes: list[_Quote] = []
 
-    def write(self, text: str) -> None:
-        self.parts.append(text)
-        self.length += len(text)
-
     def begin(self, line: int, *, flush: bool = False) -> None:
         """Start a leaf: a new line, its indentation, and the marker of an item that waits."""
+        lead = ""
         if self.length:
-            boxed = self.look.boxes and (flush or self.boxed)
-            self.write("\n\n" if line > self.line and not boxed else "\n")
+            boxed = self.boxed and self.look.boxes
+            lead = "\n\n" if line > self.line and not boxed else "\n"
+            if flush and self.look.boxes:
+                lead = "\n"
         self.boxed = flush
         for quote in self.quotes:
             if quote.start < 0:
-                quote.start = self.length
+                quote.start = self.length + len(lead)
         if self.marker:
-            marker, self.marker = self.marker, ""
-            self.write(f"{self.indent[: -len(_INDENT)]}{marker} ")
-        elif not flush and self.indent:
-            self.write(self.indent)
+            lead = f"{lead}{self.indent[: -len(_INDENT)]}{self.marker} "
+            self.marker = ""
+        elif self.indent and not flush:
+            lead += self.indent
+        if lead:
+            self.parts.append(lead)
+            self.length += len(lead)
 
     def leaf(self, kind: BlockKind, inline: Inline, lines: list[int]) -> None:
         """Write a leaf whose text continues under its indentation."""
         self.begin(lines[0])
-        text, spans = self.linked(inline)
+        text, spans = self.linked(inline) if inline.linked else (inline.text, inline.spans)
         if self.indent and "\n" in text:
             breaks = [(at + 1, self.indent) for at, char in enumerate(text) if char == "\n"]
             text, spans = insert(text, spans, breaks)
         self.put(kind, text, spans, lines)
 
     def put(self, kind: BlockKind, text: str, spans: list[Span], lines: list[int]) -> None:
+        """Write text at the current place."""
         start = self.length
-        for span in spans:
-            span.start += start
-            span.end += start
-        self.spans += spans
-        self.write(text)
-        self.blocks.append(Block(kind, start, self.length))
+        if spans:
+            for span in spans:
+                span.start += start
+                span.end += start
+            self.spans += spans
+        self.parts.append(text)
+        self.length = end = start + len(text)
+        self.blocks.append((kind, start, end))
         self.line = lines[1]
 
     def inline(self, source: str) -> Inline:
@@ -153,7 +154,8 @@ class _Writer:
             return Inline(source, [], marked=False)
         scanner = Scanner(source, self.definitions, tags_as_text=self.tags_as_text)
         inline = scanner.read()
-        self.tags |= scanner.tag_kinds
+        self.html = self.html or scanner.tags_of_html
+        self.others = self.others or scanner.tags_of_others
         self.marked = self.marked or inline.marked
         return inline
 
@@ -172,8 +174,6 @@ class _Writer:
 
     def linked(self, inline: Inline) -> tuple[str, list[Span]]:
         """The inline text with the addresses of its links and images where this look has them."""
-        if not inline.linked:
-            return inline.text, inline.spans
         pieces: list[tuple[int, str]] = []
         spans: list[Span] = []
         until = 0  # end of the last link: an image inside it shows the link's address only
@@ -326,7 +326,8 @@ class _Writer:
 
     def cell(self, source: str) -> Cell:
         """One line of text and its links; no other style survives in a table."""
-        text, spans = self.linked(self.inline(source))
+        inline = self.inline(source)
+        text, spans = self.linked(inline) if inline.linked else (inline.text, [])
         return text.replace("\n", " "), [span for span in spans if span.kind == "link"]
 
     def _plain_rows(self, rows: list[list[Cell]], lines: list[int]) -> None:
@@ -487,7 +488,7 @@ def read(source: str, look: Look) -> Document:
     # amid its sentences is hard to read.
     options = _Options(
         wide_tables=wide,
-        tags_as_text=len(writer.tags) > 1,
+        tags_as_text=writer.html and writer.others,
         in_notes=writer.interruptions > 1 or (writer.interruptions == 1 and writer.addresses > 3),
     )
     if options.tags_as_text or options.in_notes:

@@ -47,6 +47,15 @@ _MARKUP_ESCAPES = frozenset("*_`~#[]|<>&")
 _LATEX_LIMIT = 1000
 _MAX_PARENTHESES = 32
 _LABEL_LIMIT = 999
+# `**words**`, `*words*` and the like without anything special inside, edges in ASCII.
+_SIMPLE = re.compile(
+    r"(\*\*|\*|__|_|~~)([a-zA-Z0-9](?:[^\n\\`*_~\[\]<&$|]*[!-)+-;=?-Za-z}])?)\1(?![*_~])"
+)
+_SIMPLE_KINDS: dict[str, Kind] = {
+    "**": "bold", "__": "bold", "*": "italic", "_": "italic", "~~": "strike"
+}  # fmt: skip
+_APART_BEFORE = frozenset(" \t\n(\"'-/")
+_APART_AFTER = frozenset(".,;:!?)\"'-/")
 
 
 class Definitions(Protocol):
@@ -90,37 +99,39 @@ def has_markup(src: str) -> bool:
 class Scanner:
     """Reads one inline text; use it once."""
 
+    # What most texts never need is made when the first one does.
+    marked = linked = False
+    tags_of_html = tags_of_others = False
+    runs: Runs | None = None
+    ticks: dict[int, list[int]] | None = None
+    tags: dict[str, list[tuple[int, Tag]]] | None = None
+    missing: set[str] | None = None
+    last_close: int | None = None
+    dead = 0
+
     def __init__(self, src: str, definitions: Definitions, *, tags_as_text: bool = False) -> None:
         self.src = src
         self.definitions = definitions
+        self.tags_as_text = tags_as_text
         self.fragments: list[str] = []
         self.marks: list[Mark] = []
-        self.runs = Runs(self.marks)
         self.brackets: list[_Bracket] = []
-        self.dead = 0
-        self.tags: dict[str, list[tuple[int, Tag]]] = {}
-        self.tags_as_text = tags_as_text
-        self.tag_kinds: set[bool] = set()
-        self.missing: set[str] = set()
-        self.marked = self.linked = False
-        self.last_close = src.rfind("]")
-        self.ticks: dict[int, list[int]] | None = None
 
     def read(self) -> Inline:
         """The text and spans of the whole source."""
         src, handlers = self.src, _HANDLERS
         search = (_SPECIAL_OR_COLON if "://" in src else _SPECIAL).search
-        append = self.fragments.append
         pos, size = 0, len(src)
         while pos < size:
             found = search(src, pos)
             if found is None:
-                append(src[pos:])
+                self.fragments.append(src[pos:])
                 break
             at = found.start()
             pos = handlers[src[at]](self, pos, at)
-        if self.runs.last is not None:
+        if self.runs is not None:
             self.runs.pair(None, self.fragments)
+            self.marked = self.marked or self.runs.strict
         return self._assemble()
 
     def _assemble(self) -> Inline:
@@ -130,9 +141,7 @@ class Scanner:
             for kind, first, end, value in self.marks
             if offsets[end] > offsets[first] or kind == "image"
         ]
-        marked = self.marked or self.runs.strict
-        text = "".join(self.fragments)
-        return Inline(text, spans, marked=marked, linked=self.linked)
+        return Inline("".join(self.fragments), spans, marked=self.marked, linked=self.linked)
 
     # Each handler gets the position up to which all is written and that of a special character;
     # it writes what it takes and returns the position behind it.
@@ -211,6 +220,9 @@ class Scanner:
 
     def star(self, pos: int, at: int) -> int:
         """A run of stars or underscores."""
+        end = self._simple(pos, at)
+        if end:
+            return end
         src, marker = self.src, self.src[at]
         end = at + 1
         while src[end : end + 1] == marker:
@@ -219,6 +231,9 @@ class Scanner:
 
     def pair(self, pos: int, at: int) -> int:
         """Two or more tildes, or exactly two pipes."""
+        end = self._simple(pos, at)
+        if end:
+            return end
         src, marker = self.src, self.src[at]
         end = at + 1
         while src[end : end + 1] == marker:
@@ -227,12 +242,31 @@ class Scanner:
             return self._text(pos, end)
         return self._run(pos, at, end)
 
+    def _simple(self, pos: int, at: int) -> int:
+        """A style around mere words that stands apart: its markers can only be each other's."""
+        src = self.src
+        found = _SIMPLE.match(src, at)
+        if found is None or (at and src[at - 1] not in _APART_BEFORE):
+            return 0
+        end = found.end()
+        after = src[end : end + 1]
+        if after and not after.isspace() and not (after in _APART_AFTER and src[end - 1 - len(found[1])].isalnum()):
+            return 0
+        self._text(pos, at)
+        number = len(self.fragments)
+        self.marks.append((_SIMPLE_KINDS[found[1]], number, number + 1, ""))
+        self.fragments.append(found[2])
+        self.marked = True
+        return end
+
     def _run(self, pos: int, at: int, end: int) -> int:
         src = self.src
         run = Run(src[at], end - at, src[at - 1] if at else "", src[end : end + 1])
         if not (run.opens or run.closes):
             return self._text(pos, end)
         self._text(pos, at)
+        if self.runs is None:
+            self.runs = Runs(self.marks)
         self.runs.push(run, len(self.fragments))
         self.fragments.append(src[at:end])
         return end
@@ -264,6 +298,8 @@ class Scanner:
             self.fragments.append(found.group()[1:-1])
             self.marked = True
             return found.end()
+        if self.missing is None:
+            self.missing = set()
         tag = read_tag(self.src, at, self.missing)
         if tag is None:
             return self._text(pos, at + 1)
@@ -275,7 +311,7 @@ class Scanner:
         number = len(self.fragments)
         if tag.role == "text" or (self.tags_as_text and tag.role in ("open", "close")):
             self.fragments.append(tag.source)
-            self.tag_kinds.add(False)
+            self.tags_of_others = True
             return
         if tag.role == "image":
             self.fragments.append(tag.value)
@@ -285,17 +321,19 @@ class Scanner:
             self.fragments.append("\n" if tag.role == "break" else "")
         else:
             self.fragments.append(tag.source)
+            if self.tags is None:
+                self.tags = {}
+            opened = self.tags.setdefault(tag.name, [])
             if tag.role == "open":
-                self.tags.setdefault(tag.name, []).append((number, tag))
+                opened.append((number, tag))
                 return
-            if not self.tags.get(tag.name):
+            if not opened:
                 return
-            self._close_tag(tag, number)
-            self.tag_kinds.add(True)
+            self._close_tag(*opened.pop(), number)
+            self.tags_of_html = True
         self.marked = True
 
-    def _close_tag(self, tag: Tag, number: int) -> None:
-        first, opening = self.tags[tag.name].pop()
+    def _close_tag(self, first: int, opening: Tag, number: int) -> None:
         self.fragments[first] = self.fragments[number] = ""
         if opening.address:
             self.marks.append(("anchor", first + 1, number, opening.address))
@@ -305,12 +343,15 @@ class Scanner:
 
     def open_bracket(self, pos: int, at: int) -> int:
         """``[`` or ``![``: perhaps a link or an image; its closing bracket decides."""
+        if self.last_close is None:
+            self.last_close = self.src.rfind("]")
         if at > self.last_close:
             return self._text(pos, at + 1)
         image = at > pos and self.src[at - 1] == "!"
         self._text(pos, at - image)
+        bottom = self.runs.last if self.runs is not None else None
         self.brackets.append(
-            _Bracket(len(self.fragments), at + 1, self.runs.last, len(self.marks), image=image)
+            _Bracket(len(self.fragments), at + 1, bottom, len(self.marks), image=image)
         )
         self.fragments.append("![" if image else "[")
         return at + 1
@@ -330,7 +371,8 @@ class Scanner:
             return self._text(pos, at + 1)
         self._text(pos, at)
         address, end = target
-        self.runs.pair(bracket.bottom, self.fragments)
+        if self.runs is not None:
+            self.runs.pair(bracket.bottom, self.fragments)
         self.fragments[bracket.fragment] = ""
         if bracket.image:
             del self.marks[bracket.marks :]
