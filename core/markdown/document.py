@@ -154,9 +154,12 @@ class _Writer:
             return Inline(source, [], marked=False)
         scanner = Scanner(source, self.definitions, tags_as_text=self.tags_as_text)
         inline = scanner.read()
-        self.html = self.html or scanner.tags_of_html
-        self.others = self.others or scanner.tags_of_others
-        self.marked = self.marked or inline.marked
+        if scanner.tags_of_html:
+            self.html = True
+        if scanner.tags_of_others:
+            self.others = True
+        if inline.marked:
+            self.marked = True
         return inline
 
     def document(self, tokens: list[Token]) -> Document:

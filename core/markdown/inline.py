@@ -24,6 +24,7 @@ _SPECIAL = re.compile(r"[\n\\`*_~\[\]<&$|]")
 _SPECIAL_OR_COLON = re.compile(r"[\n\\`*_~\[\]<&$|:]")  # where there are bare addresses
 _BLANKS = re.compile(r"[ \t]*+")
 _TICKS = re.compile(r"`++")
+_CODE = re.compile(r"`([^`]++)`(?!`)")
 _REFERENCE = re.compile(r"&(?:#[xX][0-9a-fA-F]{1,6}|#[0-9]{1,7}|[a-zA-Z][a-zA-Z0-9]{1,31});")
 _AUTOLINK = re.compile(r"<([a-zA-Z][a-zA-Z0-9+.\-]{1,31}):([^<>\x00-\x20]*+)>")
 _EMAIL = re.compile(
@@ -135,6 +136,8 @@ class Scanner:
         return self._assemble()
 
     def _assemble(self) -> Inline:
+        if not self.marks:
+            return Inline("".join(self.fragments), [], marked=self.marked)
         offsets = list(accumulate(map(len, self.fragments), initial=0))
         spans = [
             Span(kind, offsets[first], offsets[end], value)
@@ -195,6 +198,10 @@ class Scanner:
 
     def backticks(self, pos: int, at: int) -> int:
         """A code span, or backticks that nothing closes."""
+        found = _CODE.match(self.src, at)
+        if found:
+            self._text(pos, at)
+            return self._code(found[1], "`", found.end())
         if self.ticks is None:
             self.ticks = {}
             for run in _TICKS.finditer(self.src, at):
@@ -210,13 +217,18 @@ class Scanner:
             return self._text(pos, start)
         self._text(pos, at)
         end = closers.pop()
-        code = self.src[start:end].replace("\n", " ")
+        return self._code(self.src[start:end], "`" * (start - at), end + start - at)
+
+    def _code(self, code: str, ticks: str, end: int) -> int:
+        if "\n" in code:
+            code = code.replace("\n", " ")
         if code[0] == " " == code[-1] and code.strip(" "):
             code = code[1:-1]
-        self.marks.append(("code", len(self.fragments), len(self.fragments) + 1, "`" * (start - at)))
+        number = len(self.fragments)
+        self.marks.append(("code", number, number + 1, ticks))
         self.fragments.append(code)
         self.marked = True
-        return end + start - at
+        return end
 
     def star(self, pos: int, at: int) -> int:
         """A run of stars or underscores."""

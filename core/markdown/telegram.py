@@ -279,13 +279,15 @@ class _MarkdownV2(_Writer):
     markers = {kind: (marker, marker) for kind, marker in _MARKERS.items()}
 
     def text(self, end: int) -> None:
-        start = self.last
-        super().text(end)
-        if end <= self.quote_end and self.table is self.escapes:
+        text = self.message.text[self.last : end]
+        self.last = end
+        escaped = text.translate(self.table)
+        if end <= self.quote_end and self.table is _ESCAPES:
             # Each line of a quote has its own marker; its last line break belongs to it.
-            quoted = self.out[-1].replace("\n", "\n>")
-            at_end = end == self.quote_end and end > start and self.message.text[end - 1] == "\n"
-            self.out[-1] = quoted[:-1] if at_end else quoted
+            escaped = escaped.replace("\n", "\n>")
+            if end == self.quote_end and text.endswith("\n"):
+                escaped = escaped[:-1]
+        self.out.append(escaped)
 
     def opening(self, span: Span) -> str:
         if span.kind == "quote":
