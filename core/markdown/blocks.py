@@ -24,7 +24,7 @@ Rule = Callable[[StateBlock, int, int, bool], bool]
 
 # Two levels are one list; deeper text is read as paragraphs, so that nothing is lost and the
 # recursion of the parser stays far below Python's limit.
-_MAX_LEVEL = 64
+_MAX_LEVEL = 24
 _DELIMITER = re.compile(r"(?:\||:|-(?![ \t]))[|:\- \t]+\Z")
 _COLUMN = re.compile(r":?-+:?\Z")
 _PIPE = re.compile(r"(?<!\\)\|")

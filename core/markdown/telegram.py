@@ -159,7 +159,7 @@ def _quotes(text: str, spans: list[Span]) -> list[Span]:
 def _settled(cluster: list[Span]) -> list[Span]:
     """Styles that overlap or touch, as Telegram can show them."""
     edges: dict[int, list[tuple[int, Span]]] = {}
-    for number, span in enumerate(cluster):
+    for number, span in enumerate(_united(cluster)):
         edges.setdefault(span.start, []).append((number, span))
         edges.setdefault(span.end, []).append((number, span))
     active: dict[int, Span] = {}
@@ -176,13 +176,30 @@ def _settled(cluster: list[Span]) -> list[Span]:
     return done
 
 
+def _united(cluster: list[Span]) -> list[Span]:
+    """The spans (sorted by their start) with overlapping and touching ones of a kind as one.
+
+    So at most one of a kind is open at any place, however deep the source nests them.
+    """
+    united: list[Span] = []
+    last: dict[tuple[Kind, str], Span] = {}
+    for span in cluster:
+        key = (span.kind, span.value if span.kind in ("link", "anchor", "pre") else "")
+        earlier = last.get(key)
+        if earlier is not None and span.start <= earlier.end:
+            earlier.end = max(earlier.end, span.end)
+        else:
+            last[key] = Span(span.kind, span.start, span.end, key[1])
+            united.append(last[key])
+    return united
+
+
 def _shown(active: dict[int, Span]) -> dict[tuple[Kind, str], int]:
     """The styles to show where these spans are active, with the end of each."""
     kinds: dict[tuple[Kind, str], int] = {}
     names: set[Kind] = set()
     for span in active.values():
-        key = (span.kind, span.value if span.kind in ("link", "pre") else "")
-        kinds[key] = max(span.end, kinds.get(key, 0))
+        kinds[span.kind, span.value] = span.end
         names.add(span.kind)
     if "pre" in names:
         keep = {"pre"}

@@ -8,17 +8,18 @@ where it is the other way round; styles stay on their line; code and addresses a
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 
 from .document import WHATSAPP, read
 from .emphasis import is_cjk
 from .quotes import quoted
-from .spans import ORDER, Span
+from .spans import ORDER, Span, insert
 
 MARKERS = {"bold": "*", "italic": "_", "strike": "~"}
 # A marker does not open before white space: the thinnest space there is, which a word joiner keeps
 # from breaking the line, leaves a literal marker literal.
 _GUARD = "\u200a\u2060"
-_MAX_GUARDS = 24
+_MAX_PASSES = 8
 
 _OPAQUE = re.compile(r"`[^`\n]+`|https?://[^\s<>\"]*[^\s<>\"*_~.,;:!?)\]'`]")
 _LITERAL = re.compile(r"[*_~]")
@@ -98,24 +99,30 @@ class _Marked:
         With ``cjk``, markers next to CJK text are taken to work, as those of this line must.
         """
         marker = MARKERS[kind]
-        for _ in range(_MAX_GUARDS):
+        for _ in range(_MAX_PASSES):
             ours = set(self.places[kind])
             found = _pairs(self.text, marker, cjk=cjk)
-            wrong = next((pair for pair in found if pair not in ours), None)
-            if wrong is None:
+            wrong = [pair for pair in found if pair not in ours]
+            if not wrong:
                 return len(found) == len(ours)
-            opening, closing = wrong
-            if opening in {pair[0] for pair in ours}:
-                self._insert(closing, _GUARD[::-1])
-            else:
-                self._insert(opening + 1, _GUARD)
+            openers = {pair[0] for pair in ours}
+            self._insert(
+                [
+                    (closing, _GUARD[::-1]) if opening in openers else (opening + 1, _GUARD)
+                    for opening, closing in wrong
+                ]
+            )
         return False
 
-    def _insert(self, at: int, guard: str) -> None:
-        self.text = f"{self.text[:at]}{guard}{self.text[at:]}"
-        by = len(guard)
+    def _insert(self, guards: list[tuple[int, str]]) -> None:
+        guards.sort()
+        spots = [at for at, _ in guards]
+        self.text, _ = insert(self.text, [], guards)
+        by = len(_GUARD)
         for kind, pairs in self.places.items():
-            self.places[kind] = [(a + by * (a >= at), b + by * (b >= at)) for a, b in pairs]
+            self.places[kind] = [
+                (a + by * bisect_right(spots, a), b + by * bisect_right(spots, b)) for a, b in pairs
+            ]
 
 
 class _Line:
@@ -139,6 +146,8 @@ class _Line:
     def render(self) -> str:
         """The line with markers, literal ones guarded; a style gives way where that does not help."""
         line = self._compose()
+        if not _LITERAL.search(self.text, self.start, self.end):
+            return line.text
         for kind in MARKERS:
             if not line.guard(kind, cjk=bool(self.styles)):
                 self.styles = [style for style in self.styles if style[0] != kind]
@@ -201,21 +210,20 @@ def _ticks(code: str, ticks: str) -> tuple[str, str]:
 def _pairs(line: str, marker: str, *, cjk: bool) -> list[tuple[int, int]]:
     """The markers of one kind that a messenger would pair up on this line."""
     opaque = [found.span() for found in _OPAQUE.finditer(line)]
-    pairs, opened = [], -1
+    opaque.append((len(line), len(line)))
+    pairs: list[tuple[int, int]] = []
+    opened, number = -1, 0
     at = line.find(marker)
     while at >= 0:
-        before, after = line[at - 1 : at] if at else "", line[at + 1 : at + 2]
-        if opaque and opaque[0][1] <= at:
-            opaque = [span for span in opaque if span[1] > at]
-        if opaque and opaque[0][0] <= at:
-            pass
-        elif opened >= 0:
-            if at > opened + 1 and not before.isspace() and not _joins(after, cjk=cjk):
+        while opaque[number][1] <= at:
+            number += 1
+        if at < opaque[number][0]:
+            before, after = line[at - 1 : at] if at else "", line[at + 1 : at + 2]
+            if opened < 0:
+                if after and not after.isspace() and not _joins(before, cjk=cjk):
+                    opened = at
+            elif at > opened + 1 and not before.isspace() and not _joins(after, cjk=cjk):
                 pairs.append((opened, at))
                 opened = -1
-        elif after and not after.isspace() and not _joins(before, cjk=cjk):
-            opened = at
         at = line.find(marker, at + 1)
     return pairs
-
-
