@@ -27,6 +27,9 @@ _LINE_BREAKS = re.compile(r"\r\n?")
 _RULE = "———"
 _MOSTLY_BOLD = 0.28  # share of code in a heading up to which it is seen as one
 _INDENT = "  "
+# Without one of these a text has no Markdown, and most short answers have none of them.
+_HINT = re.compile(r"[*_`~#\[\]|&<>\\]")
+_LINE_HINT = re.compile(r"^(?:[ \t]*(?:[-+=]|[0-9]{1,9}[.)])| {4}|\t)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,6 +484,8 @@ _HANDLERS: dict[str, Callable[[_Writer, Token], None]] = {
 
 def read(source: str, look: Look) -> Document:
     """Parse Markdown (any ``str``) and lay it out for a channel."""
+    if not _HINT.search(source) and not _LINE_HINT.search(source):
+        return Document(source, [], marked=False)
     tokens, definitions = read_blocks(_LINE_BREAKS.sub("\n", source) if "\r" in source else source)
     # One table in a form of its own would read as another kind of thing: all or none are lists.
     shapes = {tables.shape(token.meta["rows"]) for token in tokens if token.type == "table"}

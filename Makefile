@@ -1,0 +1,22 @@
+# make run    the gateway of this machine, in the foreground; Ctrl-C stops it
+# make test   everything that CI runs
+# make bench  start-up time and memory, measured
+# make soak   the slow proofs again and again, for SOAK_MINUTES (60)
+# make fmt    format the code and mend what ruff can mend
+
+.PHONY: run test bench soak fmt
+
+run:
+	@sh bootstrap.sh run && exec .venv/bin/python manage.py up
+
+test:
+	@sh bootstrap.sh test && exec .venv/bin/python -m tests.run all
+
+bench:
+	@sh bootstrap.sh test && exec .venv/bin/python -m tests.benchmarks
+
+soak:
+	@sh bootstrap.sh test && exec .venv/bin/python -m tests.run soak
+
+fmt:
+	@sh bootstrap.sh test && .venv/bin/ruff check --fix . && exec .venv/bin/ruff format .

@@ -1,0 +1,17 @@
+"""The Django app that holds who may speak."""
+
+from django.apps import AppConfig
+from django.core.checks import Tags, register
+
+
+class AllowlistConfig(AppConfig):
+    """The rule, unknown requests, keys, the audit."""
+
+    name = "allowlist"
+    verbose_name = "Who may speak"
+
+    def ready(self) -> None:
+        """Register the checks; they need the models, which are loaded now."""
+        from allowlist.checks import open_to_everyone  # noqa: PLC0415 - models are ready only now
+
+        register(open_to_everyone, Tags.security, deploy=True)

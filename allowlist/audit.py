@@ -1,0 +1,134 @@
+"""The audit trail: append-only rows, each sealed with the digest of the one before.
+
+A change, a removal or a swap of rows inside the chain is found by :func:`verify`. Rows cut off at
+the end leave a chain that is whole: whoever must notice that keeps the last digest elsewhere
+(``audit_verify`` prints it and takes it back as ``--anchor``).
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from django.db import connection
+
+from allowlist.models import AuditEntry
+from core import db
+from core.text import clean
+
+# Any number that no other advisory lock of ours uses: "audit" in ASCII.
+CHAIN_LOCK = 0x6175646974
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What reading the whole chain found: the first broken id, rows read, the last digest."""
+
+    broken: int | None
+    rows: int
+    last: str
+    anchored: bool
+
+
+def record(
+    *,
+    actor: str,
+    action: str,
+    subject: str = "",
+    data: dict[str, object] | None = None,
+    now: datetime,
+) -> AuditEntry:
+    """Append a row, in the caller's transaction when there is one.
+
+    ``data`` holds JSON values and no secrets. Writers queue on the end of the chain, so call it
+    as the last thing of a transaction.
+    """
+    with db.write():
+        _queue()
+        previous = AuditEntry.objects.order_by("-id").values_list("digest", flat=True).first()
+        entry = AuditEntry(
+            at=now.astimezone(UTC),
+            actor=clean(actor)[:200],
+            action=action[:64],
+            subject=clean(subject)[:400],
+            data=_storable(data or {}),
+            previous=previous or "",
+        )
+        entry.digest = digest(entry)
+        entry.save(force_insert=True)
+    return entry
+
+
+def verify() -> int | None:
+    """The id of the first row that is not what was written, or None when all are."""
+    return check().broken
+
+
+def check(*, anchor: str = "") -> Check:
+    """Read the whole chain; ``anchor`` is a digest that must still be part of it."""
+    previous, rows, anchored = "", 0, not anchor
+    for entry in AuditEntry.objects.order_by("id").iterator(chunk_size=1000):
+        rows += 1
+        if entry.previous != previous or digest(entry) != entry.digest:
+            return Check(entry.pk, rows, previous, anchored)
+        previous = entry.digest
+        anchored = anchored or previous == anchor
+    return Check(None, rows, previous, anchored)
+
+
+def digest(entry: AuditEntry) -> str:
+    """SHA-256 over every column of ``entry`` and the digest before it, in hexadecimal."""
+    body = {name: value for name, value in as_dict(entry).items() if name not in {"id", "digest"}}
+    text = json.dumps(body, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def as_dict(entry: AuditEntry) -> dict[str, object]:
+    """``entry`` as JSON values; ``at`` in UTC with microseconds."""
+    return {
+        "id": entry.pk,
+        "at": entry.at.astimezone(UTC).isoformat(timespec="microseconds"),
+        "actor": entry.actor,
+        "action": entry.action,
+        "subject": entry.subject,
+        "data": entry.data,
+        "previous": entry.previous,
+        "digest": entry.digest,
+    }
+
+
+def lines(*, after: int = 0) -> Iterator[str]:
+    """The rows after id ``after``, a JSON object a line, for an export."""
+    for entry in AuditEntry.objects.filter(pk__gt=after).order_by("id").iterator(chunk_size=1000):
+        yield json.dumps(as_dict(entry), sort_keys=True, ensure_ascii=True)
+
+
+def data_text(entry: AuditEntry) -> str:
+    """The data of ``entry`` as one line of JSON, for people."""
+    return json.dumps(entry.data, sort_keys=True, ensure_ascii=False)
+
+
+def _queue() -> None:
+    """Wait for whoever is appending; SQLite's write transaction has waited already."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CHAIN_LOCK])
+
+
+def _storable(data: dict[str, object]) -> dict[str, object]:
+    """``data`` as it will be read back, in any database; what JSON lacks becomes its text."""
+    stored: dict[str, object] = json.loads(json.dumps(_clean(data), default=str))
+    return stored
+
+
+def _clean(value: object) -> object:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, float):
+        return str(value)
+    if isinstance(value, dict):
+        return {clean(str(name)): _clean(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(inner) for inner in value]
+    return value

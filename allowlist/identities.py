@@ -1,0 +1,78 @@
+"""How an address of a person is written: one form on write and on compare ([A2])."""
+
+import re
+import unicodedata
+
+import idna
+import phonenumbers
+
+from core import ids, text
+
+MAX_LENGTH = 256
+# Channels whose senders are numbers. Their names (``@bob``) can be taken over by somebody else.
+NUMERIC_CHANNELS = frozenset({"telegram"})
+# RFC 5322 dot-atom, lower-case ASCII: quoted local parts and display names are no addresses to us.
+LOCAL_PART = re.compile(r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
+PHONE = re.compile(r"\+?[0-9][0-9 ().\-/]*", re.ASCII)
+
+
+class InvalidIdentity(ValueError):
+    """What was given is no address of that kind; the text says why."""
+
+
+def normalise(*, kind: str, value: str, channel: str = "") -> str:
+    """The one form of ``value``: a Telegram id, an e-mail address, E.164 digits, another im id.
+
+    ``kind`` is ``im``, ``email`` or ``phone``; ``channel`` narrows ``im``. Raises
+    ``InvalidIdentity`` for anything else, so that nothing but a real address is ever compared.
+    """
+    trimmed = value.strip()
+    if not trimmed:
+        raise InvalidIdentity("an identity is not empty")
+    if len(trimmed) > MAX_LENGTH:
+        raise InvalidIdentity(f"an identity has at most {MAX_LENGTH} characters")
+    if kind == "im":
+        return _im(trimmed, channel)
+    if kind == "email":
+        return _email(trimmed)
+    if kind == "phone":
+        return _phone(trimmed)
+    raise InvalidIdentity(f"unknown kind of identity: {text.one_line(kind, 20)!r}")
+
+
+def _im(value: str, channel: str) -> str:
+    if channel in NUMERIC_CHANNELS:
+        if not ids.is_platform_id(value):
+            raise InvalidIdentity(f"on {channel} an identity is the numeric id, digits only")
+        return value
+    if any(unicodedata.category(character) in text.UNSEEN for character in value):
+        raise InvalidIdentity("an identity has no invisible or control characters")
+    return value
+
+
+def _email(value: str) -> str:
+    local, at, domain = value.rpartition("@")
+    # Not NFKC on the local part: that would let the owner of a look-alike in as the real one.
+    if not at or not local.isascii() or not LOCAL_PART.fullmatch(local.lower()):
+        raise InvalidIdentity("an e-mail address is name@domain, in plain ASCII before the @")
+    folded = unicodedata.normalize("NFKC", domain)
+    if "." not in folded:
+        raise InvalidIdentity("the domain of an e-mail address has a dot")
+    try:
+        host = idna.encode(folded.lower(), uts46=True, std3_rules=True).decode("ascii")
+    except (idna.IDNAError, UnicodeError) as error:
+        raise InvalidIdentity("the domain of the e-mail address is not valid") from error
+    return f"{local.lower()}@{host}"
+
+
+def _phone(value: str) -> str:
+    if not PHONE.fullmatch(value):
+        raise InvalidIdentity("a phone number has digits, and + for the country")
+    international = f"+{value.removeprefix('+').removeprefix('00')}"
+    try:
+        number = phonenumbers.parse(international)
+    except phonenumbers.NumberParseException as error:
+        raise InvalidIdentity("a phone number starts with its country's code") from error
+    if not phonenumbers.is_possible_number(number):
+        raise InvalidIdentity("this is no possible phone number")
+    return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)

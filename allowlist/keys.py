@@ -1,0 +1,123 @@
+"""API keys ([A10]): 256 random bits, looked up by a public prefix, kept as a hash, shown once."""
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+from django.utils import timezone
+
+from allowlist import audit, revocation
+from allowlist.models import ApiKey
+from core import db
+from core.models import ChannelAccount, User
+
+TOKEN = re.compile(r"lk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
+PREFIX_BYTES = 6
+SECRET_BYTES = 32
+# A row is written at most so often, however fast a key is used.
+USED_EVERY = timedelta(minutes=1)
+AUDITED_EVERY = timedelta(days=1)
+
+
+class InvalidKey(ValueError):
+    """A key that cannot be made as asked; the text says why."""
+
+
+def create(
+    *,
+    name: str,
+    user: User | None = None,
+    account: ChannelAccount | None = None,
+    scopes: Iterable[str],
+    expires_at: datetime | None = None,
+    actor: str = "system",
+) -> tuple[ApiKey, str]:
+    """A new key of one person or of one bridge account, and its token, which is not kept.
+
+    The token is ``lk_<prefix>_<secret>``. Raises ``InvalidKey`` for unknown scopes, or when not
+    exactly one of ``user`` and ``account`` is given.
+    """
+    wanted = sorted(set(scopes))
+    unknown = set(wanted) - set(ApiKey.Scope.values)
+    if unknown or not wanted:
+        known = ", ".join(ApiKey.Scope.values)
+        raise InvalidKey(f"scopes are some of {known}")
+    if (user is None) == (account is None):
+        raise InvalidKey("a key belongs to one person or to one bridge account")
+    prefix, secret = secrets.token_hex(PREFIX_BYTES), secrets.token_urlsafe(SECRET_BYTES)
+    token = f"lk_{prefix}_{secret}"
+    with db.write():
+        key = ApiKey.objects.create(
+            name=name,
+            prefix=prefix,
+            digest=_digest(token),
+            user=user,
+            account=account,
+            scopes=wanted,
+            expires_at=expires_at,
+        )
+        data: dict[str, object] = {"scopes": wanted, "of": str(user or account)}
+        _record(key, "key.created", actor, timezone.now(), data)
+    return key, token
+
+
+def authenticate(*, token: str, now: datetime) -> ApiKey | None:
+    """The key that ``token`` is, when it is valid at ``now``; its user and account are loaded.
+
+    Everything else is None, and takes the same steps: an unknown prefix, a wrong secret, a key
+    that was revoked or has expired, an inactive user, a disabled account.
+    """
+    match = TOKEN.fullmatch(token)
+    if match is None:
+        return None
+    key = ApiKey.objects.select_related("user", "account").filter(prefix=match[1]).first()
+    expected = key.digest if key is not None else _digest("")
+    if not hmac.compare_digest(expected, _digest(token)) or key is None:
+        return None
+    if not usable(key, now):
+        return None
+    _used(key, now)
+    return key
+
+
+def usable(key: ApiKey, now: datetime) -> bool:
+    """Whether ``key`` still opens anything: asked again by long-lived connections ([A9])."""
+    if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
+        return False
+    if key.user is not None:
+        return key.user.is_active
+    return key.account is not None and key.account.enabled
+
+
+def revoke(*, key: ApiKey, actor: str, now: datetime) -> bool:
+    """End ``key``; False when it had ended before."""
+    with db.write():
+        changed = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now)
+        if changed:
+            revocation.end_key(key=key)
+            _record(key, "key.revoked", actor, now, {})
+    return changed == 1
+
+
+def _used(key: ApiKey, now: datetime) -> None:
+    last = key.last_used_at
+    if last is not None and now - last < USED_EVERY:
+        return
+    stale = Q(last_used_at=None) | Q(last_used_at__lte=now - USED_EVERY)
+    with db.write():
+        changed = ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
+        if changed and (last is None or now - last >= AUDITED_EVERY):
+            _record(key, "key.used", str(key.user or key.account), now, {})
+    key.last_used_at = now
+
+
+def _record(key: ApiKey, action: str, actor: str, now: datetime, data: dict[str, object]) -> None:
+    audit.record(actor=actor, action=action, subject=str(key), data=data, now=now)
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,56 @@
+"""``manage.py create_key NAME --user ann --scope chat``: a new API key, shown once ([A10])."""
+
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from allowlist import keys
+from allowlist.models import ApiKey
+from core.models import ChannelAccount, User
+
+
+class Command(BaseCommand):
+    """The token is the only line on standard output."""
+
+    help = "Make an API key of a person, or of a bridge account (channel/name)."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Whose key, and what it may do."""
+        parser.add_argument("name")
+        owner = parser.add_mutually_exclusive_group(required=True)
+        owner.add_argument("--user", help="a username")
+        owner.add_argument("--account", help="channel/name")
+        parser.add_argument("--scope", action="append", choices=ApiKey.Scope.values, required=True)
+        parser.add_argument("--days", type=int, help="days until it expires; never by default")
+
+    def handle(self, *_: object, **options: Any) -> None:
+        """Make it and print its token."""
+        until = timezone.now() + timedelta(days=options["days"]) if options["days"] else None
+        key, token = keys.create(
+            name=options["name"],
+            user=_user(options["user"]) if options["user"] else None,
+            account=_account(options["account"]) if options["account"] else None,
+            scopes=options["scope"],
+            expires_at=until,
+            actor="manage.py",
+        )
+        self.stderr.write(f"{key}: kept as a hash, this is the only time it is shown:")
+        self.stdout.write(token)
+
+
+def _user(username: str) -> User:
+    user = User.objects.filter(username=username).first()
+    if user is None:
+        raise CommandError(f"there is no user {username!r}")
+    return user
+
+
+def _account(label: str) -> ChannelAccount:
+    channel, _, name = label.partition("/")
+    account = ChannelAccount.objects.filter(channel=channel, name=name or "default").first()
+    if account is None:
+        raise CommandError(f"there is no account {label!r}; write channel/name")
+    return account

@@ -1,0 +1,148 @@
+"""Unknown requests, API keys, one-time sign-in links and the audit trail."""
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from core.ids import public_id
+from core.models import ChannelAccount, ChannelIdentity
+
+
+class UnknownRequest(models.Model):
+    """A sender whom no user matched ([A5]): one row per (account, kind, sender).
+
+    pending -> approved | denied | blocked | expired. The first decision wins ([A6]); expired and
+    denied go back to pending when the sender writes again, blocked does not.
+    """
+
+    class State(models.TextChoices):
+        """See the class."""
+
+        PENDING = "pending"
+        APPROVED = "approved"
+        DENIED = "denied"
+        BLOCKED = "blocked"
+        EXPIRED = "expired"
+
+    DECIDED: ClassVar[tuple[str, ...]] = (State.APPROVED, State.DENIED, State.BLOCKED)
+
+    public_id = models.CharField(max_length=32, unique=True, default=public_id, editable=False)
+    account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE)
+    kind = models.CharField(max_length=8, choices=ChannelIdentity.Kind.choices)
+    sender = models.CharField(max_length=320)
+    sender_name = models.CharField(max_length=200, blank=True)
+    chat = models.CharField(max_length=128, blank=True)
+    is_group = models.BooleanField(default=False, help_text="The sender is a group's id.")
+    state = models.CharField(max_length=16, choices=State.choices, default=State.PENDING)
+    count = models.PositiveIntegerField(default=0)
+    last_text = models.CharField(max_length=200, blank=True)
+    first_seen_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    notified_at = models.DateTimeField(null=True, blank=True)
+    decided_at = models.DateTimeField(null=True, blank=True)
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    decided_via = models.CharField(max_length=32, blank=True)
+    granted_user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["account", "kind", "sender"], name="one_request_a_sender"
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["-last_seen_at"], condition=Q(state="pending"), name="pending_requests"
+            )
+        ]
+
+    def __str__(self) -> str:
+        """Who, where, and how it stands."""
+        return f"{self.kind}:{self.sender} ({self.state})"
+
+
+class ApiKey(models.Model):
+    """A key of one person, or of one bridge account ([A10]). Only a hash is kept; shown once."""
+
+    class Scope(models.TextChoices):
+        """What a key may do."""
+
+        CHAT = "chat", "chat"
+        INBOUND = "inbound", "POST /inbound"
+        SEND_RESULT = "send_result", "send results (MCP)"
+        ADMIN_REQUESTS = "admin:requests", "decide unknown requests"
+
+    # Set on an instance that was just made, for the page that shows it; never stored.
+    token: str = ""
+
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=16, unique=True, editable=False)
+    digest = models.CharField(max_length=64, editable=False)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="api_keys",
+    )
+    account = models.ForeignKey(ChannelAccount, null=True, blank=True, on_delete=models.CASCADE)
+    scopes = models.JSONField(default=list)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = "API key"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(user__isnull=False, account__isnull=True)
+                | Q(user__isnull=True, account__isnull=False),
+                name="key_of_a_person_or_a_bridge",
+            )
+        ]
+
+    def __str__(self) -> str:
+        """Name and public prefix."""
+        return f"{self.name} (lk_{self.prefix}…)"
+
+
+class SignInLink(models.Model):
+    """A one-time link that signs a person in; only a hash of its token is kept."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        """Whose it is."""
+        return f"sign-in of {self.user_id}"
+
+
+class AuditEntry(models.Model):
+    """One line of the append-only audit: written in the transaction of what it records."""
+
+    at = models.DateTimeField()
+    actor = models.CharField(max_length=200, blank=True)
+    action = models.CharField(max_length=64)
+    subject = models.CharField(max_length=400, blank=True)
+    data = models.JSONField(default=dict)
+    previous = models.CharField(max_length=64, blank=True)
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        verbose_name_plural = "audit entries"
+        indexes = [models.Index(fields=["action", "-id"])]
+
+    def __str__(self) -> str:
+        """Who did what to whom."""
+        return f"{self.actor} {self.action} {self.subject}"

@@ -1,0 +1,170 @@
+"""The one rule that says who may speak ([A1], [A2]), and the same rule explained ([A8])."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
+from core.models import ChannelAccount, ChannelIdentity, User
+
+__all__ = ["Decision", "InvalidIdentity", "Row", "Sender", "decide", "explain", "normalise"]
+
+logger = logging.getLogger(__name__)
+
+MOST_WARNINGS = 50
+
+Rule = Literal["listed", "open", "group", "nobody", "invalid", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who speaks, as the door's credential says. ``group``: the group's id, empty when direct."""
+
+    account: ChannelAccount
+    kind: str
+    value: str
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Who the sender is (nobody: denied), by which rule, and the reason in words.
+
+    ``unknown`` is the address that would have to be listed: the sender's, or, for the rule
+    ``group``, the group's. It is empty when allowed or when nothing could be listed.
+    """
+
+    user: User | None
+    rule: Rule
+    reason: str
+    unknown: str = ""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the sender may speak."""
+        return self.user is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One step of the rule: what was looked at, and whether it settled the question."""
+
+    rule: Rule
+    matched: bool
+    reason: str
+    user: User | None = None
+
+
+def decide(*, sender: Sender, now: datetime) -> Decision:
+    """Who ``sender`` is at ``now``. Denies on anything unexpected; at most three queries."""
+    try:
+        return _decision(sender, _steps(sender, now))
+    except InvalidIdentity as error:
+        return Decision(None, "invalid", str(error))
+    except Exception:
+        # The guard of [A2]: a database error or a broken row denies, it never lets in.
+        logger.exception("the allowlist could not be read; the sender is denied")
+        return Decision(None, "error", "the allowlist could not be read")
+
+
+def explain(*, sender: Sender, now: datetime) -> list[Row]:
+    """The steps that :func:`decide` takes for ``sender``, the deciding one last."""
+    try:
+        return list(_steps(sender, now))
+    except InvalidIdentity as error:
+        return [Row("invalid", matched=False, reason=str(error))]
+
+
+def _decision(sender: Sender, steps: Iterator[Row]) -> Decision:
+    last = Row("nobody", matched=False, reason="nothing was looked at")
+    for last in steps:
+        if last.matched and last.user is not None:
+            return Decision(last.user, last.rule, last.reason)
+    unknown = sender.group if last.rule == "group" else sender.value
+    return Decision(None, last.rule, last.reason, unknown.strip())
+
+
+def _steps(sender: Sender, now: datetime) -> Iterator[Row]:
+    """The rule, step by step; it ends at the step that decides."""
+    channel = sender.account.channel
+    value = normalise(kind=sender.kind, value=sender.value, channel=channel)
+    if channel in NUMERIC_CHANNELS and value.startswith("-"):
+        raise InvalidIdentity("a negative number is a group, not a person")
+    if sender.group:
+        group = normalise(kind="im", value=sender.group, channel=channel)
+        allowed = False
+        for row in _listed(account=sender.account, kind="im", value=group, now=now):
+            allowed = allowed or row.matched
+            # A group's row lets nobody in by itself: no user, the sender is asked next.
+            yield Row("group", row.matched, f"group: {row.reason}")
+        if not allowed:
+            yield Row("group", matched=False, reason=f"the group {group} is not listed")
+            return
+    for row in _listed(account=sender.account, kind=sender.kind, value=value, now=now):
+        yield row
+        if row.matched:
+            return
+    yield _open(sender.kind) or Row(
+        "nobody", matched=False, reason=f"no user lists {sender.kind}:{value}, no list is open"
+    )
+
+
+def _listed(*, account: ChannelAccount, kind: str, value: str, now: datetime) -> Iterator[Row]:
+    """A row for each identity of that value, in the order of users; it ends at the first match."""
+    identities = (
+        ChannelIdentity.objects.filter(kind=kind, value=value)
+        .select_related("user")
+        .order_by("user_id", "id")
+    )
+    for identity in identities:
+        obstacle = _obstacle(identity, account, now)
+        if obstacle:
+            yield Row("listed", matched=False, reason=obstacle, user=identity.user)
+            continue
+        reason = f"{identity} is listed by {identity.user}"
+        yield Row("listed", matched=True, reason=reason, user=identity.user)
+        return
+
+
+def _obstacle(identity: ChannelIdentity, account: ChannelAccount, now: datetime) -> str:
+    """Why this identity does not let its value in here; empty when it does."""
+    if identity.channel and identity.channel != account.channel:
+        return f"{identity} counts on {identity.channel} only"
+    if identity.account_id is not None and identity.account_id != account.pk:
+        return f"{identity} counts on another account only"
+    if identity.expires_at is not None and identity.expires_at <= now:
+        return f"{identity} expired at {identity.expires_at:%Y-%m-%d %H:%M} UTC"
+    if not identity.user.is_active:
+        return f"{identity.user} is not active"
+    return ""
+
+
+def _open(kind: str) -> Row | None:
+    """The first user whose list of ``kind`` is empty and means everyone. One query.
+
+    Identities that have expired still count as listed: an expiry must never open a list.
+    """
+    user = open_users(kind).first()
+    if user is None:
+        return None
+    return Row("open", matched=True, reason=f"{user} is open to everyone on {kind}", user=user)
+
+
+def open_users(kind: str) -> QuerySet[User]:
+    """Users who let everybody of ``kind`` in, in their order."""
+    listed = ChannelIdentity.objects.filter(user=OuterRef("pk"), kind=kind)
+    return User.objects.filter(~Exists(listed), only_listed=False, is_active=True).order_by("pk")
+
+
+def open_kinds(*, only: User | None = None) -> dict[User, list[str]]:
+    """Who is open to everyone, and on which kinds: the sharp edge of [A1], for warnings."""
+    which = Q() if only is None else Q(pk=only.pk)
+    found: dict[User, list[str]] = {}
+    for kind in ChannelIdentity.Kind.values:
+        for user in open_users(kind).filter(which)[:MOST_WARNINGS]:
+            found.setdefault(user, []).append(kind)
+    return found

@@ -1,0 +1,419 @@
+"""Unknown senders: recorded when denied ([A5]), decided once ([A6]), replayed once ([A7])."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from django.conf import settings
+from django.db.models import Count, QuerySet
+
+from allowlist import audit
+from allowlist.identities import InvalidIdentity, normalise
+from allowlist.models import UnknownRequest
+from allowlist.permissions import Sender
+from allowlist.permissions import decide as may_speak
+from core import db
+from core.ids import is_public_id, public_id
+from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
+from core.text import clean, one_line
+
+Choice = Literal["approve", "approve_24h", "deny", "block"]
+Replay = Callable[[list[InboundMessage]], None]
+State = UnknownRequest.State
+
+CHOICES: tuple[Choice, ...] = ("approve", "approve_24h", "deny", "block")
+STATES: dict[str, str] = {
+    "approve": State.APPROVED,
+    "approve_24h": State.APPROVED,
+    "deny": State.DENIED,
+    "block": State.BLOCKED,
+}
+SHORT_GRANT = timedelta(hours=24)
+PURGE_AT_ONCE = 500
+# Who goes first when there are too many rows. Blocked ones stay: without its row a block is gone.
+EVICTED = (State.EXPIRED, State.DENIED, State.APPROVED, State.PENDING)
+
+
+class RequestNotFound(LookupError):
+    """There is no such unknown request; a forged or an old button."""
+
+
+class NotAnOwner(PermissionError):
+    """Somebody who is no owner tried to decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a request stands after a decision was asked for.
+
+    ``first``: this call decided. Otherwise the request tells who did, when and where, or that it
+    has expired. ``replayed`` is the number of held messages that run now.
+    """
+
+    request: UnknownRequest
+    first: bool
+    replayed: int = 0
+
+    @property
+    def text(self) -> str:
+        """The verdict in one sentence, for whoever pressed and for the edited notice."""
+        row = self.request
+        if row.decided_at is None:
+            return "This request has expired."
+        word = row.get_state_display().lower()
+        who = row.decided_by or "somebody"
+        already = "" if self.first else "Already "
+        sentence = f"{already}{word} by {who} at {row.decided_at:%Y-%m-%d %H:%M} UTC"
+        via = f" via {row.decided_via}" if row.decided_via else ""
+        return sentence[0].upper() + sentence[1:] + via + "."
+
+
+@dataclass(frozen=True, slots=True)
+class Knock:
+    """A denied message: whose, under which address it would have to be listed, what it says."""
+
+    account: ChannelAccount
+    kind: str
+    sender: str
+    is_group: bool = False
+    name: str = ""
+    chat: str = ""
+    text: str = ""
+    message: InboundMessage | None = None
+
+
+def record(
+    *,
+    account: ChannelAccount,
+    kind: str,
+    sender: str,
+    sender_name: str = "",
+    chat: str = "",
+    text: str = "",
+    now: datetime,
+    message: InboundMessage | None = None,
+) -> UnknownRequest:
+    """Note that ``sender`` was denied, in the transaction that stored the held ``message``.
+
+    What a blocked sender says is not kept. When ``state`` comes back as ``approved``, an owner let
+    the sender in meanwhile: ask the rule again. Texts of strangers are cut and cleaned.
+    """
+    knock = Knock(account, kind, sender, name=sender_name, chat=chat, text=text, message=message)
+    return _note(knock, now)
+
+
+def record_group(
+    *,
+    account: ChannelAccount,
+    group: str,
+    sender_name: str = "",
+    text: str = "",
+    now: datetime,
+    message: InboundMessage | None = None,
+) -> UnknownRequest:
+    """Note that somebody spoke in a group that is not listed: one request a group ([A3]).
+
+    Approving it lists the group. Nothing is held: ``message`` loses its content.
+    """
+    knock = Knock(
+        account,
+        "im",
+        group,
+        is_group=True,
+        name=sender_name,
+        chat=group,
+        text=text,
+        message=message,
+    )
+    return _note(knock, now)
+
+
+def decide(
+    *,
+    request: str,
+    verdict: Choice,
+    owner: User,
+    via: str,
+    now: datetime,
+    replay: Replay,
+    user: User | None = None,
+) -> Verdict:
+    """Decide the unknown request with the public id ``request``, once ([A6]).
+
+    Decision, identity and audit row are one transaction, and so is ``replay``, which gets the held
+    messages, already ``received`` and with their user, in order. Without ``user`` approving makes a
+    new person marked *only listed identities*. Raises ``RequestNotFound``, ``NotAnOwner`` (both
+    are audited) and ``InvalidIdentity`` when the sender's id can never be listed.
+    """
+    subject = request if is_public_id(request) else one_line(request, 40)
+    if not (owner.is_owner and owner.is_active):
+        _refused(owner, subject, via, "not an owner", now)
+        raise NotAnOwner("only owners decide who may speak")
+    with db.write():
+        row = UnknownRequest.objects.filter(public_id=subject).select_related("account").first()
+        changed = row is not None and _claim(row, STATES[verdict], owner, via, now)
+        if row is not None and changed:
+            return _carry_out(row, verdict, owner, via, now, replay, user)
+    if row is None:
+        _refused(owner, subject, via, "no such request", now)
+        raise RequestNotFound("there is no such request")
+    return Verdict(_reload(row), first=False)
+
+
+def choice(word: str) -> Choice:
+    """``word`` as one of the four decisions. Raises ``RequestNotFound`` for any other word."""
+    for known in CHOICES:
+        if word == known:
+            return known
+    raise RequestNotFound("there is no such decision")
+
+
+def pending_count() -> int:
+    """How many senders wait for a decision."""
+    return UnknownRequest.objects.filter(state=State.PENDING).count()
+
+
+def held_messages(request: UnknownRequest) -> QuerySet[InboundMessage]:
+    """What the sender of ``request`` said and is not yet answered, in order."""
+    return InboundMessage.objects.filter(
+        account=request.account_id,
+        kind=request.kind,
+        sender=request.sender,
+        state=InboundMessage.State.HELD,
+    ).order_by("id")
+
+
+def purge(*, now: datetime) -> int:
+    """End what nobody decided in time: requests after 7 days, held messages after 24 h.
+
+    Safe in any number of copies. Returns how many held messages lost their content.
+    """
+    old = InboundMessage.objects.filter(
+        state=InboundMessage.State.HELD, received_at__lte=_held_since(now)
+    )
+    overdue = UnknownRequest.objects.filter(state=State.PENDING, expires_at__lte=now)
+    if not (old.exists() or overdue.exists()):
+        return 0  # nearly always: the chore must not queue for the write lock every few seconds
+    with db.write():
+        purged = _empty(old.order_by("id"), "held for too long")
+        expired = list(overdue.order_by("id").values_list("pk", flat=True)[:PURGE_AT_ONCE])
+        overdue.filter(pk__in=expired).update(state=State.EXPIRED, last_text="")
+        for row in UnknownRequest.objects.filter(pk__in=expired):
+            purged += _empty(held_messages(row), "the request expired")
+    return purged
+
+
+def _carry_out(
+    row: UnknownRequest,
+    verdict: Choice,
+    owner: User,
+    via: str,
+    now: datetime,
+    replay: Replay,
+    user: User | None,
+) -> Verdict:
+    """Everything that follows from the decision that was just claimed."""
+    data: dict[str, object] = {"via": via, "sender": f"{row.kind}:{row.sender}"}
+    messages: list[InboundMessage] = []
+    if row.state == State.APPROVED:
+        person = _person(row, owner, user)
+        until = now + SHORT_GRANT if verdict == "approve_24h" else None
+        _grant(row, person, until)
+        messages = _release(row, person, now)
+        replay(messages)
+        data |= {"user": person.pk, "until": until, "replayed": len(messages)}
+    else:
+        _empty(held_messages(row), row.state)
+        UnknownRequest.objects.filter(pk=row.pk).update(last_text="")
+    audit.record(
+        actor=_name(owner), action=f"request.{verdict}", subject=row.public_id, data=data, now=now
+    )
+    return Verdict(_reload(row), first=True, replayed=len(messages))
+
+
+def _claim(row: UnknownRequest, state: str, owner: User, via: str, now: datetime) -> bool:
+    """Move ``row`` out of pending; only one caller ever does."""
+    changed = UnknownRequest.objects.filter(
+        pk=row.pk, public_id=row.public_id, state=State.PENDING, expires_at__gt=now
+    ).update(state=state, decided_at=now, decided_by=owner, decided_via=via[:32])
+    if changed:
+        row.state = state
+    return changed == 1
+
+
+def _person(row: UnknownRequest, owner: User, user: User | None) -> User:
+    """Who the approved sender is: as asked, as before, or somebody new."""
+    if user is not None:
+        return user
+    if row.is_group:
+        return owner  # a group is a place, not a person: the owner vouches for it
+    if row.granted_user is not None and row.granted_user.is_active:
+        return row.granted_user
+    person = User(
+        username=f"{one_line(row.account.channel, 40)}-{secrets.token_hex(5)}",
+        display_name=row.sender_name or one_line(row.sender, 100),
+        only_listed=True,
+    )
+    person.set_unusable_password()
+    person.save(force_insert=True)
+    return person
+
+
+def _grant(row: UnknownRequest, person: User, until: datetime | None) -> None:
+    """List the sender for ``person`` on this very account ([A2]); for good unless ``until``."""
+    kind = "im" if row.is_group else row.kind
+    value = normalise(kind=kind, value=row.sender, channel=row.account.channel)
+    ChannelIdentity.objects.update_or_create(
+        user=person,
+        kind=kind,
+        account=row.account,
+        value=value,
+        defaults={"channel": row.account.channel, "expires_at": until},
+    )
+    UnknownRequest.objects.filter(pk=row.pk).update(granted_user=person)
+
+
+def _release(row: UnknownRequest, person: User, now: datetime) -> list[InboundMessage]:
+    """The held messages of ``row``, now received and of ``person``; older ones are purged."""
+    _empty(held_messages(row).filter(received_at__lte=_held_since(now)), "held for too long")
+    ids = list(held_messages(row).values_list("pk", flat=True))
+    InboundMessage.objects.filter(pk__in=ids, state=InboundMessage.State.HELD).update(
+        state=InboundMessage.State.RECEIVED, user=person
+    )
+    return list(InboundMessage.objects.filter(pk__in=ids).select_related("account").order_by("id"))
+
+
+def _empty(messages: QuerySet[InboundMessage], note: str) -> int:
+    """Take the content from held messages; the rows stay, so that they are known duplicates."""
+    ids = list(messages.values_list("pk", flat=True)[:PURGE_AT_ONCE])
+    return InboundMessage.objects.filter(pk__in=ids, state=InboundMessage.State.HELD).update(
+        state=InboundMessage.State.PURGED,
+        text="",
+        media=[],
+        options={},
+        raw=b"",
+        sender_name="",
+        note=note,
+    )
+
+
+def _note(knock: Knock, now: datetime) -> UnknownRequest:
+    account, kind = knock.account, knock.kind
+    address = _address(kind, knock.sender, account.channel)
+    with db.write():
+        row = _locked(account, kind, address)
+        if row is None:
+            _make_room()
+            row = UnknownRequest(account=account, kind=kind, sender=address)
+            row.is_group = knock.is_group
+            row.first_seen_at = row.last_seen_at = now
+            row.expires_at = _expiry(now)
+            UnknownRequest.objects.bulk_create([row], ignore_conflicts=True)
+            row = _locked(account, kind, address) or row
+        elif row.state == State.APPROVED and _let_in_meanwhile(row, account, now):
+            return row
+        _seen_again(row, now)
+        if row.state != State.BLOCKED:
+            row.sender_name = one_line(knock.name, 200)
+            row.chat = clean(knock.chat)[:128]
+            row.last_text = one_line(knock.text, 200)
+        row.save()
+        _bound_held(row, knock.message)
+    return row
+
+
+def _locked(account: ChannelAccount, kind: str, sender: str) -> UnknownRequest | None:
+    """The row of a sender, which nobody else decides or counts until the transaction ends."""
+    rows = UnknownRequest.objects.select_for_update()
+    return rows.filter(account=account, kind=kind, sender=sender).first()
+
+
+def _let_in_meanwhile(row: UnknownRequest, account: ChannelAccount, now: datetime) -> bool:
+    """Whether an owner approved between the caller's question and this transaction."""
+    sender = Sender(account, row.kind, row.sender)
+    return not row.is_group and may_speak(sender=sender, now=now).allowed
+
+
+def _seen_again(row: UnknownRequest, now: datetime) -> None:
+    """Count one more message; what had ended, save a block, waits again.
+
+    A request that waits again gets a new public id: old buttons stay dead ([A6], single use). One
+    that was approved before may be told to the owner again, the others were told once ([A5]).
+    """
+    row.count += 1
+    row.last_seen_at = now
+    waits = row.state == State.PENDING and row.expires_at > now
+    if waits or row.state == State.BLOCKED:
+        return
+    if row.state == State.APPROVED:
+        row.notified_at = None
+    row.state = State.PENDING
+    row.public_id = public_id()
+    row.expires_at = _expiry(now)
+    row.decided_at = row.decided_by = None
+    row.decided_via = ""
+
+
+def _bound_held(row: UnknownRequest, message: InboundMessage | None) -> None:
+    """Keep the last messages of one sender only, under the sender's normalised address."""
+    if message is not None:
+        this = InboundMessage.objects.filter(pk=message.pk)
+        if row.is_group or row.state == State.BLOCKED:
+            _empty(this, "the group is not listed" if row.is_group else "the sender is blocked")
+        elif message.sender != row.sender:
+            this.update(sender=row.sender)
+    if row.count > settings.HELD_MESSAGES_PER_SENDER:
+        newest = held_messages(row).order_by("-id").values_list("pk", flat=True)
+        surplus = list(newest[settings.HELD_MESSAGES_PER_SENDER :])
+        _empty(InboundMessage.objects.filter(pk__in=surplus), "too many")
+
+
+def _make_room() -> None:
+    """Before a new row: drop the least useful ones when there are as many as may be."""
+    states = dict(UnknownRequest.objects.values_list("state").annotate(rows=Count("pk")).order_by())
+    surplus = sum(states.values()) + 1 - settings.UNKNOWN_REQUESTS_MAX
+    for state in EVICTED:
+        if surplus <= 0:
+            return
+        oldest = UnknownRequest.objects.filter(state=state).order_by("last_seen_at")[:surplus]
+        for row in oldest:
+            _empty(held_messages(row), "too many unknown senders")
+        gone, _ = UnknownRequest.objects.filter(pk__in=[row.pk for row in oldest]).delete()
+        surplus -= gone
+
+
+def _address(kind: str, sender: str, channel: str) -> str:
+    """``sender`` as the rule compares it; what can never be listed is kept as one clean line."""
+    try:
+        return normalise(kind=kind, value=sender, channel=channel)
+    except InvalidIdentity:
+        return one_line(sender, 200)
+
+
+def _refused(owner: User, subject: str, via: str, why: str, now: datetime) -> None:
+    audit.record(
+        actor=_name(owner),
+        action="request.refused",
+        subject=subject,
+        data={"via": via, "why": why},
+        now=now,
+    )
+
+
+def _name(user: User) -> str:
+    return f"user:{user.pk} {user}"
+
+
+def _reload(row: UnknownRequest) -> UnknownRequest:
+    related = UnknownRequest.objects.select_related("account", "decided_by", "granted_user")
+    return related.get(pk=row.pk)
+
+
+def _expiry(now: datetime) -> datetime:
+    return now + timedelta(days=settings.UNKNOWN_REQUEST_DAYS)
+
+
+def _held_since(now: datetime) -> datetime:
+    return now - timedelta(hours=settings.HELD_MESSAGE_HOURS)

@@ -1,0 +1,129 @@
+"""All that a run said, as one answer: the JSON of `/inbound`, the `done` and the `final` frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from channels_app.links import Links
+from channels_app.text_rendering import MediaItem, error_line, one_line, render, sources_text
+from channels_app.wording import Wording
+from core.messages import (
+    ErrorMessage,
+    EventMessage,
+    Message,
+    RetrievalMessage,
+    Transcript,
+    event_data,
+)
+
+Status = Literal["pending", "completed", "error", "cancelled"]
+
+HTTP_STATUS: dict[Status, int] = {"pending": 202, "completed": 200, "error": 502, "cancelled": 409}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """All that a run said: Markdown, media in order, and how it ended; `error` is one line."""
+
+    text: str
+    media: list[MediaItem]
+    status: Status
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """An answer as a client of `/inbound` and of the web chat gets it (contracts D1, T4, T7).
+
+    `images` are data URLs.
+    """
+
+    ok: bool
+    status: int
+    text: str
+    format: str
+    images: list[str]
+    error: str
+
+
+def answer(events: Iterable[Mapping[str, object]], *, links: Links, words: Wording) -> Answer:
+    """The answer of a run from its whole log (as far as it goes).
+
+    Sources come last; audio, video and custom types are links in the text as well as media, an
+    image is media only (contract T7).
+    """
+    transcript = Transcript()
+    end: Mapping[str, object] = {}
+    for event in events:
+        for message, _ in transcript.read(event):
+            if isinstance(message, EventMessage) and message.props.get("event") == "stream_end":
+                end = event_data(message)
+    return answer_of(transcript.messages(), end, links=links, words=words)
+
+
+def answer_of(
+    messages: list[Message], end: Mapping[str, object], *, links: Links, words: Wording
+) -> Answer:
+    """The answer that merged messages make; `end` is the data of the `stream_end`, if it came."""
+    status = _status(end)
+    texts: list[str] = []
+    media: list[MediaItem] = []
+    error = ""
+    for message in messages:
+        if isinstance(message, RetrievalMessage):
+            continue
+        if isinstance(message, ErrorMessage) and status == "error":
+            error = error_line(message, words)
+            continue
+        rendering = render(message, links=links, words=words)
+        texts.append(rendering.text)
+        if rendering.media:
+            media.append(rendering.media)
+            texts.append("" if rendering.media.kind == "image" else rendering.media.link)
+    texts.append(
+        sources_text([each for each in messages if isinstance(each, RetrievalMessage)], words)
+    )
+    if status == "error" and not error:
+        error = one_line(str(end.get("error") or words.failed))
+    return Answer(
+        text="\n\n".join(text for text in texts if text), media=media, status=status, error=error
+    )
+
+
+def reply(
+    given: Answer,
+    *,
+    present: Callable[[str], tuple[str, str]],
+    inline: Callable[[str], str | None],
+) -> Reply:
+    """The answer in its outer form.
+
+    `present` turns Markdown into (text, format) as contract T4 says; `inline` turns an image's
+    address into a data URL, or None when it cannot: then its link is put into the text.
+    """
+    images: list[str] = []
+    texts = [given.text]
+    for item in given.media:
+        if item.kind == "image":
+            data = item.url if item.url.startswith("data:image/") else inline(item.url)
+            (images if data else texts).append(data or item.link)
+    text, text_format = present("\n\n".join(text for text in texts if text))
+    return Reply(
+        ok=given.status in ("pending", "completed"),
+        status=HTTP_STATUS[given.status],
+        text=text,
+        format=text_format,
+        images=images,
+        error=given.error or ("Cancelled" if given.status == "cancelled" else ""),
+    )
+
+
+def _status(end: Mapping[str, object]) -> Status:
+    match end.get("status"):
+        case "completed" | "error" | "cancelled" as status:
+            return status
+        case None if not end:
+            return "pending"
+    return "completed"

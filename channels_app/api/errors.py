@@ -1,0 +1,24 @@
+"""Errors of the REST interface, in the shape of the other HTTP doors."""
+
+from typing import Any
+
+from rest_framework.exceptions import ValidationError
+from rest_framework.response import Response
+from rest_framework.views import exception_handler
+
+
+def handle(error: Exception, context: dict[str, Any]) -> Response | None:
+    """``{"ok": false, "status", "error", "field"?}`` for every error that DRF knows."""
+    response = exception_handler(error, context)
+    if response is None:
+        return None
+    body: dict[str, Any] = {"ok": False, "status": response.status_code}
+    if isinstance(error, ValidationError) and isinstance(error.detail, dict):
+        field, reasons = next(iter(error.detail.items()))
+        reason = reasons[0] if isinstance(reasons, list) else reasons
+        body |= {"error": f"{field}: {reason}", "field": field}
+    else:
+        data = response.data
+        body["error"] = str(data.get("detail", data) if isinstance(data, dict) else data)
+    response.data = body
+    return response

@@ -1,0 +1,27 @@
+"""JSON bodies of the REST interface: the same strictness as at every other door."""
+
+from collections.abc import Mapping
+from typing import IO, Any
+
+from django.conf import settings
+from rest_framework.exceptions import ParseError
+from rest_framework.parsers import JSONParser
+
+from channels_app import strict_json
+
+
+class StrictJSONParser(JSONParser):
+    """Refuses what DRF's parser crashes on or lets through: deep nesting, duplicate keys, NaN."""
+
+    def parse(
+        self,
+        stream: IO[bytes],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The value of the body. Raises ParseError (400)."""
+        del media_type, parser_context
+        try:
+            return strict_json.parse(stream.read(), max_depth=settings.MAX_JSON_DEPTH)
+        except strict_json.BadJSONError as error:
+            raise ParseError(f"Bad JSON: {error}.") from error

@@ -1,0 +1,140 @@
+"""What the REST interface shows and takes."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from allowlist.models import UnknownRequest
+from core.models import ChatSession, Message, Run, StoredFile
+from core.text import is_clean
+
+
+class CleanCharField(serializers.CharField):
+    """Text that every database can hold: no NUL, no lone surrogates."""
+
+    def to_internal_value(self, data: Any) -> str:
+        """The text. Raises ValidationError."""
+        if isinstance(data, str) and not is_clean(data):
+            raise serializers.ValidationError("holds characters that are not text")
+        return str(super().to_internal_value(data))
+
+
+class SessionSerializer(serializers.ModelSerializer[ChatSession]):
+    """One conversation."""
+
+    id = serializers.CharField(source="public_id", read_only=True)
+    channel = serializers.CharField(source="account.channel", read_only=True)
+    title = CleanCharField(max_length=200, required=False, allow_blank=True)
+
+    class Meta:
+        """Fields."""
+
+        model = ChatSession
+        fields = ("id", "title", "channel", "created_at", "last_message_at", "closed_at")
+        read_only_fields = ("created_at", "last_message_at", "closed_at")
+
+
+class MessageSerializer(serializers.ModelSerializer[Message]):
+    """One line of a transcript."""
+
+    run_id = serializers.CharField(source="run.public_id", default=None, read_only=True)
+
+    class Meta:
+        """Fields."""
+
+        model = Message
+        fields = ("id", "role", "text", "format", "data", "run_id", "created_at")
+        read_only_fields = fields
+
+
+class RunSerializer(serializers.ModelSerializer[Run]):
+    """One turn of the assistant."""
+
+    id = serializers.CharField(source="public_id", read_only=True)
+    session_id = serializers.CharField(source="session.public_id", read_only=True)
+
+    class Meta:
+        """Fields."""
+
+        model = Run
+        fields = (
+            "id",
+            "session_id",
+            "origin",
+            "state",
+            "attempt",
+            "result",
+            "usage",
+            "error",
+            "created_at",
+            "started_at",
+            "finished_at",
+        )
+        read_only_fields = fields
+
+
+class CancelledSerializer(serializers.Serializer[dict[str, bool]]):
+    """Whether the run was still open."""
+
+    cancelled = serializers.BooleanField()
+
+
+class FileSerializer(serializers.ModelSerializer[StoredFile]):
+    """A stored file."""
+
+    id = serializers.CharField(source="public_id", read_only=True)
+
+    class Meta:
+        """Fields."""
+
+        model = StoredFile
+        fields = ("id", "name", "content_type", "size", "opens", "expires_at", "created_at")
+        read_only_fields = fields
+
+
+class UnknownRequestSerializer(serializers.ModelSerializer[UnknownRequest]):
+    """A sender who asks to be let in."""
+
+    id = serializers.CharField(source="public_id", read_only=True)
+    account = serializers.CharField(source="account.__str__", read_only=True)
+
+    class Meta:
+        """Fields."""
+
+        model = UnknownRequest
+        fields = (
+            "id",
+            "account",
+            "kind",
+            "sender",
+            "sender_name",
+            "state",
+            "count",
+            "last_text",
+            "first_seen_at",
+            "last_seen_at",
+            "decided_at",
+        )
+        read_only_fields = fields
+
+
+class DecisionSerializer(serializers.Serializer[dict[str, str]]):
+    """What an owner decides."""
+
+    verdict = serializers.ChoiceField(choices=["approve", "approve_24h", "deny", "block"])
+
+
+class VerdictSerializer(serializers.Serializer[dict[str, Any]]):
+    """How a request stands: ``first`` when this call decided."""
+
+    first = serializers.BooleanField()
+    text = serializers.CharField()
+    replayed = serializers.IntegerField()
+    request = UnknownRequestSerializer()
+
+
+class FeedbackSerializer(serializers.Serializer[dict[str, str]]):
+    """A thumb on a source: up, down, or nothing to take it back."""
+
+    verdict = serializers.ChoiceField(choices=["up", "down", ""])
+    message_id = CleanCharField(max_length=200, required=False, allow_blank=True)

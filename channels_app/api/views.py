@@ -1,0 +1,206 @@
+"""Sessions, messages, runs, files and unknown requests over REST [D9].
+
+A foreign object answers like one that does not exist.
+"""
+
+from typing import Any, Literal, cast
+
+from django.db.models import QuerySet
+from django.http import Http404
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import generics
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from allowlist import requests
+from allowlist.models import UnknownRequest
+from channels_app import feedback
+from channels_app.api import serializers
+from channels_app.api.permissions import MayChat, MayDecide
+from channels_app.inbound import door_account, replay
+from core import inbox, runs
+from core.db import write
+from core.ids import is_public_id
+from core.models import ChatSession, Message, Run, StoredFile, User
+
+
+def person(request: Request) -> User:
+    """Who asks; the permission classes let only people pass."""
+    return cast(User, request.user)
+
+
+class Sessions(generics.ListCreateAPIView[ChatSession]):
+    """One's own conversations, newest first; POST begins one."""
+
+    permission_classes = (MayChat,)
+    serializer_class = serializers.SessionSerializer
+    queryset = ChatSession.objects.none()
+
+    def get_queryset(self) -> QuerySet[ChatSession]:
+        """Open ones."""
+        mine = ChatSession.objects.filter(user=person(self.request), closed_at__isnull=True)
+        return mine.select_related("account").order_by("-last_message_at", "-id")
+
+    def perform_create(self, serializer: Any) -> None:
+        """Begin a conversation."""
+        title = serializer.validated_data.get("title", "")
+        with write():
+            session = inbox.open_session(
+                user=person(self.request), account=door_account("http"), title=title
+            )
+        serializer.instance = session
+
+
+class Session(generics.RetrieveUpdateDestroyAPIView[ChatSession]):
+    """One conversation: read, rename, close."""
+
+    permission_classes = (MayChat,)
+    serializer_class = serializers.SessionSerializer
+    queryset = ChatSession.objects.none()
+    http_method_names = ("get", "patch", "delete", "head", "options")
+
+    def get_object(self) -> ChatSession:
+        """One's own open session, or 404."""
+        found = inbox.own_session(user=person(self.request), session_id=self.kwargs["session_id"])
+        if found is None:
+            raise Http404
+        return found
+
+    def perform_destroy(self, instance: ChatSession) -> None:
+        """Close it; its rows stay for the owner's audit."""
+        with write():
+            inbox.close_session(session=instance)
+
+
+class Messages(generics.ListAPIView[Message]):
+    """The transcript of a conversation, newest first."""
+
+    permission_classes = (MayChat,)
+    serializer_class = serializers.MessageSerializer
+    queryset = Message.objects.none()
+
+    def get_queryset(self) -> QuerySet[Message]:
+        """Of one's own session, or 404."""
+        session = inbox.own_session(user=person(self.request), session_id=self.kwargs["session_id"])
+        if session is None:
+            raise Http404
+        return Message.objects.filter(session=session).select_related("run").order_by("-id")
+
+
+class RunDetail(generics.RetrieveAPIView[Run]):
+    """One run with its result."""
+
+    permission_classes = (MayChat,)
+    serializer_class = serializers.RunSerializer
+    queryset = Run.objects.none()
+
+    def get_object(self) -> Run:
+        """One's own run, or 404."""
+        return own_run(self.request, self.kwargs["run_id"])
+
+
+def own_run(request: Request, run_id: str) -> Run:
+    """The caller's run. Raises Http404."""
+    found = None
+    if is_public_id(run_id):
+        own = Run.objects.filter(public_id=run_id, user=person(request))
+        found = own.select_related("session").first()
+    if found is None:
+        raise Http404
+    return found
+
+
+class CancelRun(APIView):
+    """Ask a run to stop."""
+
+    permission_classes = (MayChat,)
+
+    @extend_schema(request=None, responses=serializers.CancelledSerializer)
+    def post(self, request: Request, run_id: str) -> Response:
+        """Whether it was still open."""
+        run = own_run(request, run_id)
+        return Response({"cancelled": runs.request_cancel(run=run)})
+
+
+class RateSource(APIView):
+    """A thumb on a source of an answer."""
+
+    permission_classes = (MayChat,)
+
+    @extend_schema(request=serializers.FeedbackSerializer, responses=serializers.FeedbackSerializer)
+    def post(self, request: Request, run_id: str, source_id: str) -> Response:
+        """Store it; 404 for a run of somebody else, or a source that it does not have."""
+        asked = serializers.FeedbackSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        given = asked.validated_data
+        try:
+            verdict = feedback.record(
+                user=person(request),
+                run_id=run_id,
+                source_id=source_id,
+                verdict=given["verdict"],
+                message_id=given.get("message_id", ""),
+            )
+        except LookupError as error:
+            raise Http404 from error
+        return Response({"verdict": verdict, "message_id": given.get("message_id", "")})
+
+
+class Files(generics.ListAPIView[StoredFile]):
+    """One's own files, newest first."""
+
+    permission_classes = (MayChat,)
+    serializer_class = serializers.FileSerializer
+    queryset = StoredFile.objects.none()
+
+    def get_queryset(self) -> QuerySet[StoredFile]:
+        """Not the revoked ones."""
+        mine = StoredFile.objects.filter(user=person(self.request), revoked_at__isnull=True)
+        return mine.order_by("-id")
+
+
+class UnknownRequests(generics.ListAPIView[UnknownRequest]):
+    """Who asks to be let in, newest first."""
+
+    permission_classes = (MayDecide,)
+    serializer_class = serializers.UnknownRequestSerializer
+    queryset = UnknownRequest.objects.select_related("account").order_by("-last_seen_at", "-id")
+
+
+def verdict_body(verdict: requests.Verdict) -> dict[str, Any]:
+    """A verdict as JSON."""
+    return {
+        "first": verdict.first,
+        "text": verdict.text,
+        "replayed": verdict.replayed,
+        "request": serializers.UnknownRequestSerializer(verdict.request).data,
+    }
+
+
+class Decide(APIView):
+    """Decide an unknown request [A6]."""
+
+    permission_classes = (MayDecide,)
+
+    @extend_schema(request=serializers.DecisionSerializer, responses=serializers.VerdictSerializer)
+    def post(self, request: Request, request_id: str) -> Response:
+        """The verdict: this one, or the one that came first."""
+        asked = serializers.DecisionSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        word = cast(
+            Literal["approve", "approve_24h", "deny", "block"], asked.validated_data["verdict"]
+        )
+        try:
+            verdict = requests.decide(
+                request=request_id,
+                verdict=word,
+                owner=person(request),
+                via="api",
+                now=timezone.now(),
+                replay=replay,
+            )
+        except requests.RequestNotFound as error:
+            raise Http404 from error
+        return Response(verdict_body(verdict))

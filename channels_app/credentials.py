@@ -1,0 +1,75 @@
+"""Identity from the credential, never from the body: API keys at the HTTP doors ([A10])."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.utils import timezone
+
+from allowlist import keys
+from allowlist.models import ApiKey
+from channels_app import limits
+from channels_app.http import RefusedError, Request
+from core.db import in_thread
+from core.models import ChannelAccount, User
+
+FAILURES_PER_MINUTE = 20
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="latchkey"'}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who holds the key: a person, or a bridge account that names its senders."""
+
+    key: ApiKey
+    user: User | None
+    account: ChannelAccount | None
+
+
+def token_of(request: Request) -> str:
+    """The key of a request. Raises RefusedError 400 when it stands in the address (logs!)."""
+    if any(request.query(name) for name in ("key", "api_key", "token", "access_token")):
+        raise RefusedError(400, "A key must not be in the address: send it as a header.")
+    scheme, _, token = request.header("authorization").partition(" ")
+    if scheme.lower() == "bearer" and token:
+        return token.strip()
+    return request.header("x-api-key")
+
+
+async def authenticate(request: Request, *, scope: str) -> Caller:
+    """The caller of a request, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
+    limits.addresses.check(subject=request.address, limit=settings.RATE_PER_MINUTE_ADDRESS)
+    token = token_of(request)
+    return await in_thread(caller_of, token=token, scope=scope, address=request.address)
+
+
+def caller_of(*, token: str, scope: str, address: str) -> Caller:
+    """The caller with ``token``. Raises RefusedError 401, 403 or 429."""
+    key = keys.authenticate(token=token, now=timezone.now()) if token else None
+    if key is None:
+        if token:
+            limits.failures.check(subject=address, limit=FAILURES_PER_MINUTE)
+        raise RefusedError(401, "Permission denied", headers=CHALLENGE)
+    if scope not in key.scopes:
+        raise RefusedError(403, f"This key has no scope {scope!r}.")
+    subject = f"user:{key.user_id}" if key.user_id else f"account:{key.account_id}"
+    limits.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
+    return Caller(key=key, user=key.user, account=key.account)
+
+
+@contextmanager
+def slot(caller: Caller, *, sender: str = "", wanted: bool = True) -> Iterator[None]:
+    """One of the streams that a person, or a bridge's sender, may have open at once.
+
+    Raises RefusedError 429.
+    """
+    subject = caller.user.id if caller.user else f"account:{caller.key.account_id}:{sender}"
+    if not wanted:
+        yield
+        return
+    limits.streams.enter(user_id=subject, limit=settings.MAX_STREAMS_PER_USER)
+    try:
+        yield
+    finally:
+        limits.streams.leave(user_id=subject)

@@ -1,0 +1,33 @@
+"""Deciding unknown requests from any door: the allowlist decides, the pipeline replays ([A6])."""
+
+from datetime import datetime
+
+from allowlist import requests
+from channels_app import inbound, notices
+from core.models import User
+
+
+def decide(
+    *,
+    request: str,
+    verdict: requests.Choice,
+    owner: User,
+    via: str,
+    now: datetime,
+    user: User | None = None,
+) -> requests.Verdict:
+    """Decide the unknown request ``request`` (its public id); what was held runs on approval.
+
+    Raises what ``allowlist.requests.decide`` raises.
+    """
+    verdict_now = requests.decide(
+        request=request,
+        verdict=verdict,
+        owner=owner,
+        via=via,
+        now=now,
+        user=user,
+        replay=inbound.replay,
+    )
+    notices.decided(verdict_now.request, text=verdict_now.text)
+    return verdict_now

@@ -1,0 +1,111 @@
+"""``/healthz``, ``/readyz`` and ``/metrics`` [D8]."""
+
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.db import Error as DatabaseFailure
+from django.db import connection
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from allowlist import requests
+from channels_app import gateways, http
+from channels_app.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.lean import Route
+from core import outbox, runs
+from core.db import in_thread
+from core.models import Run
+
+
+async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
+    """The process is up."""
+    del scope, receive
+    await http.answer(send, 200, {"ok": True})
+
+
+async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
+    """Whether all parts work; 503 names what does not."""
+    del scope, receive
+    problems = await in_thread(problems_now)
+    await http.answer(send, 503 if problems else 200, {"ok": not problems, "problems": problems})
+
+
+def problems_now() -> list[str]:
+    """What is wrong, in words for the owner."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseFailure:
+        return ["The database does not answer."]
+    problems = []
+    client = redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=1,
+        socket_connect_timeout=1,
+        retry=Retry(NoBackoff(), 0),
+    )
+    try:
+        client.ping()
+    except (redis.RedisError, OSError):
+        problems.append("The broker does not answer.")
+    finally:
+        client.close()
+    problems += [
+        f"No {queue} worker was heard from in the last 30 s."
+        for queue in ("runs", "long")
+        if not runs.workers_alive(queue)
+    ]
+    if outbox.oldest_pending_seconds() > settings.UNDELIVERED_SECONDS:
+        problems.append("Deliveries are waiting too long.")
+    return problems + gateways.problems()
+
+
+async def metrics(scope: Scope, receive: Receive, send: Send) -> None:
+    """Numbers for Prometheus; with METRICS_TOKEN set, only to who shows it as a bearer."""
+    request = Request(scope, receive)
+    try:
+        check_metrics_token(request)
+    except RefusedError as error:
+        await http.answer(send, error.status, {"ok": False, "error": str(error)})
+        return
+    data = await in_thread(measured)
+    headers = http.encoded({"Content-Type": CONTENT_TYPE_LATEST})
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": data})
+
+
+def check_metrics_token(request: Request) -> None:
+    """Raises RefusedError 401 for a stranger: no token set means this machine only."""
+    token = settings.METRICS_TOKEN
+    given = request.header("authorization").removeprefix("Bearer ")
+    if token and http.same_secret(given, token):
+        return
+    if not token and request.address in {"127.0.0.1", "::1"}:
+        return
+    raise RefusedError(401, "Permission denied")
+
+
+def measured() -> bytes:
+    """The numbers, read from the database: the same from every process."""
+    registry = CollectorRegistry()
+    values: dict[str, Any] = {
+        "latchkey_runs_queued": Run.objects.filter(state=Run.State.QUEUED).count(),
+        "latchkey_runs_running": Run.objects.filter(state=Run.State.RUNNING).count(),
+        "latchkey_deliveries_waiting_seconds": outbox.oldest_pending_seconds(),
+        "latchkey_deliveries_dead": outbox.dead_count(),
+        "latchkey_unknown_requests_pending": requests.pending_count(),
+        "latchkey_workers_runs": runs.workers_alive("runs"),
+        "latchkey_workers_long": runs.workers_alive("long"),
+    }
+    for name, value in values.items():
+        Gauge(name, name.replace("_", " "), registry=registry).set(value)
+    return generate_latest(registry)
+
+
+ROUTES = [
+    Route(r"/healthz", healthz),
+    Route(r"/readyz", readyz),
+    Route(r"/metrics", metrics),
+]

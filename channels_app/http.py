@@ -1,0 +1,229 @@
+"""HTTP without Django's request cycle, for the hot doors: request, JSON answer, event stream.
+
+An async Django view spends most of its time in thread hops (docs/decisions/002-lean-doors.md).
+"""
+
+import asyncio
+import contextlib
+import hmac
+import ipaddress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs
+
+import orjson
+from django.conf import settings
+
+from channels_app import strict_json
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = Mapping[str, str]
+ErrorBody = Callable[[int, str], Mapping[str, Any]]
+
+BODY_SECONDS = 60.0
+MAX_IDEMPOTENCY_KEY = 128
+SECURITY_HEADERS: Headers = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+}
+
+
+class RefusedError(Exception):
+    """The request is refused; a door answers it in its own shape."""
+
+    def __init__(
+        self, status: int, message: str, *, field: str = "", headers: Headers | None = None
+    ) -> None:
+        """``field`` names what was wrong with the input."""
+        super().__init__(message)
+        self.status = status
+        self.field = field
+        self.headers = headers or {}
+
+
+class ClientGoneError(Exception):
+    """The client closed the connection."""
+
+
+class Request:
+    """One HTTP request over ASGI."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        """Nothing is read yet."""
+        self.scope = scope
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self._receive = receive
+        self._headers: dict[str, str] = {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in scope["headers"]
+        }
+
+    def header(self, name: str) -> str:
+        """The header ``name`` (lower case), or an empty string."""
+        return self._headers.get(name, "")
+
+    def query(self, name: str) -> str:
+        """The first value of a query parameter, or an empty string."""
+        values: list[str] = parse_qs(self.scope["query_string"].decode("latin-1")).get(name, [""])
+        return values[0]
+
+    @property
+    def address(self) -> str:
+        """The client's address; behind a trusted proxy, the last one it did not add itself."""
+        client: str = (self.scope.get("client") or ("", 0))[0]
+        if client in settings.GATEWAY_TRUSTED_PROXIES or (
+            client == "" and settings.GATEWAY_TRUSTED_PROXIES
+        ):
+            forwarded = self.header("x-forwarded-for").split(",")[-1].strip()
+            client = forwarded or client
+        return plain_address(client)
+
+    async def body(self, limit: int) -> bytes:
+        """The whole body. Raises RefusedError: 413 over ``limit`` bytes, 408 when too slow."""
+        declared = self.header("content-length")
+        if declared.isascii() and declared.isdigit() and int(declared[:18]) > limit:
+            raise RefusedError(413, f"The body is larger than {limit} bytes.")
+        if self.header("content-encoding") not in {"", "identity"}:
+            raise RefusedError(415, "Compressed bodies are not accepted.")
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while True:
+                    message = await self._receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGoneError
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > limit:
+                        raise RefusedError(413, f"The body is larger than {limit} bytes.")
+                    if not message.get("more_body"):
+                        return b"".join(parts)
+        except TimeoutError as error:
+            raise RefusedError(408, "The body came too slowly.") from error
+
+    async def json(self) -> dict[str, Any]:
+        """The body as a JSON object. Raises RefusedError."""
+        data = await self.body(settings.MAX_BODY_BYTES)
+        try:
+            value = strict_json.parse(data, max_depth=settings.MAX_JSON_DEPTH)
+        except strict_json.BadJSONError as error:
+            raise RefusedError(400, f"Bad JSON: {error}.", field="body") from error
+        if not isinstance(value, dict):
+            raise RefusedError(400, "The body must be a JSON object.", field="body")
+        return value
+
+    def language(self) -> str:
+        """The first language that the client asks for, or an empty string."""
+        return self.header("accept-language").split(",", 1)[0].split(";", 1)[0].strip()
+
+    def idempotency_key(self) -> str:
+        """The header that makes a repeated request the same run. Raises RefusedError 400."""
+        key = self.header("idempotency-key")
+        if len(key) > MAX_IDEMPOTENCY_KEY:
+            text = f"Idempotency-Key is longer than {MAX_IDEMPOTENCY_KEY} characters."
+            raise RefusedError(400, text, field="Idempotency-Key")
+        return key
+
+    async def gone(self) -> None:
+        """Return when the client has closed the connection."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+def error_body(status: int, message: str) -> dict[str, Any]:
+    """An error in the shape of ``/inbound`` ([D1])."""
+    return {"ok": False, "status": status, "error": message, "text": "", "format": "plain"}
+
+
+def plain_address(address: str) -> str:
+    """``address`` with an IPv4-mapped IPv6 form undone: both count as one."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return str(mapped or parsed)
+
+
+def same_secret(given: str, secret: str) -> bool:
+    """Whether two secrets are equal, in constant time."""
+    return hmac.compare_digest(given.encode(), secret.encode())
+
+
+def encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """Headers as ASGI wants them, with the ones that every answer carries."""
+    every = {**SECURITY_HEADERS, **headers}
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in every.items()]
+
+
+async def answer(
+    send: Send, status: int, body: Mapping[str, Any], headers: Headers | None = None
+) -> None:
+    """Send ``body`` as JSON."""
+    data = orjson.dumps(body)
+    every = {
+        "Content-Type": "application/json",
+        "Content-Length": str(len(data)),
+        **(headers or {}),
+    }
+    await send({"type": "http.response.start", "status": status, "headers": encoded(every)})
+    await send({"type": "http.response.body", "body": data})
+
+
+async def stream(
+    request: Request,
+    send: Send,
+    blocks: AsyncGenerator[bytes, None],
+    *,
+    status: int = 200,
+    headers: Headers | None = None,
+) -> bool:
+    """Send ``blocks`` as an event stream; False when the client left first.
+
+    A reader that takes nothing for STREAM_STALL_SECONDS is cut off: it can resume.
+    """
+    every = {
+        "Content-Type": "text/event-stream; charset=utf-8",
+        "Cache-Control": "no-cache",
+        "X-Accel-Buffering": "no",
+        **(headers or {}),
+    }
+    await send({"type": "http.response.start", "status": status, "headers": encoded(every)})
+    pump = asyncio.ensure_future(push(send, blocks))
+    gone = asyncio.ensure_future(request.gone())
+    try:
+        await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not pump.done():
+            return False
+        return pump.result()
+    finally:
+        for task in (pump, gone):
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, ClientGoneError):
+            await asyncio.gather(pump, gone, return_exceptions=True)
+
+
+async def push(send: Send, blocks: AsyncGenerator[bytes, None]) -> bool:
+    """Send every block; False when the reader stalled."""
+    async with contextlib.aclosing(blocks):
+        async for block in blocks:
+            try:
+                async with asyncio.timeout(settings.STREAM_STALL_SECONDS):
+                    await send({"type": "http.response.body", "body": block, "more_body": True})
+            except TimeoutError:
+                return False
+    await send({"type": "http.response.body", "body": b""})
+    return True
+
+
+def sse(data: Mapping[str, Any], *, seq: int | None = None) -> bytes:
+    """One event: ``id: <seq>`` when given, and ``data:`` with JSON, which holds no line break."""
+    head = b"" if seq is None else b"id: %d\n" % seq
+    return head + b"data: " + orjson.dumps(data) + b"\n\n"

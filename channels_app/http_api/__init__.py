@@ -1,0 +1,1 @@
+"""``POST /inbound`` and the event stream of a run."""

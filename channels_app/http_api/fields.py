@@ -1,0 +1,117 @@
+"""The body of ``POST /inbound``, checked field by field [D1]."""
+
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+
+from channels_app.http import RefusedError
+from core.inbox import Draft
+from core.models import ChannelAccount
+from core.text import is_clean
+
+MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file"}
+MAX_MEDIA = 16
+MAX_PLACE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a client asks for."""
+
+    text: str
+    stream: bool = False
+    is_async: bool = False
+    user_id: str = ""
+    user_name: str = ""
+    channel_name: str = ""
+    session_id: str = ""
+    media: list[dict[str, Any]] = field(default_factory=list)
+
+    def draft(self, *, account: ChannelAccount, update_id: str, sender: str = "") -> Draft:
+        """The message for the inbox."""
+        return Draft(
+            account=account,
+            kind=str(account.config.get("kind", "im")),
+            sender=sender,
+            sender_name=self.user_name,
+            chat=place(sender),
+            update_id=update_id,
+            text=self.text,
+            media=self.media,
+        )
+
+
+def place(sender: str) -> str:
+    """The conversation of a sender: its id, or a digest of one that no column holds."""
+    if len(sender) <= MAX_PLACE:
+        return sender
+    return hashlib.sha256(sender.encode()).hexdigest()
+
+
+def read(body: dict[str, Any]) -> Asked:
+    """The fields of ``body``; unknown ones are ignored. RefusedError 400 names the field."""
+    media = [item for name, kind in MEDIA.items() for item in attachments(body, name, kind)]
+    asked = Asked(
+        text=text(body, "text", settings.MAX_TEXT_CHARACTERS, required=True),
+        stream=flag(body, "stream"),
+        is_async=flag(body, "async"),
+        user_id=text(body, "user_id", 256),
+        user_name=text(body, "user_name", 256),
+        channel_name=text(body, "channel_name", 256),
+        session_id=text(body, "session_id", 64),
+        media=media,
+    )
+    if not asked.text.strip() and not media:
+        raise RefusedError(400, "text must not be empty.", field="text")
+    return asked
+
+
+def text(body: dict[str, Any], name: str, limit: int, *, required: bool = False) -> str:
+    """A string field that every database can hold, of at most ``limit`` characters."""
+    value = body.get(name)
+    if value is None and not required:
+        return ""
+    if not isinstance(value, str):
+        raise RefusedError(400, f"{name} must be a string.", field=name)
+    if len(value) > limit:
+        raise RefusedError(413, f"{name} is longer than {limit} characters.", field=name)
+    if not is_clean(value):
+        raise RefusedError(400, f"{name} holds characters that are not text.", field=name)
+    return value
+
+
+def flag(body: dict[str, Any], name: str) -> bool:
+    """A true/false field."""
+    value = body.get(name, False)
+    if not isinstance(value, bool):
+        raise RefusedError(400, f"{name} must be true or false.", field=name)
+    return value
+
+
+def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, Any]]:
+    """The data URLs of one media field."""
+    values = body.get(name)
+    if values is None:
+        return []
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
+    if len(values) > MAX_MEDIA:
+        raise RefusedError(413, f"{name} holds more than {MAX_MEDIA} items.", field=name)
+    for value in values:
+        check_data_url(value, name)
+    return [{"kind": kind, "url": value} for value in values]
+
+
+def check_data_url(value: str, name: str) -> None:
+    """Raises RefusedError 400 unless ``value`` is a well-formed base64 data URL."""
+    head, comma, data = value.partition(",")
+    if not (head.startswith("data:") and head.endswith(";base64") and comma):
+        raise RefusedError(400, f"{name} must hold base64 data URLs.", field=name)
+    try:
+        base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise RefusedError(400, f"{name} holds broken base64.", field=name) from error

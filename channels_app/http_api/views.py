@@ -1,0 +1,255 @@
+"""``POST /inbound`` [D1] [D2], its result and cancel, and the event stream of a run."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from allowlist.models import ApiKey
+from channels_app import http
+from channels_app.credentials import Caller, authenticate, slot
+from channels_app.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.http_api import adapter, fields
+from channels_app.inbound import Receipt, door_account, receive_personal, receive_sender
+from channels_app.links import Links
+from core import events, files, runs
+from core.db import in_thread
+from core.ids import is_public_id
+from core.models import Run
+from core.outbound_format import classified
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A run that a request waits for."""
+
+    run: Run
+    session: str
+    user_id: int
+
+
+async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
+    """``POST /inbound``."""
+    request = Request(scope, receive)
+    wants_stream = "text/event-stream" in request.header("accept")
+    try:
+        if request.method != "POST":
+            raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
+        caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
+        asked = fields.read(await request.json())
+        wants_stream = asked.stream and not asked.is_async
+        key = request.idempotency_key()
+        # Before anything is stored: a refused stream must not leave a run behind.
+        with slot(caller, sender=asked.user_id, wanted=wants_stream):
+            work = work_of(await in_thread(accept, caller, asked, key))
+            if asked.is_async:
+                await http.answer(send, 202, pending(work))
+            elif asked.stream:
+                await http.stream(request, send, blocks(work, after=0, fresh=True))
+            else:
+                await answer_run(send, work)
+    except RefusedError as error:
+        await refuse(send, error, as_stream=wants_stream)
+    except http.ClientGoneError:
+        return
+
+
+def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
+    """Put what was asked into the inbox. Raises RefusedError."""
+    now = timezone.now()
+    update_id = f"key:{caller.key.id}:{key}" if key else ""
+    if caller.user is not None:
+        draft = asked.draft(account=door_account("http"), update_id=update_id)
+        receipt = receive_personal(
+            user=caller.user, draft=draft, session_id=asked.session_id, now=now, origin="http"
+        )
+    else:
+        assert caller.account is not None  # noqa: S101 - a constraint of ApiKey
+        if not asked.user_id:
+            raise RefusedError(400, "user_id is required with a bridge key.", field="user_id")
+        draft = asked.draft(account=caller.account, update_id=update_id, sender=asked.user_id)
+        receipt = receive_sender(draft=draft, now=now)
+    if receipt.outcome == "unknown_session":
+        raise RefusedError(404, "There is no such session.", field="session_id")
+    return receipt
+
+
+def work_of(receipt: Receipt) -> Work:
+    """The run to wait for. Raises RefusedError 401 when the sender is unknown."""
+    if receipt.run is None or receipt.session is None:
+        raise RefusedError(401, "Permission denied")
+    return Work(receipt.run, receipt.session.public_id, receipt.run.user_id)
+
+
+def pending(work: Work) -> dict[str, Any]:
+    """The answer while a run is not finished."""
+    return {
+        "ok": True,
+        "status": 202,
+        "state": "pending",
+        "text": "",
+        "format": "plain",
+        "run_id": work.run.public_id,
+        "session_id": work.session,
+    }
+
+
+async def refuse(send: Send, error: RefusedError, *, as_stream: bool) -> None:
+    """Answer a refused request in the door's shape; on a stream, as its one ``done`` ([A3])."""
+    body: dict[str, Any] = {
+        "ok": False,
+        "status": error.status,
+        "error": str(error),
+        "text": "",
+        "format": "plain",
+    }
+    if error.field:
+        body["field"] = error.field
+    if not as_stream:
+        await http.answer(send, error.status, body, error.headers)
+        return
+    data = http.sse({"event": "done", **body})
+    headers = http.encoded({"Content-Type": "text/event-stream; charset=utf-8", **error.headers})
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": data})
+
+
+async def answer_run(send: Send, work: Work) -> None:
+    """Wait for the run and answer it as JSON; 504 with the run's id when it takes too long."""
+    body: dict[str, Any] = {}
+    try:
+        async with asyncio.timeout(settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None):
+            async for _, frame in frames_of(work):
+                if frame is not None and frame["event"] == "done":
+                    body = {key: value for key, value in frame.items() if key != "event"}
+    except TimeoutError:
+        late = {**pending(work), "ok": False, "status": 504, "error": "The answer takes longer."}
+        await http.answer(send, 504, late)
+        return
+    await http.answer(send, int(body["status"]), body)
+
+
+async def blocks(work: Work, *, after: int, fresh: bool) -> AsyncGenerator[bytes, None]:
+    """The frames of a run as SSE; what a client that resumes already has is left out."""
+    if fresh:
+        yield http.sse(adapter.progress())
+    async with aclosing(frames_of(work, beat=settings.HEARTBEAT_SECONDS)) as frames:
+        async for seq, frame in frames:
+            if frame is None:
+                yield b": still working\n\n"
+            elif seq > after:
+                yield http.sse(frame, seq=seq)
+
+
+async def frames_of(
+    work: Work, *, beat: float | None = None
+) -> AsyncGenerator[tuple[int, adapter.Frame | None], None]:
+    """The frames of a run with their event's number, from its first event; None is a heartbeat.
+
+    The adapter reads the whole log, so that a resumed stream is the same bytes.
+    """
+    translate = adapter_for(work)
+    log = events.follow(run_id=work.run.id, public_id=work.run.public_id, seq=0, beat=beat)
+    async with aclosing(log):
+        async for item in log:
+            if item is None:
+                yield 0, None
+                continue
+            seq, event = item
+            # The end reads images from the database, and converts all that was said.
+            last = events.ends(event)
+            found = await in_thread(translate.feed, event) if last else translate.feed(event)
+            for frame in found:
+                yield seq, frame
+
+
+def adapter_for(work: Work) -> adapter.InboundAdapter:
+    """The adapter that turns the log of ``work`` into the frames of this door."""
+    return adapter.InboundAdapter(
+        run_id=work.run.public_id,
+        session_id=work.session,
+        present=classified,
+        inline=files.inline,
+        links=Links(base_url=settings.GATEWAY_URL, run_id=work.run.public_id),
+    )
+
+
+async def run_events(scope: Scope, receive: Receive, send: Send) -> None:
+    """``GET /runs/<id>/events``: continue a stream after ``Last-Event-ID`` or ``?after=``."""
+    request = Request(scope, receive)
+    try:
+        if request.method != "GET":
+            raise RefusedError(405, "Use GET.", headers={"Allow": "GET"})
+        caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
+        work = await in_thread(find, caller, request.path.split("/")[2])
+        after = position(request.header("last-event-id") or request.query("after") or "0")
+        with slot(caller):
+            await http.stream(request, send, blocks(work, after=after, fresh=False))
+    except RefusedError as error:
+        await refuse(send, error, as_stream=False)
+    except http.ClientGoneError:
+        return
+
+
+def position(given: str) -> int:
+    """An event number from a header. Raises RefusedError 400."""
+    if not (given.isascii() and given.isdigit() and len(given) <= 9):
+        raise RefusedError(400, "Last-Event-ID must be an event number.", field="Last-Event-ID")
+    return int(given)
+
+
+def find(caller: Caller, public_id: str) -> Work:
+    """The caller's own run. Raises RefusedError 404, also for another person's."""
+    run = None
+    if is_public_id(public_id):
+        own = Run.objects.select_related("session").filter(public_id=public_id)
+        if caller.user is not None:
+            run = own.filter(user=caller.user).first()
+        else:
+            run = own.filter(session__account=caller.account).first()
+    if run is None:
+        raise RefusedError(404, "There is no such run.", field="run_id")
+    return Work(run, run.session.public_id, run.user_id)
+
+
+async def result(scope: Scope, receive: Receive, send: Send) -> None:
+    """``GET /inbound/result?run_id=``: 202 while it runs, then the answer."""
+    request = Request(scope, receive)
+    try:
+        if request.method != "GET":
+            raise RefusedError(405, "Use GET.", headers={"Allow": "GET"})
+        caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
+        work = await in_thread(find, caller, request.query("run_id"))
+        if work.run.state in Run.FINAL:
+            await answer_run(send, work)
+        else:
+            await http.answer(send, 202, pending(work))
+    except RefusedError as error:
+        await refuse(send, error, as_stream=False)
+    except http.ClientGoneError:
+        return
+
+
+async def cancel(scope: Scope, receive: Receive, send: Send) -> None:
+    """``POST /inbound/cancel``: ask the run to stop; its partial answer is kept."""
+    request = Request(scope, receive)
+    try:
+        if request.method != "POST":
+            raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
+        caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
+        run_id = (await request.json()).get("run_id")
+        if not isinstance(run_id, str):
+            raise RefusedError(400, "run_id must be a string.", field="run_id")
+        work = await in_thread(find, caller, run_id)
+        asked = await in_thread(runs.request_cancel, run=work.run)
+        await http.answer(
+            send, 200, {"ok": True, "status": 200, "cancelled": asked, "run_id": run_id}
+        )
+    except RefusedError as error:
+        await refuse(send, error, as_stream=False)
+    except http.ClientGoneError:
+        return

@@ -1,0 +1,242 @@
+"""What every door calls: who is it, may they speak, and the message is in the inbox.
+
+    known? ──duplicate──► what the first one became
+      │ new
+    allowed? ──no──► held + unknown request ([A5])
+      │ yes
+    session, last-used channel, message ──► run now, or wait for more ([C2])
+
+All of it is one transaction; the sender gets a 2xx only after the commit.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from allowlist import permissions, requests
+from allowlist.models import UnknownRequest
+from channels_app import commands, notices
+from core import inbox, wake
+from core.db import write
+from core.inbox import Draft
+from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
+
+# The items of an album come one by one, without an end marker.
+ALBUM_IDLE_MILLISECONDS = 1_000
+ALBUM_MAX_MILLISECONDS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a message: accepted, duplicate, denied or unknown_session."""
+
+    outcome: str
+    message: InboundMessage | None = None
+    run: Run | None = None
+    session: ChatSession | None = None
+
+
+def door_account(channel: str) -> ChannelAccount:
+    """The built-in account of a door that is not a platform (web, http)."""
+    account = ChannelAccount.objects.filter(channel=channel, name="default").first()
+    if account is None:
+        account, _ = ChannelAccount.objects.get_or_create(
+            channel=channel, name="default", defaults={"status": "running"}
+        )
+    return account
+
+
+def receive_personal(
+    *, user: User, draft: Draft, session_id: str, now: datetime, origin: str = ""
+) -> Receipt:
+    """A message of a person known by their own credential (web session, personal key) [A10]."""
+    with write():
+        session = None
+        if session_id:
+            session = inbox.own_session(user=user, session_id=session_id)
+            if session is None:
+                return Receipt("unknown_session")
+        duplicate = inbox.find_duplicate(draft)
+        if duplicate is not None:
+            return seen_before(duplicate)
+        session = session or inbox.open_session(
+            user=user, account=draft.account, chat=draft.chat, thread=draft.thread
+        )
+        return accept(draft=draft, user=user, session=session, now=now, origin=origin)
+
+
+def receive_sender(
+    *,
+    draft: Draft,
+    now: datetime,
+    group: str = "",
+    debounce: bool = False,
+    command: commands.Command | None = None,
+) -> Receipt:
+    """A message of a sender whom a platform or a bridge names: the rule decides [A1].
+
+    ``command``: what the message asks of the gateway itself; a stranger's is held like any word.
+    """
+    sender = permissions.Sender(
+        account=draft.account, kind=draft.kind, value=draft.sender, group=group
+    )
+    with write():
+        duplicate = inbox.find_duplicate(draft)
+        if duplicate is not None:
+            return seen_before(duplicate)
+        decision = permissions.decide(sender=sender, now=now)
+        if decision.user is None:
+            held = hold(draft=draft, group=group if decision.rule == "group" else "", now=now)
+            if held is not None:
+                return held
+            decision = permissions.decide(sender=sender, now=now)
+        if decision.user is None:
+            return Receipt("denied")
+        session = inbox.open_session(
+            user=decision.user, account=draft.account, chat=draft.chat, thread=draft.thread
+        )
+        if command is not None:
+            return obey(draft=draft, user=decision.user, session=session, now=now, command=command)
+        return accept(draft=draft, user=decision.user, session=session, now=now, debounce=debounce)
+
+
+def obey(
+    *,
+    draft: Draft,
+    user: User,
+    session: ChatSession,
+    now: datetime,
+    command: commands.Command,
+) -> Receipt:
+    """Carry out an allowed command; what follows ``/new`` is a message. Inside a transaction."""
+    message, new = inbox.store(
+        draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session
+    )
+    if not new:
+        return seen_before(message)
+    remember_channel(user=user, draft=draft, session=session, now=now)
+
+    def decide(request: str, choice: requests.Choice) -> str:
+        verdict = requests.decide(
+            request=request,
+            verdict=choice,
+            owner=user,
+            via=draft.account.channel,
+            now=now,
+            replay=replay,
+        )
+        notices.decided(verdict.request, text=verdict.text)
+        return verdict.text
+
+    commands.carry_out(
+        commands.Asked(
+            command=command, user=user, session=session, message=message, now=now, decide=decide
+        )
+    )
+    if command.name == "new" and command.argument:
+        InboundMessage.objects.filter(id=message.id).update(
+            state=InboundMessage.State.RECEIVED, text=command.argument, note=""
+        )
+        message.text = command.argument
+        run = inbox.start_run(session=session, messages=[message], now=now)
+        return Receipt("accepted", message=message, run=run, session=session)
+    wake.batch(session.id)
+    return Receipt("accepted", message=message, session=session)
+
+
+def accept(
+    *,
+    draft: Draft,
+    user: User,
+    session: ChatSession,
+    now: datetime,
+    debounce: bool = False,
+    origin: str = "",
+) -> Receipt:
+    """Store an allowed message; start its run, or let it wait for more. Inside a transaction."""
+    if debounce:
+        inbox.flush_before(session_id=session.id, now=now)
+    message, new = inbox.store(
+        draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session
+    )
+    if not new:
+        return seen_before(message)
+    remember_channel(user=user, draft=draft, session=session, now=now)
+    if debounce:
+        album = bool(draft.options.get("album"))
+        inbox.wait_for_more(
+            session=session,
+            now=now,
+            idle_milliseconds=ALBUM_IDLE_MILLISECONDS if album else None,
+            max_milliseconds=ALBUM_MAX_MILLISECONDS if album else None,
+        )
+        return Receipt("accepted", message=message, session=session)
+    run = inbox.start_run(session=session, messages=[message], now=now, origin=origin)
+    return Receipt("accepted", message=message, run=run, session=session)
+
+
+def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
+    """Keep the message of an unknown sender, or note the unlisted ``group``. Inside a transaction.
+
+    None: an owner let the sender in between the question and now; ask the rule again.
+    """
+    message, new = inbox.store(draft=draft, state=InboundMessage.State.HELD, now=now)
+    if not new:
+        return seen_before(message)
+    if group:
+        request = requests.record_group(
+            account=draft.account,
+            group=group,
+            sender_name=draft.sender_name,
+            text=draft.text,
+            now=now,
+            message=message,
+        )
+        notices.unknown_request(request, now=now)
+        return Receipt("denied", message=message)
+    request = requests.record(
+        account=draft.account,
+        kind=draft.kind,
+        sender=draft.sender,
+        sender_name=draft.sender_name,
+        chat=draft.chat,
+        text=draft.text,
+        now=now,
+        message=message,
+    )
+    if request.state == UnknownRequest.State.APPROVED:
+        message.delete()
+        return None
+    notices.unknown_request(request, now=now)
+    return Receipt("denied", message=message)
+
+
+def seen_before(message: InboundMessage) -> Receipt:
+    """The receipt of a message that was already stored."""
+    if message.state in {InboundMessage.State.HELD, InboundMessage.State.PURGED}:
+        return Receipt("denied", message=message)
+    return Receipt("duplicate", message=message, run=message.run, session=message.session)
+
+
+def remember_channel(*, user: User, draft: Draft, session: ChatSession, now: datetime) -> None:
+    """Move the last-used channel of an allowed person ([A4]). Inside a transaction."""
+    User.objects.filter(id=user.id).update(
+        last_account=draft.account,
+        last_target={"chat": session.chat, "thread": session.thread},
+        last_spoke_at=now,
+    )
+
+
+def replay(messages: list[InboundMessage]) -> None:
+    """Run held messages of a person who was let in, in order ([A7]). Inside a transaction."""
+    for message in messages:
+        assert message.user is not None  # noqa: S101 - set by the decision
+        session = inbox.open_session(
+            user=message.user, account=message.account, chat=message.chat, thread=message.thread
+        )
+        InboundMessage.objects.filter(id=message.id).update(session=session)
+        if commands.parse(message.text) is not None:  # "/start" is how strangers say hello
+            InboundMessage.objects.filter(id=message.id).update(
+                state=InboundMessage.State.ANSWERED, note="a command of before the approval"
+            )
+            continue
+        inbox.start_run(session=session, messages=[message], now=message.received_at)

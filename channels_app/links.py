@@ -1,0 +1,184 @@
+"""Markdown for what a text cannot hold: media, custom types, sources.
+
+Alternative texts, titles and addresses come from models and web pages: labels are escaped, an
+address of a scheme that nobody should be led to is replaced by the message's own page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote, urlsplit
+
+from core.messages import (
+    AudioMessage,
+    CustomMessage,
+    ImageMessage,
+    RetrievalMessage,
+    RetrievalSource,
+    VideoMessage,
+)
+
+Linked = ImageMessage | AudioMessage | VideoMessage | CustomMessage
+
+TEMPLATES = {
+    "image": "![%s](%s)",
+    "audio": "🔊 [Play Audio](%s)",
+    "video": "🎬 [Watch Video](%s)",
+    "file": "📎 [Download File](%s)",
+    "page": "📄 [Open Page](%s)",
+    "table": "📊 [View Table](%s)",
+    "chart": "📈 [View Chart](%s)",
+    "list": "📋 [View List](%s)",
+    "form": "📝 [Fill Form](%s)",
+    "button": "🔘 [%s](%s)",
+}
+OTHER_TEMPLATE = "🔗 [%s](%s)"
+LABEL_LENGTH = 200
+_LABEL_PROPS = ("title", "label", "text", "name")
+_UNSAFE = re.compile(r"[\s()<>\"\\\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """How links are made: the gateway's own address, one template a type (`%s` label, `%s` address;
+    or the address alone), and a last word on each address: `transformer(url, type, message_id)`.
+
+    `run_id` says in which run the page of a message finds it: ids are unique within a run only.
+    """
+
+    base_url: str = ""
+    run_id: str = ""
+    templates: Mapping[str, str] = field(default_factory=dict)
+    transformer: Callable[[str, str, str], str] | None = None
+
+    def markdown(self, message: Linked) -> str:
+        """The message as one line of Markdown; the bare label when it has no address at all."""
+        label = label_of(message)
+        address = self.address(message)
+        if not address:
+            return label
+        templates = {**TEMPLATES, **self.templates}
+        return _fill(templates.get(message.type, OTHER_TEMPLATE), label, address)
+
+    def address(self, message: Linked) -> str:
+        """Where the link leads: the message's own URL if it is safe, else its page here."""
+        url = self._own_url(message) or self.view_url(message.type, message.message_id)
+        if url and self.transformer is not None:
+            url = self.transformer(url, message.type, message.message_id)
+        return _UNSAFE.sub(lambda found: quote(found[0], safe=""), url)
+
+    def view_url(self, message_type: str, message_id: str) -> str:
+        """The page that shows one message; empty for a message without an id."""
+        if not message_id:
+            return ""
+        where = f"{quote(message_type, safe='')}/{quote(message_id, safe='')}"
+        run = f"?run={self.run_id}" if self.run_id else ""
+        return f"{self.base_url}/agent/view/{where}{run}"
+
+    def _own_url(self, message: Linked) -> str:
+        url = message.props.get("url")
+        if not isinstance(url, str):
+            return ""
+        if isinstance(message, ImageMessage) and url.startswith("data:image/"):
+            return url
+        return self.safe_url(url)
+
+    def safe_url(self, url: str) -> str:
+        """An absolute http(s) address, for one of ours too (`/files/…`); else empty."""
+        url = url.strip()
+        if url.startswith("/") and not url.startswith(("//", "/\\")):
+            return self.base_url + url
+        return url if is_web_url(url) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """One source as a reader sees it; `url` may be empty."""
+
+    title: str
+    url: str
+
+
+def is_web_url(url: str) -> bool:
+    """Whether this is an http(s) address with a host."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def label_of(message: Linked) -> str:
+    """The escaped text of a link: the message's own words, else the name of its type."""
+    if isinstance(message, ImageMessage):
+        own: object = message.props.get("alt", "Image")
+        return escaped(own if isinstance(own, str) else "Image")
+    if isinstance(message, CustomMessage):
+        for name in _LABEL_PROPS:
+            own = message.props.get(name)
+            if isinstance(own, str) and own.strip():
+                return escaped(own)
+    return message.type.replace("_", " ").strip().capitalize()
+
+
+def escaped(text: str) -> str:
+    """Foreign words as the text of a Markdown link: one line, cut, brackets escaped."""
+    line = " ".join(text.split())[:LABEL_LENGTH]
+    return re.sub(r"([\[\]\\`*_<>])", r"\\\1", line)
+
+
+def citations(messages: Iterable[RetrievalMessage]) -> list[Citation]:
+    """The sources of all retrievals, each once, in the order they were found."""
+    found: dict[str, Citation] = {}
+    for message in messages:
+        for source in message.props.get("sources") or []:
+            if source:
+                citation = _citation(source)
+                found.setdefault(citation.url or citation.title, citation)
+    return list(found.values())
+
+
+def source_line(number: int, citation: Citation) -> str:
+    """One numbered source as Markdown."""
+    title = escaped(citation.title)
+    if not citation.url:
+        return f"{number}. {title}"
+    address = _UNSAFE.sub(lambda each: quote(each[0], safe=""), citation.url)
+    return f"{number}. [{title}]({address})"
+
+
+def source_list(found: list[Citation], *, heading: str, limit: int) -> str:
+    """A short numbered list of sources as Markdown; empty when there are none."""
+    if not found:
+        return ""
+    lines = [source_line(number, each) for number, each in enumerate(found[:limit], start=1)]
+    if len(found) > limit:
+        lines.append(f"{limit + 1}. … (+{len(found) - limit})")
+    return f"**{heading}**\n\n" + "\n".join(lines)
+
+
+def _citation(source: RetrievalSource) -> Citation:
+    url = source.get("url") or ""
+    url = url if is_web_url(url) else ""
+    host = urlsplit(url).hostname if url else ""
+    title = (
+        source.get("title")
+        or host
+        or source.get("file_path")
+        or source.get("document_id")
+        or source.get("id")
+        or "?"
+    )
+    return Citation(title=title, url=url)
+
+
+def _fill(template: str, label: str, address: str) -> str:
+    """Put label and address where the template says `%s`; other percent signs stay."""
+    parts = template.split("%s")
+    values = [label, address][-(len(parts) - 1) :] if len(parts) > 1 else []
+    filled = parts[0]
+    for value, part in zip(values, parts[1:], strict=False):
+        filled += value + part
+    return filled

@@ -1,0 +1,69 @@
+"""``manage.py requests list|approve|approve_24h|deny|block``: unknown senders in a shell ([A6])."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from allowlist.identities import InvalidIdentity
+from allowlist.models import UnknownRequest
+from allowlist.requests import STATES, NotAnOwner, RequestNotFound
+from channels_app import decisions
+from core.models import User
+
+
+class Command(BaseCommand):
+    """Whoever has the shell decides as the owner; the audit names both."""
+
+    help = "List the unknown senders that wait, or decide about one."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """What to do, about which request, for whom."""
+        parser.add_argument("verb", choices=["list", *STATES])
+        parser.add_argument("request", nargs="?", default="", help="its id, as `list` shows it")
+        parser.add_argument("--user", help="approve as this existing user")
+        parser.add_argument("--owner", help="which owner decides; needed when there are several")
+
+    def handle(self, *_: object, **options: Any) -> None:
+        """List, or decide and print the verdict."""
+        if options["verb"] == "list":
+            self._list()
+            return
+        try:
+            verdict = decisions.decide(
+                request=options["request"],
+                verdict=options["verb"],
+                owner=_owner(options["owner"]),
+                via="manage.py",
+                now=timezone.now(),
+                user=_user(options["user"]) if options["user"] else None,
+            )
+        except (RequestNotFound, NotAnOwner, InvalidIdentity) as error:
+            raise CommandError(str(error)) from error
+        if not verdict.first:
+            raise CommandError(verdict.text)
+        self.stdout.write(verdict.text)
+
+    def _list(self) -> None:
+        rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
+        for row in rows.select_related("account").order_by("-last_seen_at"):
+            who = f"{row.account}  {row.kind}:{row.sender}  {row.sender_name!r}"
+            self.stdout.write(f"{row.public_id}  {who}  x{row.count}  {row.last_text!r}")
+
+
+def _owner(username: str | None) -> User:
+    owners = User.objects.filter(is_owner=True, is_active=True).order_by("pk")
+    if username:
+        owners = owners.filter(username=username)
+    found = list(owners[:2])
+    if len(found) != 1:
+        raise CommandError("name one owner with --owner" if found else "there is no such owner")
+    return found[0]
+
+
+def _user(username: str) -> User:
+    user = User.objects.filter(username=username, is_active=True).first()
+    if user is None:
+        raise CommandError(f"there is no active user {username!r}")
+    return user

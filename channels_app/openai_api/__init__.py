@@ -1,0 +1,1 @@
+"""The door for clients that speak the OpenAI chat completions API (contract D5)."""

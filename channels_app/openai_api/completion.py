@@ -1,0 +1,86 @@
+"""A run as one `chat.completion`: the streamed chunks of its final messages, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from channels_app.openai_api.adapter import Config, OpenAIAdapter, usage_of
+from channels_app.openai_api.wire import Completion, Delta, ErrorFrame, FinalMessage
+from core.messages import (
+    EventMessage,
+    MessageDict,
+    ToolCallMessage,
+    Transcript,
+    event_data,
+    to_dict,
+)
+
+
+def completion(events: Iterable[Mapping[str, object]], config: Config) -> Completion | ErrorFrame:
+    """The whole run, or `{"error": …}` when it failed.
+
+    Attempts that were begun anew leave no trace here: only the final messages are told.
+    """
+    settled, end = _final_log(events)
+    adapter = OpenAIAdapter(config)
+    frames = [frame for event in settled for frame in adapter.feed(event)] + adapter.close()
+    message: FinalMessage = {"role": "assistant", "content": None, "refusal": None}
+    finish_reason = "stop"
+    for frame in frames:
+        if frame == "[DONE]":
+            break
+        if "error" in frame:
+            return frame
+        for choice in frame["choices"]:
+            _add(message, choice["delta"])
+            finish_reason = choice["finish_reason"] or finish_reason
+    return {
+        "id": config.completion_id,
+        "object": "chat.completion",
+        "created": config.created,
+        "model": config.model,
+        "choices": [
+            {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
+        ],
+        "usage": usage_of(end),
+    }
+
+
+def _final_log(
+    events: Iterable[Mapping[str, object]],
+) -> tuple[list[MessageDict], Mapping[str, object]]:
+    """The log as if every message had come whole and once, and the data of its end."""
+    transcript = Transcript()
+    before: list[MessageDict] = []
+    after: list[MessageDict] = []
+    end: Mapping[str, object] = {}
+    for event in events:
+        for message, _ in transcript.read(event):
+            if not isinstance(message, EventMessage):
+                continue
+            if message.props.get("event") == "stream_end":
+                end = event_data(message)
+                after.append(to_dict(message))
+            else:
+                before.append(to_dict(message))
+    completed = end.get("status") == "completed"
+    whole = [
+        message
+        for message in transcript.messages()
+        if completed or not (isinstance(message, ToolCallMessage) and transcript.is_open(message))
+    ]
+    return [*before, *map(to_dict, whole), *after], end
+
+
+def _add(message: FinalMessage, delta: Delta) -> None:
+    """What a client does with one delta."""
+    if piece := delta.get("content"):
+        message["content"] = (message["content"] or "") + piece
+    if piece := delta.get("reasoning_content"):
+        message["reasoning_content"] = message.get("reasoning_content", "") + piece
+    for call in delta.get("tool_calls", []):
+        whole = call.copy()
+        whole.pop("index", None)  # only streams have it
+        message.setdefault("tool_calls", []).append(whole)
+    if annotations := delta.get("annotations"):
+        message["annotations"] = annotations

@@ -1,0 +1,33 @@
+"""Channels by id: dotted paths, resolved on first use; other packages add theirs by entry point."""
+
+from functools import cache
+from importlib.metadata import entry_points
+
+from django.utils.module_loading import import_string
+
+from channels_app.base import Channel
+
+# Channels that push answers to a platform. The web chat and HTTP read the event log instead.
+CHANNELS: dict[str, str] = {
+    "memory": "channels_app.memory.channel.CHANNEL",
+    "telegram": "channels_app.telegram.channel.CHANNEL",
+}
+ENTRY_POINT_GROUP = "latchkey.channels"
+
+
+@cache
+def get(channel_id: str) -> Channel | None:
+    """The channel called ``channel_id``; None for one that has no outbound side."""
+    path = CHANNELS.get(channel_id)
+    if path is not None:
+        channel: Channel = import_string(path)
+        return channel
+    for point in entry_points(group=ENTRY_POINT_GROUP, name=channel_id):
+        plugin: Channel = point.load()
+        return plugin
+    return None
+
+
+def names() -> list[str]:
+    """The ids of all channels, ours and other packages'."""
+    return sorted({*CHANNELS, *entry_points(group=ENTRY_POINT_GROUP).names})

@@ -1,0 +1,516 @@
+"""The asyncio side of a ``runs`` worker: hundreds of model streams in one process.
+
+    wake(run) ─► claim ─► turn (model, tools) ─► writer commits events ─► settle ─► next of session
+    every second or two: renew leases, notice lost ones and cancellations
+    every SWEEP_SECONDS and at start: recover what nobody works on, chores
+
+The lease in the database owns the work; everything here may die at any moment.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import uvloop
+from django.conf import settings
+from django.utils import timezone
+
+from allowlist import requests, revocation
+from channels_app import media, outbound, presence, registry
+from channels_app.answers import answer_of, reply
+from channels_app.gateways import Gateways
+from channels_app.links import Links
+from channels_app.live import Draft, Live
+from channels_app.text_rendering import render
+from channels_app.wording import ENGLISH
+from core import events, files, hub, inbox, outbox, runs
+from core.agent import prompt
+from core.agent.loop import Turn
+from core.db import in_thread, write
+from core.events import Log, LostLeaseError
+from core.messages import (
+    Message,
+    MessageDict,
+    StreamStatus,
+    Transcript,
+    reset_delta,
+    stream_end,
+    stream_start,
+)
+from core.models import ChatSession, Run
+from core.outbound_format import classified
+from core.providers import registry as providers
+from core.providers.base import ChatMessage, ProviderError
+from core.tools.base import ToolContext
+
+logger = logging.getLogger(__name__)
+
+KEEP_SECONDS = 2.0
+BEAT_SECONDS = 5.0
+STOP_SECONDS = 5.0
+STOPPED = "Stopped."
+CHORE = "chore"
+STATUS: dict[str, StreamStatus] = {
+    "succeeded": "completed",
+    "failed": "error",
+    "cancelled": "cancelled",
+}
+
+
+@dataclass(slots=True)
+class Held:
+    """A run that this worker has claimed. ``closing``: its end is on the way, too late to stop."""
+
+    run: Run
+    task: asyncio.Task[None]
+    cancelled: bool = False
+    lost: bool = False
+    closing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A claimed run with all that its turn needs; ``events`` is its log so far."""
+
+    run: Run
+    log: Log
+    messages: list[ChatMessage]
+    events: list[MessageDict]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a turn ended, and why when not well."""
+
+    state: str
+    error: str = ""
+
+
+class Runner:
+    """One event loop in a thread of its own; every public method may be called from any thread."""
+
+    def __init__(self) -> None:
+        """Name this worker; nothing runs before :meth:`start`."""
+        self.name = f"{socket.gethostname()}:{os.getpid()}:{int(time.time())}"[-100:]
+        self.loop = uvloop.new_event_loop()
+        self.held: dict[int, Held] = {}
+        self._again: dict[tuple[str, int], bool] = {}
+        self._typists = presence.Typists()
+        self._gateways = Gateways(worker=self.name)
+        self._places = asyncio.Semaphore(settings.RUNS_PER_WORKER)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="runner", daemon=True)
+
+    def start(self) -> None:
+        """Begin, in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let go of everything within STOP_SECONDS: other workers go on with it at once."""
+        if self._stopping:
+            return
+        self._stopping = True
+        self.loop.call_soon_threadsafe(lambda: self._tasks.add(self.loop.create_task(self._stop())))
+        self._thread.join(STOP_SECONDS)
+        events.close_writer()
+        runs.release(held={run_id: held.run.attempt for run_id, held in list(self.held.items())})
+
+    async def _stop(self) -> None:
+        """Interrupt the runs, wait for what is being sent or settled, end the loop."""
+        work = {task for task in self._tasks if task is not asyncio.current_task()}
+        chores = {task for task in work if task.get_name() == CHORE}
+        for held in list(self.held.values()):
+            self._interrupt(held.run.id, lost=True)
+        for task in chores:
+            task.cancel()
+        if work - chores:
+            await asyncio.wait(work - chores, timeout=STOP_SECONDS / 2)
+        await providers.close()
+        await hub.local().close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        if rest:
+            await asyncio.wait(rest, timeout=STOP_SECONDS / 5)
+        self.loop.stop()
+
+    def submit(self, kind: str, row_id: int) -> None:
+        """Do something soon: ``run``, ``batch``, ``ack`` or ``delivery`` with this id."""
+        self.loop.call_soon_threadsafe(self._spawn, kind, row_id)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        for chore in (
+            self._keep,
+            self._sweep,
+            self._beat,
+            self._listen,
+            self._gateways.look_after,
+        ):
+            self._tasks.add(self.loop.create_task(self._forever(chore), name=CHORE))
+        self.loop.run_forever()
+        self.loop.close()
+
+    def _spawn(self, kind: str, row_id: int) -> None:
+        """Work on a row, one task each; a wake-up in the meantime makes it look once more."""
+        key = (kind, row_id)
+        if self._stopping:
+            return
+        if key in self._again:
+            self._again[key] = True
+            return
+        self._again[key] = False
+        work = {
+            "run": self._execute,
+            "cancel": self._cancel_queued,
+            "batch": self._flush,
+            "ack": presence.refresh,
+            "delivery": self._deliver,
+        }[kind]
+        task = self.loop.create_task(self._guard(work(row_id)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: self._finished(key))
+
+    def _finished(self, key: tuple[str, int]) -> None:
+        if self._again.pop(key):
+            self._spawn(*key)
+
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:
+            logger.exception("work in the runner failed; the sweeper will try again")
+
+    async def _forever(self, chore: Callable[[], Awaitable[float]]) -> None:
+        while True:
+            try:
+                seconds = await chore()
+            except Exception:
+                logger.exception("a chore of the runner failed")
+                seconds = 1.0
+            await asyncio.sleep(seconds)
+
+    async def _keep(self) -> float:
+        held = {run_id: each.run.attempt for run_id, each in self.held.items()}
+        lost, cancelled = await in_thread(runs.keep, held=held, worker=self.name)
+        for run_id in lost:
+            self._interrupt(run_id, lost=True)
+        for run_id in cancelled:
+            self._interrupt(run_id, lost=False)
+        return min(KEEP_SECONDS, settings.RUN_LEASE_SECONDS / 3)
+
+    def _interrupt(self, run_id: int, *, lost: bool) -> None:
+        held = self.held.get(run_id)
+        if held is None or held.cancelled or held.lost or held.closing:
+            return
+        held.lost, held.cancelled = lost, not lost
+        # Soon: a task that is cancelled before its first step never gets to settle its run.
+        self.loop.call_soon(self._cancel, held)
+
+    def _cancel(self, held: Held) -> None:
+        if not held.closing:
+            held.task.cancel()
+
+    async def _sweep(self) -> float:
+        for run_id in await in_thread(runs.recover):
+            self._spawn("run", run_id)
+        for session_id in await in_thread(inbox.due_sessions, now=timezone.now()):
+            self._spawn("batch", session_id)
+        await in_thread(outbound.recover_lost)
+        for delivery_id in await in_thread(outbox.due):
+            self._spawn("delivery", delivery_id)
+        for session_id in await in_thread(presence.leftovers):
+            self._spawn("ack", session_id)
+        await in_thread(requests.purge, now=timezone.now())
+        await in_thread(revocation.end_expired, now=timezone.now())
+        return float(settings.SWEEP_SECONDS)
+
+    async def _beat(self) -> float:
+        await in_thread(runs.heard_from, worker=self.name, queue="runs")
+        return BEAT_SECONDS
+
+    async def _listen(self) -> float:
+        with hub.local().listen(["runs"]) as listener:
+            while True:
+                for frame in await listener.wait():
+                    if frame["kind"] != "cancel":
+                        continue
+                    if frame["run_id"] in self.held:
+                        self._interrupt(frame["run_id"], lost=False)
+                    else:
+                        self._spawn("cancel", frame["run_id"])
+
+    async def _flush(self, session_id: int) -> None:
+        """Wait until the batch of a session is due, and make it a run ([C2])."""
+        while True:
+            session = await in_thread(ChatSession.objects.filter(id=session_id).first)
+            if session is None or session.flush_at is None:
+                return
+            left = (session.flush_at - timezone.now()).total_seconds()
+            if left <= 0:
+                await in_thread(flush, session_id)
+                continue
+            async with self._typing(await in_thread(presence.place_of, session_id)):
+                await asyncio.sleep(left)
+
+    async def _cancel_queued(self, run_id: int) -> None:
+        await in_thread(end_queued, run_id)
+
+    async def _deliver(self, delivery_id: int) -> None:
+        following = await outbound.deliver(delivery_id)
+        while following is not None:
+            if following.seconds:
+                self._later(following)
+                return
+            following = await outbound.deliver(following.delivery_id)
+
+    async def _send(self, run_id: int) -> None:
+        """Send the answer of a run from here, without the way over the broker."""
+        for delivery_id in await in_thread(outbox.open_of, run_id=run_id):
+            self._spawn("delivery", delivery_id)
+
+    def _later(self, following: outbound.Next) -> None:
+        self.loop.call_later(following.seconds, self._spawn, "delivery", following.delivery_id)
+
+    def _typing(self, place: presence.Place | None) -> AbstractAsyncContextManager[None]:
+        return self._typists.typing(place)
+
+    async def _execute(self, run_id: int) -> None:
+        async with self._places:
+            begun = await in_thread(begin, run_id, self.name)
+            if begun is None:
+                return
+            task = self.loop.create_task(self._turn(begun))
+            self.held[run_id] = Held(run=begun.run, task=task)
+            place = presence.place_of_run(begun.run)
+            if place is not None:
+                self._spawn("ack", begun.run.session_id)
+            try:
+                async with self._typing(place):
+                    await asyncio.wait([task])
+            finally:
+                if not self._stopping:
+                    del self.held[run_id]
+                    if place is not None:
+                        self._spawn("ack", begun.run.session_id)
+                        self._tasks.add(self.loop.create_task(self._guard(self._send(run_id))))
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    async def _turn(self, begun: Begun) -> None:
+        run, log = begun.run, begun.log
+        transcript = Transcript()
+        for event in begun.events:
+            transcript.read(event)
+
+        live = live_of(run, transcript)
+
+        def emit(message: Message) -> None:
+            transcript.read(log.append(message))
+            if live is not None:
+                live.changed()
+
+        turn = Turn(
+            messages=begun.messages,
+            provider=providers.current(),
+            emit=emit,
+            context=ToolContext(
+                run_id=run.id,
+                user_id=run.user_id,
+                session_id=run.session_id,
+                tool_call_id="",
+                time_zone=run.user.time_zone,
+                emit=emit,
+            ),
+            client_tools=run.options.get("tools") or [],
+            options=run.options.get("model_options") or {},
+        )
+        try:
+            ending = await self._ending(run, turn)
+            self.held[run.id].closing = True
+            if live is not None:
+                await live.finish()
+        except LostLeaseError:
+            logger.warning("run %s was taken over by another worker", run.id)
+            return
+        finally:
+            if live is not None:
+                live.abandon()
+        self.held[run.id].closing = True
+        outcome = await in_thread(outcome_of, run, transcript, ending, turn)
+        await settle(run, log, outcome)
+
+    async def _ending(self, run: Run, turn: Turn) -> Ending:
+        if run.cancel_requested_at is not None:
+            return Ending(Run.State.CANCELLED, error=STOPPED)
+        try:
+            if run.attempt > settings.RUN_MAX_ATTEMPTS:
+                raise ProviderError(
+                    "This could not be finished; please ask again.", code="attempts"
+                )
+            async with asyncio.timeout(settings.AGENT_RUN_SECONDS):
+                if media.is_waiting(run):
+                    await media.prepare(run)
+                    turn.messages = await in_thread(prompt.build, run)
+                await turn.run()
+        except asyncio.CancelledError:
+            held = self.held[run.id]
+            if held.lost or not held.cancelled:
+                raise
+            asyncio.current_task().uncancel()  # type: ignore[union-attr]
+            turn.interrupt()
+            return Ending(Run.State.CANCELLED, error=STOPPED)
+        except ProviderError as error:
+            turn.fail(error)
+            return Ending(Run.State.FAILED, error=str(error))
+        except TimeoutError:
+            turn.fail(ProviderError("The answer took too long.", code="timeout"))
+            return Ending(Run.State.FAILED, error="The answer took too long.")
+        except LostLeaseError:
+            raise
+        except Exception:
+            logger.exception("the agent failed")
+            turn.fail(ProviderError("Something went wrong in the gateway.", code="internal"))
+            return Ending(Run.State.FAILED, error="Something went wrong in the gateway.")
+        return Ending(Run.State.SUCCEEDED)
+
+
+def begin(run_id: int, worker: str) -> Begun | None:
+    """Claim a run and read what its turn needs, in one visit to the database.
+
+    Begins the log with ``stream_start``; a further attempt empties what the last one had said.
+    """
+    run = runs.claim(run_id=run_id, worker=worker)
+    if run is None:
+        end_queued(run_id)
+        return None
+    logged = [event for _, event in events.after(run_id=run.id, seq=0)] if run.attempt > 1 else []
+    log = events.log_of(run=run, seq=len(logged))
+    opening: list[Message] = [opening_of(run)]
+    if logged:
+        opening = [reset_delta(kind, message_id=name) for name, kind in said(logged).items()]
+    logged += [log.append(message) for message in opening]
+    return Begun(run=run, log=log, messages=prompt.build(run), events=logged)
+
+
+def opening_of(run: Run) -> Message:
+    """The first event of a run's log."""
+    return stream_start(
+        request_id=run.public_id,
+        chat_id=run.session.public_id,
+        trace_id=run.public_id,
+        timestamp_ms=int(time.time() * 1000),
+    )
+
+
+def closing_of(run: Run, outcome: runs.Outcome) -> Message:
+    """The last event of a run's log."""
+    duration = (timezone.now() - run.created_at).total_seconds()
+    return stream_end(
+        status=STATUS[outcome.state],
+        request_id=run.public_id,
+        timestamp_ms=int(time.time() * 1000),
+        duration_ms=int(duration * 1000),
+        error=outcome.error,
+        usage=outcome.usage,
+        finish_reason=outcome.finish_reason if outcome.state == Run.State.SUCCEEDED else "",
+    )
+
+
+def end_queued(run_id: int) -> None:
+    """End a queued run that was asked to stop; it does not wait for its turn ([C9])."""
+    if runs.cancelled_while_queued(run_id) is None:
+        return
+    with write():
+        run = runs.cancelled_while_queued(run_id)
+        if run is None:
+            return
+        logged = [event for _, event in events.after(run_id=run.id, seq=0)]
+        transcript = Transcript()
+        for event in logged:
+            transcript.read(event)
+        outcome = outcome_of(run, transcript, Ending(Run.State.CANCELLED, error=STOPPED))
+        added = (
+            [closing_of(run, outcome)] if logged else [opening_of(run), closing_of(run, outcome)]
+        )
+        last_seq = len(logged) + len(added)
+        if runs.settle_queued(
+            run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer
+        ):
+            events.append_unheld(run=run, seq=len(logged), messages=added)
+
+
+def live_of(run: Run, transcript: Transcript) -> Live | None:
+    """What shows a run while it grows; None where clients follow the log themselves."""
+    channel = registry.get(run.session.account.channel)
+    if channel is None:
+        return None
+    links = Links()
+
+    def now() -> Draft:
+        messages = transcript.messages()
+        text = answer_of(messages, {}, links=links, words=ENGLISH).text
+        progress = ""
+        if not text and messages and run.user.show_progress:
+            progress = render(messages[-1], links=links, words=ENGLISH).progress
+        return Draft(text, progress)
+
+    return Live(run=run, channel=channel, now=now)
+
+
+def said(events: list[MessageDict]) -> dict[str, str]:
+    """Message id -> type of the texts and thoughts that ``events`` hold."""
+    return {
+        event["message_id"]: event["type"]
+        for event in events
+        if event["type"] in {"text", "thinking"} and "message_id" in event
+    }
+
+
+def outcome_of(
+    run: Run, transcript: Transcript, ending: Ending, turn: Turn | None = None
+) -> runs.Outcome:
+    """What a turn leaves behind: the same answer that the doors make of its log."""
+    end = {"status": STATUS[ending.state], "error": ending.error}
+    links = Links(base_url=settings.GATEWAY_URL, run_id=run.public_id)
+    given = answer_of(transcript.messages(), end, links=links, words=ENGLISH)
+    shown = reply(given, present=classified, inline=files.inline)
+    return runs.Outcome(
+        state=ending.state,
+        text=shown.text,
+        format=shown.format,
+        images=shown.images,
+        files=turn.files if turn else [],
+        error=shown.error,
+        status=shown.status,
+        usage=turn.usage if turn else {},
+        finish_reason=turn.finish_reason if turn else "stop",
+    )
+
+
+async def settle(run: Run, log: Log, outcome: runs.Outcome) -> None:
+    """Commit the end of a run: last event, row, transcript, deliveries, all in one transaction."""
+
+    def finish(last_seq: int) -> None:
+        runs.settle(run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer)
+
+    last = closing_of(run, outcome)
+    try:
+        await asyncio.wrap_future(log.close(finish, [last]))
+    except LostLeaseError:
+        logger.warning("run %s was taken over by another worker", run.id)
+
+
+def flush(session_id: int) -> None:
+    """Make a run of a session's batch when it is due."""
+    with write():
+        inbox.flush_due(session_id=session_id, now=timezone.now())

@@ -1,0 +1,387 @@
+// The page put together: frames from the connection go to the run they belong to, and what people
+// do goes back. All state of an answer is in its Run; all state on its way is in the Outbox.
+
+import { act } from "./actions.js";
+import { call, signIn } from "./api.js";
+import { Composer } from "./composer.js";
+import { Connection } from "./connection.js";
+import { isMessage, Run, textOf } from "./conversation.js";
+import { Log } from "./log.js";
+import { showNotice, toast } from "./notices.js";
+import { frameOf, Outbox } from "./outbox.js";
+import { Settings } from "./settings.js";
+import { Sidebar, sidebarToggle } from "./sidebar.js";
+import { Turn } from "./turn.js";
+
+const SOON = 300;
+
+class Chat {
+  #runs = new Map();
+  #turns = [];
+  #resuming = new Set();
+  #missed = new Set();
+  #opening = 0;
+  #reload = null;
+
+  constructor() {
+    this.session = document.body.dataset.session || null;
+    this.outbox = new Outbox({ storage: sessionStorage, newId: () => randomId() });
+    this.settings = new Settings({ changed: () => this.#redrawWaiting(), failed: toast });
+    this.log = new Log({ suggest: (text) => this.composer.offer(text) });
+    this.drawer = sidebarToggle();
+    this.sidebar = new Sidebar({
+      open: (id) => this.open(id),
+      removed: (id) => id === this.session && this.open(null),
+      renamed: (id, title) => id === this.session && this.log.setTitle(title),
+      failed: toast,
+    });
+    this.composer = new Composer({
+      send: (text, files) => this.say(text, files),
+      stop: () => this.stop(),
+      failed: toast,
+    });
+    this.connection = new Connection({
+      open: () => new WebSocket(socketUrl()),
+      on: {
+        open: () => this.#connected(),
+        frame: (frame) => this.#frame(frame),
+        state: (state) => this.#connectionState(state),
+        signedOut: signIn,
+        refused: () => call("/chat/sessions").catch(() => {}),
+      },
+    });
+    this.turnEvents = {
+      retry: (said) => this.say(said.text, sendable(said.media)),
+      rate: document.body.dataset.feedback ? rateSource : null,
+      showProgress: () => this.settings.showProgress,
+    };
+  }
+
+  start() {
+    for (const button of document.querySelectorAll("[data-new-chat]")) {
+      button.addEventListener("click", () => this.open(null));
+    }
+    addEventListener("popstate", () => this.open(sessionOfPath(), { push: false }));
+    addEventListener("online", () => this.connection.restart());
+    document.addEventListener("visibilitychange", () => {
+      if (document.visibilityState === "visible") this.connection.start();
+    });
+    const unsent = this.outbox.entries.find((entry) => !entry.session_id);
+    this.open(this.session, { push: false, key: unsent?.chat });
+    this.sidebar.refresh();
+    this.connection.start();
+  }
+
+  /** Show a chat (null: a new one). */
+  async open(id, { push = true, key = newChatKey() } = {}) {
+    const opening = ++this.#opening;
+    this.session = id;
+    this.key = id ?? key;
+    this.#runs.clear();
+    this.#turns = [];
+    this.log.clear({ loading: id !== null });
+    if (push) history.pushState(null, "", id ? `/c/${id}` : "/");
+    this.sidebar.select(id);
+    this.log.setTitle(this.sidebar.title(id));
+    this.composer.open(id);
+    this.drawer.closeOnPhone();
+    this.#updateBusy();
+    if (id !== null) await this.#load(id, opening);
+    this.#showUnsent();
+    this.composer.focus();
+  }
+
+  async #load(id, opening) {
+    try {
+      const found = await call(`/chat/sessions/${id}/messages`);
+      if (opening !== this.#opening) return;
+      this.#fill(found);
+    } catch (error) {
+      if (opening !== this.#opening) return;
+      if (error.status === 404) {
+        toast("That chat is not there any more.");
+        this.open(null);
+      } else {
+        this.log.failed(error.message, () => this.open(id, { push: false }));
+      }
+    }
+  }
+
+  #fill({ session, turns, earlier }) {
+    this.log.clear({ loading: false });
+    this.#turns = [];
+    this.log.setTitle(session.title);
+    for (const stored of turns) this.#addStored(stored);
+    this.log.offerEarlier(earlier ? () => this.#loadEarlier(earlier) : null);
+    this.log.toEnd();
+    this.#updateBusy();
+  }
+
+  async #loadEarlier(before) {
+    const id = this.session;
+    const found = await call(`/chat/sessions/${id}/messages?before=${before}`).catch(() => null);
+    if (found === null || id !== this.session) return;
+    this.log.prepending(() => {
+      for (const stored of found.turns.reverse()) this.#addStored(stored, { first: true });
+      this.log.offerEarlier(found.earlier ? () => this.#loadEarlier(found.earlier) : null);
+    });
+  }
+
+  #addStored(stored, { first = false } = {}) {
+    const turn = new Turn({ said: stored.said, on: this.turnEvents });
+    const run = this.#runs.get(stored.run_id) ?? new Run(stored.run_id, this.session);
+    if (stored.answer && run.final === null) {
+      run.parts.clear();
+      run.restore(stored.answer.parts, stored.answer);
+    }
+    turn.bind(run);
+    if (first) this.#turns.unshift(turn);
+    else this.#turns.push(turn);
+    this.log.add(turn.node, { first });
+    if (stored.run_id === null) return;
+    this.#runs.set(stored.run_id, run);
+    if (run.final === null) this.#resume(run);
+  }
+
+  #showUnsent() {
+    for (const entry of this.outbox.entries) {
+      const here = entry.session_id ? entry.session_id === this.session : entry.chat === this.key;
+      const shown = this.#turns.some((turn) => turn.clientId === entry.client_id);
+      if (here && !shown) this.#addPending(entry);
+    }
+  }
+
+  /** Send a message in this chat. */
+  say(text, files = []) {
+    const entry = this.outbox.add({ text, sessionId: this.session, chat: this.key, files });
+    this.#addPending(entry);
+    this.#flush();
+  }
+
+  #addPending(entry) {
+    const said = { text: entry.text, at: null, media: entry.files };
+    const turn = new Turn({ said, clientId: entry.client_id, on: this.turnEvents });
+    this.#turns.push(turn);
+    this.log.add(turn.node);
+    this.log.toEnd();
+    turn.pending(this.connection.isOpen ? "" : "Waiting for the connection…");
+    this.#updateBusy();
+  }
+
+  #flush() {
+    for (const entry of this.outbox.sendable()) this.connection.send(frameOf(entry));
+  }
+
+  /** Stop the answers that are being made here. */
+  stop() {
+    for (const run of this.#openRuns()) {
+      this.connection.send({ type: "stop", run_id: run.id });
+      run.note({ message: "Stopping…" });
+      this.#turnOf(run)?.wait();
+    }
+  }
+
+  #connected() {
+    this.#resuming.clear();
+    this.#flush();
+    for (const run of this.#openRuns()) this.#resume(run);
+    this.sidebar.refresh();
+  }
+
+  #resume(run) {
+    if (this.#resuming.has(run.id)) return;
+    const sent = this.connection.send({ type: "resume", run_id: run.id, after: run.seq });
+    if (sent) this.#resuming.add(run.id);
+  }
+
+  #frame(frame) {
+    if (isMessage(frame)) this.#message(frame);
+    else if (Object.hasOwn(HANDLERS, frame.type)) HANDLERS[frame.type](this, frame);
+  }
+
+  #message(frame) {
+    const run = this.#runs.get(frame.run_id);
+    if (run === undefined) {
+      this.#stranger(frame, { busy: true });
+      return;
+    }
+    const { outcome, key, part, event } = run.take(frame);
+    if (outcome === "gap") this.#resume(run);
+    if (outcome !== "applied") return;
+    this.#resuming.delete(run.id);
+    if (part?.type === "action") act(part.props, this.#page());
+    this.log.keepAtEnd(() => (key ? this.#turnOf(run)?.update(key) : this.#turnOf(run)?.wait()));
+    if (event === "tool_end") this.#turnOf(run)?.showTools();
+    if (event === "stream_start") this.sidebar.activity(run.sessionId, { busy: true });
+  }
+
+  /** A frame of a run that is not on this page: of another chat, or begun in another window. */
+  #stranger(frame, { busy }) {
+    this.#missed.add(frame.run_id);
+    if (frame.session_id !== this.session) {
+      this.sidebar.activity(frame.session_id, { busy });
+    } else if (!this.outbox.entries.some((entry) => entry.session_id === this.session)) {
+      clearTimeout(this.#reload);
+      this.#reload = setTimeout(() => this.open(this.session, { push: false }), SOON);
+    }
+  }
+
+  accepted(frame) {
+    const entry = this.outbox.accepted(frame.client_id, frame.session_id);
+    const here = entry && (entry.chat === this.key || frame.session_id === this.session);
+    if (!here) return;
+    if (this.session === null) this.#adopt(frame.session_id);
+    const turn = this.#turns.find((each) => each.clientId === frame.client_id);
+    if (turn && this.#runs.has(frame.run_id)) this.#drop(turn);
+    else if (turn) this.#start(turn, frame.run_id);
+    this.#flush();
+    this.#updateBusy();
+  }
+
+  #start(turn, runId) {
+    const run = new Run(runId, this.session);
+    this.#runs.set(runId, run);
+    turn.clientId = null;
+    turn.bind(run);
+    // A message sent twice (the first answer was lost): its run may be well on its way.
+    if (this.#missed.delete(runId)) this.#resume(run);
+  }
+
+  #drop(turn) {
+    turn.node.remove();
+    this.#turns = this.#turns.filter((each) => each !== turn);
+  }
+
+  #adopt(id) {
+    this.session = id;
+    history.replaceState(null, "", `/c/${id}`);
+    this.composer.rename(id);
+    this.sidebar.select(id);
+    this.sidebar.refresh().then(() => this.log.setTitle(this.sidebar.title(id)));
+  }
+
+  final(frame) {
+    const run = this.#runs.get(frame.run_id);
+    if (run === undefined) {
+      this.#stranger(frame, { busy: false });
+      return;
+    }
+    if (frame.seq > run.seq) {
+      this.#resume(run);
+      return;
+    }
+    if (!run.finish(frame)) return;
+    const turn = this.#turnOf(run);
+    this.log.keepAtEnd(() => turn?.finish());
+    this.log.announce(turn?.spoken() ?? "");
+    this.sidebar.activity(run.sessionId, { busy: false });
+    if (!this.sidebar.title(run.sessionId)) this.sidebar.refresh();
+    this.#updateBusy();
+  }
+
+  progress(frame) {
+    const run = this.#runs.get(frame.run_id);
+    if (run === undefined) return;
+    run.note(frame);
+    this.log.keepAtEnd(() => this.#turnOf(run)?.wait());
+  }
+
+  error(frame) {
+    const message = textOf(frame.error) || "The gateway refused that.";
+    const entry = frame.client_id ? this.outbox.remove(frame.client_id) : undefined;
+    const turn = entry && this.#turns.find((each) => each.clientId === entry.client_id);
+    if (turn) {
+      turn.clientId = null;
+      turn.refuse(message);
+      this.composer.offer(entry.text);
+    } else {
+      toast(message);
+    }
+    this.#updateBusy();
+  }
+
+  notice(frame) {
+    showNotice(frame, (request, verdict) => {
+      const sent = this.connection.send({ type: "decide", request, verdict });
+      if (!sent) toast("There is no connection. Try again in a moment.");
+      return sent;
+    });
+  }
+
+  #page() {
+    return {
+      openSettings: () => this.settings.open(),
+      openSidebar: () => this.drawer.show(true),
+      refresh: () => this.open(this.session, { push: false }),
+      goTo: (url) => location.assign(url),
+    };
+  }
+
+  #openRuns() {
+    return [...this.#runs.values()].filter((run) => run.final === null);
+  }
+
+  #turnOf(run) {
+    return this.#turns.find((turn) => turn.run === run);
+  }
+
+  #redrawWaiting() {
+    for (const run of this.#openRuns()) this.#turnOf(run)?.wait();
+  }
+
+  #updateBusy() {
+    this.composer.setBusy(this.#openRuns().length > 0);
+    this.log.showWelcome(this.#turns.length === 0 && this.session === null);
+  }
+
+  #connectionState(state) {
+    this.log.connection(state);
+    const waiting = this.#turns.filter((turn) => turn.clientId !== null);
+    for (const turn of waiting) turn.pending(state === "open" ? "" : "Waiting for the connection…");
+  }
+}
+
+const HANDLERS = {
+  accepted: (chat, frame) => chat.accepted(frame),
+  final: (chat, frame) => chat.final(frame),
+  progress: (chat, frame) => chat.progress(frame),
+  error: (chat, frame) => chat.error(frame),
+  notice: (chat, frame) => chat.notice(frame),
+};
+
+// Only ever this page's own host: no parameter of the address can name another.
+function socketUrl() {
+  return `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}/ws`;
+}
+
+function sessionOfPath() {
+  return /^\/c\/([\w-]{22})$/.exec(location.pathname)?.[1] ?? null;
+}
+
+function newChatKey() {
+  return `new-${randomId()}`;
+}
+
+function randomId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+// Only what the page itself holds can be sent again; a file of another channel cannot.
+function sendable(media) {
+  const held = media.filter((item) => textOf(item.url).startsWith("data:"));
+  return held.map(({ url, name }) => (name ? { url, name } : { url }));
+}
+
+async function rateSource({ runId, messageId, sourceId, verdict }) {
+  const body = { run_id: runId, message_id: messageId, source_id: sourceId, verdict };
+  try {
+    await call("/chat/feedback", body);
+    return true;
+  } catch (error) {
+    toast(error.message);
+    return false;
+  }
+}
+
+new Chat().start();

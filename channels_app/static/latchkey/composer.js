@@ -1,0 +1,116 @@
+// The box one writes in: grows with its text, keeps drafts, Enter sends, Esc stops.
+
+const DRAFT = "latchkey.draft.";
+const TALLEST = 240;
+
+import { Attachments } from "./attachments.js";
+
+export class Composer {
+  #form = document.querySelector("#composer");
+  #text = document.querySelector("#composer-text");
+  #send = document.querySelector("#send");
+  #stop = document.querySelector("#stop");
+  #chat = "new";
+
+  /** on: {send(text, files), stop(), failed(message)}. */
+  constructor(on) {
+    this.on = on;
+    this.busy = false;
+    this.attachments = new Attachments({
+      form: this.#form,
+      box: this.#text,
+      on: { changed: () => this.#changed(), failed: on.failed },
+    });
+    this.#form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#submit();
+    });
+    this.#text.addEventListener("input", () => this.#changed());
+    this.#text.addEventListener("keydown", (event) => this.#key(event));
+    this.#stop.addEventListener("click", () => this.on.stop());
+    document.addEventListener("keydown", (event) => this.#shortcut(event));
+    this.#changed();
+  }
+
+  /** Write for this chat now: its draft comes back. */
+  open(chat) {
+    this.#chat = chat ?? "new";
+    this.#text.value = sessionStorage.getItem(DRAFT + this.#chat) ?? "";
+    this.#changed();
+  }
+
+  /** The chat got its session: what is typed belongs to it. */
+  rename(chat) {
+    sessionStorage.removeItem(DRAFT + this.#chat);
+    this.#chat = chat;
+    this.#changed();
+  }
+
+  /** Put text into the box, unless something is there. */
+  offer(text) {
+    if (this.#text.value.trim() !== "") return;
+    this.#text.value = text;
+    this.#changed();
+    this.focus();
+  }
+
+  /** Unless that would push a phone's keyboard up unasked. */
+  focus() {
+    if (!matchMedia("(pointer: fine)").matches) return;
+    this.#text.focus({ preventScroll: true });
+    this.#text.setSelectionRange(this.#text.value.length, this.#text.value.length);
+  }
+
+  /** Whether an answer is being made: then there is something to stop. */
+  setBusy(busy) {
+    this.busy = busy;
+    this.#changed();
+  }
+
+  #submit() {
+    const text = this.#text.value;
+    if (text.trim() === "" && this.attachments.isEmpty) return;
+    if (text.length > this.#text.maxLength && this.#text.maxLength > 0) return;
+    this.#text.value = "";
+    const files = this.attachments.take();
+    this.#changed();
+    this.on.send(text, files);
+  }
+
+  #changed() {
+    const text = this.#text.value;
+    const empty = text.trim() === "" && (this.attachments?.isEmpty ?? true);
+    this.#send.disabled = empty;
+    this.#stop.hidden = !(this.busy && empty);
+    this.#send.hidden = !this.#stop.hidden;
+    this.#text.rows = Math.min(10, Math.max(1, text.split("\n").length));
+    if (!CSS.supports("field-sizing", "content")) this.#grow();
+    if (text) sessionStorage.setItem(DRAFT + this.#chat, text);
+    else sessionStorage.removeItem(DRAFT + this.#chat);
+  }
+
+  #grow() {
+    const lines = Math.ceil(Math.min(TALLEST, this.#text.scrollHeight) / 24);
+    this.#text.rows = Math.max(this.#text.rows, lines);
+  }
+
+  #key(event) {
+    // While an input method composes, Enter chooses a word.
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+    event.preventDefault();
+    this.#submit();
+  }
+
+  #shortcut(event) {
+    if (document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape" && this.busy) {
+      this.on.stop();
+      return;
+    }
+    const typing = event.target.closest?.("input, textarea, [contenteditable]");
+    if (event.key === "/" && !typing && !event.metaKey && !event.ctrlKey && !event.altKey) {
+      event.preventDefault();
+      this.focus();
+    }
+  }
+}

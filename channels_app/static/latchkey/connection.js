@@ -1,0 +1,127 @@
+// One WebSocket that comes back: exponential back-off with jitter, a heartbeat that notices a dead
+// line, and no opinion about what the frames mean.
+
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 15_000;
+const HEARTBEAT = 25_000;
+const PATIENCE = 10_000;
+
+export const CLOSE = { SIGNED_OUT: 4401, ORIGIN: 4403, TOO_LARGE: 4413, TOO_MANY: 4429 };
+
+export class Connection {
+  #open;
+  #on;
+  #clock;
+  #socket = null;
+  #failures = 0;
+  #retry = null;
+  #beat = null;
+  #deadline = null;
+
+  /**
+   * open() makes a WebSocket. on: {open, frame, state, signedOut, refused}. clock: {set, clear,
+   * random}, the browser's timers unless a test says otherwise.
+   */
+  constructor({ open, on, clock = BROWSER_CLOCK }) {
+    this.#open = open;
+    this.#on = on;
+    this.#clock = clock;
+  }
+
+  get isOpen() {
+    return this.#socket !== null && this.#socket.readyState === 1;
+  }
+
+  /** Connect now, unless a connection is there or under way. */
+  start() {
+    if (this.#socket !== null) return;
+    this.#clock.clear(this.#retry);
+    this.#retry = null;
+    this.#on.state("connecting");
+    const socket = this.#open();
+    let opened = false;
+    this.#socket = socket;
+    socket.onopen = () => {
+      opened = true;
+      this.#failures = 0;
+      this.#on.state("open");
+      this.#waitForBeat();
+      this.#on.open();
+    };
+    socket.onmessage = (message) => this.#receive(message.data);
+    socket.onclose = (event) => this.#closed(socket, event.code, opened);
+  }
+
+  /** Send a frame; false when there is no connection to send it on. */
+  send(frame) {
+    if (!this.isOpen) return false;
+    this.#socket.send(JSON.stringify(frame));
+    return true;
+  }
+
+  /** Drop the line and come back at once: it is suspected to be dead. */
+  restart() {
+    const socket = this.#socket;
+    this.#failures = 0;
+    if (socket === null) {
+      this.start();
+      return;
+    }
+    socket.close();
+    this.#closed(socket, 1006, true);
+  }
+
+  #receive(data) {
+    this.#clock.clear(this.#deadline);
+    this.#deadline = null;
+    this.#waitForBeat();
+    const frame = parse(data);
+    if (frame !== null && frame.type !== "pong") this.#on.frame(frame);
+  }
+
+  #waitForBeat() {
+    this.#clock.clear(this.#beat);
+    this.#beat = this.#clock.set(() => {
+      this.send({ type: "ping" });
+      this.#deadline = this.#clock.set(() => this.restart(), PATIENCE);
+    }, HEARTBEAT);
+  }
+
+  #closed(socket, code, opened) {
+    if (socket !== this.#socket) return;
+    this.#socket = null;
+    this.#clock.clear(this.#beat);
+    this.#clock.clear(this.#deadline);
+    if (code === CLOSE.SIGNED_OUT) {
+      this.#on.state("signed-out");
+      this.#on.signedOut();
+      return;
+    }
+    if (!opened) this.#on.refused();
+    this.#failures += 1;
+    const wait = this.#wait(code);
+    this.#on.state("waiting");
+    this.#retry = this.#clock.set(() => this.start(), wait);
+  }
+
+  #wait(code) {
+    if (code === CLOSE.TOO_MANY) return LONGEST_WAIT;
+    const longest = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** (this.#failures - 1));
+    return longest / 2 + (this.#clock.random() * longest) / 2;
+  }
+}
+
+const BROWSER_CLOCK = {
+  set: (call, milliseconds) => setTimeout(call, milliseconds),
+  clear: (timer) => clearTimeout(timer),
+  random: () => Math.random(),
+};
+
+function parse(data) {
+  try {
+    const frame = JSON.parse(data);
+    return typeof frame === "object" && frame !== null ? frame : null;
+  } catch {
+    return null;
+  }
+}

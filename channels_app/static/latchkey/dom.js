@@ -1,0 +1,56 @@
+// How elements are made. Text is always text; HTML comes only from our own server, which has
+// sanitised it, through the one Trusted Types policy the page's CSP allows.
+
+const policy = globalThis.trustedTypes?.createPolicy("latchkey", { createHTML: (html) => html });
+
+/** An element: el("a.link", {href}, "text", child, …). Null children are left out. */
+export function el(selector, attributes = {}, ...children) {
+  const [tag, ...classes] = selector.split(".");
+  const element = document.createElement(tag);
+  if (classes.length) element.className = classes.join(" ");
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) {
+      element.setAttribute(name, value);
+    }
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** An icon; decoration, so readers skip it. */
+export function icon(name) {
+  return el(`span.icon.icon-${name}`, { "aria-hidden": "true" });
+}
+
+/** A button that shows an icon and says `label`. */
+export function iconButton(name, label, onclick, more = {}) {
+  const attributes = { type: "button", "aria-label": label, title: label, onclick, ...more };
+  return el("button.icon-button", attributes, icon(name));
+}
+
+/** Fill an element with HTML that our server sanitised. */
+export function setServerHtml(element, html) {
+  element.innerHTML = policy ? policy.createHTML(html) : html;
+}
+
+/** An address that leads to this gateway, or null. */
+export function ownUrl(address) {
+  try {
+    const url = new URL(address, location.href);
+    return url.origin === location.origin ? url : null;
+  } catch {
+    return null;
+  }
+}
+
+/** An http(s) address, or null. */
+export function webUrl(address) {
+  try {
+    const url = new URL(address, location.href);
+    return ["http:", "https:"].includes(url.protocol) ? url : null;
+  } catch {
+    return null;
+  }
+}

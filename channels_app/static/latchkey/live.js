@@ -1,0 +1,170 @@
+// The text of an answer on the page: a preview that grows, then the server's rendering.
+
+import { el, icon, setServerHtml } from "./dom.js";
+import { parseBlocks, parseInline, settledUpTo } from "./preview.js";
+
+// The beginning of a line that is only marks so far: what they mean is not known yet.
+const UNFINISHED = /(?:^|\n)[ |#>*_`~+-]{1,6}$/;
+
+/** A growing text. Settled blocks are built once; only the last one is built again. */
+export class LiveText {
+  #settled = 0;
+  #text = "";
+  #tail = [];
+  #firstHeading = 0;
+
+  constructor() {
+    this.node = el("div.prose.streaming");
+  }
+
+  show(text) {
+    if (!text.startsWith(this.#text.slice(0, this.#settled))) this.#restart();
+    this.#text = text;
+    for (const node of this.#tail) node.remove();
+    const settled = settledUpTo(text, this.#settled);
+    this.#append(text.slice(this.#settled, settled));
+    this.#settled = settled;
+    this.#tail = this.#append(text.slice(settled).replace(UNFINISHED, ""));
+  }
+
+  /** Put the server's rendering in place of the preview. */
+  showHtml(html) {
+    setServerHtml(this.node, html);
+    this.node.classList.remove("streaming");
+    decorate(this.node);
+  }
+
+  #append(text) {
+    const blocks = parseBlocks(text);
+    const level = blocks.find((block) => block.type === "heading")?.level ?? 0;
+    this.#firstHeading = this.#firstHeading || level;
+    const nodes = blocks.map((block) => blockNode(block, this.#firstHeading));
+    this.node.append(...nodes);
+    return nodes;
+  }
+
+  #restart() {
+    this.node.replaceChildren();
+    this.#settled = 0;
+    this.#tail = [];
+  }
+}
+
+/** Give each code block its language and a button that copies it. */
+export function decorate(root) {
+  for (const pre of root.querySelectorAll("pre")) {
+    if (pre.parentElement.classList.contains("code")) continue;
+    const frame = el("div.code", {});
+    pre.replaceWith(frame);
+    pre.tabIndex = 0;
+    const head = el("div.code-head", {}, el("span", {}, pre.dataset.language || "text"));
+    head.append(copyButton("Copy code", () => pre.textContent));
+    frame.append(head, pre);
+  }
+}
+
+/** A button that copies what `text()` gives and says that it did. */
+export function copyButton(label, text) {
+  const button = el("button.copy", { type: "button", "aria-label": label, title: label });
+  const rest = () => button.replaceChildren(icon("copy"), el("span.word", {}, "Copy"));
+  button.addEventListener("click", async () => {
+    const copied = await writeClipboard(text());
+    button.replaceChildren(
+      icon(copied ? "check" : "warning"),
+      el("span.word", {}, copied ? "Copied" : "Not allowed"),
+    );
+    setTimeout(rest, 1600);
+  });
+  rest();
+  return button;
+}
+
+async function writeClipboard(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copyBySelection(text);
+  }
+}
+
+// The clipboard API needs https or localhost; a gateway at http://192.168.… has neither.
+function copyBySelection(text) {
+  const area = el("textarea.visually-hidden", { "aria-hidden": "true" });
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const copied = document.execCommand("copy");
+  area.remove();
+  return copied;
+}
+
+function blockNode(block, firstHeading = 1) {
+  switch (block.type) {
+    case "heading":
+      return el(headingTag(block.level, firstHeading), {}, ...inline(block.text));
+    case "code":
+      return codeNode(block);
+    case "quote":
+      return el("blockquote", {}, ...block.blocks.map((inner) => blockNode(inner)));
+    case "list":
+      return listNode(block);
+    case "table":
+      return tableNode(block);
+    case "rule":
+      return el("hr");
+    default:
+      return el("p", {}, ...inline(block.text));
+  }
+}
+
+// As the server does it: the first heading of an answer is an h3.
+function headingTag(level, first) {
+  return `h${Math.min(3 + Math.max(0, level - first), 6)}`;
+}
+
+function codeNode(block) {
+  const head = el("div.code-head", {}, el("span", {}, block.language || "text"));
+  return el("div.code", {}, head, el("pre", {}, el("code", {}, block.text)));
+}
+
+function listNode(block) {
+  const items = block.items.map((blocks) => el("li", {}, ...tightened(blocks)));
+  return block.ordered ? el("ol", { start: block.start }, ...items) : el("ul", {}, ...items);
+}
+
+function tightened(blocks) {
+  const [first, ...rest] = blocks;
+  if (first?.type !== "paragraph") return blocks.map((inner) => blockNode(inner));
+  return [...inline(first.text), ...rest.map((inner) => blockNode(inner))];
+}
+
+function tableNode(block) {
+  const row = (tag, cells) =>
+    el("tr", {}, ...cells.map((cell, at) => el(tag, { align: block.align[at] || null }, ...inline(cell))));
+  const head = el("thead", {}, row("th", block.head));
+  const body = el("tbody", {}, ...block.rows.map((cells) => row("td", cells)));
+  return el("div.table-scroll", {}, el("table", {}, head, body));
+}
+
+function inline(text) {
+  return parseInline(text).flatMap(inlineNodes);
+}
+
+function inlineNodes(piece) {
+  const inside = () => piece.children.flatMap(inlineNodes);
+  switch (piece.type) {
+    case "text":
+      return withBreaks(piece.text);
+    case "code":
+      return [el("code", {}, piece.text)];
+    case "link":
+      return [el("span.link-to-be", {}, ...inside())];
+    default:
+      return [el(piece.type, {}, ...inside())];
+  }
+}
+
+function withBreaks(text) {
+  return text.split("\n").flatMap((line, at) => (at ? [el("br"), line] : [line]));
+}

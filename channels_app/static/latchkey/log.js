@@ -1,0 +1,100 @@
+// The conversation on the page: turns in order, staying at the end while one reads there, the
+// welcome, the title, the state of the connection, and what screen readers are told.
+
+import { el, icon } from "./dom.js";
+import { greeting } from "./time.js";
+
+const NEAR_END = 96;
+
+export class Log {
+  #scroll = document.querySelector("#scroll");
+  #list = document.querySelector("#log");
+  #welcome = document.querySelector("#welcome");
+  #title = document.querySelector("#title");
+  #toEnd = document.querySelector("#to-end");
+  #earlier = document.querySelector("#earlier");
+  #announcer = document.querySelector("#announcer");
+  #connection = document.querySelector("#connection");
+  #following = true;
+
+  /** on: {suggest(text)}: a suggestion of the welcome was chosen. */
+  constructor({ suggest }) {
+    this.#scroll.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    this.#toEnd.addEventListener("click", () => this.toEnd({ smooth: true }));
+    new ResizeObserver(() => this.#following && this.toEnd()).observe(this.#list);
+    const hello = document.querySelector("#greeting");
+    const name = document.body.dataset.firstName;
+    hello.textContent = greeting(new Date().getHours()) + (name ? `, ${name}` : "");
+    for (const button of this.#welcome.querySelectorAll("[data-suggest]")) {
+      button.addEventListener("click", () => suggest(button.dataset.suggest));
+    }
+  }
+
+  clear({ loading }) {
+    this.#list.replaceChildren();
+    this.#earlier.hidden = true;
+    this.#following = true;
+    if (loading) this.#list.append(el("p.opening", {}, "Opening the chat…"));
+  }
+
+  failed(message, again) {
+    const button = el("button.button", { type: "button", onclick: again }, icon("retry"), "Try again");
+    this.#list.replaceChildren(el("div.opening", {}, el("p", {}, message), button));
+  }
+
+  add(node, { first = false } = {}) {
+    if (first) this.#list.prepend(node);
+    else this.#list.append(node);
+  }
+
+  /** Add older turns above without moving what is being read. */
+  prepending(add) {
+    const before = this.#scroll.scrollHeight - this.#scroll.scrollTop;
+    add();
+    this.#scroll.scrollTop = this.#scroll.scrollHeight - before;
+  }
+
+  offerEarlier(load) {
+    this.#earlier.hidden = load === null;
+    this.#earlier.onclick = load;
+  }
+
+  /** Change the page and stay at its end, if one was there. */
+  keepAtEnd(change) {
+    change();
+    if (this.#following) this.toEnd();
+    else this.#scrolled();
+  }
+
+  toEnd({ smooth = false } = {}) {
+    this.#following = true;
+    this.#toEnd.hidden = true;
+    const behavior = smooth ? "smooth" : "instant";
+    this.#scroll.scrollTo({ top: this.#scroll.scrollHeight, behavior });
+  }
+
+  #scrolled() {
+    const left = this.#scroll.scrollHeight - this.#scroll.scrollTop - this.#scroll.clientHeight;
+    this.#following = left < NEAR_END;
+    this.#toEnd.hidden = this.#following;
+  }
+
+  showWelcome(shown) {
+    this.#welcome.hidden = !shown;
+  }
+
+  setTitle(title) {
+    this.#title.textContent = title || "New chat";
+    document.title = title ? `${title} · Latchkey` : "Latchkey";
+  }
+
+  /** What screen readers say at the next pause. */
+  announce(text) {
+    this.#announcer.textContent = text;
+  }
+
+  connection(state) {
+    this.#connection.hidden = state === "open";
+    this.#connection.textContent = { connecting: "Connecting…", waiting: "No connection. Trying again…" }[state] ?? "";
+  }
+}

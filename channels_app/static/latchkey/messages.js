@@ -1,0 +1,234 @@
+// One view for each message type. A view has a `node` and takes the changed message by `show`;
+// types that are not on the page (event, action, loading, user_input) have none.
+
+import { textOf } from "./conversation.js";
+import { el, icon, iconButton, ownUrl, webUrl } from "./dom.js";
+import { LiveText } from "./live.js";
+
+const SAFE_IMAGE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$/;
+const DATA_MEDIA = /^data:((?:audio|video)\/[\w.+-]+)(?:;[^,]*)?;base64,([A-Za-z0-9+/=\s]+)$/;
+const OFF_PAGE = new Set(["event", "action", "loading", "user_input"]);
+
+/** A view of a message; null when its type is not shown. `context`: {rate, runId, toolState, thumbs}. */
+export function viewOf(part, context) {
+  if (OFF_PAGE.has(part.type)) return null;
+  const make = { text: TextView, thinking: ThinkingView }[part.type];
+  const view = make ? new make() : new WholeView(BUILD[part.type] ?? customBlock, context);
+  view.type = part.type;
+  view.show(part);
+  return view;
+}
+
+class TextView {
+  #live = new LiveText();
+  node = this.#live.node;
+
+  show(part) {
+    if (typeof part.html === "string") this.#live.showHtml(part.html);
+    else this.#live.show(textOf(part.props.content));
+  }
+
+  settle(html) {
+    this.#live.showHtml(html);
+  }
+
+  /** No rendering came (the run was cut): the preview stays, without its caret. */
+  rest() {
+    this.node.classList.remove("streaming");
+  }
+}
+
+class ThinkingView {
+  #body = el("div.thinking-text");
+  #label = el("span.thinking-label.shimmer", {}, "Thinking…");
+  #since = Date.now();
+  node = el(
+    "details.thinking",
+    {},
+    el("summary", {}, icon("spark"), this.#label, icon("chevron")),
+    this.#body,
+  );
+
+  show(part) {
+    this.#body.textContent = textOf(part.props.content).trim();
+  }
+
+  rest() {
+    if (!this.#label.classList.contains("shimmer")) return;
+    const seconds = Math.round((Date.now() - this.#since) / 1000);
+    this.#label.classList.remove("shimmer");
+    this.#label.textContent = seconds >= 1 ? `Thought for ${seconds} s` : "Thoughts";
+  }
+}
+
+/** A message that is drawn anew when it changes. */
+class WholeView {
+  constructor(build, context) {
+    this.build = build;
+    this.context = context;
+    this.node = el("div.part");
+  }
+
+  show(part) {
+    const open = this.node.querySelector("details")?.open ?? false;
+    this.node.replaceChildren(this.build(part.props, this.context, part));
+    const details = this.node.querySelector("details");
+    if (details && open) details.open = true;
+  }
+}
+
+const BUILD = {
+  tool_call: toolCall,
+  retrieval,
+  error: (props) => errorBlock(props),
+  image,
+  audio,
+  video,
+};
+
+function toolCall(props, { toolState }) {
+  const name = textOf(props.name) || "a tool";
+  const word = { running: "Using ", failed: "Failed: " }[toolState?.(props.id)] ?? "Used ";
+  const label = el("span", {}, word, el("code", {}, name));
+  const summary = el("summary", {}, icon("tool"), label, icon("chevron"));
+  return el("details.tool-call", {}, summary, el("pre", { tabindex: 0 }, pretty(props.arguments)));
+}
+
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return textOf(text) || "(no arguments)";
+  }
+}
+
+/** What went wrong, with what the owner may need folded away. */
+export function errorBlock({ message, code, details }) {
+  const head = el("p", {}, textOf(message) || "Something went wrong.");
+  const more = [textOf(code), textOf(details)].filter(Boolean).join("\n");
+  const fold = more ? el("details", {}, el("summary", {}, "Details", icon("chevron")), el("pre", { tabindex: 0 }, more)) : null;
+  return el("div.error-block", { role: "alert" }, icon("warning"), el("div", {}, head, fold));
+}
+
+function retrieval(props, { rate, runId, thumbs }, part) {
+  const messageId = textOf(part.message_id);
+  const context = {
+    rate: rate && ((rating) => rate({ runId, messageId, ...rating })),
+    given: (id) => thumbs?.[messageId]?.[id] ?? "",
+  };
+  const sources = Array.isArray(props.sources) ? props.sources : [];
+  const count = `${sources.length} ${sources.length === 1 ? "source" : "sources"}`;
+  const label = el("span", {}, count, " for “", textOf(props.query), "”");
+  const facts = [
+    textOf(props.provider),
+    Number.isFinite(props.query_time_ms) ? `${props.query_time_ms} ms` : "",
+    Number.isFinite(props.total_results) ? `${props.total_results} found` : "",
+  ].filter(Boolean);
+  const summary = el("summary", {}, icon("book"), label, icon("chevron"));
+  const cards = el("ol.sources", {}, ...sources.map((source, at) => sourceCard(source, at, context)));
+  const foot = facts.length ? el("p.facts", {}, facts.join(" · ")) : null;
+  return el("details.retrieval", {}, summary, cards, foot);
+}
+
+function sourceCard(source, at, context) {
+  const url = webUrl(textOf(source.url));
+  const title = textOf(source.title) || textOf(source.url) || textOf(source.document_id) || `Source ${at + 1}`;
+  const linked = textOf(source.url) && url;
+  const head = linked ? el("a", outward(url), title) : el("span", {}, title);
+  const kind = linked ? url.host : { kb: "Knowledge base", file: "File", api: "API", mcp: "MCP" }[source.type];
+  const score = Number.isFinite(source.score) ? `${Math.round(source.score * 100)} %` : "";
+  const facts = [kind ?? textOf(source.type), score].filter(Boolean).join(" · ");
+  const text = el("p.source-text", { tabindex: 0 }, textOf(source.content));
+  const foot = el("div.source-foot", {}, el("span.facts", {}, facts), thumbs(source, context, title));
+  return el("li.source", {}, el("p.source-title", {}, el("span.number", {}, String(at + 1)), head), text, foot);
+}
+
+function thumbs(source, { rate, given }, title) {
+  if (!rate || typeof source.id !== "string") return null;
+  const buttons = ["up", "down"].map((verdict) => {
+    const label = `${verdict === "up" ? "Useful" : "Not useful"}: ${title}`;
+    const pressed = { "aria-pressed": String(given(source.id) === verdict) };
+    return iconButton(`${verdict}-thumb`, label, () => press(verdict), pressed);
+  });
+  const press = async (verdict) => {
+    const chosen = buttons[verdict === "up" ? 0 : 1];
+    const now = chosen.getAttribute("aria-pressed") === "true" ? "" : verdict;
+    if (!(await rate({ sourceId: source.id, verdict: now }))) return;
+    buttons.forEach((button, at) => {
+      button.setAttribute("aria-pressed", String(now === ["up", "down"][at]));
+    });
+  };
+  return el("span.thumbs", {}, ...buttons);
+}
+
+/** What an address of a medium may be on this page: our own, or the data itself. */
+export function imageSource(address) {
+  if (SAFE_IMAGE.test(address)) return address;
+  return address.startsWith("data:") ? null : (ownUrl(address)?.href ?? null);
+}
+
+function image(props) {
+  const address = textOf(props.url);
+  const source = imageSource(address);
+  const alt = textOf(props.alt);
+  if (source === null) return elsewhere("Open the image", address, alt);
+  const size = { width: pixels(props.width), height: pixels(props.height) };
+  const picture = el("img", { src: source, alt, loading: "lazy", ...size });
+  const link = el("a", { href: source, target: "_blank", rel: "noopener" }, picture);
+  const caption = alt ? el("figcaption", {}, alt) : null;
+  return el("figure.media", {}, source.startsWith("data:") ? picture : link, caption);
+}
+
+function audio(props) {
+  const source = mediaSource(textOf(props.url));
+  if (source === null) return elsewhere("Open the recording", textOf(props.url), "");
+  const player = el("audio", { src: source, controls: true, preload: "metadata" });
+  return el("figure.media", {}, player, transcript(props.transcript));
+}
+
+function video(props) {
+  const source = mediaSource(textOf(props.url));
+  if (source === null) return elsewhere("Open the video", textOf(props.url), "");
+  const poster = imageSource(textOf(props.thumbnail) || "data:");
+  const size = { width: pixels(props.width), height: pixels(props.height) };
+  const flags = { controls: true, playsinline: true, loop: props.loop === true, preload: "metadata" };
+  const player = el("video", { src: source, poster, ...flags, ...size });
+  return el("figure.media", {}, player, transcript(props.transcript));
+}
+
+function mediaSource(address) {
+  const data = DATA_MEDIA.exec(address);
+  if (data === null) return address && !address.startsWith("data:") ? (ownUrl(address)?.href ?? null) : null;
+  try {
+    const bytes = Uint8Array.from(atob(data[2]), (character) => character.charCodeAt(0));
+    return URL.createObjectURL(new Blob([bytes], { type: data[1] }));
+  } catch {
+    return null;
+  }
+}
+
+function transcript(text) {
+  if (typeof text !== "string" || text === "") return null;
+  return el("details", {}, el("summary", {}, "Transcript", icon("chevron")), el("p.plain", {}, text));
+}
+
+// Loading it would tell its host that the answer was read, and when: it waits for a click.
+function elsewhere(label, address, alt) {
+  const url = /^https?:/.test(address) ? webUrl(address) : null;
+  if (url === null) return el("p.facts", {}, alt || "A medium that cannot be shown.");
+  const words = el("span", {}, label, alt ? `: ${alt}` : "");
+  return el("a.elsewhere", outward(url), icon("link"), words, el("span.real-host", {}, `(${url.host})`));
+}
+
+function outward(url) {
+  return { href: url.href, target: "_blank", rel: "noopener noreferrer nofollow" };
+}
+
+function pixels(value) {
+  return Number.isInteger(value) && value > 0 && value < 10_000 ? value : null;
+}
+
+function customBlock(props, _context, part) {
+  const summary = el("summary", {}, icon("block"), el("code", {}, part.type), icon("chevron"));
+  return el("details.custom", {}, summary, el("pre", { tabindex: 0 }, JSON.stringify(props, null, 2)));
+}

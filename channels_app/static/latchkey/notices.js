@@ -1,0 +1,50 @@
+// What the gateway itself has to say: short toasts, and cards for the owner that ask for a decision.
+
+import { textOf } from "./conversation.js";
+import { el, icon, iconButton } from "./dom.js";
+
+const TOAST = 6000;
+const VERDICTS = [
+  ["approve", "Approve", "button-primary"],
+  ["approve_24h", "Approve 24 h", "button-plain"],
+  ["deny", "Deny", "button-plain"],
+  ["block", "Block", "button-danger"],
+];
+
+/** Say something for a few seconds. */
+export function toast(message) {
+  const place = document.querySelector("#toasts");
+  const node = el("p.toast", {}, message);
+  place.append(node);
+  setTimeout(() => node.remove(), TOAST);
+}
+
+/** Show an owner's notice; `decide(request, verdict)` sends the decision. */
+export function showNotice(frame, decide) {
+  const place = document.querySelector("#notices");
+  const id = textOf(frame.request);
+  const old = id ? place.querySelector(`[data-request="${CSS.escape(id)}"]`) : null;
+  if (frame.decided && !old) return; // decided elsewhere, and never shown here
+  const node = card(frame, id, decide);
+  if (old) old.replaceWith(node);
+  else place.prepend(node);
+}
+
+function card(frame, id, decide) {
+  const text = el("p.plain", {}, textOf(frame.text));
+  const stranger = textOf(frame.quote) ? el("blockquote.stranger", {}, frame.quote) : null;
+  const node = el("section.notice", { "data-request": id, "aria-label": "Notice" }, icon("knock"));
+  const open = id && !frame.decided;
+  const buttons = open ? VERDICTS.map(([verdict, label, look]) => button(verdict, label, look)) : [];
+  function button(verdict, label, look) {
+    const onclick = () => {
+      for (const each of buttons) each.disabled = true;
+      if (!decide(id, verdict)) for (const each of buttons) each.disabled = false;
+    };
+    return el(`button.button.${look}`, { type: "button", onclick }, label);
+  }
+  const row = open ? el("div.notice-buttons", {}, ...buttons) : null;
+  node.append(el("div.notice-body", {}, text, stranger, row));
+  node.append(iconButton("close", "Dismiss the notice", () => node.remove()));
+  return node;
+}

@@ -1,0 +1,79 @@
+// Messages that the server has not said it stored. They are kept for the tab, so that a reload or
+// a lost connection loses none, and go out again under the same client id, so that none is doubled.
+
+const KEY = "latchkey.outbox";
+
+export class Outbox {
+  #storage;
+  #newId;
+
+  constructor({ storage, newId }) {
+    this.#storage = storage;
+    this.#newId = newId;
+    this.entries = read(storage);
+  }
+
+  /** Keep a message; `chat` is its session id, or a name of our own for a chat that has none yet. */
+  add({ text, sessionId, chat, files = [] }) {
+    const entry = { client_id: this.#newId(), session_id: sessionId, chat, text, files };
+    this.entries.push(entry);
+    this.#save();
+    return entry;
+  }
+
+  /** What may go out now: of a chat without a session only the first, which makes the session. */
+  sendable() {
+    const started = new Set();
+    return this.entries.filter((entry) => {
+      if (entry.session_id) return true;
+      const first = !started.has(entry.chat);
+      started.add(entry.chat);
+      return first;
+    });
+  }
+
+  /** The server stored it: forget it, and give its session to what waited for that. */
+  accepted(clientId, sessionId) {
+    const entry = this.remove(clientId);
+    if (entry === undefined) return undefined;
+    for (const other of this.entries) {
+      if (other.chat === entry.chat && !other.session_id) other.session_id = sessionId;
+    }
+    this.#save();
+    return entry;
+  }
+
+  /** Forget a message: it was stored, refused or taken back. */
+  remove(clientId) {
+    const at = this.entries.findIndex((entry) => entry.client_id === clientId);
+    if (at < 0) return undefined;
+    const [entry] = this.entries.splice(at, 1);
+    this.#save();
+    return entry;
+  }
+
+  #save() {
+    try {
+      this.#storage.setItem(KEY, JSON.stringify(this.entries));
+    } catch {
+      // The storage is full or forbidden: memory still holds them for this page.
+    }
+  }
+}
+
+function read(storage) {
+  try {
+    const found = JSON.parse(storage.getItem(KEY) ?? "[]");
+    return Array.isArray(found) ? found.filter((entry) => typeof entry?.client_id === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+/** The frame of an entry. */
+export function frameOf(entry) {
+  const frame = { type: "message", text: entry.text, client_id: entry.client_id };
+  if (entry.session_id) frame.session_id = entry.session_id;
+  if (entry.files?.length) frame.files = entry.files;
+  return frame;
+}

@@ -1,0 +1,58 @@
+// The settings dialog: theme (of this browser), progress lines (of the person), sign-out.
+
+import { call } from "./api.js";
+
+const THEME = "latchkey.theme";
+
+export class Settings {
+  #dialog = document.querySelector("#settings");
+  #progress = document.querySelector("#show-progress");
+
+  /** on: {changed(), failed(message)}. */
+  constructor(on) {
+    this.on = on;
+    for (const button of document.querySelectorAll("[data-open-settings]")) {
+      button.addEventListener("click", () => this.open());
+    }
+    this.#progress.addEventListener("change", () => this.#saveProgress());
+    const theme = localStorage.getItem(THEME) ?? "auto";
+    for (const choice of this.#dialog.querySelectorAll("input[name=theme]")) {
+      choice.checked = choice.value === theme;
+      choice.addEventListener("change", () => chooseTheme(choice.value));
+    }
+    for (const dialog of document.querySelectorAll("dialog")) closeOnBackdrop(dialog);
+  }
+
+  get showProgress() {
+    return this.#progress.checked;
+  }
+
+  open() {
+    this.#dialog.showModal();
+  }
+
+  async #saveProgress() {
+    this.on.changed();
+    try {
+      await call("/chat/settings", { show_progress: this.#progress.checked });
+    } catch (error) {
+      this.#progress.checked = !this.#progress.checked;
+      this.on.changed();
+      this.on.failed(error.message);
+    }
+  }
+}
+
+function chooseTheme(theme) {
+  localStorage.setItem(THEME, theme);
+  document.documentElement.dataset.theme = theme;
+}
+
+function closeOnBackdrop(dialog) {
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog) dialog.close();
+  });
+  for (const button of dialog.querySelectorAll("[data-close]")) {
+    button.addEventListener("click", () => dialog.close());
+  }
+}

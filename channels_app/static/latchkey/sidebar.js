@@ -1,0 +1,200 @@
+// The list of chats: search, open, rename, delete, and which of them are at work or unread.
+
+import { call } from "./api.js";
+import { el, icon, iconButton } from "./dom.js";
+import { ageGroup } from "./time.js";
+
+export class Sidebar {
+  #sessions = [];
+  #current = null;
+  #unread = new Set();
+  #list = document.querySelector("#sessions");
+  #empty = document.querySelector("#sessions-empty");
+  #search = document.querySelector("#session-search");
+
+  /** on: {open(id), removed(id), renamed(id, title), failed(message)}. */
+  constructor(on) {
+    this.on = on;
+    this.#search.addEventListener("input", () => this.#draw());
+    this.#list.addEventListener("keydown", (event) => this.#arrows(event));
+  }
+
+  async refresh() {
+    try {
+      this.#sessions = (await call("/chat/sessions")).sessions;
+    } catch (error) {
+      this.on.failed(`The list of chats could not be read. ${error.message}`);
+    }
+    this.#draw();
+  }
+
+  select(id) {
+    this.#current = id;
+    this.#unread.delete(id);
+    this.#draw();
+  }
+
+  title(id) {
+    return this.#sessions.find((session) => session.id === id)?.title ?? "";
+  }
+
+  /** Something happened in a chat: it is at work, or an answer came. */
+  activity(id, { busy }) {
+    const session = this.#sessions.find((each) => each.id === id);
+    if (!busy && id !== this.#current) this.#unread.add(id);
+    if (session === undefined) {
+      this.refresh();
+      return;
+    }
+    if (session.busy === busy && !this.#unread.has(id)) return;
+    session.busy = busy;
+    this.#draw();
+  }
+
+  #draw() {
+    const wanted = this.#search.value.trim().toLowerCase();
+    const found = this.#sessions.filter((session) => session.title.toLowerCase().includes(wanted));
+    const focused = this.#list.contains(document.activeElement)
+      ? document.activeElement.closest("li")?.dataset.id
+      : null;
+    const rows = [];
+    let group = "";
+    for (const session of found) {
+      const age = ageGroup(session.at);
+      if (age !== group) rows.push(el("li.group", {}, age));
+      group = age;
+      rows.push(this.#row(session));
+    }
+    this.#list.replaceChildren(...rows);
+    this.#empty.hidden = found.length > 0;
+    this.#empty.textContent = wanted ? "No chat with that in its title." : "No chats yet.";
+    if (focused) this.#list.querySelector(`li[data-id="${CSS.escape(focused)}"] a`)?.focus();
+  }
+
+  #row(session) {
+    const open = (event) => {
+      if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+      event.preventDefault();
+      this.on.open(session.id);
+    };
+    const [kind, words] = this.#state(session);
+    const said = el("span.visually-hidden", {}, ` (${words})`);
+    const dot = kind ? el(`span.dot.dot-${kind}`, {}, said) : null;
+    const here = session.id === this.#current ? "page" : null;
+    const link = el(
+      "a",
+      { href: `/c/${session.id}`, onclick: open, "aria-current": here, title: session.title },
+      el("span.session-title", {}, session.title),
+      dot,
+    );
+    const menu = iconButton("more", `Rename or delete: ${session.title}`, () => this.#menu(session), {
+      "aria-haspopup": "dialog",
+    });
+    menu.classList.add("session-more");
+    return el("li.session", { "data-id": session.id }, link, menu);
+  }
+
+  #state(session) {
+    if (session.busy) return ["busy", "working"];
+    return this.#unread.has(session.id) ? ["unread", "new answer"] : ["", ""];
+  }
+
+  #menu(session) {
+    const dialog = document.querySelector("#session-dialog");
+    const form = dialog.querySelector("form");
+    const input = dialog.querySelector("input[name=title]");
+    const confirm = dialog.querySelector("#delete-confirm");
+    input.value = session.title;
+    confirm.hidden = true;
+    dialog.querySelector("#delete-chat").onclick = () => {
+      confirm.hidden = false;
+      confirm.querySelector("button").focus();
+    };
+    confirm.querySelector("button").onclick = () => {
+      dialog.close();
+      this.#remove(session);
+    };
+    form.onsubmit = (event) => {
+      event.preventDefault();
+      dialog.close();
+      this.#rename(session, input.value.trim());
+    };
+    dialog.showModal();
+    input.select();
+  }
+
+  async #rename(session, title) {
+    if (title === "" || title === session.title) return;
+    const done = await this.#post(session, { action: "rename", title });
+    if (!done) return;
+    session.title = title;
+    this.#draw();
+    this.on.renamed(session.id, title);
+  }
+
+  async #remove(session) {
+    const done = await this.#post(session, { action: "delete" });
+    if (!done) return;
+    this.#sessions = this.#sessions.filter((each) => each.id !== session.id);
+    this.#draw();
+    this.on.removed(session.id);
+  }
+
+  async #post(session, body) {
+    try {
+      await call(`/chat/sessions/${session.id}`, body);
+      return true;
+    } catch (error) {
+      this.on.failed(error.message);
+      return false;
+    }
+  }
+
+  #arrows(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    const links = [...this.#list.querySelectorAll("a")];
+    const next = links[links.indexOf(document.activeElement.closest("li")?.querySelector("a")) + step];
+    if (next) {
+      event.preventDefault();
+      next.focus();
+    }
+  }
+}
+
+/** Show and hide the sidebar: a drawer on a phone, a column that folds away on a desktop. */
+export function sidebarToggle() {
+  const phone = matchMedia("(max-width: 48rem)");
+  const root = document.documentElement;
+  const sidebar = document.querySelector("#sidebar");
+  const scrim = document.querySelector("#scrim");
+  const buttons = document.querySelectorAll("[data-toggle-sidebar]");
+  let open = !phone.matches && localStorage.getItem("latchkey.sidebar") !== "closed";
+  const show = (wanted, { focus = false } = {}) => {
+    open = wanted;
+    root.classList.toggle("sidebar-open", open);
+    sidebar.inert = !open;
+    scrim.hidden = !(open && phone.matches);
+    for (const button of buttons) button.setAttribute("aria-expanded", String(open));
+    if (!phone.matches) localStorage.setItem("latchkey.sidebar", open ? "open" : "closed");
+    if (!focus) return;
+    if (open) sidebar.querySelector("#new-chat").focus();
+    else document.querySelector("#open-sidebar").focus();
+  };
+  for (const button of buttons) button.addEventListener("click", () => show(!open, { focus: true }));
+  scrim.addEventListener("click", () => show(false, { focus: true }));
+  sidebar.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && phone.matches && open) {
+      event.stopPropagation();
+      show(false, { focus: true });
+    }
+  });
+  phone.addEventListener("change", () => show(!phone.matches));
+  show(open);
+  return {
+    show,
+    closeOnPhone: () => {
+      if (phone.matches) show(false);
+    },
+  };
+}

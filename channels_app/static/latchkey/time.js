@@ -1,0 +1,33 @@
+// Dates for people.
+
+const TIME = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
+const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "short" });
+const DAY = 24 * 60 * 60 * 1000;
+
+/** A <time> for an ISO date (or now), with the whole date as its title. */
+export function timeNode(at) {
+  const date = at ? new Date(at) : new Date();
+  if (Number.isNaN(date.getTime())) return null;
+  const node = document.createElement("time");
+  node.dateTime = date.toISOString();
+  node.title = FULL.format(date);
+  node.textContent = TIME.format(date);
+  return node;
+}
+
+/** Under which heading of the list of chats a date belongs. */
+export function ageGroup(at, now = new Date()) {
+  const midnight = new Date(now).setHours(0, 0, 0, 0);
+  const moment = new Date(at).getTime();
+  if (moment >= midnight) return "Today";
+  if (moment >= midnight - DAY) return "Yesterday";
+  if (moment >= midnight - 7 * DAY) return "Last 7 days";
+  return "Older";
+}
+
+/** The greeting of an hour (0–23). */
+export function greeting(hour) {
+  if (hour < 5) return "Good night";
+  if (hour < 12) return "Good morning";
+  return hour < 18 ? "Good afternoon" : "Good evening";
+}

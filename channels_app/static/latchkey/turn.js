@@ -1,0 +1,191 @@
+// One turn on the page: what was said, and the answer as it grows.
+
+import { textOf } from "./conversation.js";
+import { el, icon, iconButton } from "./dom.js";
+import { copyButton } from "./live.js";
+import { errorBlock, imageSource, viewOf } from "./messages.js";
+import { timeNode } from "./time.js";
+
+const LONG_MESSAGE = 900;
+
+export class Turn {
+  #views = new Map();
+  #parts = el("div.parts");
+  #status = el("div.status");
+  #foot = el("div.answer-foot");
+  #heading = el("h2.visually-hidden", {}, "The assistant answers");
+
+  /** `said`: {text, at, media} or null. `on`: {retry, rate, showProgress}. */
+  constructor({ said, clientId = null, on }) {
+    this.said = said;
+    this.clientId = clientId;
+    this.run = null;
+    this.on = on;
+    this.answer = el("article.answer", {}, this.#heading, this.#parts, this.#status, this.#foot);
+    this.node = el("section.turn", {}, said ? bubble(said) : null, this.answer);
+    this.#foot.hidden = true;
+  }
+
+  /** Show the answer of `run` here, from now on. */
+  bind(run) {
+    this.run = run;
+    this.node.dataset.run = run.id;
+    for (const key of run.parts.keys()) this.update(key);
+    if (run.final === null) this.wait();
+    else this.finish();
+  }
+
+  /** The message on its way: what to say until a run has it. */
+  pending(words) {
+    this.#showStatus(words, null);
+  }
+
+  /** Part `key` of the run has changed. */
+  update(key) {
+    const part = this.run.parts.get(key);
+    const view = this.#views.get(key);
+    if (view && view.type === part.type) view.show(part);
+    else this.#replace(key, view, part);
+    this.wait();
+  }
+
+  #replace(key, old, part) {
+    const toolState = (id) => this.run.toolState(id);
+    const { rate } = this.on;
+    const thumbs = this.run.final?.thumbs ?? {};
+    const view = viewOf(part, { rate, runId: this.run.id, toolState, thumbs });
+    if (view === null) {
+      old?.node.remove();
+      this.#views.delete(key);
+      return;
+    }
+    for (const other of this.#views.values()) if (other !== old) other.rest?.();
+    if (old) old.node.replaceWith(view.node);
+    else this.#parts.append(view.node);
+    this.#views.set(key, view);
+  }
+
+  /** A tool has ended, or all have. */
+  showTools() {
+    for (const [key, view] of this.#views) {
+      if (view.type === "tool_call" && this.run.parts.has(key)) view.show(this.run.parts.get(key));
+    }
+  }
+
+  /** The line under the answer while it is made. */
+  wait() {
+    if (this.run.final !== null) return;
+    this.answer.setAttribute("aria-busy", "true");
+    const { progress, ended } = this.run;
+    const last = [...this.#views.values()].at(-1);
+    if (progress && this.on.showProgress()) this.#showStatus(progress.message || "Working…", progress.percent);
+    else if (last?.type === "text" && !progress && !ended) this.#status.replaceChildren();
+    else this.#showStatus(this.#views.size || progress ? "Working…" : "", null);
+  }
+
+  /** The answer is complete: the server's rendering in, spinner out, buttons in. */
+  finish() {
+    const final = this.run.final;
+    this.#status.replaceChildren();
+    this.answer.removeAttribute("aria-busy");
+    this.#settleTexts(final);
+    this.showTools();
+    for (const [key, view] of this.#views) {
+      view.rest?.();
+      if (!this.run.parts.has(key)) view.node.remove();
+    }
+    this.#showImages(final);
+    this.#showEnd(final);
+    this.#fillFoot(final);
+    this.#heading.textContent = "The assistant answered";
+  }
+
+  #settleTexts(final) {
+    const texts = [...this.#views].filter(([, view]) => view.type === "text");
+    const html = final.html_of ?? {};
+    for (const [key, view] of texts) if (typeof html[key] === "string") view.settle(html[key]);
+    if (typeof final.html !== "string" || final.html === "") return;
+    if (texts.length === 1 && !(texts[0][0] in html)) texts[0][1].settle(final.html);
+    if (texts.length === 0 && textOf(final.text) && !this.#hasError(final)) {
+      this.#replace("final", undefined, { type: "text", props: {}, html: final.html });
+    }
+  }
+
+  #hasError(final) {
+    return Boolean(textOf(final.error)) && final.text === final.error;
+  }
+
+  #showImages(final) {
+    const shown = new Set([...this.#parts.querySelectorAll("img")].map((image) => image.src));
+    const images = Array.isArray(final.images) ? final.images : [];
+    for (const address of images) {
+      const source = imageSource(textOf(address));
+      if (source === null || shown.has(source)) continue;
+      this.#parts.append(viewOf({ type: "image", props: { url: source } }, {}).node);
+    }
+  }
+
+  #showEnd(final) {
+    const broken = [...this.#views.values()].some((view) => view.type === "error");
+    if (final.interrupted) this.#parts.append(el("p.stopped", {}, "You stopped this answer."));
+    else if (textOf(final.error) && !broken) this.#parts.append(errorBlock({ message: final.error }));
+  }
+
+  #fillFoot(final) {
+    const copy = this.run.text() ? copyButton("Copy the answer", () => this.run.text()) : null;
+    const again = this.said
+      ? iconButton("retry", "Ask again", () => this.on.retry(this.said))
+      : null;
+    this.#foot.replaceChildren(...[copy, again, timeNode(final.at)].filter(Boolean));
+    this.#foot.hidden = false;
+  }
+
+  /** The message was refused: why, and what was typed is kept. */
+  refuse(message) {
+    this.#status.replaceChildren();
+    this.#parts.append(errorBlock({ message }));
+    this.node.classList.add("refused");
+  }
+
+  #showStatus(words, percent) {
+    const spinner = el("span.spinner", { "aria-hidden": "true" }, el("i"), el("i"), el("i"));
+    const bar = percent === null ? null : el("progress", { max: 100, value: percent, "aria-label": words });
+    const line = el("span.status-words", {}, words);
+    this.#status.replaceChildren(spinner, line, ...(bar ? [bar] : []));
+  }
+
+  /** What a screen reader should hear once the answer is there. */
+  spoken() {
+    const said = this.#parts.querySelectorAll(".prose, .error-block > div > p, .stopped");
+    return Array.from(said, (node) => node.innerText).join("\n").slice(0, 2000);
+  }
+}
+
+function bubble(said) {
+  const text = said.text ? el("p.plain", {}, said.text) : null;
+  const heading = el("h2.visually-hidden", {}, "You said");
+  const children = [heading, ...attachments(said.media), ...(text ? [text] : [])];
+  if (said.text.length > LONG_MESSAGE) children.push(foldButton(text));
+  const time = timeNode(said.at);
+  return el("article.said", {}, el("div.bubble", {}, ...children), time);
+}
+
+function foldButton(text) {
+  text.classList.add("folded");
+  const button = el("button.fold", { type: "button", "aria-expanded": "false" }, "Show more");
+  button.addEventListener("click", () => {
+    const folded = text.classList.toggle("folded");
+    button.textContent = folded ? "Show more" : "Show less";
+    button.setAttribute("aria-expanded", String(!folded));
+  });
+  return button;
+}
+
+function attachments(media) {
+  const items = Array.isArray(media) ? media : [];
+  return items.map((item) => {
+    const source = imageSource(textOf(item?.url) || "data:");
+    const name = textOf(item?.name) || "attachment";
+    return source ? el("img.attached", { src: source, alt: name }) : el("p.attached", {}, icon("clip"), name);
+  });
+}

@@ -1,0 +1,80 @@
+"""The Celery tasks of the ``runs`` queue: they hand an id to the runner and return."""
+
+import logging
+import os
+import socket
+import threading
+import time
+from functools import cache
+
+from celery import Celery, shared_task
+from celery.signals import worker_init, worker_shutting_down
+from django.db import DatabaseError, connection
+
+from channels_app.runner import BEAT_SECONDS, Runner
+from core import runs
+
+logger = logging.getLogger(__name__)
+
+
+@cache
+def runner() -> Runner:
+    """The runner of this worker process."""
+    started = Runner()
+    started.start()
+    return started
+
+
+@worker_init.connect
+def begin(sender: object, **_: object) -> None:
+    """Start what a worker process does besides tasks: the runner and its sweeper, or heartbeats."""
+    app = getattr(sender, "app", None)
+    if not isinstance(app, Celery):
+        return
+    queues = list(app.amqp.queues.consume_from)
+    if "runs" in queues:
+        runner()
+    else:
+        threading.Thread(target=beat, args=(queues[0],), name="heartbeat", daemon=True).start()
+
+
+def beat(queue: str) -> None:
+    """Say every few seconds that this worker is alive.
+
+    The connection is not kept: a forked child must not inherit one that is in use.
+    """
+    name = f"{queue}:{socket.gethostname()}:{os.getpid()}"[-100:]
+    while True:
+        try:
+            runs.heard_from(worker=name, queue=queue)
+        except DatabaseError:
+            logger.warning("the heartbeat could not be written")
+        finally:
+            connection.close()
+        time.sleep(BEAT_SECONDS)
+
+
+@worker_shutting_down.connect
+def end(**_: object) -> None:
+    """Give claimed runs back at a clean stop."""
+    if runner.cache_info().currsize:
+        runner().stop()
+
+
+@shared_task(name="core.runs.wake")
+def wake_run(*, row_id: int, **_: object) -> None:
+    """A run is queued."""
+    runner().submit("run", row_id)
+
+
+@shared_task(name="core.runs.wake_batch")
+def wake_batch(*, row_id: int, **_: object) -> None:
+    """A session has a batch that will be due."""
+    runner().submit("batch", row_id)
+    runner().submit("ack", row_id)
+
+
+@shared_task(name="core.runs.wake_delivery")
+def wake_delivery(*, row_id: int, **_: object) -> None:
+    """A delivery is pending."""
+    runner().submit("delivery", row_id)

@@ -1,0 +1,120 @@
+"""The native protocol on the wire (CUI): built-in and custom types pass through unchanged.
+
+A frame is the logged event with the run's id and the event's `seq`; the client merges deltas by
+the rules of docs/messages.md. One `final` frame a run carries what a plain client needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypedDict
+
+import orjson
+
+from channels_app.answers import Reply
+from channels_app.http import RefusedError
+from core.messages import MessageDict
+
+
+class CuiFrame(MessageDict):
+    """A message, where it belongs and which event of the run it is."""
+
+    run_id: str
+    seq: int
+
+
+class FinalFrame(TypedDict):
+    """The whole answer, after the last event of its run; `images` are data URLs."""
+
+    type: Literal["final"]
+    run_id: str
+    seq: int
+    ok: bool
+    text: str
+    format: str
+    images: list[str]
+    error: str
+
+
+def frame(event: MessageDict, *, run_id: str, seq: int) -> CuiFrame:
+    """The frame of one event of the log."""
+    return {**event, "run_id": run_id, "seq": seq}
+
+
+def final_frame(given: Reply, *, run_id: str, seq: int) -> FinalFrame:
+    """The frame that follows the `stream_end`; `seq` is that of the `stream_end`."""
+    return {
+        "type": "final",
+        "run_id": run_id,
+        "seq": seq,
+        "ok": given.ok,
+        "text": given.text,
+        "format": given.format,
+        "images": given.images,
+        "error": given.error,
+    }
+
+
+def encode(data: Mapping[str, object]) -> bytes:
+    """One frame as a server-sent event, with `id: <seq>` where it has one."""
+    seq = data.get("seq")
+    head = b"" if seq is None else b"id: %d\n" % seq if isinstance(seq, int) else b""
+    return head + b"data: " + orjson.dumps(data) + b"\n\n"
+
+
+def frames_of(
+    event: MessageDict, *, run_id: str, session_id: str, seq: int
+) -> list[dict[str, object]]:
+    """The frames of one event on the web chat's socket; a progress line has one more of its own."""
+    frames: list[dict[str, object]] = [
+        {**frame(event, run_id=run_id, seq=seq), "session_id": session_id}
+    ]
+    props = event["props"]
+    data = props.get("data")
+    if event["type"] == "event" and props.get("event") == "progress" and isinstance(data, dict):
+        line: dict[str, object] = {"type": "progress", "run_id": run_id, "session_id": session_id}
+        line |= {"message": props.get("message", ""), "tool": data.get("tool", "")}
+        frames.append(line | ({"percent": data["percent"]} if "percent" in data else {}))
+    return frames
+
+
+def error_frame(error: RefusedError, *, client_id: str = "") -> dict[str, object]:
+    """What was wrong with a client's frame; with the fields of a denied answer ([A3])."""
+    found: dict[str, object] = {
+        "type": "error",
+        "ok": False,
+        "status": error.status,
+        "error": str(error),
+        "text": "",
+        "format": "plain",
+    }
+    if error.field:
+        found["field"] = error.field
+    return found | ({"client_id": client_id} if client_id else {})
+
+
+def refused_plainly(error: RefusedError, *, client_id: str) -> dict[str, object]:
+    """The same for a client of the plain form, which knows no types."""
+    return {
+        key: each for key, each in error_frame(error, client_id=client_id).items() if key != "type"
+    }
+
+
+def plain_answer(
+    result: Mapping[str, object], *, run_id: str, session_id: str, client_id: str
+) -> dict[str, object]:
+    """An answer in the plain form of requirement 1."""
+    found: dict[str, object] = {
+        "ok": result.get("state") == "succeeded",
+        "status": result.get("status", 200),
+        "text": result.get("text", ""),
+        "format": result.get("format", "plain"),
+        "run_id": run_id,
+        "session_id": session_id,
+    }
+    optional = {
+        "images": result.get("images"),
+        "error": result.get("error"),
+        "client_id": client_id,
+    }
+    return found | {name: value for name, value in optional.items() if value}

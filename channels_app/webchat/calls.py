@@ -1,0 +1,138 @@
+"""What a socket asks of the gateway, each one call in a database thread."""
+
+from typing import Any
+
+from django.db.models import Q
+from django.utils import timezone
+
+from allowlist import requests
+from allowlist.models import UnknownRequest
+from channels_app import decisions, inbound, notices
+from channels_app.http import RefusedError
+from channels_app.webchat import frames
+from channels_app.webchat.access import Speaker
+from core import runs
+from core.ids import is_public_id
+from core.inbox import Draft
+from core.models import ChatSession, Run, User
+
+SHOWN_NOTICES = 3
+
+
+def accept(frame: frames.Say, *, speaker: Speaker) -> tuple[Run, str]:
+    """Put a message into the inbox: its run, and the public id of its session.
+
+    The same ``client_id`` again is the same run. Raises RefusedError.
+    """
+    if speaker.user is not None:
+        receipt = accept_personal(frame, speaker.user)
+    else:
+        receipt = accept_bridged(frame, speaker)
+    if receipt.outcome == "unknown_session":
+        raise RefusedError(404, "There is no such chat.", field="session_id")
+    if receipt.run is None or receipt.session is None:
+        raise RefusedError(401, "Permission denied")
+    return receipt.run, receipt.session.public_id
+
+
+def accept_personal(frame: frames.Say, user: User) -> inbound.Receipt:
+    """A message of a person. Raises RefusedError 401 when they were shut out meanwhile."""
+    if not User.objects.filter(id=user.id, is_active=True).exists():
+        raise RefusedError(401, "Permission denied")
+    draft = Draft(
+        account=inbound.door_account("web"),
+        update_id=f"web:{user.id}:{frame.client_id}" if frame.client_id else "",
+        text=frame.text,
+        media=frame.media,
+    )
+    return inbound.receive_personal(
+        user=user, draft=draft, session_id=frame.session_id, now=timezone.now(), origin="web"
+    )
+
+
+def accept_bridged(frame: frames.Say, speaker: Speaker) -> inbound.Receipt:
+    """A message of a sender whom a bridge names: the rule decides. Raises RefusedError."""
+    assert speaker.account is not None  # noqa: S101 - a constraint of ApiKey
+    if not frame.user_id:
+        raise RefusedError(400, "user_id is required with a bridge key.", field="user_id")
+    draft = Draft(
+        account=speaker.account,
+        kind=str(speaker.account.config.get("kind", "im")),
+        sender=frame.user_id,
+        chat=frame.user_id,
+        update_id=f"ws:{speaker.key_id}:{frame.client_id}" if frame.client_id else "",
+        text=frame.text,
+        media=frame.media,
+    )
+    return inbound.receive_sender(draft=draft, now=timezone.now())
+
+
+def own_run(*, user_id: int, run_id: str) -> Run:
+    """A person's own run. Raises RefusedError 404, also for another person's."""
+    found = None
+    if is_public_id(run_id):
+        own = Run.objects.select_related("session")
+        found = own.filter(public_id=run_id, user_id=user_id).first()
+    if found is None:
+        raise RefusedError(404, "There is no such run.", field="run_id")
+    return found
+
+
+def session_of(*, user_id: int, run_id: str) -> str:
+    """The public id of the session of a person's own run. Raises RefusedError 404."""
+    return own_run(user_id=user_id, run_id=run_id).session.public_id
+
+
+def stop(*, user_id: int, run_id: str) -> None:
+    """Ask for a run to end ([C9]). Raises RefusedError 404."""
+    runs.request_cancel(run=own_run(user_id=user_id, run_id=run_id))
+
+
+def result(run_id: int) -> dict[str, Any]:
+    """The fields of the final answer of a run."""
+    found: dict[str, Any] = Run.objects.values_list("result", flat=True).get(id=run_id)
+    return found
+
+
+def is_chat(*, user_id: int, session_id: str) -> bool:
+    """Whether a session is a person's own chat in the web."""
+    return ChatSession.objects.filter(
+        Q(closed_at__isnull=True), public_id=session_id, user_id=user_id, account__channel="web"
+    ).exists()
+
+
+def decide(frame: frames.Decide, *, speaker: Speaker) -> dict[str, Any]:
+    """Carry out an owner's verdict; the notice as it now stands. Raises RefusedError 404."""
+    owner = speaker.user
+    if owner is None or not speaker.session_key:
+        raise RefusedError(404, "There is no such request.", field="request")
+    owner.refresh_from_db(fields=["is_owner", "is_active"])
+    try:
+        verdict = decisions.decide(
+            request=frame.request,
+            verdict=frame.verdict,
+            owner=owner,
+            via="web chat",
+            now=timezone.now(),
+        )
+    except (requests.RequestNotFound, requests.NotAnOwner) as error:
+        raise RefusedError(404, "There is no such request.", field="request") from error
+    except ValueError as error:
+        raise RefusedError(422, str(error), field="request") from error
+    return {"type": "notice", "request": frame.request, "text": verdict.text, "decided": True}
+
+
+def pending_notices(speaker: Speaker) -> list[dict[str, Any]]:
+    """The latest unknown requests that wait for this owner; for everybody else, none."""
+    if speaker.user is None or not speaker.session_key or not speaker.user.is_owner:
+        return []
+    rows = UnknownRequest.objects.select_related("account").filter(
+        state=UnknownRequest.State.PENDING, expires_at__gt=timezone.now()
+    )
+    return [notice(row) for row in rows.order_by("-last_seen_at")[:SHOWN_NOTICES]][::-1]
+
+
+def notice(row: UnknownRequest) -> dict[str, Any]:
+    """The card of an unknown request ([A5]); what the stranger said stands apart from our words."""
+    card = {"request": row.public_id, "text": notices.headline(row), "quote": notices.quote(row)}
+    return {"type": "notice", **card}

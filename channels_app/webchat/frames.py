@@ -1,0 +1,186 @@
+"""What a client may say over ``/ws`` ([D3]): JSON from a stranger, parsed into typed frames."""
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from django.conf import settings
+
+from channels_app import strict_json
+from channels_app.http import RefusedError
+from core.text import is_clean
+
+CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+MAX_FILES = 16
+MAX_SEQ = 2**31 - 1
+KINDS = ("image", "audio", "video")
+Verdict = Literal["approve", "approve_24h", "deny", "block"]
+VERDICTS: tuple[Verdict, ...] = ("approve", "approve_24h", "deny", "block")
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """``message``: something for the assistant. ``plain``: the form of requirement 1."""
+
+    text: str
+    client_id: str = ""
+    session_id: str = ""
+    user_id: str = ""
+    media: list[dict[str, Any]] = field(default_factory=list)
+    plain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """``stop``: end a run."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """``resume``: the events of a run after that number."""
+
+    run_id: str
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """``decide``: an owner's verdict on an unknown request."""
+
+    request: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Auth:
+    """``auth``: the key of a client without a cookie, as its first frame."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """``ping``."""
+
+
+Frame = Say | Stop | Resume | Decide | Auth | Ping
+
+
+def parse(data: str) -> dict[str, Any]:
+    """The JSON object in ``data``. Raises RefusedError 400."""
+    try:
+        value = strict_json.parse(data.encode(), max_depth=settings.MAX_JSON_DEPTH)
+    except strict_json.BadJSONError as error:
+        raise RefusedError(400, f"Bad JSON: {error}.", field="frame") from error
+    except UnicodeEncodeError as error:
+        raise RefusedError(400, "Bad JSON: not text.", field="frame") from error
+    if not isinstance(value, dict):
+        raise RefusedError(400, "A frame must be a JSON object.", field="frame")
+    return value
+
+
+def client_id_of(value: dict[str, Any]) -> str:
+    """The client's own id of its frame, so that a refusal can name it; empty when it has none."""
+    given = value.get("client_id")
+    return given if isinstance(given, str) and CLIENT_ID.fullmatch(given) else ""
+
+
+def read(value: dict[str, Any]) -> Frame:
+    """The frame of a JSON object. Raises RefusedError 400 or 413 naming the field."""
+    match value.get("type"):
+        case "message":
+            return say(value, plain=False)
+        case None if "text" in value:
+            return say(value, plain=True)
+        case "stop":
+            return Stop(text(value, "run_id", 64))
+        case "resume":
+            return Resume(text(value, "run_id", 64), number(value, "after"))
+        case "decide":
+            return decide(value)
+        case "auth":
+            return Auth(text(value, "key", 200))
+        case "ping":
+            return Ping()
+    raise RefusedError(400, "type is none of the known ones.", field="type")
+
+
+def say(value: dict[str, Any], *, plain: bool) -> Say:
+    """A message. Raises RefusedError."""
+    client_id = text(value, "client_id", 64, required=False)
+    if client_id and not CLIENT_ID.fullmatch(client_id):
+        raise RefusedError(
+            400, "client_id holds other than letters, digits, - and _.", field="client_id"
+        )
+    media = files(value)
+    said = text(value, "text", settings.MAX_TEXT_CHARACTERS, required=not media)
+    if not said.strip() and not media:
+        raise RefusedError(400, "text must not be empty.", field="text")
+    return Say(
+        text=said,
+        client_id=client_id,
+        session_id=text(value, "session_id", 64, required=False),
+        user_id=text(value, "user_id", 256, required=False),
+        media=media,
+        plain=plain,
+    )
+
+
+def decide(value: dict[str, Any]) -> Decide:
+    """A verdict. Raises RefusedError."""
+    verdict = text(value, "verdict", 32)
+    if verdict not in VERDICTS:
+        raise RefusedError(400, f"verdict is one of {', '.join(VERDICTS)}.", field="verdict")
+    return Decide(text(value, "request", 64), verdict)
+
+
+def text(value: dict[str, Any], name: str, limit: int, *, required: bool = True) -> str:
+    """A string field that every database can hold. Raises RefusedError."""
+    given = value.get(name)
+    if given is None and not required:
+        return ""
+    if not isinstance(given, str):
+        raise RefusedError(400, f"{name} must be a string.", field=name)
+    if len(given) > limit:
+        raise RefusedError(413, f"{name} is longer than {limit} characters.", field=name)
+    if not is_clean(given):
+        raise RefusedError(400, f"{name} holds characters that are not text.", field=name)
+    return given
+
+
+def number(value: dict[str, Any], name: str) -> int:
+    """An event number; absent is 0. Raises RefusedError."""
+    given = value.get(name, 0)
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MAX_SEQ:
+        raise RefusedError(400, f"{name} must be an event number.", field=name)
+    return given
+
+
+def files(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """``files``: base64 data URLs, each bare or as ``{"url", "name"?}``. Raises RefusedError."""
+    given = value.get("files") or []
+    if not isinstance(given, list) or len(given) > MAX_FILES:
+        raise RefusedError(400, f"files must be a list of at most {MAX_FILES}.", field="files")
+    return [attachment(item if isinstance(item, dict) else {"url": item}) for item in given]
+
+
+def attachment(item: dict[str, Any]) -> dict[str, Any]:
+    """One attached file. Raises RefusedError."""
+    url = item.get("url")
+    if not isinstance(url, str):
+        raise RefusedError(400, "files must hold data URLs.", field="files")
+    head, comma, data = url.partition(",")
+    if not (head.startswith("data:") and head.endswith(";base64") and comma):
+        raise RefusedError(400, "files must hold base64 data URLs.", field="files")
+    try:
+        base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise RefusedError(400, "files holds broken base64.", field="files") from error
+    kind = head.removeprefix("data:").partition("/")[0]
+    found = {"kind": kind if kind in KINDS else "file", "url": url}
+    name = text(item, "name", 255, required=False)
+    return {**found, "name": name} if name else found

@@ -1,0 +1,173 @@
+"""What the page shows of the past, and the last frame of an answer: rows and logs as JSON."""
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any
+
+import orjson
+
+from channels_app.answers import Reply
+from channels_app.models import SourceFeedback
+from channels_app.webchat import adapter, html
+from core.messages import MessageDict, fold
+from core.models import ChatSession, Message, Run, RunEvent, User
+
+# By retrieval (message id), then by source.
+Thumbs = dict[str, dict[str, str]]
+
+PAGE_MESSAGES = 40
+NOT_SHOWN = frozenset({"event", "action", "loading", "user_input"})
+
+
+def page(*, session: ChatSession, before: int | None = None) -> dict[str, Any]:
+    """The latest turns of a session, oldest first; ``before``: those before that message.
+
+    ``earlier`` is the ``before`` of the next older page, None when there is none.
+    """
+    rows = session.messages.select_related("run").order_by("-id")
+    if before is not None:
+        rows = rows.filter(id__lt=before)
+    found = list(rows[: PAGE_MESSAGES + 1])
+    has_more = len(found) > PAGE_MESSAGES
+    shown = found[:PAGE_MESSAGES][::-1]
+    if has_more and shown[0].role == "assistant" and shown[0].run_id is not None:
+        shown = shown[1:]  # its question is on the next older page, and it goes there too
+    answered = [row.run for row in shown if row.role == "assistant" and row.run]
+    thumbs = thumbs_on(answered, user_id=session.user_id)
+    return {
+        "turns": list(turns(shown, parts_of(answered), thumbs)),
+        "earlier": shown[0].id if has_more else None,
+    }
+
+
+def turns(
+    rows: list[Message], parts: Mapping[int, list[dict[str, Any]]], thumbs: Mapping[int, Thumbs]
+) -> Iterable[dict[str, Any]]:
+    """Rows of the transcript as turns: what was said and what was answered, by run."""
+    for (run_id, _), group in groupby(rows, key=lambda row: (row.run_id, row.run_id or row.id)):
+        lines = list(group)
+        said = [row for row in lines if row.role == "user"]
+        answers = [row for row in lines if row.role == "assistant"]
+        run = lines[0].run
+        yield {
+            "run_id": run.public_id if run else None,
+            "state": run.state if run else Run.State.SUCCEEDED,
+            "said": said_in(said) if said else None,
+            "answer": {
+                **answer_in(answers[-1], parts.get(run_id or 0, [])),
+                "thumbs": thumbs.get(run_id or 0, {}),
+            }
+            if answers
+            else None,
+        }
+
+
+def thumbs_on(runs: list[Run], *, user_id: int) -> dict[int, Thumbs]:
+    """A person's thumbs on the sources of these runs."""
+    found: dict[int, Thumbs] = {}
+    given = SourceFeedback.objects.filter(run__in=runs, user_id=user_id)
+    for thumb in given:
+        in_run = found.setdefault(thumb.run_id, {})
+        in_run.setdefault(thumb.message_id, {})[thumb.source_id] = thumb.verdict
+    return found
+
+
+def said_in(rows: list[Message]) -> dict[str, Any]:
+    """What the person said in one turn."""
+    return {
+        "text": "\n".join(row.text for row in rows),
+        "at": rows[0].created_at.isoformat(),
+        "media": [item for row in rows for item in row.data.get("media", [])],
+    }
+
+
+def answer_in(row: Message, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """A stored answer, with the messages it was made of."""
+    rendered = [with_html(part, format=row.format) for part in parts if part["type"] == "text"]
+    others = {id(part): part for part in parts if part["type"] != "text"}
+    texts = iter(rendered)
+    shown = [others.get(id(part)) or next(texts) for part in parts]
+    if not rendered and row.text:
+        whole = {"type": "text", "props": {"content": row.text}, "message_id": "text"}
+        shown.append(with_html(whole, format=row.format))
+    return {
+        "parts": shown,
+        "text": row.text,
+        "format": row.format,
+        "images": row.data.get("images", []),
+        "files": row.data.get("files", []),
+        "error": row.data.get("error", ""),
+        "interrupted": bool(row.data.get("interrupted")),
+        "at": row.created_at.isoformat(),
+    }
+
+
+def with_html(part: Mapping[str, Any], *, format: str) -> dict[str, Any]:  # noqa: A002
+    """A text message with its rendering."""
+    content = str(part["props"].get("content") or "")
+    return {**part, "html": html.render_as(text=content, format=format)}
+
+
+def parts_of(runs: list[Run]) -> dict[int, list[dict[str, Any]]]:
+    """The merged messages of finished runs, by run, without those that are not shown."""
+    logs: dict[int, list[MessageDict]] = {run.id: [] for run in runs}
+    rows = RunEvent.objects.filter(run_id__in=logs).order_by("run_id", "seq")
+    for run_id, data in rows.values_list("run_id", "data"):
+        logs[run_id].append(orjson.loads(data))
+    return {run_id: shown_parts(log) for run_id, log in logs.items()}
+
+
+def shown_parts(events: list[MessageDict]) -> list[dict[str, Any]]:
+    """What a log adds up to on the page; texts that were taken back are left out."""
+    parts = [dict(part) for part in fold(events) if part["type"] not in NOT_SHOWN]
+    return [part for part in parts if part["type"] not in {"text", "thinking"} or content_of(part)]
+
+
+def content_of(part: Mapping[str, Any]) -> str:
+    """The text of a text or a thought."""
+    return str(part["props"].get("content") or "")
+
+
+def final(*, user_id: int, run_id: str, seq: int) -> dict[str, Any] | None:
+    """The frame that follows the ``stream_end`` with number ``seq``; None for a run not theirs.
+
+    ``html_of`` holds the rendering of each text message by its id.
+    """
+    run = Run.objects.filter(public_id=run_id, user_id=user_id).select_related("session").first()
+    if run is None or run.state not in Run.FINAL:
+        return None
+    result = run.result
+    given = Reply(
+        ok=run.state == Run.State.SUCCEEDED,
+        status=int(result.get("status", 200)),
+        text=str(result.get("text", "")),
+        format=str(result.get("format", "plain")),
+        images=list(result.get("images", [])),
+        error=str(result.get("error", "")),
+    )
+    texts = [part for part in parts_of([run])[run.id] if part["type"] == "text"]
+    return {
+        **adapter.final_frame(given, run_id=run_id, seq=seq),
+        "session_id": run.session.public_id,
+        "status": given.status,
+        "files": result.get("files", []),
+        "interrupted": run.state == Run.State.CANCELLED,
+        "at": run.finished_at.isoformat() if run.finished_at else None,
+        "html_of": {
+            part["message_id"]: html.render_as(text=content_of(part), format=given.format)
+            for part in texts
+            if "message_id" in part
+        },
+    }
+
+
+def session_row(session: ChatSession, *, busy: bool) -> dict[str, Any]:
+    """A line of the list of chats."""
+    at = session.last_message_at or session.created_at
+    title = session.title or "New chat"
+    return {"id": session.public_id, "title": title, "at": at.isoformat(), "busy": busy}
+
+
+def owner_of(user: User) -> bool:
+    """Whether the person decides who may speak."""
+    return user.is_owner and user.is_active

@@ -1,0 +1,238 @@
+"""The pages of the web chat, the JSON they ask for, and signing in and out."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, cast
+
+from django.conf import settings
+from django.contrib.auth import authenticate, login, logout
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_protect
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from allowlist import sign_in as links
+from channels_app import feedback, strict_json
+from channels_app.webchat import transcript
+from core import hub, inbox, sessions
+from core.db import write
+from core.models import User
+
+P = ParamSpec("P")
+Json = dict[str, Any]
+
+WRONG = "That user name and password do not belong together."
+USED_LINK = "This link was used already or has expired. Ask the owner for a new one."
+LOCKED = "Too many wrong passwords. Try again in an hour."
+
+
+class BadRequestError(ValueError):
+    """The body is not what this address takes; the text says why."""
+
+
+@never_cache
+@require_GET
+def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
+    """The web chat; who is not signed in is sent to sign in and comes back."""
+    if not request.user.is_authenticated:
+        return redirect_to_login(request.get_full_path(), settings.LOGIN_URL)
+    user = person(request)
+    context = {
+        "session_id": session_id,
+        "name": str(user),
+        "first_name": str(user).split()[0] if str(user).strip() else "",
+        "initial": (str(user).strip() or "?")[0].upper(),
+        "is_staff": user.is_staff,
+        "show_progress": user.show_progress,
+        "embedded_model": settings.LLM_IS_EMBEDDED,
+        "max_characters": settings.MAX_TEXT_CHARACTERS,
+        "feedback": True,
+    }
+    return render(request, "webchat/chat.html", context)
+
+
+def person(request: HttpRequest) -> User:
+    """Who is signed in."""
+    return cast("User", request.user)
+
+
+def answered_in_json(
+    view: Callable[Concatenate[HttpRequest, P], Json],
+) -> Callable[Concatenate[HttpRequest, P], JsonResponse]:
+    """A view for the page's own calls: 401 when signed out, 400 for a bad body, else its JSON."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> JsonResponse:
+        if not request.user.is_authenticated:
+            return refusal(401, "Sign in again.")
+        try:
+            return JsonResponse(view(request, *args, **kwargs))
+        except BadRequestError as error:
+            return refusal(400, str(error))
+        except LookupError:
+            return refusal(404, "There is no such chat.")
+
+    return cast("Callable[Concatenate[HttpRequest, P], JsonResponse]", never_cache(wrapped))
+
+
+def refusal(status: int, message: str) -> JsonResponse:
+    """An error in the shape of these views."""
+    return JsonResponse({"ok": False, "status": status, "error": message}, status=status)
+
+
+@require_GET
+@answered_in_json
+def session_list(request: HttpRequest) -> Json:
+    """The person's chats, latest first."""
+    found = sessions.of(user=person(request), channel="web")
+    return {"sessions": [transcript.session_row(each, busy=busy) for each, busy in found]}
+
+
+@require_GET
+@answered_in_json
+def messages(request: HttpRequest, session_id: str) -> Json:
+    """The turns of a chat; ``?before=`` pages back. A turn without an answer is still open."""
+    session = own(request, session_id)
+    given = request.GET.get("before", "")
+    if given and not (given.isascii() and given.isdigit() and len(given) < 19):
+        raise BadRequestError("before must be a number.")
+    found = transcript.page(session=session, before=int(given) if given else None)
+    return {"session": transcript.session_row(session, busy=False), **found}
+
+
+@require_POST
+@csrf_protect
+@answered_in_json
+def change_session(request: HttpRequest, session_id: str) -> Json:
+    """``{"action": "rename", "title"}`` or ``{"action": "delete"}``."""
+    session = own(request, session_id)
+    asked = body(request)
+    if asked.get("action") == "delete":
+        sessions.delete(session=session)
+        return {"ok": True}
+    if asked.get("action") != "rename" or not isinstance(asked.get("title"), str):
+        raise BadRequestError("action must be rename (with a title) or delete.")
+    return {"ok": True, "title": sessions.rename(session=session, title=asked["title"])}
+
+
+@require_POST
+@csrf_protect
+@answered_in_json
+def change_settings(request: HttpRequest) -> Json:
+    """``{"show_progress": true | false}``."""
+    wanted = body(request).get("show_progress")
+    if not isinstance(wanted, bool):
+        raise BadRequestError("show_progress must be true or false.")
+    with write():
+        User.objects.filter(id=person(request).id).update(show_progress=wanted)
+    return {"ok": True}
+
+
+@require_POST
+@csrf_protect
+@answered_in_json
+def rate_source(request: HttpRequest) -> Json:
+    """``{"run_id", "message_id"?, "source_id", "verdict": "up" | "down" | ""}``: a thumb."""
+    asked = {"message_id": "", **body(request)}
+    names = ("run_id", "message_id", "source_id", "verdict")
+    given = {name: asked.get(name) for name in names}
+    if not all(isinstance(value, str) for value in given.values()):
+        raise BadRequestError(f"{', '.join(names)} must be strings.")
+    try:
+        verdict = feedback.record(user=person(request), **cast("dict[str, str]", given))
+    except ValueError as error:
+        raise BadRequestError(f"{error}.") from error
+    return {"ok": True, "verdict": verdict}
+
+
+def own(request: HttpRequest, session_id: str) -> Any:
+    """The person's own chat. Raises LookupError, also for another person's."""
+    session = inbox.own_session(user=person(request), session_id=session_id)
+    if session is None:
+        raise LookupError
+    return session
+
+
+def body(request: HttpRequest) -> Json:
+    """The body as a JSON object. Raises BadRequestError."""
+    try:
+        value = strict_json.parse(request.body, max_depth=settings.MAX_JSON_DEPTH)
+    except strict_json.BadJSONError as error:
+        raise BadRequestError(f"Bad JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise BadRequestError("The body must be a JSON object.")
+    return value
+
+
+@never_cache
+@csrf_protect
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in(request: HttpRequest) -> HttpResponseBase:
+    """User name and password; the same answer for a wrong password and for nobody."""
+    target = safe_target(request, request.POST.get("next") or request.GET.get("next") or "/")
+    if request.method != "POST":
+        if request.user.is_authenticated:
+            return redirect(target)
+        return sign_in_page(request, target=target)
+    name = request.POST.get("username", "")[:150]
+    user = authenticate(request, username=name, password=request.POST.get("password", "")[:1000])
+    if user is None:
+        return sign_in_page(request, target=target, name=name, problem=WRONG, status=401)
+    login(request, user)
+    return redirect(target)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD"])
+def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponseBase:
+    """A one-time link: signs this browser in and opens the chat.
+
+    HEAD, and a GET that only prefetches, leave the link unused: messengers look at links.
+    """
+    if request.method == "HEAD" or "prefetch" in request.headers.get("Sec-Purpose", ""):
+        return HttpResponse(status=204)
+    user = links.consume(token=token, now=timezone.now())
+    if user is None:
+        return sign_in_page(request, target="/", problem=USED_LINK, status=403)
+    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    return redirect(settings.LOGIN_REDIRECT_URL)
+
+
+@require_POST
+@csrf_protect
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """End the session of this browser; its open sockets are told."""
+    if request.user.is_authenticated:
+        user_id = person(request).id
+        logout(request)
+        hub.publish([{"keys": [f"user:{user_id}"], "kind": "revoked"}])
+    return redirect(settings.LOGIN_URL)
+
+
+def locked_out(
+    request: HttpRequest, _response: object = None, _credentials: object = None
+) -> HttpResponse:
+    """What django-axes answers after too many wrong passwords."""
+    return sign_in_page(request, target="/", problem=LOCKED, status=429)
+
+
+def sign_in_page(
+    request: HttpRequest, *, target: str, name: str = "", problem: str = "", status: int = 200
+) -> HttpResponse:
+    """The sign-in form, with what went wrong before."""
+    context = {"next": target, "username": name, "problem": problem}
+    return render(request, "webchat/sign_in.html", context, status=status)
+
+
+def safe_target(request: HttpRequest, target: str) -> str:
+    """``target`` when it is an address of ours, else the chat."""
+    ours = url_has_allowed_host_and_scheme(
+        target, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+    )
+    return target if ours else settings.LOGIN_REDIRECT_URL

@@ -1,0 +1,285 @@
+"""The agent: model, tools, model again, until there is an answer.
+
+    ask model ──text──► emit ──finish, no tool──► done
+        ▲  └──tool calls──► run tools ──results──┐
+        └────────────────────────────────────────┘   at most AGENT_MAX_STEPS times
+
+A turn keeps what it said so far: a cancelled one is answered with the part that exists.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from django.conf import settings
+
+from core.messages import (
+    Message,
+    error_message,
+    loading_message,
+    message_end,
+    message_start,
+    progress,
+    text_delta,
+    thinking_delta,
+    tool_call_message,
+    tool_end,
+)
+from core.providers.base import (
+    ChatMessage,
+    Delta,
+    Finish,
+    ModelRequest,
+    Provider,
+    ProviderError,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    Usage,
+    Whole,
+)
+from core.text import clean
+from core.tools import registry
+from core.tools.base import Tool, ToolContext, ToolError, ToolResult
+
+logger = logging.getLogger(__name__)
+
+PROVIDER_TRIES = 4
+TOOL_TEXT_CHARACTERS = 50_000
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call as it is put together from its deltas."""
+
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(slots=True)
+class Turn:
+    """One turn of the assistant. ``emit`` adds to the run's event log."""
+
+    messages: list[ChatMessage]
+    provider: Provider
+    emit: Callable[[Message], None]
+    context: ToolContext
+    client_tools: list[dict[str, Any]] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    model: str = ""
+    texts: list[str] = field(default_factory=list)
+    files: list[dict[str, str]] = field(default_factory=list)
+    usage: dict[str, int] = field(
+        default_factory=lambda: {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    )
+    finish_reason: str = "stop"
+    _open: tuple[str, str] | None = None
+    _counts: dict[str, int] = field(default_factory=dict)
+    _call_ids: set[str] = field(default_factory=set)
+
+    async def run(self) -> None:
+        """Ask and act until the model has nothing more to do. Raises ProviderError."""
+        for _ in range(settings.AGENT_MAX_STEPS):
+            said = len(self.texts)
+            calls = await self._ask_with_patience()
+            if not calls:
+                return
+            if self._belongs_to_client(calls):
+                self._hand_over(calls)
+                return
+            self._remember(calls, self.texts[said:])
+            for call in calls:
+                await self._act(call)
+        raise ProviderError("The assistant needed too many steps.", code="steps")
+
+    async def _ask_with_patience(self) -> list[Call]:
+        for tries in range(1, PROVIDER_TRIES + 1):
+            said = len(self.texts)
+            try:
+                return await self._ask()
+            except ProviderError as error:
+                silent = len(self.texts) == said
+                if error.retry_after is None or not silent or tries == PROVIDER_TRIES:
+                    raise
+                self._end_message()
+                self._whole(
+                    loading_message("The model is busy, trying again…", message_id=f"retry-{tries}")
+                )
+                await asyncio.sleep(error.retry_after * tries)
+        return []
+
+    async def _ask(self) -> list[Call]:
+        request = ModelRequest(self.messages, self._tools(), model=self.model, options=self.options)
+        calls: dict[int, Call] = {}
+        async with aclosing(self.provider.stream(request)) as stream:
+            async for delta in stream:
+                self._take(delta, calls)
+        self._end_message()
+        found = [calls[number] for number in sorted(calls)]
+        for call in found:
+            self._name(call)
+        return found
+
+    def _take(self, delta: Delta, calls: dict[int, Call]) -> None:
+        match delta:
+            case TextDelta():
+                self._say("text", clean(delta.text))
+            case ThinkingDelta():
+                self._say("thinking", clean(delta.text))
+            case ToolCallDelta():
+                call = calls.setdefault(delta.index, Call())
+                call.id = call.id or delta.id
+                call.name += delta.name
+                call.arguments += delta.arguments
+            case Whole():
+                self._pass_on(delta.message)
+            case Usage():
+                self._count(delta)
+            case Finish():
+                self.finish_reason = delta.reason
+
+    def _name(self, call: Call) -> None:
+        """Give a call an id of its own: some servers send none, or the same one every time."""
+        wanted = call.id or "call"
+        call.id, number = wanted, 1
+        while call.id in self._call_ids:
+            number += 1
+            call.id = f"{wanted}-{number}"
+        self._call_ids.add(call.id)
+
+    def _tools(self) -> list[dict[str, Any]]:
+        """What the model may call. A client that demands a call demands one of its own tools."""
+        if "tool_choice" in self.options:
+            return self.client_tools
+        theirs = {tool["function"]["name"] for tool in self.client_tools}
+        ours = [registry.schema(tool) for tool in registry.every() if tool.name not in theirs]
+        return ours + self.client_tools
+
+    def _pass_on(self, message: Message) -> None:
+        """Emit what the model's server made itself."""
+        self._end_message()
+        self._counts["whole"] = self._counts.get("whole", 0) + 1
+        message.message_id = message.message_id or f"whole-{self._counts['whole']}"
+        self._whole(message)
+
+    def _say(self, kind: str, text: str) -> None:
+        if self._open is None or self._open[0] != kind:
+            self._end_message()
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            self._open = (kind, f"{kind}-{self._counts[kind]}")
+            self.emit(message_start(message_id=self._open[1], message_type=kind))
+            if kind == "text":
+                self.texts.append("")
+        if kind == "text":
+            self.texts[-1] += text
+            self.emit(text_delta(text, message_id=self._open[1]))
+        else:
+            self.emit(thinking_delta(text, message_id=self._open[1]))
+
+    def _end_message(self) -> None:
+        if self._open is not None:
+            kind, message_id = self._open
+            self.emit(message_end(message_id=message_id, message_type=kind))
+            self._open = None
+
+    def _whole(self, message: Message) -> None:
+        """Emit a message that is complete at once, between its start and its end ([M2])."""
+        kind, name = message.type, message.message_id
+        self.emit(message_start(message_id=name, message_type=kind))
+        self.emit(message)
+        self.emit(message_end(message_id=name, message_type=kind))
+
+    def _count(self, usage: Usage) -> None:
+        self.usage["prompt_tokens"] += usage.prompt_tokens
+        self.usage["completion_tokens"] += usage.completion_tokens
+        self.usage["total_tokens"] += usage.prompt_tokens + usage.completion_tokens
+
+    def _belongs_to_client(self, calls: list[Call]) -> bool:
+        names = {tool["function"]["name"] for tool in self.client_tools}
+        return any(call.name in names for call in calls)
+
+    def _hand_over(self, calls: list[Call]) -> None:
+        names = {tool["function"]["name"] for tool in self.client_tools}
+        for number, call in enumerate(call for call in calls if call.name in names):
+            self._whole(
+                tool_call_message(
+                    call.id, call.name, call.arguments or "{}", message_id=f"client-tool-{number}"
+                )
+            )
+        self.finish_reason = "tool_calls"
+
+    def _remember(self, calls: list[Call], texts: list[str]) -> None:
+        self.messages.append(
+            {
+                "role": "assistant",
+                "content": "\n\n".join(texts),
+                "tool_calls": [
+                    {
+                        "id": call.id,
+                        "type": "function",
+                        "function": {"name": call.name, "arguments": call.arguments or "{}"},
+                    }
+                    for call in calls
+                ],
+            }
+        )
+
+    async def _act(self, call: Call) -> None:
+        self._whole(
+            tool_call_message(
+                call.id, call.name, call.arguments or "{}", message_id=f"tool-{call.id}"
+            )
+        )
+        result = await self._result(call)
+        self.emit(tool_end(call_id=call.id, name=call.name, ok=result.ok))
+        self.files += result.files
+        self.messages.append(
+            {"role": "tool", "tool_call_id": call.id, "content": result.text[:TOOL_TEXT_CHARACTERS]}
+        )
+
+    async def _result(self, call: Call) -> ToolResult:
+        tool = registry.get(call.name)
+        if tool is None:
+            return ToolResult(f"There is no tool called {call.name}.", ok=False)
+        try:
+            arguments = orjson.loads(call.arguments or "{}")
+        except orjson.JSONDecodeError:
+            return ToolResult("The arguments are not valid JSON.", ok=False)
+        if not isinstance(arguments, dict):
+            return ToolResult("The arguments must be a JSON object.", ok=False)
+        return await self._run_tool(tool, call, arguments)
+
+    async def _run_tool(self, tool: Tool, call: Call, arguments: dict[str, Any]) -> ToolResult:
+        line = tool.progress(arguments)
+        if line:
+            self.emit(progress(line, tool=tool.name))
+        context = ToolContext(
+            run_id=self.context.run_id,
+            user_id=self.context.user_id,
+            session_id=self.context.session_id,
+            tool_call_id=call.id,
+            time_zone=self.context.time_zone,
+            emit=self.emit,
+        )
+        started = time.monotonic()
+        try:
+            return await tool.run(context, arguments)
+        except ToolError as error:
+            return ToolResult(f"Error: {error}", ok=False)
+        finally:
+            logger.info("tool %s took %.2f s", tool.name, time.monotonic() - started)
+
+    def fail(self, error: ProviderError) -> None:
+        """Show the failure in the stream; what was said before it stays."""
+        self._end_message()
+        self._whole(error_message(str(error), error.code, message_id="error"))
+
+    def interrupt(self) -> None:
+        """End the message that was being said when the turn was cancelled."""
+        self._end_message()

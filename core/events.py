@@ -1,0 +1,400 @@
+"""The event log of a run: append, read after a ``seq``, follow live.
+
+Events are protocol messages (``core.messages``) as dicts. One writer thread a process commits what
+all its runs brought together, at most once a frame (``EVENT_FRAME_MILLISECONDS``, the first at
+once), and then publishes it in one hub message. Neighbouring appends to the same text become one
+event. The fence: nothing is written for a run whose ``attempt`` is not the one in the database.
+
+While the database is away the writer keeps what waits and tries for as long as a lease lasts. A log
+whose events were given up is ``lost`` for good, so that no gap is ever written.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection, transaction
+
+from core import db, hub
+from core.messages import Message, MessageDict, to_dict
+from core.models import Run, RunEvent
+from core.text import clean
+
+logger = logging.getLogger(__name__)
+
+POLL_CONNECTED_SECONDS = 5.0
+POLL_AWAY_SECONDS = 0.5
+RETRY_SECONDS = 0.2
+STOP_SECONDS = 5.0
+MERGED_CHARACTERS = 16_000
+PAGE = 2000
+# The database is away, or somebody else holds its lock: the same statement may work in a moment.
+AWAY = (OperationalError, InterfaceError)
+
+
+# Ends a run inside the writer's transaction; gets the number of the run's last event.
+Finish = Callable[[int], None]
+
+
+class LostLeaseError(Exception):
+    """Another worker owns the run now: what this one still wants to write is refused."""
+
+
+@dataclass(eq=False, slots=True)
+class Log:
+    """The writing end of one run's log, held by the worker that claimed ``attempt``."""
+
+    run_id: int
+    public_id: str
+    session: str
+    user_id: int
+    attempt: int
+    seq: int
+    waiting: list[MessageDict] = field(default_factory=list)
+    finish: Finish | None = None
+    done: "Future[None]" = field(default_factory=Future)
+    lost: bool = False
+    closed: bool = False
+    fresh: bool = True
+
+    def append(self, message: Message) -> MessageDict:
+        """Add ``message``, committed within a frame; the event as it is stored.
+
+        Raises LostLeaseError when the run is no longer ours or its log was closed.
+        """
+        if self.lost or self.closed:
+            raise LostLeaseError
+        event = storable(to_dict(message))
+        writer().add(self, event)
+        return event
+
+    def close(self, finish: Finish, last: list[Message]) -> "Future[None]":
+        """Commit ``last`` and run ``finish`` in the same transaction, once everything is written.
+
+        The future raises LostLeaseError when another worker took the run over, or the database's
+        error.
+        """
+        self.done.set_running_or_notify_cancel()  # from now on nobody can cancel it
+        writer().close(self, finish, [storable(to_dict(message)) for message in last])
+        return self.done
+
+
+def storable(event: MessageDict) -> MessageDict:
+    """``event`` with texts that every database can hold, however deep they are."""
+    event["props"] = cleaned(event["props"])
+    return event
+
+
+def cleaned(value: Any) -> Any:
+    """``value`` (JSON) with every text in it cleaned."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {cleaned(key): cleaned(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [cleaned(each) for each in value]
+    return value
+
+
+def joined(previous: MessageDict, event: MessageDict) -> bool:
+    """Add ``event`` to ``previous`` when both append to the same text; whether it was so."""
+    if (
+        event.get("delta_action") != "append"
+        or event.get("type_change")
+        or previous.get("delta_action") != "append"
+        or event.get("message_id") != previous.get("message_id")
+        or event.get("delta_path") != previous.get("delta_path")
+        or event["type"] != previous["type"]
+    ):
+        return False
+    before, more = previous["props"].get("content"), event["props"].get("content")
+    if not (isinstance(before, str) and isinstance(more, str)) or len(before) > MERGED_CHARACTERS:
+        return False
+    previous["props"] = {"content": before + more}
+    return True
+
+
+Entry = tuple[Log, list[MessageDict], Finish | None]
+Batch = list[Entry]
+
+
+class Writer:
+    """The one thread of this process that writes event logs."""
+
+    def __init__(self) -> None:
+        """Start the thread."""
+        self._dirty: dict[Log, None] = {}
+        self._changed = threading.Condition()
+        self._urgent = False
+        self._stopping = False
+        self._last_commit = 0.0
+        self._thread = threading.Thread(target=self._work, name="event-writer", daemon=True)
+        self._thread.start()
+
+    def add(self, log: Log, event: MessageDict) -> None:
+        """Queue ``event`` of ``log``; the first of a run is committed at once."""
+        with self._changed:
+            if log.closed:
+                raise LostLeaseError
+            if not (log.waiting and joined(log.waiting[-1], event)):
+                log.waiting.append(event)
+            self._mark(log, urgent=log.fresh)
+
+    def close(self, log: Log, finish: Finish, last: list[MessageDict]) -> None:
+        """Queue the last events of ``log`` and what ends its run."""
+        with self._changed:
+            log.closed = True
+            log.waiting.extend(last)
+            log.finish = finish
+            self._mark(log, urgent=True)
+
+    def stop(self) -> None:
+        """Write what waits and end the thread, at most STOP_SECONDS."""
+        with self._changed:
+            self._stopping = self._urgent = True
+            self._changed.notify()
+        self._thread.join(STOP_SECONDS)
+
+    def _mark(self, log: Log, *, urgent: bool) -> None:
+        # The thread sleeps until the frame ends: waking it for every token costs more than writing.
+        wake = urgent or not self._dirty
+        self._dirty[log] = None
+        self._urgent = self._urgent or urgent
+        if wake:
+            self._changed.notify()
+
+    def _work(self) -> None:
+        while (batch := self._take()) is not None:
+            try:
+                self._commit(batch)
+            except Exception:
+                logger.exception("the event writer failed")
+            self._last_commit = time.monotonic()
+        connection.close()
+
+    def _take(self) -> Batch | None:
+        frame = settings.EVENT_FRAME_MILLISECONDS / 1000
+        with self._changed:
+            while not self._dirty:
+                if self._stopping:
+                    return None
+                self._changed.wait()
+            due = self._last_commit + frame
+            while not self._urgent and (left := due - time.monotonic()) > 0:
+                self._changed.wait(left)
+            batch = []
+            for log in self._dirty:
+                batch.append((log, log.waiting, log.finish))
+                log.waiting, log.finish, log.fresh = [], None, False
+            self._dirty, self._urgent = {}, self._stopping
+            return batch
+
+    def _commit(self, batch: Batch) -> None:
+        try:
+            frames = write_patiently(batch, give_up=lambda: self._stopping)
+        except AWAY as error:
+            logger.exception("the database stays away; these runs are left to the next attempt")
+            for entry in batch:
+                abandon(entry, error)
+        except Exception as error:
+            logger.exception("events could not be committed")
+            if len(batch) == 1:
+                abandon(batch[0], error)
+                return
+            for entry in batch:  # what one run cannot store must not cost the others theirs
+                self._commit([entry])
+        else:
+            for log, events, _ in batch:
+                log.seq += 0 if log.lost else len(events)
+            for log, _, finish in batch:
+                if finish:
+                    resolve(log, LostLeaseError() if log.lost else None)
+            hub.publish(frames)
+
+
+def write_patiently(batch: Batch, *, give_up: Callable[[], bool]) -> list[hub.Frame]:
+    """:func:`write_batch`, tried again while the database is away, for as long as a lease lasts."""
+    deadline = time.monotonic() + settings.RUN_LEASE_SECONDS
+    while True:
+        try:
+            return write_batch(batch)
+        except AWAY:
+            connection.close_if_unusable_or_obsolete()
+            if time.monotonic() > deadline or give_up():
+                raise
+            logger.warning("events wait for the database")
+            time.sleep(RETRY_SECONDS)
+
+
+def abandon(entry: Entry, error: Exception) -> None:
+    """Give up a run whose events could not be written: its lease runs out, and it is tried anew."""
+    log, _, finish = entry
+    log.lost = True
+    if finish:
+        resolve(log, error)
+
+
+def resolve(log: Log, error: Exception | None) -> None:
+    """Tell who waits for the end of ``log``; who stopped waiting is not told."""
+    with suppress(InvalidStateError):
+        if error is None:
+            log.done.set_result(None)
+        else:
+            log.done.set_exception(error)
+
+
+def write_batch(batch: Batch) -> list[hub.Frame]:
+    """Insert the events of ``batch`` and end the runs that ask for it, in one transaction.
+
+    Logs whose run is no longer theirs are marked ``lost`` and left out. Returns the hub frames.
+    """
+    frames: list[hub.Frame] = []
+    rows: list[RunEvent] = []
+    with db.write():
+        owned = own(batch)
+        for log, events, _ in batch:
+            log.lost = log.lost or owned.get(log.run_id) != log.attempt
+            if log.lost or not events:
+                continue
+            rows += rows_of(run_id=log.run_id, seq=log.seq, events=events)
+            frames.append(frame_of(log, events))
+        RunEvent.objects.bulk_create(rows)
+        for log, events, finish in batch:
+            if finish and not log.lost:
+                finish(log.seq + len(events))
+    return frames
+
+
+def rows_of(*, run_id: int, seq: int, events: list[MessageDict]) -> list[RunEvent]:
+    """The rows of ``events``, which follow the event number ``seq``."""
+    return [
+        RunEvent(run_id=run_id, seq=number, data=encode(event))
+        for number, event in enumerate(events, seq + 1)
+    ]
+
+
+def append_unheld(*, run: Run, seq: int, messages: list[Message]) -> int:
+    """Add ``messages`` to the log of a run that no worker holds; its last ``seq``.
+
+    Inside the transaction that ends the run, after its row was changed: nobody else writes then.
+    """
+    log = log_of(run=run, seq=seq)
+    events = [storable(to_dict(message)) for message in messages]
+    RunEvent.objects.bulk_create(rows_of(run_id=run.id, seq=seq, events=events))
+    transaction.on_commit(partial(hub.publish, [frame_of(log, events)]))
+    return seq + len(events)
+
+
+def log_of(*, run: Run, seq: int) -> Log:
+    """The writing end of the log of ``run``, which goes on after ``seq``."""
+    return Log(
+        run_id=run.id,
+        public_id=run.public_id,
+        session=run.session.public_id,
+        user_id=run.user_id,
+        attempt=run.attempt,
+        seq=seq,
+    )
+
+
+def own(batch: Batch) -> dict[int, int]:
+    """The attempts in the database of the running runs of ``batch``, their rows locked."""
+    runs = Run.objects.filter(id__in=[log.run_id for log, _, _ in batch], state=Run.State.RUNNING)
+    if connection.features.has_select_for_update:
+        runs = runs.order_by("id").select_for_update(no_key=True)
+    return dict(runs.values_list("id", "attempt"))
+
+
+def frame_of(log: Log, events: list[MessageDict]) -> hub.Frame:
+    """The hub frame of ``events``, for listeners of the run and of its user."""
+    return {
+        "keys": [f"run:{log.public_id}", f"user:{log.user_id}"],
+        "kind": "events",
+        "run": log.public_id,
+        "session": log.session,
+        "first": log.seq + 1,
+        "events": events,
+    }
+
+
+def encode(event: MessageDict) -> str:
+    """``event`` as the JSON text of its row."""
+    return orjson.dumps(event).decode()
+
+
+@cache
+def writer() -> Writer:
+    """The writer of this process."""
+    return Writer()
+
+
+def close_writer() -> None:
+    """Write what waits and end the writer: at the stop of a process, and between tests."""
+    if writer.cache_info().currsize:
+        writer().stop()
+        writer.cache_clear()
+
+
+def after(*, run_id: int, seq: int, limit: int | None = None) -> list[tuple[int, MessageDict]]:
+    """The events of a run with a higher ``seq``, in order."""
+    rows = RunEvent.objects.filter(run_id=run_id, seq__gt=seq).order_by("seq")[:limit]
+    return [(row[0], orjson.loads(row[1])) for row in rows.values_list("seq", "data")]
+
+
+def ends(event: MessageDict) -> bool:
+    """Whether ``event`` is the last of its run: ``stream_end``, exactly once a run ([M2])."""
+    return event["type"] == "event" and event["props"].get("event") == "stream_end"
+
+
+async def follow(
+    *, run_id: int, public_id: str, seq: int, beat: float | None = None
+) -> AsyncGenerator[tuple[int, MessageDict] | None, None]:
+    """The events of a run after ``seq``, live, until its ``stream_end``; no gap, nothing twice.
+
+    ``beat``: yield None when nothing came for that many seconds. Works without Redis, by polling.
+    """
+    with hub.local().listen([f"run:{public_id}"]) as listener:
+        found: list[tuple[int, MessageDict]] | None = None
+        quiet_since = time.monotonic()
+        while True:
+            more = False
+            if listener.take_lag() or found is None:
+                found = await db.in_thread(after, run_id=run_id, seq=seq, limit=PAGE)
+                more = len(found) == PAGE
+            for number, event in found:
+                yield number, event
+                seq, quiet_since = number, time.monotonic()
+                if ends(event):
+                    return
+            found = None
+            if more:
+                continue
+            if beat is not None and time.monotonic() - quiet_since >= beat:
+                yield None
+                quiet_since = time.monotonic()
+            poll = POLL_CONNECTED_SECONDS if hub.local().connected else POLL_AWAY_SECONDS
+            frames = await listener.wait(seconds=min(poll, beat or poll))
+            found = next_events(frames, seq=seq) if frames else None
+
+
+def next_events(frames: list[hub.Frame], *, seq: int) -> list[tuple[int, MessageDict]] | None:
+    """What ``frames`` add after ``seq``; None when some events between are not among them."""
+    found: list[tuple[int, MessageDict]] = []
+    for frame in frames:
+        if frame["kind"] != "events":
+            continue
+        if frame["first"] > seq + 1:
+            return None
+        for number, event in enumerate(frame["events"], frame["first"]):
+            if number > seq:
+                found.append((number, event))
+                seq = number
+    return found

@@ -1,0 +1,351 @@
+"""Constructors: one per built-in type, deltas, and the lifecycle events of a run.
+
+The main value may be positional, as in `text_message("Hello")`; all else is by keyword. Optional
+props that are not given are left out of the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from core.messages.codec import CLASSES
+from core.messages.props import (
+    ActionProps,
+    AudioProps,
+    ContentPart,
+    ErrorProps,
+    EventProps,
+    ImageDetail,
+    ImageProps,
+    RetrievalProps,
+    RetrievalSource,
+    Role,
+    ToolCallProps,
+    UserInputProps,
+    VideoProps,
+)
+from core.messages.types import (
+    ActionMessage,
+    AudioMessage,
+    CustomMessage,
+    DeltaAction,
+    ErrorMessage,
+    EventMessage,
+    ImageMessage,
+    LoadingMessage,
+    Message,
+    MessageError,
+    RetrievalMessage,
+    TextMessage,
+    ThinkingMessage,
+    ToolCallMessage,
+    UserInputMessage,
+    VideoMessage,
+)
+
+StreamStatus = Literal["completed", "error", "cancelled"]
+
+
+def user_input_message(
+    content: str | list[ContentPart], *, role: Role = "user", name: str = "", message_id: str = ""
+) -> UserInputMessage:
+    """What the user said: text, or OpenAI content parts."""
+    props: UserInputProps = {"content": content, "role": role}
+    if name:
+        props["name"] = name
+    return UserInputMessage(props=props, message_id=message_id)
+
+
+def text_message(content: str, *, message_id: str = "") -> TextMessage:
+    """An answer in Markdown."""
+    return TextMessage(props={"content": content}, message_id=message_id)
+
+
+def thinking_message(content: str, *, message_id: str = "") -> ThinkingMessage:
+    """Reasoning of the model."""
+    return ThinkingMessage(props={"content": content}, message_id=message_id)
+
+
+def loading_message(message: str, *, message_id: str = "") -> LoadingMessage:
+    """A line that says what is being waited for."""
+    return LoadingMessage(props={"message": message}, message_id=message_id)
+
+
+def tool_call_message(
+    call_id: str, name: str, arguments: str = "", *, message_id: str = ""
+) -> ToolCallMessage:
+    """A tool call; `arguments` is a JSON text."""
+    props: ToolCallProps = {"id": call_id, "name": name}
+    if arguments:
+        props["arguments"] = arguments
+    return ToolCallMessage(props=props, message_id=message_id)
+
+
+def retrieval_message(
+    query: str,
+    sources: list[RetrievalSource],
+    *,
+    total_results: int | None = None,
+    query_time_ms: int | None = None,
+    provider: str = "",
+    message_id: str = "",
+) -> RetrievalMessage:
+    """The sources a search found; `query_time_ms` in milliseconds."""
+    props: RetrievalProps = {"query": query, "sources": sources}
+    if total_results is not None:
+        props["total_results"] = total_results
+    if query_time_ms is not None:
+        props["query_time_ms"] = query_time_ms
+    if provider:
+        props["provider"] = provider
+    return RetrievalMessage(props=props, message_id=message_id)
+
+
+def error_message(
+    message: str, code: str = "", *, details: str = "", message_id: str = ""
+) -> ErrorMessage:
+    """What went wrong, in words for the user; `details` for the owner."""
+    props: ErrorProps = {"message": message}
+    if code:
+        props["code"] = code
+    if details:
+        props["details"] = details
+    return ErrorMessage(props=props, message_id=message_id)
+
+
+def action_message(
+    name: str, payload: Mapping[str, object] | None = None, *, message_id: str = ""
+) -> ActionMessage:
+    """A command to the frontend: open_panel, navigate, refresh_view, close_modal, scroll_to."""
+    props: ActionProps = {"name": name}
+    if payload:
+        props["payload"] = payload
+    return ActionMessage(props=props, message_id=message_id)
+
+
+def event_message(
+    event: str, message: str = "", data: Mapping[str, object] | None = None
+) -> EventMessage:
+    """A lifecycle event."""
+    props: EventProps = {"event": event}
+    if message:
+        props["message"] = message
+    if data is not None:
+        props["data"] = data
+    return EventMessage(props=props)
+
+
+def image_message(
+    url: str,
+    alt: str = "",
+    *,
+    width: int | None = None,
+    height: int | None = None,
+    detail: ImageDetail | None = None,
+    message_id: str = "",
+) -> ImageMessage:
+    """An image at an address or in a data URL; sizes in pixels."""
+    props: ImageProps = {"url": url}
+    if alt:
+        props["alt"] = alt
+    if width is not None:
+        props["width"] = width
+    if height is not None:
+        props["height"] = height
+    if detail is not None:
+        props["detail"] = detail
+    return ImageMessage(props=props, message_id=message_id)
+
+
+def audio_message(
+    url: str,
+    audio_format: str = "",
+    *,
+    duration: float | None = None,
+    transcript: str = "",
+    autoplay: bool = False,
+    controls: bool = True,
+    message_id: str = "",
+) -> AudioMessage:
+    """Sound; `duration` in seconds, `audio_format` mp3, wav, ogg …"""
+    props: AudioProps = {"url": url, "controls": controls}
+    if audio_format:
+        props["format"] = audio_format
+    if duration is not None:
+        props["duration"] = duration
+    if transcript:
+        props["transcript"] = transcript
+    if autoplay:
+        props["autoplay"] = True
+    return AudioMessage(props=props, message_id=message_id)
+
+
+def video_message(
+    url: str, *, message_id: str = "", props: VideoProps | None = None
+) -> VideoMessage:
+    """A film; further `props` (format, duration, thumbnail, width …) as documented."""
+    merged: VideoProps = {"url": url, "controls": True}
+    if props:
+        merged.update(props)
+        merged["url"] = url
+    return VideoMessage(props=merged, message_id=message_id)
+
+
+def custom_message(
+    message_type: str, props: Mapping[str, object], *, message_id: str = ""
+) -> CustomMessage:
+    """A message of a type of your own. Raises `MessageError` for a built-in type's name."""
+    if message_type in CLASSES:
+        raise MessageError("type", f"{message_type} is a built-in type")
+    return CustomMessage(type=message_type, props=props, message_id=message_id)
+
+
+def delta_message(
+    message_type: str,
+    props: Mapping[str, object],
+    *,
+    message_id: str,
+    path: str = "",
+    action: DeltaAction = "append",
+    type_change: bool = False,
+) -> Message:
+    """A change to the message with this id; the new value stands at `path` in `props`."""
+    build = CLASSES.get(message_type)
+    if build is None:
+        message: Message = CustomMessage(type=message_type, props=props)
+    else:
+        message = build(props=props)
+    message.message_id = message_id
+    message.delta = True
+    message.delta_path = path
+    message.delta_action = action
+    message.type_change = type_change
+    return message
+
+
+def text_delta(content: str, *, message_id: str) -> TextMessage:
+    """More of an answer."""
+    return TextMessage(
+        props={"content": content},
+        message_id=message_id,
+        delta=True,
+        delta_path="content",
+        delta_action="append",
+    )
+
+
+def thinking_delta(content: str, *, message_id: str) -> ThinkingMessage:
+    """More reasoning."""
+    return ThinkingMessage(
+        props={"content": content},
+        message_id=message_id,
+        delta=True,
+        delta_path="content",
+        delta_action="append",
+    )
+
+
+def reset_delta(message_type: str, *, message_id: str) -> Message:
+    """Empties what was streamed of a text or thinking message: another attempt begins it anew."""
+    return delta_message(
+        message_type, {"content": ""}, message_id=message_id, path="content", action="set"
+    )
+
+
+def stamped(message: Message, *, timestamp_ms: int, sequence: int) -> Message:
+    """The same object with its metadata set: milliseconds since 1970, number within the run."""
+    message.metadata = {"timestamp": timestamp_ms, "sequence": sequence}
+    return message
+
+
+def stream_start(
+    *, request_id: str, chat_id: str, trace_id: str, timestamp_ms: int, context_id: str = ""
+) -> EventMessage:
+    """The first event of a run. `trace_id` names the trace page, `chat_id` the session."""
+    data = {
+        "request_id": request_id,
+        "context_id": context_id or request_id,
+        "chat_id": chat_id,
+        "trace_id": trace_id,
+        "timestamp": timestamp_ms,
+    }
+    return event_message("stream_start", "Stream started", data)
+
+
+def message_start(*, message_id: str, message_type: str) -> EventMessage:
+    """Comes before the first event of a message."""
+    return event_message("message_start", data={"message_id": message_id, "type": message_type})
+
+
+def message_end(
+    *, message_id: str, message_type: str, chunk_count: int | None = None
+) -> EventMessage:
+    """Comes after the last event of a message; `chunk_count` events were sent for it."""
+    data: dict[str, object] = {"message_id": message_id, "type": message_type}
+    if chunk_count is not None:
+        data["chunk_count"] = chunk_count
+    return event_message("message_end", data=data)
+
+
+def block_start(*, block_id: str, block_type: str) -> EventMessage:
+    """Comes before the first message of a block; `block_type` is llm, mixed …"""
+    return event_message("block_start", data={"block_id": block_id, "type": block_type})
+
+
+def block_end(
+    *, block_id: str, block_type: str, message_count: int, status: StreamStatus = "completed"
+) -> EventMessage:
+    """Comes after the last message of a block."""
+    data = {
+        "block_id": block_id,
+        "type": block_type,
+        "message_count": message_count,
+        "status": status,
+    }
+    return event_message("block_end", data=data)
+
+
+def stream_end(
+    *,
+    status: StreamStatus,
+    request_id: str = "",
+    timestamp_ms: int | None = None,
+    duration_ms: int | None = None,
+    error: str = "",
+    usage: Mapping[str, int] | None = None,
+    finish_reason: str = "",
+) -> EventMessage:
+    """The last event of a run. `usage` has prompt_tokens, completion_tokens, total_tokens;
+    `finish_reason` is the model's: stop, length, tool_calls, content_filter."""
+    data: dict[str, object] = {"status": status}
+    given = {
+        "finish_reason": finish_reason,
+        "request_id": request_id,
+        "timestamp": timestamp_ms,
+        "duration_ms": duration_ms,
+        "error": error,
+        "usage": usage,
+    }
+    data.update({name: value for name, value in given.items() if value not in (None, "")})
+    return event_message("stream_end", f"Stream {status}", data)
+
+
+def progress(message: str, *, tool: str = "", percent: float | None = None) -> EventMessage:
+    """How far a long tool is; `percent` 0 to 100 where known (contract D2)."""
+    data: dict[str, object] = {"tool": tool}
+    if percent is not None:
+        data["percent"] = percent
+    return event_message("progress", message, data)
+
+
+def tool_end(*, call_id: str, name: str, ok: bool, output: str = "") -> EventMessage:
+    """A tool that the gateway ran has ended; `output` is a short text that a user may see."""
+    data: dict[str, object] = {
+        "id": call_id,
+        "name": name,
+        "status": "completed" if ok else "error",
+    }
+    if output:
+        data["output"] = output
+    return event_message("tool_end", data=data)

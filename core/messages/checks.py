@@ -1,0 +1,191 @@
+"""What each prop of a built-in type must be; used by `from_dict` and `validate`.
+
+A check gets the value and the path of its field, and raises `MessageError` naming that path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+
+from core.messages.types import MessageError
+
+Check = Callable[[object, str], None]
+
+# The type of a custom message becomes part of addresses and of `data-*` names.
+TYPE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
+
+
+def string(value: object, field: str) -> None:
+    """A text, possibly empty."""
+    if not isinstance(value, str):
+        raise MessageError(field, f"must be a string, not {_kind(value)}")
+
+
+def integer(value: object, field: str) -> None:
+    """A whole number, not negative."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise MessageError(field, "must be a whole number, not negative")
+
+
+def number(value: object, field: str) -> None:
+    """A number; booleans are none."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise MessageError(field, f"must be a number, not {_kind(value)}")
+
+
+def boolean(value: object, field: str) -> None:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise MessageError(field, f"must be true or false, not {_kind(value)}")
+
+
+def mapping(value: object, field: str) -> None:
+    """A JSON object."""
+    if not isinstance(value, dict):
+        raise MessageError(field, f"must be an object, not {_kind(value)}")
+
+
+def one_of(*allowed: str) -> Check:
+    """A check for a closed set of words."""
+
+    def check(value: object, field: str) -> None:
+        if value not in allowed:
+            raise MessageError(field, f"must be one of {', '.join(allowed)}")
+
+    return check
+
+
+def user_content(value: object, field: str) -> None:
+    """A text, or a list of content parts that each say their type."""
+    if isinstance(value, str):
+        return
+    if not isinstance(value, list):
+        raise MessageError(field, f"must be a string or a list of parts, not {_kind(value)}")
+    for index, part in enumerate(value):
+        if part is None:
+            continue  # a hole left by a delta that addresses a later part
+        mapping(part, f"{field}[{index}]")
+        string(part.get("type", ""), f"{field}[{index}].type")
+
+
+def sources(value: object, field: str) -> None:
+    """A list of retrieval sources."""
+    if not isinstance(value, list):
+        raise MessageError(field, f"must be a list, not {_kind(value)}")
+    for index, source in enumerate(value):
+        if source is None:
+            continue  # a hole, as above
+        mapping(source, f"{field}[{index}]")
+        present(source, SOURCE_FIELDS, f"{field}[{index}]")
+
+
+SOURCE_FIELDS: dict[str, Check] = {
+    "id": string,
+    "type": one_of("kb", "web", "file", "api", "mcp"),
+    "title": string,
+    "content": string,
+    "score": number,
+    "url": string,
+    "collection_id": string,
+    "document_id": string,
+    "chunk_id": string,
+    "metadata": mapping,
+    "file_id": string,
+    "file_path": string,
+    "api_name": string,
+    "endpoint": string,
+    "server": string,
+    "tool": string,
+}
+
+FIELDS: dict[str, dict[str, Check]] = {
+    "user_input": {
+        "content": user_content,
+        "role": one_of("user", "system", "developer"),
+        "name": string,
+    },
+    "text": {"content": string},
+    "thinking": {"content": string},
+    "loading": {"message": string},
+    "tool_call": {"id": string, "name": string, "arguments": string},
+    "retrieval": {
+        "query": string,
+        "sources": sources,
+        "total_results": integer,
+        "query_time_ms": integer,
+        "provider": string,
+    },
+    "error": {"message": string, "code": string, "details": string},
+    "image": {
+        "url": string,
+        "alt": string,
+        "width": integer,
+        "height": integer,
+        "detail": one_of("auto", "low", "high"),
+    },
+    "audio": {
+        "url": string,
+        "format": string,
+        "duration": number,
+        "transcript": string,
+        "autoplay": boolean,
+        "controls": boolean,
+    },
+    "video": {
+        "url": string,
+        "format": string,
+        "duration": number,
+        "thumbnail": string,
+        "width": integer,
+        "height": integer,
+        "autoplay": boolean,
+        "controls": boolean,
+        "loop": boolean,
+    },
+    "action": {"name": string, "payload": mapping},
+    "event": {"event": string, "message": string, "data": mapping},
+}
+
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "user_input": ("content",),
+    "text": ("content",),
+    "thinking": ("content",),
+    "loading": ("message",),
+    "tool_call": ("id", "name"),
+    "retrieval": ("query", "sources"),
+    "error": ("message",),
+    "image": ("url",),
+    "audio": ("url",),
+    "video": ("url",),
+    "action": ("name",),
+    "event": ("event",),
+}
+
+
+def present(values: Mapping[str, object], fields: Mapping[str, Check], prefix: str) -> None:
+    """Check the known fields that are there; null and unknown fields are left alone."""
+    for name, value in values.items():
+        check = fields.get(name)
+        if check is not None and value is not None:
+            check(value, f"{prefix}.{name}")
+
+
+def complete(values: Mapping[str, object], required: Collection[str], prefix: str) -> None:
+    """Demand the required fields."""
+    for name in required:
+        if values.get(name) is None:
+            raise MessageError(f"{prefix}.{name}", "is required")
+
+
+def known(values: Mapping[str, object], fields: Collection[str], prefix: str) -> None:
+    """Refuse fields that are not documented."""
+    for name in values:
+        if name not in fields:
+            raise MessageError(f"{prefix}.{name}", "is not a documented field")
+
+
+def _kind(value: object) -> str:
+    """The JSON name of a value's type, for error texts."""
+    names = {bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}
+    return "null" if value is None else names.get(type(value), type(value).__name__)

@@ -1,0 +1,153 @@
+"""Messages to JSON dicts and back.
+
+Both ways are on the path of every batch of streamed tokens: props are passed by reference, not
+copied, and only the fields that are there are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from core.messages import checks
+from core.messages.paths import parse_path
+from core.messages.types import (
+    ActionMessage,
+    AudioMessage,
+    CustomMessage,
+    ErrorMessage,
+    EventMessage,
+    ImageMessage,
+    LoadingMessage,
+    Message,
+    MessageDict,
+    MessageError,
+    RetrievalMessage,
+    TextMessage,
+    ThinkingMessage,
+    ToolCallMessage,
+    UserInputMessage,
+    VideoMessage,
+)
+
+CLASSES: dict[str, Callable[..., Message]] = {
+    "user_input": UserInputMessage,
+    "text": TextMessage,
+    "thinking": ThinkingMessage,
+    "loading": LoadingMessage,
+    "tool_call": ToolCallMessage,
+    "retrieval": RetrievalMessage,
+    "error": ErrorMessage,
+    "image": ImageMessage,
+    "audio": AudioMessage,
+    "video": VideoMessage,
+    "action": ActionMessage,
+    "event": EventMessage,
+}
+_CUSTOM: Callable[..., Message] = CustomMessage
+
+_ENVELOPE: dict[str, checks.Check] = {
+    "message_id": checks.string,
+    "block_id": checks.string,
+    "thread_id": checks.string,
+    "delta": checks.boolean,
+    "delta_path": checks.string,
+    "delta_action": checks.one_of("append", "replace", "merge", "set"),
+    "type_change": checks.boolean,
+    "metadata": checks.mapping,
+}
+_METADATA: dict[str, checks.Check] = {"timestamp": checks.integer, "sequence": checks.integer}
+
+
+def to_dict(message: Message) -> MessageDict:
+    """The message as a JSON dict; absent envelope fields are left out, props are shared."""
+    data: MessageDict = {"type": message.type, "props": message.props}
+    if message.message_id:
+        data["message_id"] = message.message_id
+    if message.block_id:
+        data["block_id"] = message.block_id
+    if message.thread_id:
+        data["thread_id"] = message.thread_id
+    if message.delta:
+        data["delta"] = True
+    if message.delta_path:
+        data["delta_path"] = message.delta_path
+    if message.delta_action:
+        data["delta_action"] = message.delta_action
+    if message.type_change:
+        data["type_change"] = True
+    if message.metadata:
+        data["metadata"] = message.metadata
+    return data
+
+
+def from_dict(data: Mapping[str, object]) -> Message:
+    """Read a message from a JSON dict.
+
+    Fields outside the protocol are dropped from the envelope and kept in the props; a missing
+    prop is no error here (a delta has only what it changes; see `validate`).
+
+    Raises `MessageError` naming the first field that has the wrong type.
+    """
+    message_type = data.get("type")
+    if not isinstance(message_type, str) or not message_type:
+        raise MessageError("type", "must be a non-empty string")
+    props = data.get("props", {})
+    if not isinstance(props, dict):
+        raise MessageError("props", "must be an object")
+    envelope = _envelope(data)
+    build = CLASSES.get(message_type)
+    if build is not None:
+        checks.present(props, checks.FIELDS[message_type], "props")
+        return build(props=props, **envelope)
+    if not checks.TYPE_NAME.fullmatch(message_type):
+        raise MessageError("type", "must be 1 to 64 ASCII letters, digits or _.- after a letter")
+    return _CUSTOM(type=message_type, props=props, **envelope)
+
+
+def validate(message: Message) -> None:
+    """Check that a sender kept the protocol exactly; `from_dict` is milder.
+
+    A complete message has all required props, a delta has a message id, and neither has props
+    that requirement 2 does not list. Raises `MessageError` naming the field.
+    """
+    from_dict(to_dict(message))
+    if message.delta and not message.message_id:
+        raise MessageError("message_id", "is required: a delta changes a message")
+    fields = checks.FIELDS.get(message.type)
+    if fields is None:
+        return
+    checks.known(message.props, fields, "props")
+    if not message.delta:
+        checks.complete(message.props, checks.REQUIRED[message.type], "props")
+    if isinstance(message, RetrievalMessage) and not message.delta:
+        _complete_sources(message)
+
+
+def _complete_sources(message: RetrievalMessage) -> None:
+    seen: set[str] = set()
+    for index, source in enumerate(message.props["sources"]):
+        field = f"props.sources[{index}]"
+        checks.mapping(source, field)
+        checks.known(source, checks.SOURCE_FIELDS, field)
+        checks.complete(source, ("id", "type", "content"), field)
+        if source["id"] in seen:
+            raise MessageError(f"{field}.id", "is not unique")
+        seen.add(source["id"])
+
+
+def _envelope(data: Mapping[str, object]) -> dict[str, object]:
+    """The checked envelope fields that are there."""
+    envelope: dict[str, object] = {}
+    for name, value in data.items():
+        check = _ENVELOPE.get(name)
+        if check is None or value is None:
+            continue
+        check(value, name)
+        envelope[name] = value
+    metadata = envelope.get("metadata")
+    if isinstance(metadata, dict):
+        checks.present(metadata, _METADATA, "metadata")
+    path = envelope.get("delta_path")
+    if isinstance(path, str) and parse_path(path) is None:
+        raise MessageError("delta_path", "must look like a.b[0].c")
+    return envelope

@@ -1,0 +1,46 @@
+"""Delta paths: `content`, `meta.state`, `items[1].name`; relative to props.
+
+A path that starts with `props.` means the same path without it; `props` alone and the empty path
+mean the whole props.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+Path = tuple[str | int, ...]
+
+# Four digits: a delta must not be able to ask for a list of a thousand million holes.
+_STEP = re.compile(r"([^.\[\]]+)((?:\[[0-9]{1,4}\])*)(?:\.(?=.)|\Z)", re.DOTALL)
+_INDEX = re.compile(r"[0-9]{1,4}")
+
+
+def normalise_path(path: str) -> str:
+    """The path relative to props."""
+    if path == "props":
+        return ""
+    return path.removeprefix("props.")
+
+
+@lru_cache(maxsize=1024)
+def parse_path(path: str) -> Path | None:
+    """The steps of a path: names, and numbers for `[n]`; None when it is malformed."""
+    path = normalise_path(path)
+    steps: list[str | int] = []
+    position = 0
+    while position < len(path):
+        match = _STEP.match(path, position)
+        if match is None:
+            return None
+        steps.append(match[1])
+        steps.extend(int(index) for index in _INDEX.findall(match[2]))
+        position = match.end()
+    return tuple(steps)
+
+
+def list_index(step: str | int) -> int | None:
+    """The step as a list index (`[3]` and `.3` both are one), or None."""
+    if isinstance(step, int):
+        return step
+    return int(step) if _INDEX.fullmatch(step) else None

@@ -1,0 +1,92 @@
+"""Reads a run's event log for an adapter: which message changed, and is it settled?
+
+A message that came whole is settled at once. One that came in deltas is settled by its
+`message_end`, or by a `stream_end` that says completed; a run that failed or was cancelled leaves
+its unfinished messages unsettled, so that half a tool call is never handed to a client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from core.messages.codec import from_dict
+from core.messages.merge import apply_delta
+from core.messages.types import EventMessage, Message, MessageDict, MessageError, ToolCallMessage
+
+
+class Change(NamedTuple):
+    """A message as it now is; `settled` when nothing more is expected of it."""
+
+    message: Message
+    settled: bool
+
+
+@dataclass(slots=True)
+class Transcript:
+    """The messages of one log, merged event by event."""
+
+    _merged: dict[str, MessageDict] = field(default_factory=dict)
+    _messages: dict[str | int, Message] = field(default_factory=dict)
+    _open: dict[str, Message] = field(default_factory=dict)
+
+    def read(self, event: Mapping[str, object]) -> list[Change]:
+        """What the event changed, in order; a lifecycle event comes after what it settles.
+
+        An event that does not make a valid message changes nothing.
+        """
+        message_id = event.get("message_id")
+        try:
+            if not isinstance(message_id, str) or not message_id:
+                return self._unnamed(from_dict(event))
+            merged = apply_delta(self._merged.get(message_id), event)
+            message = from_dict(merged)
+        except MessageError:
+            return []
+        self._merged[message_id] = merged
+        self._messages[message_id] = message
+        settled = event.get("delta") is not True and not _awaits_arguments(message)
+        if settled:
+            self._open.pop(message_id, None)
+        else:
+            self._open[message_id] = message
+        return [Change(message, settled)]
+
+    def close(self) -> list[Change]:
+        """Settles what is still open, in the order it was opened."""
+        changes = [Change(message, settled=True) for message in self._open.values()]
+        self._open.clear()
+        return changes
+
+    def messages(self) -> list[Message]:
+        """All messages as they are now, without lifecycle events, in the order they began."""
+        return list(self._messages.values())
+
+    def is_open(self, message: Message) -> bool:
+        """Whether more is still expected of the message."""
+        return message.message_id in self._open
+
+    def _unnamed(self, message: Message) -> list[Change]:
+        """A message without an id stands for itself; an event may settle others first."""
+        own = Change(message, settled=True)
+        if not isinstance(message, EventMessage):
+            self._messages[len(self._messages)] = message
+            return [own]
+        data = event_data(message)
+        if message.props.get("event") == "stream_end" and data.get("status") == "completed":
+            return [*self.close(), own]
+        ended = str(data.get("message_id", ""))
+        if message.props.get("event") == "message_end" and ended in self._open:
+            return [Change(self._open.pop(ended), settled=True), own]
+        return [own]
+
+
+def event_data(message: EventMessage) -> Mapping[str, object]:
+    """The data of a lifecycle event; empty when it has none."""
+    return message.props.get("data") or {}
+
+
+def _awaits_arguments(message: Message) -> bool:
+    """A tool call may be announced whole and get its arguments in deltas."""
+    return isinstance(message, ToolCallMessage) and not message.props.get("arguments")

@@ -1,0 +1,472 @@
+"""The rows that carry a conversation, and the state machines they go through.
+
+State changes only in the noun modules (``inbox``, ``runs``, ``outbox``, ``jobs``), only by
+conditional UPDATE. The constraints below keep what the code promises.
+"""
+
+from typing import ClassVar
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+from django.db.models import Q
+
+from core.ids import public_id
+from core.sealed import unseal
+from core.text import visible_line
+
+
+class User(AbstractUser):
+    """A person. People who only chat have no usable password.
+
+    ``only_listed``: an empty list of identities means nobody, not everyone ([A1]).
+    ``last_account``/``last_target``: where the person last spoke from ([A4]).
+    """
+
+    display_name = models.CharField(max_length=200, blank=True)
+    is_owner = models.BooleanField(
+        default=False, help_text="Decides who may speak; gets the notices."
+    )
+    only_listed = models.BooleanField(
+        "only listed identities",
+        default=True,
+        help_text="When off, an empty list of a kind lets everybody of that kind in as this user.",
+    )
+    language = models.CharField(max_length=16, blank=True)
+    time_zone = models.CharField(max_length=64, blank=True)
+    show_progress = models.BooleanField("show progress during long tasks", default=True)
+    last_account = models.ForeignKey(
+        "core.ChannelAccount", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    last_target = models.JSONField(default=dict, blank=True)
+    last_spoke_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta(AbstractUser.Meta):
+        # The rule asks for open lists on every message of a stranger.
+        indexes = [
+            models.Index(
+                fields=["id"], condition=Q(only_listed=False, is_active=True), name="open_users"
+            )
+        ]
+
+    def __str__(self) -> str:
+        """The name that people see."""
+        return self.display_name or self.get_full_name() or self.username
+
+
+class ChannelAccount(models.Model):
+    """One account on a channel: a Telegram bot, the web chat, the HTTP door, a bridge.
+
+    ``status``: stopped -> starting -> running | error (the platform's words in ``status_text``).
+    ``health`` is what the platform last said about its side (pending updates, its last error).
+    A polled account is polled by one worker at a time: ``poller`` until ``poller_until``.
+    """
+
+    channel = models.CharField(max_length=64)
+    name = models.CharField(max_length=64, default="default")
+    enabled = models.BooleanField(default=True)
+    config = models.JSONField(default=dict, blank=True)
+    secrets = models.TextField(blank=True, editable=False, help_text="Encrypted; never shown.")
+    status = models.CharField(max_length=16, default="stopped", editable=False)
+    status_text = models.CharField(max_length=500, blank=True, editable=False)
+    health = models.JSONField(default=dict, blank=True, editable=False)
+    poller = models.CharField(max_length=100, blank=True, editable=False)
+    poller_until = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["channel", "name"], name="one_account")]
+
+    def __str__(self) -> str:
+        """``channel/name``."""
+        return f"{self.channel}/{self.name}"
+
+    def open_secrets(self) -> dict[str, str]:
+        """The decrypted secrets. Raises SealError when the key was changed."""
+        return unseal(self.secrets)
+
+
+class ChannelIdentity(models.Model):
+    """One address of a person, normalised on write ([A2]). No channel: any channel of that kind."""
+
+    class Kind(models.TextChoices):
+        """The three lists of requirement 1."""
+
+        IM = "im", "instant messenger"
+        EMAIL = "email", "e-mail"
+        PHONE = "phone", "phone"
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
+    kind = models.CharField(max_length=8, choices=Kind.choices)
+    channel = models.CharField(max_length=64, blank=True)
+    account = models.ForeignKey(ChannelAccount, null=True, blank=True, on_delete=models.CASCADE)
+    value = models.CharField(max_length=320)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name_plural = "channel identities"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "kind", "channel", "value"],
+                condition=Q(account__isnull=True),
+                name="one_identity",
+            ),
+            models.UniqueConstraint(
+                fields=["user", "kind", "account", "value"],
+                condition=Q(account__isnull=False),
+                name="one_identity_of_an_account",
+            ),
+        ]
+        indexes = [models.Index(fields=["kind", "value"])]
+
+    def __str__(self) -> str:
+        """``kind:value``, with the channel when there is one."""
+        return f"{self.kind}:{self.value}" + (f" on {self.channel}" if self.channel else "")
+
+
+class ChatSession(models.Model):
+    """One conversation of one person on one account.
+
+    A platform conversation is (account, chat, thread); web, HTTP and agent sessions use their own
+    ``public_id`` as chat. ``flush_at`` is when the waiting batch becomes a run ([C2]).
+    """
+
+    public_id = models.CharField(max_length=32, unique=True, default=public_id, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sessions")
+    account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE)
+    chat = models.CharField(max_length=128)
+    thread = models.CharField(max_length=128, blank=True)
+    title = models.CharField(max_length=200, blank=True)
+    batch_started_at = models.DateTimeField(null=True, blank=True)
+    flush_at = models.DateTimeField(null=True, blank=True)
+    history_from = models.BigIntegerField(
+        default=0, help_text="Messages up to this id are forgotten."
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_message_at = models.DateTimeField(null=True, blank=True)
+    closed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["account", "chat", "thread", "user"],
+                condition=Q(closed_at__isnull=True),
+                name="one_open_session",
+            )
+        ]
+        indexes = [
+            models.Index(fields=["user", "-last_message_at"]),
+            models.Index(
+                fields=["flush_at"], condition=Q(flush_at__isnull=False), name="due_batches"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Its title, or its public id."""
+        return self.title or self.public_id
+
+
+class Run(models.Model):
+    """One turn of the assistant: a batch of messages and the answer to it.
+
+    queued -> running -> succeeded | failed | cancelled. At most one running a session. ``attempt``
+    is the fencing token: who holds an old one is refused. A lease that ran out puts the run back in
+    the queue, at most ``RUN_MAX_ATTEMPTS`` times. ``route`` is where the answer goes, taken when
+    the batch was flushed ([C3]).
+    """
+
+    class State(models.TextChoices):
+        """See the class."""
+
+        QUEUED = "queued"
+        RUNNING = "running"
+        SUCCEEDED = "succeeded"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+
+    FINAL: ClassVar[tuple[str, ...]] = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
+
+    public_id = models.CharField(max_length=32, unique=True, default=public_id, editable=False)
+    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="runs")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    origin = models.CharField(max_length=64, help_text="The door it came through.")
+    route = models.JSONField(default=dict)
+    options = models.JSONField(default=dict, help_text="What the door asks of the agent.")
+    text = models.TextField(blank=True)
+    state = models.CharField(max_length=16, choices=State.choices, default=State.QUEUED)
+    attempt = models.PositiveIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    worker = models.CharField(max_length=100, blank=True)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    last_seq = models.PositiveIntegerField(default=0)
+    result = models.JSONField(default=dict, help_text="The fields of the final answer.")
+    usage = models.JSONField(default=dict)
+    error = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["session"], condition=Q(state="running"), name="one_running_run"
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["session", "id"],
+                condition=Q(state__in=["queued", "running"]),
+                name="open_runs_of_session",
+            ),
+            models.Index(
+                fields=["lease_until"], condition=Q(state="running"), name="running_by_lease"
+            ),
+            models.Index(fields=["id"], condition=Q(state="queued"), name="queued_runs"),
+            models.Index(fields=["session", "-id"]),
+        ]
+
+    def __str__(self) -> str:
+        """Its public id and state."""
+        return f"{self.public_id} ({self.state})"
+
+
+class InboundMessage(models.Model):
+    """What somebody said to us, committed before they get a 2xx.
+
+    received -> batched -> answered
+       |-> held (sender unknown) -> received (approved, replayed once) | purged (denied, expired)
+       |-> ignored (a kind we do not answer), counted
+       '-> quarantined (cannot be parsed), shown in the admin, retriable
+
+    ``ack`` is the reaction on the platform's message ([C4]): nothing -> shown -> cleared.
+    """
+
+    class State(models.TextChoices):
+        """See the class."""
+
+        RECEIVED = "received"
+        BATCHED = "batched"
+        ANSWERED = "answered"
+        HELD = "held"
+        PURGED = "purged"
+        IGNORED = "ignored"
+        QUARANTINED = "quarantined"
+
+    class Ack(models.TextChoices):
+        """Whether the message wears our reaction."""
+
+        SHOWN = "shown"
+        CLEARED = "cleared"
+
+    account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE)
+    session = models.ForeignKey(ChatSession, null=True, blank=True, on_delete=models.CASCADE)
+    run = models.ForeignKey(
+        Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="inbound"
+    )
+    user = models.ForeignKey(User, null=True, blank=True, on_delete=models.CASCADE)
+    kind = models.CharField(max_length=8, default="im")
+    sender = models.CharField(max_length=320, blank=True)
+    sender_name = models.CharField(max_length=200, blank=True)
+    chat = models.CharField(max_length=128, blank=True)
+    thread = models.CharField(max_length=128, blank=True)
+    external_update_id = models.CharField(max_length=200, blank=True)
+    external_message_id = models.CharField(max_length=200, blank=True)
+    text = models.TextField(blank=True)
+    media = models.JSONField(default=list)
+    options = models.JSONField(default=dict)
+    raw = models.BinaryField(blank=True, default=b"")
+    state = models.CharField(max_length=16, choices=State.choices, default=State.RECEIVED)
+    ack = models.CharField(max_length=8, choices=Ack.choices, blank=True)
+    note = models.CharField(max_length=300, blank=True)
+    received_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["account", "external_update_id"],
+                condition=~Q(external_update_id=""),
+                name="one_update",
+            ),
+            models.UniqueConstraint(
+                fields=["account", "chat", "external_message_id"],
+                condition=~Q(external_message_id=""),
+                name="one_platform_message",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["session", "id"], condition=Q(state="received"), name="waiting_messages"
+            ),
+            models.Index(
+                fields=["account", "kind", "sender", "id"],
+                condition=Q(state="held"),
+                name="held_messages",
+            ),
+            models.Index(fields=["received_at"], condition=Q(state="held"), name="held_by_age"),
+            models.Index(fields=["session"], condition=Q(ack="shown"), name="shown_acks"),
+        ]
+
+    def __str__(self) -> str:
+        """Its state and where it came from."""
+        return f"{self.account_id}:{self.chat}:{self.external_message_id} ({self.state})"
+
+
+class RunEvent(models.Model):
+    """One event of a run's append-only log: ``data`` is a protocol message as JSON text."""
+
+    pk = models.CompositePrimaryKey("run_id", "seq")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events", db_index=False)
+    seq = models.PositiveIntegerField()
+    data = models.TextField()
+
+    def __str__(self) -> str:
+        """``run#seq``."""
+        return f"{self.run_id}#{self.seq}"
+
+
+class Message(models.Model):
+    """One line of the readable transcript of a session; what the agent remembers."""
+
+    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="messages")
+    run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL)
+    role = models.CharField(max_length=16)
+    text = models.TextField(blank=True)
+    format = models.CharField(max_length=16, default="plain")
+    data = models.JSONField(default=dict, help_text="Images, files, sources, interrupted.")
+    tokens = models.PositiveIntegerField(default=0, help_text="Estimated; for the history budget.")
+    dedupe_key = models.CharField(max_length=200, null=True, blank=True, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["session", "-id"])]
+
+    def __str__(self) -> str:
+        """Role and beginning."""
+        return f"{self.role}: {self.text[:60]}"
+
+
+class Job(models.Model):
+    """A long task of a run. queued -> running -> succeeded | failed | cancelled.
+
+    Unique (run, tool_call_id): a run that is tried again reuses the result.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="jobs")
+    tool_call_id = models.CharField(max_length=100)
+    tool = models.CharField(max_length=64)
+    parameters = models.JSONField(default=dict)
+    state = models.CharField(max_length=16, choices=Run.State.choices, default=Run.State.QUEUED)
+    attempt = models.PositiveIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    percent = models.PositiveSmallIntegerField(null=True, blank=True)
+    message = models.CharField(max_length=300, blank=True)
+    result = models.JSONField(default=dict)
+    error = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "tool_call_id"], name="one_job_a_tool_call")
+        ]
+        indexes = [
+            models.Index(
+                fields=["id"], condition=Q(state__in=["queued", "running"]), name="open_jobs"
+            )
+        ]
+
+    def __str__(self) -> str:
+        """Tool and state."""
+        return f"{self.tool} ({self.state})"
+
+
+class Delivery(models.Model):
+    """One block on its way to a platform; the row is committed before the network call.
+
+    pending -> sending -> sent | pending (retry_at) | dead | uncertain. Ordered per ``conversation``
+    by id. ``dedupe_key`` is ``run:<id>:<block>`` or ``notice:<what>``: a block is enqueued once.
+    sent -> pending when its payload changes: the message exists, so the new one goes out as an
+    edit, which may be repeated without harm.
+    """
+
+    class State(models.TextChoices):
+        """See the class."""
+
+        PENDING = "pending"
+        SENDING = "sending"
+        SENT = "sent"
+        DEAD = "dead"
+        UNCERTAIN = "uncertain"
+        DISMISSED = "dismissed"
+
+    account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE)
+    session = models.ForeignKey(ChatSession, null=True, blank=True, on_delete=models.CASCADE)
+    run = models.ForeignKey(
+        Run, null=True, blank=True, on_delete=models.CASCADE, related_name="deliveries"
+    )
+    block_index = models.PositiveIntegerField(default=0)
+    dedupe_key = models.CharField(max_length=200, unique=True)
+    conversation = models.CharField(max_length=300)
+    target = models.JSONField(default=dict, help_text="chat, thread, reply_to")
+    payload = models.JSONField(default=dict)
+    state = models.CharField(max_length=16, choices=State.choices, default=State.PENDING)
+    attempt = models.PositiveIntegerField(default=0)
+    retry_at = models.DateTimeField(null=True, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    external_message_id = models.CharField(max_length=200, blank=True)
+    error = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    sent_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "deliveries"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "block_index"], condition=Q(run__isnull=False), name="one_block"
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["conversation", "id"],
+                condition=Q(state__in=["pending", "sending"]),
+                name="open_deliveries",
+            )
+        ]
+
+    def __str__(self) -> str:
+        """Key and state."""
+        return f"{self.dedupe_key} ({self.state})"
+
+
+class StoredFile(models.Model):
+    """A file under ``GATEWAY_HOME/files``; ``path`` is ours and random, ``name`` only a label."""
+
+    public_id = models.CharField(max_length=32, unique=True, default=public_id, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="files")
+    session = models.ForeignKey(ChatSession, null=True, blank=True, on_delete=models.CASCADE)
+    run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL)
+    name = models.CharField(max_length=255)
+    content_type = models.CharField(max_length=100)
+    size = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64)
+    path = models.CharField(max_length=200)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    opens = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        """Its name, as whoever made it wrote it, with invisible characters shown."""
+        return visible_line(self.name, 80)
+
+
+class WorkerHeartbeat(models.Model):
+    """When each worker process was last heard from ([D8])."""
+
+    name = models.CharField(max_length=100, primary_key=True)
+    queue = models.CharField(max_length=16)
+    seen_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        """Its name."""
+        return self.name

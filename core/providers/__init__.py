@@ -1,0 +1,1 @@
+"""Where the model comes from: one seam, several providers."""

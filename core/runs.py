@@ -1,0 +1,241 @@
+"""Runs: claim, keep, settle, cancel, recover. The only place that changes a run's state."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models.functions import Coalesce, Now
+
+from core import db, hub, wake
+from core.models import InboundMessage, Job, Message, Run, WorkerHeartbeat
+from core.tokens import estimate
+
+WORKER_GONE_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: the fields of the final answer that every door shows."""
+
+    state: str
+    text: str = ""
+    format: str = "plain"
+    images: list[str] = field(default_factory=list)
+    files: list[dict[str, str]] = field(default_factory=list)
+    error: str = ""
+    status: int = 200
+    usage: dict[str, int] = field(default_factory=dict)
+    finish_reason: str = "stop"
+
+
+Settled = Callable[[Run, Outcome], None]
+
+
+def lease_end() -> object:
+    """The database expression of a fresh lease's end."""
+    return Now() + timedelta(seconds=settings.RUN_LEASE_SECONDS)
+
+
+def claim(*, run_id: int, worker: str) -> Run | None:
+    """Take a queued run whose turn it is; None when it is not queued or an earlier one is open.
+
+    The returned run carries the new ``attempt``: the token that every later write must show.
+    """
+    try:
+        with db.write():
+            taken = (
+                Run.objects.filter(id=run_id, state=Run.State.QUEUED)
+                .exclude(Exists(earlier()))
+                .update(
+                    state=Run.State.RUNNING,
+                    attempt=F("attempt") + 1,
+                    lease_until=lease_end(),
+                    worker=worker,
+                    started_at=Coalesce(F("started_at"), Now()),
+                )
+            )
+            if not taken:
+                return None
+            return Run.objects.select_related("session", "user", "session__account").get(id=run_id)
+    except IntegrityError:
+        return None  # another run of the session was claimed in the same moment
+
+
+def keep(*, held: dict[int, int], worker: str) -> tuple[set[int], set[int]]:
+    """Renew the leases of ``held`` (run id -> attempt); return the lost and those to cancel."""
+    if not held:
+        return set(), set()
+    with db.write():
+        Run.objects.filter(id__in=held, worker=worker, state=Run.State.RUNNING).update(
+            lease_until=lease_end()
+        )
+    rows = Run.objects.filter(id__in=held, state=Run.State.RUNNING).values_list(
+        "id", "attempt", "cancel_requested_at"
+    )
+    alive = {row[0] for row in rows if held[row[0]] == row[1]}
+    cancelled = {row[0] for row in rows if row[2] is not None and row[0] in alive}
+    return set(held) - alive, cancelled
+
+
+def settle(*, run: Run, outcome: Outcome, last_seq: int, also: Settled | None = None) -> None:
+    """End a run: its row, its messages, its line in the transcript. In the writer's transaction.
+
+    ``also`` is called in the same transaction (deliveries). The fence was checked by the writer.
+    """
+    Run.objects.filter(id=run.id, attempt=run.attempt, state=Run.State.RUNNING).update(
+        **final(outcome, last_seq)
+    )
+    leave_behind(run, outcome, also)
+
+
+def cancelled_while_queued(run_id: int) -> Run | None:
+    """The queued run with this id if it was asked to end: it need not wait for its turn."""
+    return (
+        Run.objects.select_related("session", "user", "session__account")
+        .filter(id=run_id, state=Run.State.QUEUED, cancel_requested_at__isnull=False)
+        .first()
+    )
+
+
+def settle_queued(*, run: Run, outcome: Outcome, last_seq: int, also: Settled) -> bool:
+    """End a queued run that no worker holds; False when one took it. Inside a transaction."""
+    ended = Run.objects.filter(id=run.id, attempt=run.attempt, state=Run.State.QUEUED).update(
+        **final(outcome, last_seq)
+    )
+    if ended:
+        leave_behind(run, outcome, also)
+    return ended == 1
+
+
+def final(outcome: Outcome, last_seq: int) -> dict[str, Any]:
+    """The columns of a run that has ended."""
+    return {
+        "state": outcome.state,
+        "result": {key: value for key, value in asdict(outcome).items() if key != "usage"},
+        "usage": outcome.usage,
+        "error": outcome.error[:500],
+        "last_seq": last_seq,
+        "lease_until": None,
+        "finished_at": Now(),
+    }
+
+
+def leave_behind(run: Run, outcome: Outcome, also: Settled | None) -> None:
+    """What the end of a run changes besides its row; the session's next run is woken."""
+    InboundMessage.objects.filter(run_id=run.id, state=InboundMessage.State.BATCHED).update(
+        state=InboundMessage.State.ANSWERED
+    )
+    Job.objects.filter(run_id=run.id, state__in=(Run.State.QUEUED, Run.State.RUNNING)).update(
+        state=Run.State.CANCELLED, finished_at=Now()
+    )
+    Message.objects.create(
+        session_id=run.session_id,
+        run_id=run.id,
+        role="assistant",
+        text=outcome.text,
+        format=outcome.format,
+        tokens=estimate(outcome.text),
+        data={
+            "images": outcome.images,
+            "files": outcome.files,
+            "error": outcome.error,
+            "interrupted": outcome.state == Run.State.CANCELLED,
+        },
+    )
+    if also is not None:
+        also(run, outcome)
+    # Looked for after the commit: whoever queues a run meanwhile still sees this one open.
+    transaction.on_commit(partial(wake_next, run.session_id), robust=True)
+
+
+def wake_next(session_id: int) -> None:
+    """Wake a worker for the session's oldest queued run, if there is one."""
+    following = Run.objects.filter(session_id=session_id, state=Run.State.QUEUED).order_by("id")
+    run_id = following.values_list("id", flat=True).first()
+    if run_id is not None:
+        wake.run(run_id)
+
+
+def request_cancel(*, run: Run) -> bool:
+    """Ask for a run to end; whether it was still open. It ends within 3 s ([C9])."""
+    with db.write():
+        asked = Run.objects.filter(
+            id=run.id, state__in=(Run.State.QUEUED, Run.State.RUNNING)
+        ).update(cancel_requested_at=Coalesce(F("cancel_requested_at"), Now()))
+        if asked:
+            transaction.on_commit(partial(tell_cancel, run.id), robust=True)
+    return asked == 1
+
+
+def tell_cancel(run_id: int) -> None:
+    """Tell every worker at once; who misses it reads the database."""
+    hub.publish([{"keys": ["runs"], "kind": "cancel", "run_id": run_id}])
+    wake.send("core.runs.wake", run_id)
+
+
+def cancel_all_of(*, user_id: int) -> None:
+    """Ask for every open run of a person to end: they were revoked ([A9])."""
+    for run in Run.objects.filter(user_id=user_id, state__in=(Run.State.QUEUED, Run.State.RUNNING)):
+        request_cancel(run=run)
+
+
+def recover(*, limit: int = 500) -> list[int]:
+    """Put runs whose lease ran out back in the queue; return the ids of all runs that may start.
+
+    Queued runs that were asked to end are among them, whether it is their turn or not.
+    """
+    with db.write():
+        expired = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=Now())
+        expired.update(state=Run.State.QUEUED, lease_until=None, worker="")
+    turn = ~Exists(earlier()) | Q(cancel_requested_at__isnull=False)
+    ready = Run.objects.filter(turn, state=Run.State.QUEUED).order_by("id")
+    return list(ready.values_list("id", flat=True)[:limit])
+
+
+def earlier() -> QuerySet[Run]:
+    """The open runs of the same session that come before the outer query's run."""
+    return Run.objects.filter(
+        session=OuterRef("session"),
+        id__lt=OuterRef("id"),
+        state__in=(Run.State.QUEUED, Run.State.RUNNING),
+    )
+
+
+def release(*, held: dict[int, int]) -> None:
+    """Give claimed runs back at a clean stop: another worker goes on at once."""
+    with db.write():
+        for run_id, attempt in held.items():
+            Run.objects.filter(id=run_id, attempt=attempt, state=Run.State.RUNNING).update(
+                state=Run.State.QUEUED, lease_until=None, worker=""
+            )
+    for run_id in held:
+        wake.send("core.runs.wake", run_id)
+
+
+def heard_from(*, worker: str, queue: str) -> None:
+    """Note that a worker process is alive; forget those that have been silent for a day."""
+    with db.write():
+        WorkerHeartbeat.objects.update_or_create(
+            name=worker, defaults={"queue": queue, "seen_at": db.now()}
+        )
+        WorkerHeartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=1)).delete()
+
+
+def workers_alive(queue: str) -> int:
+    """How many workers of ``queue`` were heard from in the last 30 s."""
+    since = Now() - timedelta(seconds=WORKER_GONE_SECONDS)
+    return WorkerHeartbeat.objects.filter(queue=queue, seen_at__gte=since).count()
+
+
+def open_of(session_ids: Iterable[int]) -> dict[int, Run]:
+    """The oldest open run of each of these sessions, by session id."""
+    found: dict[int, Run] = {}
+    open_states = (Run.State.QUEUED, Run.State.RUNNING)
+    for run in Run.objects.filter(session_id__in=session_ids, state__in=open_states).order_by("id"):
+        found.setdefault(run.session_id, run)
+    return found

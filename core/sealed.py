@@ -1,0 +1,38 @@
+"""Secrets at rest: Fernet, with rotation. The first key encrypts, all of them decrypt."""
+
+import base64
+import hashlib
+
+import orjson
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.conf import settings
+
+
+class SealError(Exception):
+    """The stored secrets cannot be opened with any of the configured keys."""
+
+
+def box() -> MultiFernet:
+    """The keys of GATEWAY_ENCRYPTION_KEYS, each stretched to a Fernet key by SHA-256."""
+    return MultiFernet(
+        [
+            Fernet(base64.urlsafe_b64encode(hashlib.sha256(key.encode()).digest()))
+            for key in settings.GATEWAY_ENCRYPTION_KEYS
+        ]
+    )
+
+
+def seal(secrets: dict[str, str]) -> str:
+    """``secrets`` encrypted, as text for a database column; nothing for nothing."""
+    return box().encrypt(orjson.dumps(secrets)).decode() if secrets else ""
+
+
+def unseal(sealed: str) -> dict[str, str]:
+    """The secrets again. Raises SealError when no key fits."""
+    if not sealed:
+        return {}
+    try:
+        opened: dict[str, str] = orjson.loads(box().decrypt(sealed.encode()))
+    except InvalidToken as error:
+        raise SealError("the stored secrets cannot be opened: was the key changed?") from error
+    return opened

@@ -1,0 +1,1 @@
+"""What the assistant can do besides talking: one file a tool, and a registry."""

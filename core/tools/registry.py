@@ -1,0 +1,37 @@
+"""Tools by name: dotted paths, resolved on first use."""
+
+from functools import cache
+from typing import Any
+
+from django.utils.module_loading import import_string
+
+from core.tools.base import Tool
+
+TOOLS = {"current_time": "core.tools.current_time.TOOL"}
+
+
+@cache
+def get(name: str) -> Tool | None:
+    """The tool called ``name``, or None."""
+    path = TOOLS.get(name)
+    if path is None:
+        return None
+    tool: Tool = import_string(path)
+    return tool
+
+
+def every() -> list[Tool]:
+    """All tools."""
+    return [tool for name in TOOLS if (tool := get(name)) is not None]
+
+
+def schema(tool: Tool) -> dict[str, Any]:
+    """The tool as OpenAI's ``tools`` parameter has it."""
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters,
+        },
+    }

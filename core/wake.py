@@ -1,0 +1,75 @@
+"""Wake-ups: a Celery message that carries only an id. Losing one costs time, never a message.
+
+Publishing runs in a thread of its own, so that neither a transaction nor an event loop ever waits
+for the broker. When the broker is away the sweeper finds the work instead.
+"""
+
+import logging
+import queue
+import threading
+from functools import cache, partial
+
+from celery import Celery
+from django.conf import settings
+from django.db import transaction
+from django.utils.module_loading import import_string
+
+logger = logging.getLogger(__name__)
+
+MAX_WAITING = 10_000
+
+
+class Publisher:
+    """One thread that sends wake-ups; a full queue drops them, the sweeper knows."""
+
+    def __init__(self) -> None:
+        """Start the thread."""
+        self._queue: queue.Queue[tuple[str, str, int]] = queue.Queue(MAX_WAITING)
+        threading.Thread(target=self._work, name="wake-ups", daemon=True).start()
+
+    def put(self, task: str, queue_name: str, row_id: int) -> None:
+        """Send ``task(row_id=…)`` to the Celery queue ``queue_name`` soon."""
+        try:
+            self._queue.put_nowait((task, queue_name, row_id))
+        except queue.Full:
+            logger.warning("too many wake-ups are waiting; the sweeper will find the work")
+
+    def _work(self) -> None:
+        while True:
+            task, queue_name, row_id = self._queue.get()
+            try:
+                app: Celery = import_string(settings.CELERY_APPLICATION)
+                app.send_task(task, kwargs={"row_id": row_id}, queue=queue_name)
+            except Exception as error:  # noqa: BLE001 - a full broker raises the vendor's own errors
+                logger.warning("a wake-up was lost, the sweeper will find the work: %s", error)
+
+
+@cache
+def publisher() -> Publisher:
+    """The publisher of this process."""
+    return Publisher()
+
+
+def on_commit(task: str, row_id: int, *, queue_name: str = "runs") -> None:
+    """Wake a worker for ``row_id`` when the transaction is committed."""
+    transaction.on_commit(partial(send, task, row_id, queue_name=queue_name))
+
+
+def send(task: str, row_id: int, *, queue_name: str = "runs") -> None:
+    """Wake a worker for ``row_id`` now."""
+    publisher().put(task, queue_name, row_id)
+
+
+def run(run_id: int) -> None:
+    """Wake a ``runs`` worker for a queued run, after the commit."""
+    on_commit("core.runs.wake", run_id)
+
+
+def batch(session_id: int) -> None:
+    """Wake a ``runs`` worker that will flush a session's batch when it is due."""
+    on_commit("core.runs.wake_batch", session_id)
+
+
+def delivery(delivery_id: int) -> None:
+    """Wake a ``runs`` worker for a pending delivery."""
+    on_commit("core.runs.wake_delivery", delivery_id)

@@ -1,0 +1,32 @@
+"""The ASGI application: lean doors, Django for the rest, WebSockets."""
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
+django_application = get_asgi_application()
+
+# Below, because importing these needs the apps that the line above sets up.
+from channels.routing import ProtocolTypeRouter  # noqa: E402
+
+from channels_app import health, lean  # noqa: E402
+from channels_app.http_api import urls as http_api  # noqa: E402
+from channels_app.openai_api import urls as openai_api  # noqa: E402
+from channels_app.telegram import urls as telegram  # noqa: E402
+from channels_app.ui_stream import urls as ui_stream  # noqa: E402
+from channels_app.webchat import urls as webchat  # noqa: E402
+
+ROUTES = [
+    *health.ROUTES,
+    *http_api.ROUTES,
+    *openai_api.ROUTES,
+    *telegram.ROUTES,
+    *ui_stream.ROUTES,
+]
+application = ProtocolTypeRouter(
+    {
+        "http": lean.application(ROUTES, django_application),
+        "websocket": webchat.websocket_application,
+    }
+)

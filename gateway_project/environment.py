@@ -1,0 +1,57 @@
+"""Settings from the environment: a wrong value stops the start and names the variable.
+
+Every variable may be given as ``NAME`` or, for secrets kept in files, as ``NAME_FILE`` (a path).
+"""
+
+import os
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
+FALSE_WORDS = frozenset({"0", "false", "no", "off"})
+
+
+def text(name: str, default: str = "") -> str:
+    """The value of ``name``, or the content of the file ``name_FILE`` names, else ``default``."""
+    path = os.environ.get(f"{name}_FILE", "")
+    if path:
+        try:
+            return Path(path).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            message = f"{name}_FILE names a file that cannot be read: {error.strerror}"
+            raise ImproperlyConfigured(message) from error
+    return os.environ.get(name, "") or default
+
+
+def number(name: str, default: int, *, minimum: int = 0) -> int:
+    """A whole number of at least ``minimum``."""
+    value = text(name, str(default))
+    if not value.isascii() or not value.isdigit() or int(value) < minimum:
+        raise ImproperlyConfigured(
+            f"{name} must be a whole number of at least {minimum}: {value!r}"
+        )
+    return int(value)
+
+
+def switch(name: str, *, default: bool) -> bool:
+    """A yes/no value: 1/true/yes/on or 0/false/no/off."""
+    value = text(name, "1" if default else "0").lower()
+    if value in TRUE_WORDS:
+        return True
+    if value in FALSE_WORDS:
+        return False
+    raise ImproperlyConfigured(f"{name} must be on or off: {value!r}")
+
+
+def words(name: str, default: str = "") -> list[str]:
+    """A comma-separated list, empty parts dropped."""
+    return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def choice(name: str, default: str, *, allowed: frozenset[str]) -> str:
+    """One of ``allowed``."""
+    value = text(name, default)
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(sorted(allowed))}: {value!r}")
+    return value

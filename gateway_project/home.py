@@ -1,0 +1,54 @@
+"""The one folder that holds the state of an installation: database, files, secrets, sockets."""
+
+import os
+import secrets
+from pathlib import Path
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+SECRET_NAMES = ("secret_key", "encryption_key", "broker_password", "model_key")
+
+
+def directory() -> Path:
+    """``GATEWAY_HOME``, by default ``./var`` beside ``manage.py``."""
+    return Path(os.environ.get("GATEWAY_HOME") or BASE_DIR / "var").resolve()
+
+
+def secret_path(name: str) -> Path:
+    """Where the secret ``name`` is kept."""
+    return directory() / "secrets" / name
+
+
+def ensure() -> None:
+    """Make the folder and the secrets that are missing, mode 0600."""
+    folder = directory() / "secrets"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name in SECRET_NAMES:
+        write_once(path=folder / name, value=secrets.token_urlsafe(48))
+
+
+def explain(error: OSError) -> str:
+    """Why the folder cannot be used, and what to do."""
+    return (
+        f"GATEWAY_HOME ({directory()}) cannot be written: {error.strerror or error}. "
+        "Make it writable for this user, free disk space, or set GATEWAY_HOME to another folder."
+    )
+
+
+def write_once(*, path: Path, value: str) -> None:
+    """Create ``path`` with ``value`` unless it exists; two starters at once agree on one value."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(value)
+    try:
+        os.link(scratch, path)
+    except FileExistsError:
+        return
+    finally:
+        scratch.unlink()
+
+
+def read_secret(name: str) -> str:
+    """The secret ``name``, or an empty string when it was not made yet."""
+    path = secret_path(name)
+    return path.read_text(encoding="utf-8").strip() if path.exists() else ""

@@ -1,0 +1,94 @@
+"""What an installation needs before its processes start: tables, static files, an owner."""
+
+import fcntl
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib.staticfiles.finders import get_finders
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+from allowlist import sign_in
+from core.models import User
+
+OWNER = "owner"
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Two starters on one home wait for each other here."""
+    folder: Path = settings.GATEWAY_HOME / "run"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "prepare.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def migrate() -> int:
+    """Bring the tables up to date; how many migrations were applied."""
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if plan:
+        call_command("migrate", interactive=False, verbosity=0)
+    return len(plan)
+
+
+def collect_static() -> bool:
+    """Collect static files when the ones that the apps carry have changed; whether it did.
+
+    From an empty folder: `collectstatic` skips a file that is older than its copy, which the file
+    of a newer package may be.
+    """
+    stamp = settings.STATIC_ROOT / ".collected"
+    now = fingerprint()
+    if stamp.exists() and stamp.read_text() == now:
+        return False
+    call_command("collectstatic", interactive=False, clear=True, verbosity=0)
+    stamp.write_text(now)
+    return True
+
+
+def fingerprint() -> str:
+    """A digest over path, size and time of every static file of every app."""
+    digest = hashlib.sha256(settings.STORAGES["staticfiles"]["BACKEND"].encode())
+    for finder in get_finders():
+        for name, storage in finder.list([]):
+            status = Path(storage.path(name)).stat()
+            digest.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def ensure_owner() -> tuple[User | None, bool]:
+    """The active owner who was there first, and whether we just made one.
+
+    ``None`` when all owners were switched off: that is somebody's decision, so nobody new is made.
+    """
+    owners = User.objects.filter(is_owner=True).order_by("id")
+    if owners.exists():
+        return owners.filter(is_active=True).first(), False
+    owner, _ = User.objects.update_or_create(
+        username=OWNER,
+        defaults={
+            "is_owner": True,
+            "is_staff": True,
+            "is_superuser": True,
+            "is_active": True,
+            "only_listed": True,
+            "display_name": "Owner",
+            "password": "!",
+        },
+    )
+    owner.set_unusable_password()
+    owner.save(update_fields=["password"])
+    return owner, True
+
+
+def sign_in_token(*, now: datetime) -> str:
+    """A one-time token for the owner; empty when there is no active owner."""
+    owner, _ = ensure_owner()
+    return sign_in.create(user=owner, now=now) if owner is not None else ""

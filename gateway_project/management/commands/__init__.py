@@ -1,0 +1,1 @@
+"""`manage.py up`, `footprint`, `sign_in_link`."""

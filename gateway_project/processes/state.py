@@ -1,0 +1,54 @@
+"""What a running `up` writes down about itself, for `footprint` and for people."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from gateway_project.processes.preflight import run_folder
+
+
+@dataclass
+class ProcessState:
+    """One child: its pid (0 when it does not run), its state, how often it was started again."""
+
+    pid: int = 0
+    state: str = "waiting"
+    restarts: int = 0
+
+
+@dataclass
+class State:
+    """The whole gateway of one home."""
+
+    pid: int
+    url: str
+    processes: dict[str, ProcessState] = field(default_factory=dict)
+
+
+def path(home: Path) -> Path:
+    """Where it is kept."""
+    return run_folder(home) / "state.json"
+
+
+def write(*, home: Path, state: State) -> None:
+    """Replace the file in one step."""
+    scratch = path(home).with_suffix(".new")
+    scratch.write_text(json.dumps(asdict(state)), encoding="utf-8")
+    scratch.replace(path(home))
+
+
+def remove(*, home: Path) -> None:
+    """The gateway has stopped."""
+    path(home).unlink(missing_ok=True)
+
+
+def read(home: Path) -> State | None:
+    """The state of the gateway that runs on ``home``; ``None`` when none does."""
+    try:
+        data = json.loads(path(home).read_text(encoding="utf-8"))
+        os.kill(data["pid"], 0)
+    except (OSError, ValueError):
+        return None
+    processes = {name: ProcessState(**entry) for name, entry in data["processes"].items()}
+    return State(pid=data["pid"], url=data["url"], processes=processes)

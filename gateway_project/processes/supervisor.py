@@ -1,0 +1,170 @@
+"""Starts the processes of one machine, watches them, stops them.
+
+`manage.py up` becomes this program (``exec``) once the database is ready, so that the one who
+watches needs no Django. It runs in one thread: the kernel ends the children with the thread that
+started them.
+"""
+
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from gateway_project import home
+from gateway_project.processes import console, listener, plan, preflight, state
+from gateway_project.processes.service import Service
+
+TICK_SECONDS = 0.05
+IDLE_SECONDS = 5.0
+STOP_STAGES = ((("web", "runs", "long"), 7.0), (("model", "broker"), 2.0))
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@dataclass
+class Supervisor:
+    """The children, in start order, and what we know about them."""
+
+    services: Sequence[Service]
+    folder: Path
+    url: str
+    cwd: Path
+    stops: int = field(default=0, init=False)
+    announced: bool = field(default=False, init=False)
+    wake: socket.socket = field(init=False)
+    waker: socket.socket = field(init=False)
+
+    def run(self) -> None:
+        """Start everything and stay until a signal asks to stop."""
+        self.catch_signals()
+        self.watch()
+        self.stop()
+
+    def watch(self) -> None:
+        """Move the children along until a signal asks to stop."""
+        while not self.stops:
+            self.step()
+            self.wait(self.pause())
+
+    def catch_signals(self) -> None:
+        """A signal only wakes the loop."""
+        self.wake, self.waker = socket.socketpair()
+        self.wake.settimeout(0)
+        self.waker.settimeout(0)
+        signal.set_wakeup_fd(self.waker.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        for number in STOP_SIGNALS:
+            if signal.getsignal(number) != signal.SIG_IGN:  # nohup stays nohup
+                signal.signal(number, self.ask_to_stop)
+
+    def ask_to_stop(self, number: int, frame: FrameType | None) -> None:
+        """Remember it; the loop does the rest."""
+        del number, frame
+        self.stops += 1
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until a signal, a word of a child, or ``seconds`` from now."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.wake, selectors.EVENT_READ)
+            for service in self.services:
+                if service.status.state == "starting" and service.pipe is not None:
+                    selector.register(service.pipe, selectors.EVENT_READ)
+            selector.select(seconds)
+        with suppress(BlockingIOError):
+            self.wake.recv(4096)
+
+    def pause(self) -> float:
+        """How long nothing can happen that no signal tells."""
+        states = {service.status.state for service in self.services}
+        return TICK_SECONDS if states & {"starting", "waiting", "backing off"} else IDLE_SECONDS
+
+    def step(self) -> None:
+        """Look at every child once, and write down what changed."""
+        before = [(service.status.pid, service.status.state) for service in self.services]
+        for service in self.services:
+            self.look_at(service)
+        if before != [(service.status.pid, service.status.state) for service in self.services]:
+            self.write_state()
+
+    def look_at(self, service: Service) -> None:
+        """Move one child to its next state."""
+        match service.status.state:
+            case "waiting" | "backing off":
+                self.start_when_due(service)
+            case _ if not service.is_alive():
+                self.mourn(service)
+            case "starting" if service.became_ready():
+                took = time.monotonic() - service.started_at
+                console.say(service.name, f"ready after {took:.1f} s (pid {service.status.pid})")
+            case "starting" if service.is_stuck():
+                console.say(service.name, f"not ready after {service.start_seconds:.0f} s: killed")
+                service.kill()
+
+    def start_when_due(self, service: Service) -> None:
+        """Start it when what it needs is ready and its pause is over."""
+        ready = {each.name for each in self.services if each.status.state == "ready"}
+        if time.monotonic() >= service.start_at and ready.issuperset(service.needs):
+            service.start(cwd=self.cwd)
+
+    def mourn(self, service: Service) -> None:
+        """Say how a child ended and when it starts again."""
+        how = service.ended()
+        service.kill()
+        pause = service.back_off()
+        console.say(service.name, f"{how}; starting again in {pause:.1f} s")
+        for line in service.log_tail():
+            console.say(service.name, f"  {line}")
+
+    def stop(self) -> None:
+        """Stop all children: those who take work first, the broker last. At most 9 seconds."""
+        console.say("up", "stopping")
+        asked = self.stops
+        for names, seconds in STOP_STAGES:
+            stage = [service for service in self.services if service.name in names]
+            for service in stage:
+                service.terminate()
+            deadline = time.monotonic() + seconds
+            while any(service.is_alive() for service in stage) and self.stops == asked:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    break
+                self.wait(min(left, TICK_SECONDS))
+            for service in stage:
+                if service.is_alive():
+                    console.say(service.name, "did not stop in time: killed")
+                service.finish()
+        state.remove(home=self.folder)
+        console.say("up", "stopped")
+
+    def write_state(self) -> None:
+        """Tell `footprint` and others who runs; tell the owner once when all is there."""
+        processes = {service.name: service.status for service in self.services}
+        known = state.State(pid=os.getpid(), url=self.url, processes=processes)
+        state.write(home=self.folder, state=known)
+        if not self.announced and plan.is_usable(self.services):
+            self.announced = True
+            plan.announce(url=self.url, services=self.services)
+
+
+def main() -> int:
+    """Run the gateway of ``GATEWAY_HOME`` until a signal. The exit code."""
+    folder = home.directory()
+    try:
+        with preflight.lock(folder), listener.listen(host=plan.host(), port=plan.port()) as door:
+            url = plan.url(port=door.getsockname()[1])
+            services = plan.services(home=folder, url=url, door=door)
+            Supervisor(services=services, folder=folder, url=url, cwd=home.BASE_DIR).run()
+    except (preflight.StartError, listener.PortTakenError) as error:
+        console.say("up", f"cannot start: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

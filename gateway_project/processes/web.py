@@ -1,0 +1,95 @@
+"""The web server process: ``python -m gateway_project.processes.web``.
+
+It serves ``gateway_project.asgi:application`` with uvicorn, or with Daphne when ``GATEWAY_SERVER``
+says so. ``GATEWAY_LISTEN_FD`` may name a listening socket that it inherits; without it, it binds
+``GATEWAY_HOST``:``GATEWAY_PORT`` itself.
+"""
+
+import os
+import socket
+from importlib import import_module
+
+import django
+from django.conf import settings
+
+from gateway_project.processes import listener, ready
+
+GRACEFUL_SECONDS = 5
+
+
+def open_socket() -> socket.socket:
+    """The listening socket: the inherited one, or a new one."""
+    inherited = os.environ.pop(listener.LISTEN_FD, "")
+    if inherited:
+        return socket.socket(fileno=int(inherited))
+    return listener.listen(host=settings.GATEWAY_HOST, port=settings.GATEWAY_PORT)
+
+
+def serve_uvicorn(listening: socket.socket) -> None:
+    """Serve until SIGTERM; open requests get ``GRACEFUL_SECONDS`` to end.
+
+    Per-message deflate is off: it costs 37 KiB a socket and the frames are small.
+    """
+    import uvicorn  # noqa: PLC0415 - only one of the two servers is loaded
+
+    class ReadyServer(uvicorn.Server):
+        """Says so when it accepts requests."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets=sockets)
+            ready.tell()
+
+    config = uvicorn.Config(
+        "gateway_project.asgi:application",
+        loop="uvloop",
+        http="httptools",
+        ws="websockets-sansio",
+        ws_max_size=settings.MAX_FRAME_BYTES,
+        ws_per_message_deflate=False,
+        lifespan="auto",
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=bool(settings.GATEWAY_TRUSTED_PROXIES),
+        forwarded_allow_ips=settings.GATEWAY_TRUSTED_PROXIES,
+        timeout_graceful_shutdown=GRACEFUL_SECONDS,
+    )
+    ReadyServer(config).run(sockets=[listening])
+
+
+def serve_daphne(listening: socket.socket) -> None:
+    """Serve with Daphne until SIGTERM.
+
+    It believes the forwarded address of whoever connects, not only of ``GATEWAY_TRUSTED_PROXIES``:
+    behind a proxy, nobody else may reach its port.
+    """
+    from daphne.server import Server  # noqa: PLC0415 - Twisted installs its reactor when imported
+
+    listening.settimeout(0)
+    Server(
+        application=import_module("gateway_project.asgi").application,
+        endpoints=[f"fd:fileno={listening.fileno()}"],
+        websocket_max_message_size=settings.MAX_FRAME_BYTES,
+        websocket_max_frame_size=settings.MAX_FRAME_BYTES,
+        application_close_timeout=GRACEFUL_SECONDS,
+        proxy_forwarded_address_header="X-Forwarded-For"
+        if settings.GATEWAY_TRUSTED_PROXIES
+        else None,
+        ready_callable=ready.tell,
+        server_name="",
+        verbosity=0,
+    ).run()
+
+
+def main() -> None:
+    """Load everything the first request needs, then serve."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
+    django.setup()
+    import_module(settings.ROOT_URLCONF)
+    serve = serve_daphne if settings.GATEWAY_SERVER == "daphne" else serve_uvicorn
+    serve(open_socket())
+
+
+if __name__ == "__main__":
+    main()

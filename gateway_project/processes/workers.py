@@ -1,0 +1,82 @@
+"""The Celery workers: ``python -m gateway_project.processes.workers runs|long``.
+
+``runs`` hands ids to one asyncio runner in its process, so one light thread takes the messages;
+``long`` is a prefork pool, because its tasks are killed when they exceed their time or memory.
+Gossip, mingle and heartbeats between workers are off: the database knows who is alive. The worker
+is built without Celery's command line, which would import a terminal toolkit (0.6 s, 15 MB).
+"""
+
+import os
+import sys
+import warnings
+from typing import Any
+
+from celery import Celery
+from celery.exceptions import SecurityWarning
+from celery.signals import worker_process_init, worker_ready
+
+from gateway_project import environment
+from gateway_project.processes import child, ready
+
+PROCESS = "GATEWAY_PROCESS"
+LEAN = {
+    "without_gossip": True,
+    "without_mingle": True,
+    "without_heartbeat": True,
+    "quiet": True,
+    "loglevel": "WARNING",
+    "redirect_stdouts": False,
+}
+MAX_TASKS_PER_CHILD = 20
+MAX_KIB_PER_CHILD = 600_000  # RSS, looked at after each task
+
+
+def options(queue: str) -> dict[str, Any]:
+    """What the worker of ``queue`` is built with. ``LONG_WORKERS``: processes of ``long``."""
+    common = {"queues": [queue], "hostname": f"{queue}-{os.getpid()}@{os.uname().nodename}", **LEAN}
+    if queue == "runs":
+        return {**common, "pool_cls": "threads", "concurrency": 1}
+    return {
+        **common,
+        "pool_cls": "prefork",
+        "concurrency": environment.number("LONG_WORKERS", 2, minimum=1),
+        "max_tasks_per_child": MAX_TASKS_PER_CHILD,
+        "max_memory_per_child": MAX_KIB_PER_CHILD,
+    }
+
+
+def bind_pool_process(**_: object) -> None:
+    """A pool process ends with its master, even when the master is killed."""
+    if sys.platform == "linux":
+        child.die_with_parent(parent=os.getppid())
+
+
+def tell_ready(**_: object) -> None:
+    """The worker takes messages now."""
+    ready.tell()
+
+
+def load() -> Celery:
+    """The Celery application, in a process that serves no pages."""
+    os.environ[PROCESS] = "worker"
+    os.environ.setdefault(
+        "CELERY_SKIP_CHECKS", "1"
+    )  # `up` and CI run them; 1 s and all of the URLs
+    from gateway_project.celery import app  # noqa: PLC0415 - the settings read the line above
+
+    return app
+
+
+def main(queue: str) -> int:
+    """Run the worker of ``queue`` until SIGTERM. Its exit code."""
+    # Root is usual in containers, and we accept only JSON, which is what the warning is about.
+    warnings.simplefilter("ignore", SecurityWarning)
+    worker_process_init.connect(bind_pool_process)
+    worker_ready.connect(tell_ready)
+    worker = load().Worker(**options(queue))
+    worker.start()
+    return int(worker.exitcode or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,313 @@
+"""All settings of the gateway, from the environment (12-factor). ``docs/settings.md`` lists them.
+
+What an owner changes while the gateway runs is in the admin, not here.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+from gateway_project import environment as env
+from gateway_project import home
+from gateway_project.admin_look import UNFOLD as UNFOLD
+
+BASE_DIR: Path = home.BASE_DIR
+GATEWAY_HOME: Path = home.directory()
+
+DEBUG = env.switch("DEBUG", default=False)
+SECRET_KEY = env.text("SECRET_KEY") or home.read_secret("secret_key")
+if not SECRET_KEY:
+    raise ImproperlyConfigured("SECRET_KEY is not set: set it, or run `manage.py` once to make one")
+GATEWAY_ENCRYPTION_KEYS: list[str] = env.words("GATEWAY_ENCRYPTION_KEYS") or [
+    home.read_secret("encryption_key") or SECRET_KEY
+]
+
+# Where people reach us. Behind TLS, GATEWAY_URL starts with https:// and cookies become Secure.
+GATEWAY_URL: str = env.text("GATEWAY_URL", "http://127.0.0.1:8000").rstrip("/")
+GATEWAY_HTTPS: bool = GATEWAY_URL.startswith("https://")
+GATEWAY_HOST: str = env.text("GATEWAY_HOST", "127.0.0.1")
+GATEWAY_PORT: int = env.number("GATEWAY_PORT", 8000, minimum=0)
+GATEWAY_SERVER: str = env.choice(
+    "GATEWAY_SERVER", "uvicorn", allowed=frozenset({"uvicorn", "daphne"})
+)
+# The proxy in front sets X-Forwarded-For/-Proto: believed only when it is named here.
+GATEWAY_TRUSTED_PROXIES: list[str] = env.words("GATEWAY_TRUSTED_PROXIES")
+ALLOWED_HOSTS: list[str] = [
+    *env.words("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]"),
+    *([urlsplit(GATEWAY_URL).hostname or ""] if GATEWAY_URL else []),
+]
+CSRF_TRUSTED_ORIGINS: list[str] = [GATEWAY_URL]
+
+# The apps of pages and of /api. A worker serves neither: without them it starts 0.5 s sooner and
+# takes 20 MB less. It must not delete users: only with the admin's tables known does that cascade.
+PAGE_APPS = [
+    "unfold.apps.BasicAppConfig",
+    "gateway_project.admin_config.DeskConfig",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "axes",
+    "rest_framework",
+    "drf_spectacular",
+]
+GATEWAY_PROCESS: str = env.choice("GATEWAY_PROCESS", "web", allowed=frozenset({"web", "worker"}))
+INSTALLED_APPS = [
+    # Daphne's app only serves `runserver`; elsewhere it costs 0.8 s and 27 MB (Twisted).
+    *(["daphne"] if sys.argv[1:2] == ["runserver"] else []),
+    *(PAGE_APPS if GATEWAY_PROCESS == "web" else []),
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "channels",
+    "core",
+    "allowlist",
+    "channels_app",
+    "gateway_project",
+]
+
+MIDDLEWARE = [
+    "channels_app.security_headers.SecurityHeadersMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+
+ROOT_URLCONF = "gateway_project.urls"
+ASGI_APPLICATION = "gateway_project.asgi.application"
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+
+def database(url: str) -> dict[str, Any]:
+    """Django's database settings for ``url`` (``postgres://…`` or ``sqlite:///path``)."""
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": unquote(parts.path) or str(GATEWAY_HOME / "gateway.sqlite3"),
+            "CONN_MAX_AGE": None,
+            "OPTIONS": {
+                "timeout": 20,
+                "transaction_mode": "IMMEDIATE",
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+            },
+        }
+    if parts.scheme in {"postgres", "postgresql"}:
+        return {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": unquote(parts.path.lstrip("/")),
+            "USER": unquote(parts.username or ""),
+            "PASSWORD": unquote(parts.password or ""),
+            "HOST": unquote(parts.hostname or ""),
+            "PORT": str(parts.port or ""),
+            "CONN_MAX_AGE": None,
+            "CONN_HEALTH_CHECKS": True,
+        }
+    raise ImproperlyConfigured("DATABASE_URL must start with postgres:// or sqlite://")
+
+
+DATABASES = {"default": database(env.text("DATABASE_URL", "sqlite://"))}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+# Threads of one web or runs process that talk to the database at once.
+GATEWAY_DATABASE_THREADS: int = env.number("GATEWAY_DATABASE_THREADS", 8, minimum=1)
+
+# Empty: `manage.py up` starts an embedded broker and sets this for its children.
+REDIS_URL: str = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
+# The dotted path of our Celery application; resolved when the first wake-up is sent.
+CELERY_APPLICATION = "gateway_project.celery.app"
+CELERY_BROKER_URL = REDIS_URL
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "socket_timeout": 2.0,
+    "socket_connect_timeout": 2.0,
+    "max_retries": 1,
+}
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = False
+CELERY_TASK_REJECT_ON_WORKER_LOST = False
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SERIALIZER = "json"
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TASK_DEFAULT_QUEUE = "runs"
+CELERY_TASK_ROUTES = {"core.long.*": {"queue": "long"}}
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL], "prefix": "latchkey"},
+    }
+}
+
+AUTH_USER_MODEL = "core.User"
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+AXES_FAILURE_LIMIT = 20
+AXES_COOLOFF_TIME = 1
+AXES_VERBOSE = False
+AXES_ENABLE_ADMIN = False  # allowlist.admin shows lockouts in the desk's look
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_HTTP_RESPONSE_CODE = 429
+AXES_LOCKOUT_CALLABLE = "channels_app.webchat.views.locked_out"
+LOGIN_URL = "/sign-in"
+LOGIN_REDIRECT_URL = "/"
+
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = GATEWAY_HTTPS
+SESSION_COOKIE_HTTPONLY = True
+CSRF_COOKIE_HTTPONLY = False
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_NAME = "latchkey_session"
+SESSION_ENGINE = "django.contrib.sessions.backends.db"
+SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
+SECURE_SSL_REDIRECT = GATEWAY_HTTPS
+SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365 if GATEWAY_HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = GATEWAY_HTTPS
+SECURE_HSTS_PRELOAD = GATEWAY_HTTPS
+SECURE_PROXY_SSL_HEADER = (
+    ("HTTP_X_FORWARDED_PROTO", "https") if GATEWAY_TRUSTED_PROXIES and GATEWAY_HTTPS else None
+)
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
+
+LANGUAGE_CODE = "en"
+USE_TZ = True
+TIME_ZONE = env.text("TIME_ZONE", "UTC")
+STATIC_URL = "/static/"
+STATIC_ROOT = GATEWAY_HOME / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+WHITENOISE_USE_FINDERS = DEBUG
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "channels_app.api.authentication.ApiKeyAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["channels_app.api.parsers.StrictJSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "channels_app.api.errors.handle",
+    "DEFAULT_PAGINATION_CLASS": "rest_framework.pagination.LimitOffsetPagination",
+    "PAGE_SIZE": 50,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Latchkey",
+    "DESCRIPTION": "Sessions, messages, runs, files and unknown requests of an assistant gateway.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "channels_app.api.doors.document",
+    ],
+}
+
+# The model. LLM_BASE_URL empty: `manage.py up` starts the embedded model and sets it.
+LLM_PROVIDER: str = env.text("LLM_PROVIDER", "openai-compatible")
+LLM_BASE_URL: str = env.text("LLM_BASE_URL").rstrip("/")
+LLM_API_KEY: str = env.text("LLM_API_KEY")
+LLM_MODEL: str = env.text("LLM_MODEL", "default")
+LLM_SCRIPT: str = env.text("LLM_SCRIPT")
+LLM_CONTEXT_TOKENS: int = env.number("LLM_CONTEXT_TOKENS", 8192, minimum=512)
+LLM_MAX_OUTPUT_TOKENS: int = env.number("LLM_MAX_OUTPUT_TOKENS", 1024, minimum=16)
+LLM_FIRST_TOKEN_SECONDS: int = env.number("LLM_FIRST_TOKEN_SECONDS", 120, minimum=1)
+LLM_IDLE_SECONDS: int = env.number("LLM_IDLE_SECONDS", 60, minimum=1)
+LLM_SYSTEM_PROMPT: str = env.text("LLM_SYSTEM_PROMPT")
+LLM_IS_EMBEDDED: bool = env.switch("LLM_IS_EMBEDDED", default=False)
+# Media to text. Empty: pictures are named but not described; speech is transcribed on this machine
+# when the extra `voice` is installed.
+VISION_MODEL: str = env.text("VISION_MODEL")
+TRANSCRIPTION_MODEL: str = env.text("TRANSCRIPTION_MODEL")
+TRANSCRIPTION_BASE_URL: str = env.text("TRANSCRIPTION_BASE_URL").rstrip("/")
+TRANSCRIPTION_API_KEY: str = env.text("TRANSCRIPTION_API_KEY")
+AGENT_MAX_STEPS: int = env.number("AGENT_MAX_STEPS", 12, minimum=1)
+AGENT_RUN_SECONDS: int = env.number("AGENT_RUN_SECONDS", 900, minimum=1)
+
+# How work is owned, and how it comes back after a crash.
+RUN_LEASE_SECONDS: int = env.number("RUN_LEASE_SECONDS", 15, minimum=1)
+RUN_MAX_ATTEMPTS: int = env.number("RUN_MAX_ATTEMPTS", 5, minimum=1)
+DELIVERY_LEASE_SECONDS: int = env.number("DELIVERY_LEASE_SECONDS", 60, minimum=1)
+SWEEP_SECONDS: int = env.number("SWEEP_SECONDS", 10, minimum=1)
+EVENT_FRAME_MILLISECONDS: int = env.number("EVENT_FRAME_MILLISECONDS", 50, minimum=1)
+DEBOUNCE_IDLE_MILLISECONDS: int = env.number("DEBOUNCE_IDLE_MILLISECONDS", 500)
+DEBOUNCE_MAX_MILLISECONDS: int = env.number("DEBOUNCE_MAX_MILLISECONDS", 2000)
+RUNS_PER_WORKER: int = env.number("RUNS_PER_WORKER", 200, minimum=1)
+
+# Doors and their limits.
+INBOUND_REQUEST_TIMEOUT_SECONDS: int = env.number("INBOUND_REQUEST_TIMEOUT_SECONDS", 600)
+MAX_BODY_BYTES: int = env.number("MAX_BODY_BYTES", 12 * 1024 * 1024, minimum=1024)
+MAX_TEXT_CHARACTERS: int = env.number("MAX_TEXT_CHARACTERS", 200_000, minimum=1)
+MAX_FRAME_BYTES: int = env.number("MAX_FRAME_BYTES", 1024 * 1024, minimum=1024)
+MAX_JSON_DEPTH: int = env.number("MAX_JSON_DEPTH", 64, minimum=4)
+MAX_STREAMS_PER_USER: int = env.number("MAX_STREAMS_PER_USER", 32, minimum=1)
+MAX_SOCKETS_PER_USER: int = env.number("MAX_SOCKETS_PER_USER", 20, minimum=1)
+RATE_PER_MINUTE_USER: int = env.number("RATE_PER_MINUTE_USER", 100)
+RATE_PER_MINUTE_ADDRESS: int = env.number("RATE_PER_MINUTE_ADDRESS", 1200)
+STREAM_STALL_SECONDS: int = env.number("STREAM_STALL_SECONDS", 30, minimum=1)
+HEARTBEAT_SECONDS: int = env.number("HEARTBEAT_SECONDS", 15, minimum=1)
+# Answers to OpenAI clients begin with a link to the trace of their run; an account's config may
+# say otherwise ("trace_link").
+OPENAI_TRACE_LINK: str = env.choice(
+    "OPENAI_TRACE_LINK", "off", allowed=frozenset({"off", "content", "reasoning"})
+)
+OUTBOUND_MARKDOWN_FORMAT: str = env.choice(
+    "OUTBOUND_MARKDOWN_FORMAT", "whatsapp", allowed=frozenset({"whatsapp", "plain", "none"})
+)
+
+# Unknown senders.
+NOTIFY_UNKNOWN_REQUEST: bool = env.switch("NOTIFY_UNKNOWN_REQUEST", default=True)
+HELD_MESSAGE_HOURS: int = env.number("HELD_MESSAGE_HOURS", 24, minimum=1)
+HELD_MESSAGES_PER_SENDER: int = env.number("HELD_MESSAGES_PER_SENDER", 20, minimum=1)
+UNKNOWN_REQUEST_DAYS: int = env.number("UNKNOWN_REQUEST_DAYS", 7, minimum=1)
+UNKNOWN_REQUESTS_MAX: int = env.number("UNKNOWN_REQUESTS_MAX", 10_000, minimum=10)
+
+UNDELIVERED_SECONDS: int = env.number("UNDELIVERED_SECONDS", 300, minimum=1)
+METRICS_TOKEN: str = env.text("METRICS_TOKEN")
+
+LOG_LEVEL: str = env.text("LOG_LEVEL", "INFO").upper()
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "gateway_project.logs.JsonFormatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+    "loggers": {
+        # httpx logs every URL at INFO; Telegram's URLs hold the bot token.
+        "httpx": {"level": "WARNING"},
+        "httpcore": {"level": "WARNING"},
+        "telegram": {"level": "WARNING"},
+        # axes logs the path of every sign-in at INFO; that of a link holds its token.
+        "axes": {"level": "WARNING"},
+    },
+}

@@ -1,0 +1,11 @@
+"""Every URL that Django itself serves."""
+
+from django.contrib import admin
+from django.urls import URLPattern, URLResolver, include, path
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("admin/", admin.site.urls),
+    path("api/", include("channels_app.api.urls")),
+    path("", include("channels_app.webchat.urls")),
+    path("", include("channels_app.trace.urls")),
+]

@@ -1,0 +1,71 @@
+"""What every test of the allowlist starts from."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def now() -> datetime:
+    """A moment; nothing in these tests reads the clock."""
+    return NOW
+
+
+@pytest.fixture
+def telegram(db: None) -> ChannelAccount:
+    """A Telegram account."""
+    return ChannelAccount.objects.create(channel="telegram", name="main")
+
+
+@pytest.fixture
+def owner(db: None) -> User:
+    """The owner."""
+    return User.objects.create(username="owner", is_owner=True, is_staff=True, is_superuser=True)
+
+
+MakeUser = Callable[..., User]
+
+
+@pytest.fixture
+def make_user(db: None) -> MakeUser:
+    """Make a person; ``im``, ``email``, ``phone`` are lists of identities of any channel."""
+
+    def make(
+        username: str, *, only_listed: bool = True, active: bool = True, **lists: list[str]
+    ) -> User:
+        user = User.objects.create(username=username, only_listed=only_listed, is_active=active)
+        for kind, values in lists.items():
+            for value in values:
+                ChannelIdentity.objects.create(user=user, kind=kind, value=value)
+        return user
+
+    return make
+
+
+Hold = Callable[..., InboundMessage]
+
+
+@pytest.fixture
+def hold(telegram: ChannelAccount) -> Hold:
+    """Store a held message, as the inbox does for a denied sender."""
+
+    def make(
+        *, sender: str, text: str, at: datetime = NOW, account: ChannelAccount = telegram
+    ) -> InboundMessage:
+        return InboundMessage.objects.create(
+            account=account,
+            sender=sender,
+            chat=sender,
+            text=text,
+            raw=text.encode(),
+            media=[{"id": "photo"}],
+            state=InboundMessage.State.HELD,
+            received_at=at,
+        )
+
+    return make

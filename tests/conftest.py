@@ -1,0 +1,139 @@
+"""Fixtures for every test: the servers of this test process, and whole gateways."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.db import connections
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+
+from tests import settings
+from tests.gateways import Gateway
+from tests.servers import Postgres, Valkey
+
+# Bounded and repeatable; a loaded machine must not turn "slow" into "failed".
+hypothesis_settings.register_profile(
+    "latchkey", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("latchkey")
+
+
+def pytest_unconfigure() -> None:
+    """Remove this process's folder."""
+    shutil.rmtree(settings.TEST_HOME, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def valkey() -> Iterator[Valkey]:
+    """The broker that ``settings.REDIS_URL`` names."""
+    server = Valkey(
+        folder=settings.TEST_HOME / "broker",
+        port=settings.BROKER_PORT,
+        password=settings.BROKER_PASSWORD,
+    )
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres | None]:
+    """The PostgreSQL of this run, or ``None`` when the run is on SQLite."""
+    if settings.TEST_DATABASE != "postgres":
+        yield None
+        return
+    server = Postgres(
+        folder=settings.TEST_HOME / "postgres",
+        port=settings.POSTGRES_PORT,
+        password=settings.POSTGRES_PASSWORD,
+    )
+    server.start()
+    yield server
+    connections.close_all()
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    postgres: Postgres | None, django_db_modify_db_settings_parallel_suffix: None
+) -> None:
+    """pytest-django's hook before it makes the test database: the server must be there."""
+
+
+DatabaseMaker = Callable[[], str]
+
+
+@pytest.fixture(scope="session")
+def new_database(
+    postgres: Postgres | None, tmp_path_factory: pytest.TempPathFactory
+) -> DatabaseMaker:
+    """A function that makes a migrated, empty database for a gateway and returns its URL."""
+    folder = tmp_path_factory.mktemp("databases")
+    template = folder / "template.sqlite3"
+    gateway = Gateway(
+        folder=folder,
+        database_url=postgres.url("template_gateway") if postgres else f"sqlite:///{template}",
+    )
+    if postgres:
+        postgres.execute("CREATE DATABASE template_gateway")
+    (folder / "home").mkdir()
+    gateway.manage("migrate", "--verbosity", "0")
+    made = 0
+
+    def make() -> str:
+        nonlocal made
+        made += 1
+        if postgres:
+            postgres.execute(f"CREATE DATABASE gateway_{made} TEMPLATE template_gateway")
+            return postgres.url(f"gateway_{made}")
+        copy = folder / f"gateway_{made}.sqlite3"
+        shutil.copy(template, copy)
+        return f"sqlite:///{copy}"
+
+    return make
+
+
+def gateways(make: DatabaseMaker, folder: Path) -> Iterator[Callable[..., Gateway]]:
+    """Start gateways on demand under ``folder`` and stop them all in the end."""
+    started: list[Gateway] = []
+
+    def start(**extra: str) -> Gateway:
+        home = folder / str(len(started))
+        home.mkdir(parents=True)
+        gateway = Gateway(folder=home, database_url=make(), extra=extra)
+        started.append(gateway)
+        gateway.start()
+        return gateway
+
+    yield start
+    for gateway in started:
+        gateway.stop()
+
+
+@pytest.fixture
+def start_gateway(new_database: DatabaseMaker, tmp_path: Path) -> Iterator[Callable[..., Gateway]]:
+    """``start_gateway(LLM_SCRIPT="…", RUN_LEASE_SECONDS="2")`` starts a gateway with that
+    environment; it is stopped when the test ends."""
+    yield from gateways(new_database, tmp_path / "gateways")
+
+
+@pytest.fixture
+def gateway(start_gateway: Callable[..., Gateway]) -> Gateway:
+    """A gateway of this test's own with the scripted model: any part of it may be killed."""
+    return start_gateway()
+
+
+@pytest.fixture(scope="module")
+def module_gateways(
+    new_database: DatabaseMaker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Gateway]]:
+    """``start_gateway`` for a whole module."""
+    yield from gateways(new_database, tmp_path_factory.mktemp("gateways"))
+
+
+@pytest.fixture(scope="module")
+def shared_gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
+    """One gateway for all tests of a module that do not break it."""
+    return module_gateways()

@@ -1,0 +1,78 @@
+"""What the tests of the core start from: a person in a conversation, and quiet threads after."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from core import db, events, inbox, wake
+from core.db import write
+from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def quiet_threads() -> Iterator[None]:
+    """The writer and the database threads end with the test, and their connections with them."""
+    yield
+    events.close_writer()
+    db.close_pool()
+
+
+@pytest.fixture
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The wake-ups that were sent, instead of sending them."""
+    sent: list[tuple[str, int]] = []
+
+    def send(task: str, row_id: int, *, queue_name: str = "runs") -> None:
+        del queue_name
+        sent.append((task.removeprefix("core.runs."), row_id))
+
+    monkeypatch.setattr(wake, "send", send)
+    return sent
+
+
+@pytest.fixture
+def account(request: pytest.FixtureRequest) -> ChannelAccount:
+    """An account of a platform."""
+    if "transactional_db" not in request.fixturenames:
+        request.getfixturevalue("db")
+    return ChannelAccount.objects.create(channel="platform", name="main")
+
+
+@pytest.fixture
+def user(account: ChannelAccount) -> User:
+    """A person."""
+    return User.objects.create(username="ada")
+
+
+@pytest.fixture
+def session(account: ChannelAccount, user: User) -> ChatSession:
+    """Their conversation."""
+    return inbox.open_session(user=user, account=account, chat="42")
+
+
+Say = Callable[..., Run]
+
+
+@pytest.fixture
+def say(session: ChatSession) -> Say:
+    """``say("text")`` puts a message into the inbox, which becomes a queued run."""
+
+    def make(text: str, *, into: ChatSession = session, **draft: Any) -> Run:
+        given = inbox.Draft(account=into.account, chat=into.chat, text=text, **draft)
+        with write():
+            message, _ = inbox.store(
+                draft=given,
+                state=InboundMessage.State.RECEIVED,
+                now=NOW,
+                user=into.user,
+                session=into,
+            )
+            run = inbox.start_run(session=into, messages=[message], now=NOW)
+        assert run is not None
+        return run
+
+    return make

@@ -1,0 +1,405 @@
+"""The agent: model, tools, model again; every failure has its clear message."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from core.agent import loop, prompt
+from core.agent.loop import Turn
+from core.messages import Message, MessageDict, fold, to_dict
+from core.models import ChatSession, Run
+from core.models import Message as Line
+from core.providers.base import (
+    Delta,
+    Finish,
+    ModelRequest,
+    ProviderError,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    Unavailable,
+    Usage,
+)
+from core.tools import registry
+from core.tools.base import ToolContext, ToolResult
+from tests.core.conftest import Say
+
+Step = list[Delta | Exception | float]
+
+
+class Model:
+    """A model that plays one list of deltas a call; an exception is raised, a number is slept."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.steps = list(steps)
+        self.requests: list[ModelRequest] = []
+        self.closed = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        self.requests.append(
+            ModelRequest([*request.messages], request.tools, request.model, request.options)
+        )
+        try:
+            for each in self.steps.pop(0):
+                if isinstance(each, Exception):
+                    raise each
+                if isinstance(each, float):
+                    await asyncio.sleep(each)
+                else:
+                    yield each
+        finally:
+            self.closed += 1
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+
+class Events(list[MessageDict]):
+    """What the turn emitted."""
+
+    def __call__(self, message: Message) -> None:
+        self.append(to_dict(message))
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [dict(each["props"]) for each in fold(self) if each["type"] == kind]
+
+
+def turn(model: Any, events: Events, **more: Any) -> Turn:
+    """A turn on ``model``."""
+    context = ToolContext(1, 2, 3, "", "Europe/Berlin", events)
+    messages = [{"role": "user", "content": "hi"}]
+    return Turn(messages=messages, provider=model, emit=events, context=context, **more)
+
+
+def call(name: str, arguments: str = "{}", *, index: int = 0, id: str = "") -> list[Delta]:  # noqa: A002 - OpenAI's name
+    """The deltas of one tool call, in pieces."""
+    middle = len(arguments) // 2
+    return [
+        ToolCallDelta(index=index, id=id, name=name),
+        ToolCallDelta(index=index, arguments=arguments[:middle]),
+        ToolCallDelta(index=index, arguments=arguments[middle:]),
+    ]
+
+
+DONE: Step = [TextDelta("done"), Finish("stop")]
+
+
+@pytest.fixture
+def events() -> Events:
+    """Nothing yet."""
+    return Events()
+
+
+async def test_an_answer_is_streamed_between_its_start_and_end(events: Events) -> None:
+    model = Model(
+        [ThinkingDelta("hm"), TextDelta("a"), TextDelta("b"), Usage(3, 2), Finish("length")]
+    )
+    it = turn(model, events)
+    await it.run()
+    assert events.of("text") == [{"content": "ab"}]
+    assert events.of("thinking") == [{"content": "hm"}]
+    kinds = [each["props"].get("event", each["type"]) for each in events]
+    assert kinds == [
+        *("message_start", "thinking", "message_end"),
+        *("message_start", "text", "text", "message_end"),
+    ]
+    assert it.usage == {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    assert it.finish_reason == "length"
+    assert model.closed == 1
+
+
+async def test_a_tool_is_called_and_its_result_goes_back_to_the_model(events: Events) -> None:
+    model = Model(
+        [
+            TextDelta("let me see"),
+            *call("current_time", '{"time_zone": "UTC"}', id="x"),
+            Finish("tool_calls"),
+        ],
+        DONE,
+    )
+    await turn(model, events).run()
+    [said, result] = model.requests[1].messages[1:]
+    assert said["content"] == "let me see"
+    assert said["tool_calls"][0]["function"]["arguments"] == '{"time_zone": "UTC"}'
+    assert result["tool_call_id"] == said["tool_calls"][0]["id"] == "x"
+    assert "UTC" in result["content"]
+    assert [each["name"] for each in events.of("tool_call")] == ["current_time"]
+    names = {each["function"]["name"] for each in model.requests[0].tools}
+    assert "current_time" in names
+
+
+@pytest.mark.parametrize(
+    ("calls", "answer"),
+    [
+        (call("launch_rocket"), "There is no tool called launch_rocket."),
+        (call("current_time", '{"time_zone": '), "The arguments are not valid JSON."),
+        (call("current_time", "[1]"), "The arguments must be a JSON object."),
+        (call("current_time", '{"time_zone": "Mars/Olympus"}'), "Error: There is no time zone"),
+        (call("current_time", '{"time_zone": "../../etc/passwd"}'), "Error: There is no time zone"),
+        (call("current_time", ""), "Europe/Berlin"),
+    ],
+)
+async def test_what_is_wrong_with_a_call_is_told_to_the_model(
+    calls: list[Delta], answer: str, events: Events
+) -> None:
+    model = Model([*calls, Finish("tool_calls")], DONE)
+    await turn(model, events).run()
+    assert answer in model.requests[1].messages[-1]["content"]
+
+
+async def test_several_calls_of_one_step_and_repeated_ids_stay_apart(events: Events) -> None:
+    """Some servers send no id, or the same one every time; a job is unique a call."""
+    model = Model(
+        [*call("current_time", id="c"), *call("nope", index=1, id="c"), Finish("tool_calls")],
+        [*call("current_time"), *call("nope", index=1), Finish("tool_calls")],
+        DONE,
+    )
+    await turn(model, events).run()
+    ids = [each["tool_call_id"] for each in model.requests[2].messages if each["role"] == "tool"]
+    assert ids == ["c", "c-2", "call", "call-2"]
+    assert len(events.of("tool_call")) == 4
+
+
+async def test_what_was_said_before_a_call_is_remembered_once(events: Events) -> None:
+    model = Model(
+        [TextDelta("one"), *call("nope"), Finish("tool_calls")],
+        [*call("nope"), Finish("tool_calls")],
+        DONE,
+    )
+    await turn(model, events).run()
+    said = [each["content"] for each in model.requests[2].messages if each["role"] == "assistant"]
+    assert said == ["one", ""]
+
+
+async def test_d5_calls_of_the_clients_tools_are_handed_over(events: Events) -> None:
+    model = Model(
+        [*call("book", '{"a": 1}', id="b"), *call("current_time", index=1), Finish("tool_calls")]
+    )
+    client = [{"type": "function", "function": {"name": "book", "parameters": {}}}]
+    it = turn(model, events, client_tools=client, options={"temperature": 0})
+    await it.run()
+    assert [(each["name"], each["arguments"]) for each in events.of("tool_call")] == [
+        ("book", '{"a": 1}')
+    ]
+    assert it.finish_reason == "tool_calls"
+    assert model.requests[0].options == {"temperature": 0}
+    assert client[0] in model.requests[0].tools
+
+
+BUSY = ProviderError("busy", code="rate_limited", retry_after=0)
+FATAL = ProviderError("no key", code="unauthorised")
+
+
+async def test_a_busy_model_is_asked_again_and_people_are_told(events: Events) -> None:
+    model = Model([BUSY], [ThinkingDelta("hm"), BUSY], DONE)
+    await turn(model, events).run()
+    assert [each["message"] for each in events.of("loading")] == [
+        "The model is busy, trying again…"
+    ] * 2
+    assert events.of("text") == [{"content": "done"}]
+    starts = [each for each in events if each["props"].get("event") == "message_start"]
+    ends = [each for each in events if each["props"].get("event") == "message_end"]
+    assert len(starts) == len(ends)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [[FATAL]],
+        [[BUSY], [FATAL]],
+        [[BUSY]] * loop.PROVIDER_TRIES,
+        [[TextDelta("half"), BUSY]],
+    ],
+)
+async def test_a_failure_that_another_try_cannot_mend_is_raised(
+    steps: list[Step], events: Events
+) -> None:
+    model = Model(*steps)
+    it = turn(model, events)
+    with pytest.raises(ProviderError) as failure:
+        await it.run()
+    it.fail(failure.value)
+    assert model.steps == []
+    assert events.of("error")[0]["message"] == str(failure.value)
+
+
+async def test_a_turn_that_never_ends_is_stopped(events: Events, settings: Settings) -> None:
+    settings.AGENT_MAX_STEPS = 3
+    model = Model(*[[*call("current_time"), Finish("tool_calls")] for _ in range(3)])
+    with pytest.raises(ProviderError, match="too many steps"):
+        await turn(model, events).run()
+
+
+async def test_c9_what_was_said_before_a_cancellation_is_kept(events: Events) -> None:
+    model = Model([TextDelta("half"), 60.0, Finish("stop")])
+    it = turn(model, events)
+    task = asyncio.create_task(it.run())
+    async with asyncio.timeout(5):
+        while not events.of("text"):
+            await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    it.interrupt()
+    assert events.of("text") == [{"content": "half"}]
+    assert events[-1]["props"]["event"] == "message_end"
+    assert model.closed == 1
+
+
+async def test_an_emit_that_fails_closes_the_stream(events: Events) -> None:
+    def refuse(message: Message) -> None:
+        raise RuntimeError("lost")
+
+    model = Model(DONE)
+    it = turn(model, events)
+    it.emit = refuse
+    with pytest.raises(RuntimeError):
+        await it.run()
+    assert model.closed == 1
+
+
+async def test_w13_what_no_database_holds_is_cleaned_before_it_is_remembered(
+    events: Events,
+) -> None:
+    model = Model([TextDelta("a\x00b\ud800"), ThinkingDelta("\x00"), Finish("stop")])
+    it = turn(model, events)
+    await it.run()
+    assert events.of("text") == [{"content": "ab\ufffd"}]
+    assert it.texts == ["ab\ufffd"]
+
+
+async def test_a_provider_that_is_not_set_up_says_so(events: Events) -> None:
+    model = Unavailable(ProviderError("No model is set up.", code="setup"))
+    with pytest.raises(ProviderError, match="No model"):
+        await turn(model, events).run()
+    await model.close()
+
+
+async def test_files_of_tools_are_kept_and_progress_is_shown(
+    events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow:
+        """A tool with progress and a file."""
+
+        name = "slow"
+        description = ""
+        parameters: dict[str, Any] = {}
+
+        def progress(self, arguments: dict[str, Any]) -> str:
+            return "Working…"
+
+        def infer(self, text: str) -> None:
+            """Never."""
+
+        async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+            assert (context.run_id, context.tool_call_id, context.session_id) == (1, "s", 3)
+            return ToolResult("x" * 100_000, files=[{"name": "a"}])
+
+    monkeypatch.setattr(registry, "get", lambda name: Slow())
+    model = Model([*call("slow", id="s"), Finish("tool_calls")], DONE)
+    it = turn(model, events)
+    await it.run()
+    assert it.files == [{"name": "a"}]
+    assert len(model.requests[1].messages[-1]["content"]) == loop.TOOL_TEXT_CHARACTERS
+    assert {"event": "progress", "message": "Working…", "data": {"tool": "slow"}} in [
+        each["props"] for each in events
+    ]
+
+
+def test_the_one_tool_infers_nothing_and_is_quick() -> None:
+    tool = registry.get("current_time")
+    assert tool is not None
+    assert tool.infer("what time is it?") is None
+    assert tool.progress({}) == ""
+    assert registry.get("unknown") is None
+    assert registry.schema(tool)["function"]["parameters"]["type"] == "object"
+
+
+# What the model is told --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def answer(session: ChatSession) -> Callable[[Run, str], None]:
+    """Write what the assistant answered in a run."""
+
+    def write(run: Run, text: str) -> None:
+        tokens = prompt.estimate(text)
+        Line.objects.create(session=session, run=run, role="assistant", text=text, tokens=tokens)
+
+    return write
+
+
+def words(messages: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """Role and content without the system prompt."""
+    assert messages[0]["role"] == "system"
+    return [(each["role"], each["content"]) for each in messages[1:]]
+
+
+def test_the_history_is_told_in_order_and_a_waiting_message_is_not(
+    say: Say, answer: Callable[[Run, str], None]
+) -> None:
+    first, second, waiting = say("one"), say("two"), say("three")
+    answer(first, "1")
+    assert words(prompt.build(second)) == [("user", "one"), ("assistant", "1"), ("user", "two")]
+    answer(second, "")
+    assert words(prompt.build(waiting)) == [
+        *(("user", "one"), ("assistant", "1")),
+        *(("user", "two"), ("user", "three")),
+    ]
+
+
+def test_the_oldest_messages_are_left_out_when_the_budget_is_spent(
+    say: Say, answer: Callable[[Run, str], None], settings: Settings
+) -> None:
+    settings.LLM_CONTEXT_TOKENS, settings.LLM_MAX_OUTPUT_TOKENS = 1000, 100
+    runs = [say(f"{number} " + "x" * 400) for number in range(12)]
+    for run in runs:
+        answer(run, "y" * 400)
+    told = words(prompt.build(runs[-1]))
+    assert told[0][0] == "user"
+    assert told[-1][1].startswith("11 ")
+    assert told[-3][1].startswith("10 ")
+    assert 3 <= len(told) < 9
+    spent = sum(prompt.estimate(content) for _, content in told)
+    assert spent + prompt.estimate(prompt.SYSTEM_PROMPT) <= 900
+
+
+def test_a_message_that_fills_the_budget_alone_is_still_sent(say: Say, settings: Settings) -> None:
+    settings.LLM_CONTEXT_TOKENS, settings.LLM_MAX_OUTPUT_TOKENS = 512, 500
+    say("before")
+    assert len(words(prompt.build(say("x" * 5000)))) == 1
+
+
+def test_what_was_forgotten_is_not_told(say: Say, session: ChatSession) -> None:
+    say("secret")
+    session.history_from = Line.objects.latest("id").id
+    session.save()
+    assert words(prompt.build(Run.objects.select_related("session").get(id=say("new").id))) == [
+        ("user", "new")
+    ]
+
+
+def test_pictures_are_told_as_parts(say: Say) -> None:
+    media = [
+        {"kind": "image", "url": "data:image/png;base64,AA=="},
+        {"kind": "audio", "url": "data:a"},
+    ]
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    assert words(prompt.build(say("look", media=media)))[-1][1] == [
+        {"type": "text", "text": "look"},
+        image,
+    ]
+    assert words(prompt.build(say("", media=media)))[-1][1] == [image]
+
+
+def test_d5_a_client_that_brings_its_own_history_is_told_nothing_else(
+    say: Say, settings: Settings
+) -> None:
+    settings.LLM_SYSTEM_PROMPT = "Be kind."
+    say("before")
+    own = [{"role": "user", "content": "mine"}]
+    built = prompt.build(say("mine", options={"messages": own}))
+    assert built == [{"role": "system", "content": "Be kind."}, *own]

@@ -1,0 +1,297 @@
+"""Redis only wakes people up: when it is away or hangs, nothing waits for it and nothing dies."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import redis
+from celery import Celery
+from django.db import transaction
+from pytest_django import Settings
+
+from core import hub, wake
+from core.db import write
+from tests.servers import Valkey, wait_until
+
+
+@pytest.fixture
+def broker(tmp_path: Path, settings: Settings) -> Iterator[Valkey]:
+    """A Redis of this test's own, that it may break."""
+    server = Valkey(folder=tmp_path / "broker")
+    server.start()
+    settings.REDIS_URL = server.url
+    yield server
+    assert server.process.running
+    server.process.running.send_signal(signal.SIGCONT)
+    server.stop()
+
+
+@pytest.fixture
+def sender(broker: Valkey) -> hub.Sender:
+    """A sender to it."""
+    return hub.Sender()
+
+
+def frame(number: int, *keys: str) -> hub.Frame:
+    """A frame for ``keys``."""
+    return {"keys": list(keys) or ["a"], "kind": "test", "number": number}
+
+
+async def heard(listener: hub.Listener) -> list[int]:
+    """The numbers of the next frames."""
+    async with asyncio.timeout(10):
+        while True:
+            frames = await listener.wait()
+            if frames:
+                return [each["number"] for each in frames]
+
+
+async def connected(*, to: bool = True) -> None:
+    """Wait until the hub is connected, or is not."""
+    async with asyncio.timeout(15):
+        while hub.local().connected is not to:
+            await asyncio.sleep(0.01)
+
+
+async def test_frames_reach_the_listeners_of_their_keys_once_each(sender: hub.Sender) -> None:
+    with hub.local().listen(["a", "b"]) as both, hub.local().listen(["b"]) as one:
+        await connected()
+        sender.publish([frame(1, "a", "b"), frame(2, "b"), frame(3, "c")])
+        assert await heard(both) == [1, 2]
+        assert await heard(one) == [1, 2]
+        hub.local().add(one, ["c"])
+        sender.publish([frame(4, "c"), frame(5, "a")])
+        assert await heard(one) == [4]
+        assert await heard(both) == [5]
+    assert hub.local().count() == 0
+    await hub.local().close()
+
+
+async def test_a_listener_holds_a_bounded_number_of_frames_and_says_that_it_lags() -> None:
+    listener = hub.Listener(frozenset({"a"}))
+    for number in range(100_000):
+        listener.put(frame(number))
+    assert listener.take_lag()
+    assert not listener.take_lag()
+    assert len(await listener.wait()) <= hub.MAX_WAITING_FRAMES
+    assert await listener.wait(seconds=0.01) == []
+
+
+async def test_a_restarted_redis_is_found_again_and_listeners_look_into_the_log(
+    broker: Valkey, sender: hub.Sender
+) -> None:
+    with hub.local().listen(["a"]) as listener:
+        await connected()
+        assert listener.take_lag()
+        broker.process.send(signal.SIGKILL)
+        broker.process.wait()
+        await connected(to=False)
+        sender.publish([frame(1)])
+        broker.start()
+        await connected()
+        assert listener.take_lag()
+        async with asyncio.timeout(5):
+            while not listener._frames:
+                sender.publish([frame(2)])
+                await asyncio.sleep(0.05)
+        assert (await heard(listener))[0] == 2
+    await hub.local().close()
+
+
+async def test_a_redis_that_hangs_is_noticed(
+    broker: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "SILENCE_SECONDS", 0.2)
+    with hub.local().listen(["a"]) as listener:
+        await connected()
+        await asyncio.sleep(0.5)  # it is asked, and answers
+        assert hub.local().connected
+        os.kill(broker.process.pid, signal.SIGSTOP)
+        await connected(to=False)
+        os.kill(broker.process.pid, signal.SIGCONT)
+        await connected()
+        assert listener.take_lag()
+    await hub.local().close()
+
+
+async def test_a_frame_that_is_no_frame_does_not_silence_the_hub(
+    broker: Valkey, sender: hub.Sender
+) -> None:
+    with hub.local().listen(["a"]) as listener, redis.Redis.from_url(broker.url) as client:
+        await connected()
+        for rubbish in (b"\xff", b"{}", b'[{"kind": "x"}]', b"[1]"):
+            client.publish(hub.CHANNEL, rubbish)
+        async with asyncio.timeout(15):
+            while not listener._frames:
+                sender.publish([frame(1)])
+                await asyncio.sleep(0.05)
+        assert (await heard(listener))[0] == 1
+    await hub.local().close()
+
+
+def test_publishing_to_a_redis_that_hangs_costs_a_second_once(
+    broker: Valkey, sender: hub.Sender
+) -> None:
+    """The event writer publishes: it must not stand still with the whole worker."""
+    sender.publish([frame(0)])
+    os.kill(broker.process.pid, signal.SIGSTOP)
+    started = time.monotonic()
+    for number in range(20):
+        sender.publish([frame(number)])
+    assert time.monotonic() - started < 1.5
+    sender.publish([])
+
+
+def test_publishing_goes_on_after_redis_came_back(broker: Valkey, sender: hub.Sender) -> None:
+    with redis.Redis.from_url(broker.url) as client, client.pubsub() as subscription:
+        broker.process.send(signal.SIGKILL)
+        broker.process.wait()
+        sender.publish([frame(1)])
+        broker.start()
+        subscription.subscribe(hub.CHANNEL)
+
+        def came() -> bool:
+            sender.publish([frame(2)])
+            message = subscription.get_message(timeout=0.05)
+            return message is not None and message["type"] == "message"
+
+        wait_until(came, seconds=10)
+
+
+# Wake-ups ----------------------------------------------------------------------------------------
+
+
+class FakeCelery:
+    """Stands for the Celery application: what it was asked to send, and what it raises."""
+
+    def __init__(self) -> None:
+        self.sent: list[int] = []
+        self.errors: list[Exception] = []
+
+    def send_task(self, name: str, *, kwargs: dict[str, Any], queue: str) -> None:
+        assert (name, queue) == ("core.runs.wake", "runs")
+        if self.errors:
+            raise self.errors.pop()
+        self.sent.append(kwargs["row_id"])
+
+
+@pytest.fixture
+def application(monkeypatch: pytest.MonkeyPatch) -> FakeCelery:
+    """The application that the publisher finds."""
+    fake = FakeCelery()
+    monkeypatch.setattr(wake, "import_string", lambda path: fake)
+    return fake
+
+
+def test_c5_no_error_of_the_broker_ends_the_publisher(application: FakeCelery) -> None:
+    publisher = wake.Publisher()
+    application.errors = [
+        redis.exceptions.ResponseError("OOM command not allowed"),
+        OSError("gone"),
+        KeyError("what the vendor raises"),
+    ]
+    for number in range(4):
+        publisher.put("core.runs.wake", "runs", number)
+    wait_until(lambda: application.sent == [3], seconds=5)
+
+
+def test_a_full_queue_drops_wake_ups_and_never_waits(
+    application: FakeCelery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wake, "MAX_WAITING", 2)
+    monkeypatch.setattr(wake.threading.Thread, "start", lambda thread: None)
+    publisher = wake.Publisher()
+    started = time.monotonic()
+    for number in range(100):
+        publisher.put("core.runs.wake", "runs", number)
+    assert time.monotonic() - started < 1
+
+
+@pytest.fixture
+def celery(broker: Valkey, monkeypatch: pytest.MonkeyPatch) -> Celery:
+    """A real application on the broker of this test, set up like ours."""
+    app = Celery("test", broker=broker.url)
+    app.conf.broker_transport_options = {
+        "socket_timeout": 2.0,
+        "socket_connect_timeout": 2.0,
+        "max_retries": 1,
+    }
+    app.conf.task_publish_retry = False
+    monkeypatch.setattr(wake, "import_string", lambda path: app)
+    return app
+
+
+def waiting(broker: Valkey) -> list[int]:
+    """The ids in the queue ``runs``."""
+    with redis.Redis.from_url(broker.url) as client:
+        messages: list[bytes] = client.lrange("runs", 0, -1)  # type: ignore[assignment]
+    bodies = [orjson.loads(message)["body"] for message in messages]
+    import base64
+
+    return sorted(orjson.loads(base64.b64decode(body))[1]["row_id"] for body in bodies)
+
+
+def test_wake_ups_go_on_after_the_broker_was_killed(broker: Valkey, celery: Celery) -> None:
+    publisher = wake.Publisher()
+    publisher.put("core.runs.wake", "runs", 1)
+    wait_until(lambda: waiting(broker) == [1], seconds=10)
+    broker.process.send(signal.SIGKILL)
+    broker.process.wait()
+    publisher.put("core.runs.wake", "runs", 2)
+    wait_until(publisher._queue.empty, seconds=10)
+    broker.start()
+    numbers = iter(range(3, 1000))
+
+    def arrives() -> bool:
+        publisher.put("core.runs.wake", "runs", next(numbers))
+        return max(waiting(broker), default=0) >= 3
+
+    wait_until(arrives, seconds=20)
+    celery.close()
+
+
+def test_c5_a_full_broker_takes_wake_ups_again_when_there_is_room(
+    broker: Valkey, celery: Celery
+) -> None:
+    publisher = wake.Publisher()
+    with redis.Redis.from_url(broker.url) as client:
+        client.config_set("maxmemory", "1")
+        publisher.put("core.runs.wake", "runs", 1)
+        wait_until(publisher._queue.empty, seconds=10)
+        client.config_set("maxmemory", "0")
+        numbers = iter(range(2, 1000))
+
+        def arrives() -> bool:
+            publisher.put("core.runs.wake", "runs", next(numbers))
+            return bool(waiting(broker))
+
+        wait_until(arrives, seconds=20)
+    celery.close()
+
+
+Capture = Callable[..., Any]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_wake_up_is_sent_after_the_commit_and_not_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(wake, "send", lambda task, row_id, *, queue_name: sent.append(row_id))
+    with write():
+        wake.run(1)
+        wake.batch(2)
+        wake.delivery(3)
+        assert sent == []
+    assert sent == [1, 2, 3]
+    with pytest.raises(ValueError, match="no"), write():
+        wake.run(4)
+        raise ValueError("no")
+    assert sent == [1, 2, 3]
+    assert not transaction.get_connection().in_atomic_block

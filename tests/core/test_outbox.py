@@ -1,0 +1,197 @@
+"""The outbox: in order, retried with patience, never twice without saying so."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from core import outbox
+from core.db import write
+from core.models import ChannelAccount, Delivery
+
+pytestmark = pytest.mark.django_db(transaction=True)
+State = Delivery.State
+Woken = list[tuple[str, int]]
+
+
+@pytest.fixture
+def put(account: ChannelAccount, woken: Woken) -> Any:
+    """``put("key")`` adds a block; the conversation is ``c`` unless told."""
+
+    def make(key: str, conversation: str = "c") -> Delivery:
+        with write():
+            return outbox.enqueue(
+                key=key,
+                account_id=account.id,
+                conversation=conversation,
+                target={"chat": "42"},
+                payload={"text": key},
+            )
+
+    return make
+
+
+def claimed(delivery: Delivery) -> Delivery:
+    """``delivery`` in our hands."""
+    found = outbox.claim(delivery_id=delivery.id)
+    assert found is not None
+    return found
+
+
+def fails(delivery: Delivery, **how: Any) -> Delivery:
+    """``delivery`` after a failure."""
+    outbox.failed(
+        delivery=delivery, **{"error": "no", "permanent": False, "retry_after": None, **how}
+    )
+    delivery.refresh_from_db()
+    return delivery
+
+
+def due_now(delivery: Delivery) -> None:
+    """Let the waiting time of ``delivery`` pass."""
+    Delivery.objects.filter(id=delivery.id).update(retry_at=Now() - timedelta(seconds=1))
+
+
+def wait_seconds(delivery: Delivery) -> float:
+    """How long ``delivery`` still waits."""
+    assert delivery.retry_at
+    from core import db
+
+    return (delivery.retry_at - db.now()).total_seconds()
+
+
+def test_a_block_is_enqueued_once_a_key(put: Any, woken: Woken) -> None:
+    first, again = put("run:1:0"), put("run:1:0")
+    assert first == again
+    assert woken == [("wake_delivery", first.id)]
+    assert str(first) == "run:1:0 (pending)"
+
+
+def test_blocks_of_a_conversation_leave_in_order_others_do_not_wait(put: Any) -> None:
+    first, second, other = put("1"), put("2"), put("3", "d")
+    assert outbox.due() == [first.id, other.id]
+    assert outbox.claim(delivery_id=second.id) is None
+    sending = claimed(first)
+    assert outbox.claim(delivery_id=first.id) is None
+    assert outbox.claim(delivery_id=second.id) is None
+    claimed(other)
+    assert outbox.sent(delivery=sending, external_message_id="77") == second.id
+    first.refresh_from_db()
+    assert (first.state, first.external_message_id) == (State.SENT, "77")
+    assert outbox.sent(delivery=claimed(second), external_message_id="78") is None
+
+
+def test_a_surely_failed_one_waits_longer_each_time_and_then_is_dead(put: Any) -> None:
+    row, waits = put("1"), []
+    for _ in range(outbox.MAX_ATTEMPTS - 1):
+        fails(claimed(row))
+        row.refresh_from_db()
+        assert outbox.claim(delivery_id=row.id) is None
+        assert outbox.due() == []
+        waits.append(round(wait_seconds(row)))
+        due_now(row)
+    assert waits == [1, 2, 5, 15, 60, 300, 300, 300, 300]
+    assert fails(claimed(row), error="x" * 900).state == State.DEAD
+    row.refresh_from_db()
+    assert len(row.error) == 500
+
+
+def test_429_obeys_the_seconds_of_the_platform(put: Any) -> None:
+    row = fails(claimed(put("1")), retry_after=126.0)
+    assert 120 < wait_seconds(row) <= 126
+
+
+def test_a_permanent_failure_is_dead_at_once_and_lets_the_next_one_go(put: Any) -> None:
+    first, second = put("1"), put("2")
+    assert fails(claimed(first), permanent=True).state == State.DEAD
+    assert outbox.due() == [second.id]
+    assert outbox.dead_count() == 1
+
+
+def test_an_unknown_outcome_is_sent_once_more_marked_and_then_left(put: Any) -> None:
+    row = put("1")
+    outbox.unsure(delivery=claimed(row), idempotent=False)
+    row.refresh_from_db()
+    assert (row.state, row.error) == (State.PENDING, outbox.RESENT)
+    outbox.unsure(delivery=claimed(row), idempotent=False)
+    row.refresh_from_db()
+    assert row.state == State.UNCERTAIN
+    assert outbox.dead_count() == 1
+
+
+def test_a_sure_failure_between_two_unknown_ones_does_not_allow_a_third_sending(put: Any) -> None:
+    row = put("1")
+    outbox.unsure(delivery=claimed(row), idempotent=False)
+    fails(claimed(row), retry_after=0.0)
+    due_now(row)
+    row.refresh_from_db()
+    assert row.error == f"{outbox.RESENT} no"
+    outbox.unsure(delivery=claimed(row), idempotent=False)
+    row.refresh_from_db()
+    assert row.state == State.UNCERTAIN
+
+
+def test_an_idempotent_channel_gets_it_again_but_not_for_ever(put: Any) -> None:
+    row = put("1")
+    for _ in range(outbox.MAX_ATTEMPTS - 1):
+        outbox.unsure(delivery=claimed(row), idempotent=True)
+        row.refresh_from_db()
+        assert (row.state, row.error) == (State.PENDING, "")
+    outbox.unsure(delivery=claimed(row), idempotent=True)
+    row.refresh_from_db()
+    assert row.state == State.UNCERTAIN
+
+
+def test_what_a_dead_worker_was_sending_is_found_when_its_lease_ran_out(put: Any) -> None:
+    row = claimed(put("1"))
+    assert outbox.lost() == []
+    Delivery.objects.update(lease_until=Now() - timedelta(seconds=1))
+    assert outbox.lost() == [row]
+
+
+def test_a_late_sender_changes_nothing(put: Any) -> None:
+    late = claimed(put("1"))
+    outbox.unsure(delivery=late, idempotent=False)
+    again = claimed(late)
+    outbox.sent(delivery=late, external_message_id="late")
+    again.refresh_from_db()
+    assert (again.state, again.external_message_id) == (State.SENDING, "")
+
+
+@pytest.mark.parametrize("permanent", [True, False])
+def test_the_owner_sends_a_dead_one_again_with_a_new_fence(put: Any, permanent: bool) -> None:
+    row = put("1")
+    old = claimed(row)
+    if permanent:
+        fails(old, permanent=True)
+    else:
+        Delivery.objects.update(error=outbox.RESENT)
+        old.refresh_from_db()
+        outbox.unsure(delivery=old, idempotent=False)
+    assert outbox.retry(row.id)
+    assert not outbox.retry(row.id)
+    new = claimed(row)
+    assert new.attempt == 2
+    outbox.sent(delivery=old, external_message_id="old")
+    new.refresh_from_db()
+    assert new.state == State.SENDING
+    fails(new)
+    assert new.state == State.PENDING
+
+
+def test_the_owner_puts_a_dead_one_away(put: Any) -> None:
+    row = put("1")
+    assert not outbox.dismiss(row.id)
+    fails(claimed(row), permanent=True)
+    assert outbox.dismiss(row.id)
+    assert outbox.dead_count() == 0
+
+
+def test_d8_the_oldest_waiting_delivery_is_known(put: Any) -> None:
+    assert outbox.oldest_pending_seconds() == 0
+    row = put("1")
+    Delivery.objects.update(created_at=Now() - timedelta(seconds=100))
+    assert 99 < outbox.oldest_pending_seconds() < 120
+    fails(claimed(row), retry_after=50.0)
+    assert outbox.oldest_pending_seconds() == 0

@@ -1,0 +1,448 @@
+"""Providers: the same contract for each, against a real server that behaves as badly as they do."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+from pytest_django import Settings
+
+from core.providers import openai_compatible, registry
+from core.providers.base import (
+    Delta,
+    Finish,
+    ModelRequest,
+    Provider,
+    ProviderError,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    Unavailable,
+    Usage,
+)
+from core.providers.openai_compatible import OpenAICompatible
+from core.providers.scripted import Scripted, last_text
+from tests.core.model_server import ModelServer, chunk, hangs, hello, says, sse, streams
+
+ASKED = ModelRequest([{"role": "user", "content": "hi"}])
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    """A model server."""
+    model = ModelServer()
+    await model.start()
+    yield model
+    await model.stop()
+
+
+@pytest.fixture
+async def provider(server: ModelServer) -> AsyncIterator[Provider]:
+    """The provider under test."""
+    lean = OpenAICompatible(
+        base_url=server.url, api_key="sk-secret", model="m", first_seconds=5, idle_seconds=5
+    )
+    yield lean
+    await lean.close()
+
+
+async def ask(provider: Provider, request: ModelRequest = ASKED) -> list[Delta]:
+    """The deltas of one answer."""
+    async with asyncio.timeout(20), aclosing(provider.stream(request)) as stream:
+        return [delta async for delta in stream]
+
+
+def text(deltas: list[Delta]) -> str:
+    """The text of an answer."""
+    return "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
+
+
+async def failure(provider: Provider) -> ProviderError:
+    """How the answer fails; it names no secret and no address."""
+    with pytest.raises(ProviderError) as caught:
+        await ask(provider)
+    assert "sk-secret" not in str(caught.value)
+    assert "127.0.0.1" not in str(caught.value)
+    return caught.value
+
+
+WORDS = ("Grüße, ", "世界 ", "😀 ", 'and "quotes"\n\ndata: {"x"}')
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 64])
+async def test_an_answer_is_the_same_however_its_bytes_are_cut(
+    size: int, server: ModelServer, provider: Provider
+) -> None:
+    server.replies = [streams(hello(*WORDS), size=size)]
+    deltas = await ask(provider)
+    assert text(deltas) == "".join(WORDS)
+    assert deltas[-2:] == [Usage(5, 2), Finish("stop")]
+    assert sum(isinstance(delta, Finish) for delta in deltas) == 1
+
+
+async def test_what_is_asked_arrives(server: ModelServer, provider: Provider) -> None:
+    server.replies = [streams(hello("ok"))]
+    tool = {
+        "type": "function",
+        "function": {
+            "name": "f",
+            "description": "d",
+            "parameters": {"type": "object", "properties": {}},
+        },
+    }
+    messages = [
+        {"role": "system", "content": "be kind"},
+        {"role": "user", "content": "hi"},
+        {
+            "role": "assistant",
+            "content": "let me see",
+            "tool_calls": [
+                {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c", "content": "42"},
+    ]
+    await ask(provider, ModelRequest(messages, [tool], options={"temperature": 0.5}))
+    [body] = server.requests
+    assert body["model"] == "m"
+    assert body["stream"] is True
+    assert body["temperature"] == 0.5
+    assert [each["role"] for each in body["messages"]] == ["system", "user", "assistant", "tool"]
+    assert body["messages"][2]["tool_calls"][0]["function"]["name"] == "f"
+    assert body["messages"][3]["content"] == "42"
+    assert body["tools"][0]["function"]["name"] == "f"
+    assert server.headers[0]["Authorization"] == "Bearer sk-secret"
+
+
+async def test_tool_calls_come_in_pieces_and_several_at_once(
+    server: ModelServer, provider: Provider
+) -> None:
+    def piece(index: int, **function: str) -> dict[str, Any]:
+        named = {"id": f"call-{index}", "type": "function"} if "name" in function else {}
+        return chunk({"tool_calls": [{"index": index, **named, "function": function}]})
+
+    server.replies = [
+        streams(
+            sse(
+                piece(0, name="f", arguments=""),
+                piece(0, arguments='{"a"'),
+                piece(0, arguments=": 1}"),
+                piece(1, name="g", arguments="{}"),
+                chunk(finish="tool_calls"),
+            )
+        )
+    ]
+    calls: dict[int, list[str]] = {}
+    deltas = await ask(provider)
+    for delta in deltas:
+        if isinstance(delta, ToolCallDelta):
+            found = calls.setdefault(delta.index, ["", "", ""])
+            found[0] += delta.id
+            found[1] += delta.name
+            found[2] += delta.arguments
+    assert [calls[number] for number in sorted(calls)] == [
+        ["call-0", "f", '{"a": 1}'],
+        ["call-1", "g", "{}"],
+    ]
+    assert deltas[-1] == Finish("tool_calls")
+
+
+async def test_reasoning_is_told_apart(server: ModelServer, provider: Provider) -> None:
+    server.replies = [
+        streams(
+            sse(chunk({"reasoning_content": "hm"}), chunk({"content": "a"}), chunk(finish="stop"))
+        )
+    ]
+    deltas = await ask(provider)
+    assert "".join(each.text for each in deltas if isinstance(each, ThinkingDelta)) == "hm"
+    assert text(deltas) == "a"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "retries"),
+    [
+        (400, "refused", False),
+        (401, "unauthorised", False),
+        (403, "unauthorised", False),
+        (404, "refused", False),
+        (429, "rate_limited", True),
+        (500, "server", True),
+        (503, "server", True),
+    ],
+)
+async def test_each_refusal_has_its_clear_message(
+    status: int, code: str, retries: bool, server: ModelServer, provider: Provider
+) -> None:
+    server.replies = [says(status, **({"Retry-After": "7"} if status == 429 else {}))]
+    error = await failure(provider)
+    assert error.code == code
+    assert (error.retry_after is not None) == retries
+    if status == 429:
+        assert error.retry_after == 7
+    assert len(server.requests) == 1
+
+
+async def test_a_stream_that_breaks_off_is_a_failure(
+    server: ModelServer, provider: Provider
+) -> None:
+    body = sse(chunk({"role": "assistant", "content": "half"}), done=False)
+    server.replies = [streams(body, cut=True, pause=0.05)]
+    assert (await failure(provider)).code == "bad_stream"
+
+
+async def test_nobody_listening_is_a_failure(server: ModelServer, provider: Provider) -> None:
+    await server.stop()
+    assert (await failure(provider)).code == "unreachable"
+    await server.start()
+
+
+async def test_an_answer_can_be_abandoned(server: ModelServer, provider: Provider) -> None:
+    server.replies = [streams(hello(*["word "] * 50), size=40, pause=0.01)]
+    async with asyncio.timeout(10), aclosing(provider.stream(ASKED)) as stream:
+        async for delta in stream:
+            if isinstance(delta, TextDelta) and delta.text:
+                break
+    server.replies = [streams(hello("again"))]
+    assert text(await ask(provider)) == "again"
+
+
+# Only the lean one -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def hasty(server: ModelServer) -> AsyncIterator[OpenAICompatible]:
+    """A provider with little patience, and no key."""
+    lean = OpenAICompatible(
+        base_url=server.url, api_key="", model="m", first_seconds=0.3, idle_seconds=0.3
+    )
+    yield lean
+    await lean.close()
+
+
+async def test_a_model_that_hangs_before_or_within_its_answer_times_out(
+    server: ModelServer, hasty: OpenAICompatible
+) -> None:
+    server.replies = [hangs()]
+    assert (await failure(hasty)).code == "timeout"
+    comments = b": keep-alive\n\n" * 50
+    server.replies = [streams(comments, size=14, pause=0.05, hang=True)]
+    assert (await failure(hasty)).code == "timeout"
+    server.replies = [streams(sse(chunk({"content": "a"}), done=False), hang=True)]
+    assert (await failure(hasty)).code == "timeout"
+    assert "Authorization" not in server.headers[0]
+
+
+async def test_a_slow_answer_that_moves_on_is_no_timeout(
+    server: ModelServer, hasty: OpenAICompatible
+) -> None:
+    server.replies = [streams(hello(*"abcdef"), size=150, pause=0.1)]
+    assert text(await ask(hasty)) == "abcdef"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"data: [DONE]\n\n",
+        b"<html>not a stream</html>",
+        b"data: {broken\n\n",
+        b"data: 5\n\n",
+        b"data: []\n\n",
+        sse({"choices": [None]}),
+        sse({"choices": [{"delta": "x"}]}),
+        sse({"choices": 5}),
+        sse({"choices": [{"delta": {"tool_calls": [None]}}]}),
+        sse(chunk({"content": "a"})),
+        sse({"usage": {"prompt_tokens": "many"}}),
+        b"data: " + b"x" * (openai_compatible.MAX_LINE_BYTES + 70_000),
+    ],
+)
+async def test_what_is_no_stream_of_the_format_is_a_failure(
+    body: bytes, server: ModelServer, provider: Provider
+) -> None:
+    server.replies = [streams(body)]
+    assert (await failure(provider)).code == "bad_stream"
+
+
+async def test_an_error_inside_the_stream_is_the_servers(
+    server: ModelServer, provider: Provider
+) -> None:
+    server.replies = [streams(sse(chunk({"content": "a"}), {"error": {"message": "sk-secret"}}))]
+    assert (await failure(provider)).code == "server"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (sse(chunk({"content": "a"}), chunk(finish="stop"), done=False).rstrip(), "a"),
+        (hello("a").replace(b"\n\n", b"\r\n\r\n"), "a"),
+        (hello("a").replace(b"data: ", b"data:"), "a"),
+        (b": comment\n\nevent: x\nid: 5\n" + hello("a"), "a"),
+        (sse(chunk({"content": 5}), chunk(finish="stop")), "5"),
+        (sse({"choices": None, "error": None}, chunk({"content": "a"}), chunk(finish="stop")), "a"),
+        (
+            sse(chunk({"content": "a"}), chunk(finish="stop", usage={"prompt_tokens": None})),
+            "a",
+        ),
+    ],
+)
+async def test_odd_streams_of_real_servers_are_read(
+    body: bytes, said: str, server: ModelServer, provider: Provider
+) -> None:
+    server.replies = [streams(body)]
+    deltas = await ask(provider)
+    assert text(deltas) == said
+    assert deltas[-1] == Finish("stop")
+
+
+async def test_an_answer_that_was_whole_before_the_connection_broke_counts(
+    server: ModelServer, provider: Provider
+) -> None:
+    body = sse(chunk({"content": "a"}), chunk(finish="stop"), done=False)
+    server.replies = [streams(body, cut=True, pause=0.05)]
+    assert text(await ask(provider)) == "a"
+
+
+async def test_tool_calls_without_an_index_or_a_function_are_read(
+    server: ModelServer, provider: Provider
+) -> None:
+    calls = [{"function": {"name": "f", "arguments": None}}, {"index": None, "id": "x"}]
+    server.replies = [streams(sse(chunk({"tool_calls": calls}), chunk(finish="tool_calls")))]
+    deltas = await ask(provider)
+    assert deltas[:2] == [ToolCallDelta(0, name="f"), ToolCallDelta(1, id="x")]
+
+
+async def test_the_key_is_not_taken_along_a_redirect(
+    server: ModelServer, provider: Provider
+) -> None:
+    async def away(request: web.Request) -> web.StreamResponse:
+        raise web.HTTPFound(f"{server.url}/elsewhere")
+
+    server.replies = [away]
+    error = await failure(provider)
+    assert (error.code, len(server.requests)) == ("refused", 1)
+
+
+async def test_options_cannot_replace_what_the_gateway_sets(
+    server: ModelServer, provider: Provider
+) -> None:
+    server.replies = [streams(hello("a"))]
+    await ask(provider, ModelRequest(ASKED.messages, options={"stream": False, "messages": []}))
+    assert server.requests[0]["stream"] is True
+    assert server.requests[0]["messages"] == ASKED.messages
+
+
+async def test_an_address_that_is_none_is_said() -> None:
+    lean = OpenAICompatible(
+        base_url="localhost:1", api_key="", model="m", first_seconds=1, idle_seconds=1
+    )
+    with pytest.raises(ProviderError, match="LLM_BASE_URL"):
+        await ask(lean)
+    await lean.close()
+
+
+def test_a_retry_after_that_is_no_number_is_two_seconds() -> None:
+    assert openai_compatible.refusal(429, "soon").retry_after == 2
+    assert (
+        openai_compatible.refusal(429, "9" * 9).retry_after == openai_compatible.MAX_RETRY_SECONDS
+    )
+
+
+# The scripted one --------------------------------------------------------------------------------
+
+
+async def test_without_a_script_the_model_repeats_what_was_said() -> None:
+    model = Scripted.from_file("")
+    request = ModelRequest(
+        [
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "two  words\n"}, {"type": "image_url"}],
+            }
+        ]
+    )
+    deltas = await ask(model, request)
+    assert text(deltas) == "two  words\n\n"
+    assert deltas[-1] == Finish("stop")
+    assert model.calls == 1
+    assert last_text([{"role": "system", "content": "x"}]) == ""
+    await model.close()
+
+
+async def test_a_script_is_played(tmp_path: Path) -> None:
+    rules: list[dict[str, Any]] = [
+        {"match": "", "after_tool": True, "steps": [{"text": "it is late"}]},
+        {
+            "match": "time",
+            "steps": [{"thinking": "hm"}, {"tool": "current_time", "arguments": {"a": 1}}],
+        },
+        {"match": "fail", "steps": [{"error": "rate_limited", "retry_after": 3}]},
+        {
+            "match": "slow",
+            "steps": [{"sleep": 0.01}, {"text": "{input} ok", "tokens_per_second": 1000}],
+        },
+        {"match": "hang", "steps": [{"hang": True}]},
+    ]
+    path = tmp_path / "script.json"
+    path.write_bytes(orjson.dumps(rules))
+    model = Scripted.from_file(str(path))
+
+    def asked(said: str, *more: dict[str, Any]) -> ModelRequest:
+        return ModelRequest([{"role": "user", "content": said}, *more])
+
+    assert await ask(model, asked("what time")) == [
+        ThinkingDelta("hm"),
+        ToolCallDelta(0, id="call_0", name="current_time"),
+        ToolCallDelta(0, arguments='{"a":1}'),
+        Usage(2, 3),
+        Finish("tool_calls"),
+    ]
+    assert text(await ask(model, asked("time", {"role": "tool", "content": "9"}))) == "it is late"
+    assert text(await ask(model, asked("slow"))) == "slow ok"
+    assert text(await ask(model, asked("else"))) == "else"
+    with pytest.raises(ProviderError) as error:
+        await ask(model, asked("fail"))
+    assert (error.value.code, error.value.retry_after) == ("rate_limited", 3)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await ask(model, asked("hang"))
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["", "{", "{}", "[1]", '[{"match": "("}]', '[{"match": "(", "steps": []}]', '[{"steps": []}]'],
+)
+def test_a_script_that_is_none_is_said(script: str, tmp_path: Path) -> None:
+    path = tmp_path / "script.json"
+    path.write_text(script)
+    with pytest.raises(ProviderError, match="LLM_SCRIPT"):
+        Scripted.from_file(str(path))
+    with pytest.raises(ProviderError, match="LLM_SCRIPT"):
+        Scripted.from_file(str(tmp_path / "none.json"))
+
+
+# The registry ------------------------------------------------------------------------------------
+
+
+async def test_the_settings_choose_the_provider(settings: Settings) -> None:
+    settings.LLM_PROVIDER, settings.LLM_SCRIPT = "scripted", ""
+    first = registry.current()
+    assert isinstance(first, Scripted)
+    assert registry.current() is first
+    await registry.close()
+    await registry.close()
+    settings.LLM_PROVIDER, settings.LLM_BASE_URL = "openai-compatible", "http://127.0.0.1:1/v1"
+    assert isinstance(registry.current(), OpenAICompatible)
+    await registry.close()
+
+
+async def test_a_model_that_is_not_set_up_is_said_in_the_answer(settings: Settings) -> None:
+    settings.LLM_PROVIDER, settings.LLM_BASE_URL = "openai-compatible", ""
+    provider = registry.current()
+    assert isinstance(provider, Unavailable)
+    with pytest.raises(ProviderError, match="LLM_BASE_URL"):
+        await ask(provider)

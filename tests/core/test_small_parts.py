@@ -1,0 +1,122 @@
+"""Texts, ids, token estimates, secrets and files: the small parts that everything stands on."""
+
+import base64
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_django import Settings
+
+from core import files, ids, sealed, text, tokens
+from core.models import ChannelAccount, StoredFile, User
+
+
+@given(st.text(st.characters(), max_size=200))
+def test_a_cleaned_text_can_be_encoded_and_holds_no_nul(value: str) -> None:
+    clean = text.clean(value)
+    assert "\x00" not in clean.encode().decode()
+    assert text.is_clean(clean)
+    assert text.is_clean(value) == (clean == value)
+
+
+def test_a_lone_surrogate_becomes_a_replacement_character_and_an_emoji_stays() -> None:
+    assert text.clean("a\ud800b\x00c 😀") == "a\ufffdbc 😀"
+
+
+def test_log1_one_line_has_no_control_characters_and_keeps_its_limit() -> None:
+    assert text.one_line("a\n\tb\u202ec\x07", 10) == "a b c"
+    assert text.one_line("x" * 30, 10) == "x" * 9 + "…"
+
+
+@pytest.mark.parametrize(
+    "value", ["", "short", "x" * 23, "../../../etc/passwd/aa", 5, None, "é" * 22]
+)
+def test_f7_only_a_public_id_is_one(value: object) -> None:
+    assert not ids.is_public_id(value)
+
+
+def test_f7_public_ids_are_long_and_never_the_same() -> None:
+    made = {ids.public_id() for _ in range(1000)}
+    assert len(made) == 1000
+    assert all(ids.is_public_id(each) for each in made)
+
+
+@pytest.mark.parametrize("value", ["0012", "1_2", "１２", "12.0", "", "0", "+5", "9" * 21, "1\n"])
+def test_q6_an_id_that_only_int_would_take_is_none(value: str) -> None:
+    assert not ids.is_platform_id(value)
+
+
+@pytest.mark.parametrize("value", ["1", "-1001234567890", "9" * 20])
+def test_a_canonical_number_is_a_platform_id(value: str) -> None:
+    assert ids.is_platform_id(value)
+
+
+def test_tokens_are_estimated_on_the_careful_side() -> None:
+    assert tokens.estimate("") == 4
+    assert tokens.estimate("a" * 400) == 104
+    assert tokens.estimate("界" * 100) == 104
+
+
+def test_secrets_can_be_opened_again_also_after_the_key_was_rotated(
+    settings: Settings,
+) -> None:
+    settings.GATEWAY_ENCRYPTION_KEYS = ["old"]
+    box = sealed.seal({"token": "s3cret"})
+    assert "s3cret" not in box
+    settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
+    assert sealed.unseal(box) == {"token": "s3cret"}
+    settings.GATEWAY_ENCRYPTION_KEYS = ["new"]
+    with pytest.raises(sealed.SealError):
+        sealed.unseal(box)
+
+
+def test_no_secrets_are_an_empty_box() -> None:
+    assert sealed.seal({}) == ""
+    assert sealed.unseal("") == {}
+
+
+@pytest.mark.django_db
+def test_an_account_opens_its_own_secrets() -> None:
+    account = ChannelAccount(channel="x", secrets=sealed.seal({"token": "t"}))
+    assert account.open_secrets() == {"token": "t"}
+
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+)
+
+
+def test_f3_a_file_is_kept_under_a_path_of_ours_and_its_name_is_a_label(
+    user: User, settings: Settings, tmp_path: Path
+) -> None:
+    settings.GATEWAY_HOME = tmp_path
+    file = files.keep(user=user, name="../../evil\r\n.png", content=PIXEL)
+    assert files.read(file) == PIXEL
+    assert file.name == "../../evil .png"
+    assert (files.folder() / file.path).resolve().is_relative_to(tmp_path / "files")
+    assert (files.folder() / file.path).stat().st_mode & 0o777 == 0o600
+
+
+def test_t7_an_image_of_ours_becomes_a_data_url_and_nothing_else_does(
+    user: User, settings: Settings, tmp_path: Path
+) -> None:
+    settings.GATEWAY_HOME = tmp_path
+    image = files.keep(user=user, name="a.png", content=PIXEL)
+    page = files.keep(user=user, name="a.html", content=b"<b>")
+    assert files.inline(f"/files/{image.public_id}") == (
+        "data:image/png;base64," + base64.b64encode(PIXEL).decode()
+    )
+    assert files.inline(f"/files/{page.public_id}") is None
+    assert files.inline("https://elsewhere.example/a.png") is None
+    assert files.inline("/files/unknown") is None
+
+
+def test_t7_an_image_whose_bytes_are_gone_is_no_reason_to_fail(
+    user: User, settings: Settings, tmp_path: Path
+) -> None:
+    settings.GATEWAY_HOME = tmp_path
+    image = files.keep(user=user, name="a.png", content=PIXEL)
+    (files.folder() / image.path).unlink()
+    assert files.inline(f"/files/{image.public_id}") is None
+    assert StoredFile.objects.filter(id=image.id).exists()

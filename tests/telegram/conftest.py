@@ -1,0 +1,41 @@
+"""Gateways with bots on a fake Bot API."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.gateways import Gateway
+from tests.telegram.fake_api import FakeBotApi
+from tests.telegram.people import Bots
+
+FAST = {
+    "SWEEP_SECONDS": "1",
+    "DELIVERY_LEASE_SECONDS": "5",
+    "GATEWAY_ENCRYPTION_KEYS": "key-of-a-test",
+}
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[FakeBotApi]:
+    """A Bot API server for the tests of a module."""
+    server = FakeBotApi()
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def bots(module_gateways: Callable[..., Gateway], api: FakeBotApi) -> Bots:
+    """A gateway of the module with three bots: ``main`` and ``other`` by webhook."""
+    found = Bots(module_gateways(**FAST), api)
+    found.add(
+        "main",
+        "other",
+        people=[
+            {"name": "owner", "id": 555, "owner": True},
+            {"name": "guest", "id": 556},
+            {"name": "third", "id": 557},
+        ],
+        groups=[-100],
+    )
+    return found

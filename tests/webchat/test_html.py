@@ -1,0 +1,180 @@
+"""Markdown as safe HTML: redteam "Rendering" X2, X3, X6, X8, and what an answer may look like."""
+
+import time
+
+import pytest
+
+from channels_app.webchat.html import is_allowed, real_host, render, render_as, render_plain
+
+EVIL = [
+    "javascript:alert(1)",
+    "JaVaScRiPt:alert(1)",
+    "java\tscript:alert(1)",
+    "java&#115;cript:alert(1)",
+    "&#106;avascript:alert(1)",
+    " javascript:alert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    "data:text/html;base64,PHNjcmlwdD4=",
+    "vbscript:msgbox(1)",
+    "//evil.example/x",
+    "\\\\evil.example/x",
+    "tg://resolve?domain=x",
+    "file:///etc/passwd",
+    "/admin/logout",
+    "../admin",
+    "http:///x",
+    "https://[broken",
+]
+
+
+@pytest.mark.parametrize("href", EVIL)
+def test_x2_an_address_that_is_not_http_https_or_mailto_makes_no_link(href: str) -> None:
+    for source in (
+        f"[click]({href})",
+        f"[click](<{href}>)",
+        f"<{href}>",
+        f"[a][b]\n\n[b]: <{href}>",
+    ):
+        assert "<a " not in render(source)
+    assert "<a " not in render_plain(href)
+    assert not is_allowed(href)
+
+
+@pytest.mark.parametrize(
+    "href",
+    [
+        "https://example.org/a?b=1#c",
+        "http://example.org",
+        "mailto:ada@example.org",
+        "/files/out?token=a.b-c",
+    ],
+)
+def test_x2_the_allowed_ones_open_in_a_new_tab_and_say_nothing_about_us(href: str) -> None:
+    shown = render(f"[click]({href})")
+    assert f'href="{href}"' in shown
+    assert 'target="_blank"' in shown
+    assert 'rel="noopener noreferrer nofollow"' in shown
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "![x](https://evil.example/?q=secret)",
+        "![x][r]\n\n[r]: https://evil.example/?q=secret",
+        "| a |\n|---|\n| ![x](https://evil.example/?q=secret) |",
+        '<img src="https://evil.example/?q=secret">',
+        "[![x](https://evil.example/?q=secret)](https://other.example)",
+        "![x](data:image/svg+xml;base64,PHN2Zz4=)",
+        "![x](/files/out?token=abc)",
+    ],
+)
+def test_x3_no_image_in_markdown_is_ever_loaded(source: str) -> None:
+    shown = render(source)
+    assert "<img" not in shown
+    assert " src=" not in shown.replace("&lt;img src=", "")
+
+
+def test_x3_a_picture_from_elsewhere_is_a_link_to_click() -> None:
+    shown = render("![A cat](https://cats.example/cat.png)")
+    assert '<a href="https://cats.example/cat.png" class="image-link"' in shown
+    assert ">A cat</a>" in shown
+    assert ">cats.example</a>" in render("![](https://cats.example/cat.png)")
+
+
+@pytest.mark.parametrize("mark", list("[]*>_`~!<&(#|-+\\"))
+def test_x6_a_hundred_kilobytes_of_one_mark_take_less_than_a_second(mark: str) -> None:
+    for pattern in (mark, f"{mark} ", f"a{mark}{mark}", f"{mark}\n"):
+        text = (pattern * 100_000)[:100_000]
+        started = time.process_time()
+        shown = render(text)
+        assert time.process_time() - started < 1.0
+        assert shown
+
+
+def test_x6_what_would_cost_too_much_is_shown_as_plain_text() -> None:
+    shown = render("[" * 100_000)
+    assert shown.startswith('<p class="plain">[[[')
+
+
+@pytest.mark.parametrize(
+    ("text", "href", "host"),
+    [
+        ("https://bank.example", "https://evil.example/x", "evil.example"),
+        ("bank.example", "https://evil.example", "evil.example"),
+        ("Sign in at bank.example now", "https://evil.example", "evil.example"),
+        ("bank\u200b.example", "https://evil.example", "evil.example"),
+        ("https://bank.example@evil.example", "https://bank.example@evil.example", "evil.example"),
+        ("https://раураl.example", "https://xn--l-7sba6dbr.example", "xn--l-7sba6dbr.example"),
+        ("https://example.org/a", "https://www.example.org/a", ""),
+        ("the documentation", "https://docs.example", ""),
+        ("write to us", "mailto:a@b.example", ""),
+    ],
+)
+def test_x8_a_link_that_shows_another_address_names_its_real_host(
+    text: str, href: str, host: str
+) -> None:
+    assert real_host(text=text, href=href) == host
+
+
+def test_x8_the_real_host_stands_beside_the_link() -> None:
+    shown = render("[https://bank.example](https://evil.example/login)")
+    assert '<span class="real-host">(evil.example)</span>' in shown
+    assert "real-host" not in render("[here](https://evil.example/login)")
+    image = render("![https://bank.example](https://evil.example/x.png)")
+    assert '<span class="real-host">(evil.example)</span>' in image
+
+
+def test_raw_html_is_shown_and_not_obeyed() -> None:
+    shown = render('<script>alert(1)</script> <b onclick="x">hi</b> <iframe src="/"></iframe>')
+    assert "<script" not in shown
+    assert "<b" not in shown.replace("<br", "")
+    assert "&lt;script&gt;" in shown
+
+
+def test_t4_markdown_becomes_headings_lists_tables_code_and_tasks() -> None:
+    shown = render(
+        "# Title\n\n- [x] done\n- [ ] open\n\n| a | b |\n|--:|:-:|\n| 1 | 2 |\n\n"
+        '```python\nprint("<b>")\n```\n\n~~old~~ **new** *soft* `code`\n\n3. three\n'
+    )
+    assert "<h3>Title</h3>" in shown
+    assert shown.count('type="checkbox"') == 2
+    assert '<th align="right">a</th>' in shown
+    assert "style=" not in shown  # the page's own policy would refuse it
+    assert '<pre data-language="python"><code>print("&lt;b&gt;")' in shown
+    assert "<s>old</s> <strong>new</strong> <em>soft</em> <code>code</code>" in shown
+    assert '<ol start="3">' in shown
+
+
+def test_headings_begin_under_the_pages_own_and_keep_their_order() -> None:
+    shown = render("## A\n\n### B\n\n# C\n\n###### D")
+    assert [
+        shown[at + 1 : at + 3]
+        for at, sign in enumerate(shown)
+        if sign == "<" and shown[at + 1] == "h"
+    ] == ["h3", "h4", "h3", "h6"]
+
+
+def test_a_language_that_is_no_name_is_left_out() -> None:
+    assert render('```"><script>\nx\n```').startswith("<pre><code>x")
+
+
+def test_t4_plain_text_keeps_its_marks_and_its_lines_and_its_addresses_can_be_clicked() -> None:
+    shown = render_as(text="*not bold*\n  https://example.org/a?b=1&c <b>", format="plain")
+    assert shown == (
+        '<p class="plain">*not bold*\n  <a href="https://example.org/a?b=1&amp;c" target="_blank" '
+        'rel="noopener noreferrer nofollow">https://example.org/a?b=1&amp;c</a> &lt;b&gt;</p>'
+    )
+
+
+def test_t4_a_link_answer_makes_our_own_file_clickable() -> None:
+    shown = render_as(text="Report is ready. Open: /files/out?token=a.b-c_d", format="link")
+    assert '<a href="/files/out?token=a.b-c_d" target="_blank"' in shown
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\x00a", "a\ud800b", "\u202e\u2066", "a" * 300_000, "\\", "]("]
+)
+def test_no_text_breaks_the_renderer(text: str) -> None:
+    for shown in (render(text), render_plain(text)):
+        shown.encode()
+        assert "\x00" not in shown
