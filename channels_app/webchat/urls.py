@@ -7,6 +7,7 @@ from channels_app.webchat.consumers import WebChatConsumer
 
 urlpatterns: list[URLPattern] = [
     path("", views.page, name="chat"),
+    path("favicon.ico", views.favicon, name="favicon"),
     path("c/<str:session_id>", views.page, name="chat-session"),
     path("chat/sessions", views.session_list, name="chat-sessions"),
     path("chat/sessions/<str:session_id>", views.change_session, name="chat-session-change"),

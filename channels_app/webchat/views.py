@@ -9,6 +9,7 @@ from django.contrib.auth import authenticate, login, logout
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
+from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
@@ -186,6 +187,13 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         return sign_in_page(request, target=target, name=name, problem=WRONG, status=401)
     login(request, user)
     return redirect(target)
+
+
+@require_http_methods(["GET", "HEAD"])
+def favicon(request: HttpRequest) -> HttpResponseBase:
+    """The address that browsers guess for pages that name no icon (the admin's)."""
+    del request
+    return redirect(static("latchkey/mark.svg"))
 
 
 @never_cache

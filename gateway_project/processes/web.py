@@ -7,6 +7,7 @@ says so. ``GATEWAY_LISTEN_FD`` may name a listening socket that it inherits; wit
 
 import os
 import socket
+import warnings
 from importlib import import_module
 
 import django
@@ -87,6 +88,8 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     django.setup()
     import_module(settings.ROOT_URLCONF)
+    # WhiteNoise streams its files from synchronous iterators; they are small and cached for ever.
+    warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous")
     serve = serve_daphne if settings.GATEWAY_SERVER == "daphne" else serve_uvicorn
     serve(open_socket())
 

@@ -1,6 +1,7 @@
 """The supervisor with small children: what it does when they die, hang, refuse or dawdle."""
 
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -154,6 +155,22 @@ def test_stopping_takes_workers_before_the_broker_and_kills_who_refuses(
     assert broker.process is not None
     assert broker.process.returncode == -signal.SIGTERM
     wait_until(lambda: not living(family))
+
+
+def test_a_full_disk_stops_nobody_who_works(
+    supervise: Callable[..., Supervisor], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The state file and a log cannot be written: it is said, and tried again."""
+    shutil.rmtree(tmp_path / "run")
+    web = python("web", READY + STAY)
+    broker = python("broker", READY + STAY, log=tmp_path / "run" / "log")
+    each = supervise(web, broker)
+    drive(each, lambda: web.status.state == "ready" and broker.status.restarts >= 2)
+    said = capsys.readouterr().out
+    assert "up        cannot write" in said
+    assert "broker    cannot start" in said
+    (tmp_path / "run").mkdir()
+    drive(each, lambda: broker.status.state == "ready")
 
 
 def test_a_signal_ends_the_loop(supervise: Callable[..., Supervisor]) -> None:

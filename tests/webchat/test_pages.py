@@ -415,3 +415,9 @@ def test_a_wrong_page_number_is_a_400(page: Client, ada: User, before: str) -> N
     run = said(ada, "Hello")
     path = f"/chat/sessions/{run.session.public_id}/messages"
     assert page.get(path, {"before": before}).status_code == 400
+
+
+def test_the_icon_that_browsers_guess_is_there(client: Client) -> None:
+    answer = client.get("/favicon.ico")
+    assert answer.status_code == 302
+    assert answer["Location"].endswith("/latchkey/mark.svg")
