@@ -19,7 +19,7 @@ def secret_path(name: str) -> Path:
 
 
 def ensure() -> None:
-    """Make the folder (mode 0700: it holds conversations) and the secrets (0600) that are missing."""
+    """Make what is missing: the folder (mode 0700: it holds conversations), the secrets (0600)."""
     directory().mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = directory() / "secrets"
     folder.mkdir(exist_ok=True, mode=0o700)
