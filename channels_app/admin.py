@@ -12,7 +12,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from allowlist import requests
+from allowlist import held, requests
 from allowlist.admin.audited import AuditedAdmin
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
@@ -120,7 +120,7 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
         row = UnknownRequest.objects.filter(pk=pk).select_related("account").first()
         return {
             "row": row,
-            "held": requests.held_messages(row)[:MOST_PEOPLE] if row else [],
+            "held": held.of(row)[:MOST_PEOPLE] if row else [],
             "people": User.objects.filter(is_active=True).order_by("username")[:MOST_PEOPLE],
             "may_decide": self.has_decide_permission(request),
         }

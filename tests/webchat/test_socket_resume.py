@@ -1,5 +1,7 @@
 """Coming back to ``/ws``: every event once, in order [D3] [M2]."""
 
+from typing import Any
+
 import pytest
 from django.utils import timezone
 
