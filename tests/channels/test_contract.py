@@ -74,7 +74,9 @@ def test_secrets_are_not_in_the_repr_of_an_account() -> None:
     assert "canary" not in repr(account)
 
 
-@pytest.mark.parametrize("text", ["Hello", "a" * 9000, "word " * 3000, "```py\n" + "x = 1\n" * 2000])
+@pytest.mark.parametrize(
+    "text", ["Hello", "a" * 9000, "word " * 3000, "```py\n" + "x = 1\n" * 2000]
+)
 def test_render_loses_no_word_and_makes_no_empty_block(channel: Channel, text: str) -> None:
     blocks = channel.outbound.render(text)
     assert blocks

@@ -51,9 +51,7 @@ def test_c2_c3_c4_messages_are_joined_answered_as_a_reply_and_lose_their_eyes(
     assert InboundMessage.objects.filter(state="answered", ack="cleared").count() == 2
 
 
-def test_c4_typing_ends_with_the_run(
-    runner: Runner, account: ChannelAccount
-) -> None:
+def test_c4_typing_ends_with_the_run(runner: Runner, account: ChannelAccount) -> None:
     write(account, "hello", "1")
     until(lambda: PLATFORM.texts("c1"))
     until(lambda: not runner._typists.tasks)
@@ -63,7 +61,9 @@ def test_a_long_answer_is_shown_while_it_grows_and_ends_as_one_message(
     runner: Runner, account: ChannelAccount, settings: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     answer = " ".join(f"word{number}" for number in range(60))
-    script(settings, tmp_path, [{"match": "", "steps": [{"text": answer, "tokens_per_second": 60}]}])
+    script(
+        settings, tmp_path, [{"match": "", "steps": [{"text": answer, "tokens_per_second": 60}]}]
+    )
     write(account, "go", "1")
     until(lambda: PLATFORM.texts("c1"))
     assert 40 <= len(PLATFORM.texts("c1")[0]) < len(answer)
@@ -135,7 +135,9 @@ def test_an_edit_of_a_waiting_message_changes_it_and_only_its_sender_can(
 
 
 def test_c8_commands_are_answered_past_the_queue(runner: Runner, account: ChannelAccount) -> None:
-    for number, command in enumerate(("/start", "/help", "/status", "/whoami", "/new", "/requests")):
+    for number, command in enumerate(
+        ("/start", "/help", "/status", "/whoami", "/new", "/requests")
+    ):
         write(account, command, str(number + 1))
     until(lambda: len(PLATFORM.texts("c1")) == 6)
     texts = "\n".join(PLATFORM.texts("c1"))
