@@ -16,7 +16,8 @@ from allowlist import held, requests
 from allowlist.admin.audited import AuditedAdmin
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
-from channels_app import decisions
+from channels_app import decisions, gateways, registry
+from channels_app.base import Account, ChannelError
 from channels_app.models import SourceFeedback
 from core import sealed
 from core.desk import DeskPage, ModelForm, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
@@ -190,7 +191,28 @@ class AccountForm(ModelForm[ChannelAccount]):
         data = super().clean() or {}
         if data.get("secret_value") and not data.get("secret_name"):
             raise ValidationError({"secret_name": "Which secret is it?"})
+        channel = registry.get(data.get("channel", ""))
+        if channel is not None and data.get("enabled"):
+            problems = channel.config.problems(self.account_as_saved(data))
+            if problems:
+                raise ValidationError({"enabled": [f"Not yet: {each}" for each in problems]})
         return data
+
+    def account_as_saved(self, data: dict[str, Any]) -> Account:
+        """The account as a plugin will see it when this form is saved."""
+        try:
+            known = sealed.unseal(self.instance.secrets)
+        except sealed.SealError:
+            known = {}
+        if data.get("secret_name"):
+            known |= {data["secret_name"]: data.get("secret_value") or ""}
+        return Account(
+            id=self.instance.pk or 0,
+            channel=data.get("channel", ""),
+            name=data.get("name", ""),
+            config=data.get("config") or {},
+            secrets=known,
+        )
 
 
 @admin.register(ChannelAccount)
@@ -201,6 +223,7 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
 
     form = AccountForm
     list_display = ("__str__", "enabled", "state", "shown_status_text", "created_at")
+    actions = ("test_connection",)
     list_filter = ("channel", "enabled", "status")
     search_fields = ("channel", "name", "status_text")
     ordering = ("channel", "name")
@@ -232,6 +255,18 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
             obj.secrets = sealed.seal({key: kept for key, kept in secrets.items() if kept})
             self.record(request, "secret_set" if value else "secret_removed", obj, {"name": name})
         super().save_model(request, obj, form, change)
+        gateways.saved(account_id=obj.pk)
+
+    @admin.action(description="Test the connection")
+    def test_connection(self, request: HttpRequest, queryset: QuerySet[ChannelAccount]) -> None:
+        """Ask the platform who we are there."""
+        for row in queryset:
+            try:
+                said = gateways.test_now(row)
+            except (ChannelError, sealed.SealError) as error:
+                messages.error(request, f"{row}: {visible_line(str(error))}")
+            else:
+                messages.success(request, f"{row}: {visible_line(said)}")
 
 
 @admin.register(SourceFeedback)

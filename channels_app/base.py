@@ -169,6 +169,10 @@ class Gateway(Protocol):
         """Who we are there (``@name``), for the button "test connection". Raises ChannelError."""
         ...
 
+    async def close(self) -> None:
+        """The running event loop ends: let go of its connections."""
+        ...
+
 
 class Outbound(Protocol):
     """How answers of an account go out."""
@@ -196,9 +200,21 @@ class Channel(Protocol):
     idempotent: bool
     pace: Pace
     capabilities: frozenset[Capability]
-    config: Config
-    gateway: Gateway
-    outbound: Outbound
+
+    @property
+    def config(self) -> Config:
+        """The accounts' settings."""
+        ...
+
+    @property
+    def gateway(self) -> Gateway:
+        """The way in."""
+        ...
+
+    @property
+    def outbound(self) -> Outbound:
+        """The way out; a heavy library may be loaded when it is first asked for."""
+        ...
 
     def is_group(self, chat: str) -> bool:
         """Whether many people read this chat."""

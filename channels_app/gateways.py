@@ -10,11 +10,12 @@ import logging
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
 from channels_app import notices, registry
-from channels_app.base import Channel, ChannelError, Health, Polls
+from channels_app.base import Account, Channel, ChannelError, Gateway, Health, Polls
 from channels_app.sending import account_of
 from core.db import in_thread, write
 from core.models import ChannelAccount
@@ -28,6 +29,8 @@ CHECK_SECONDS = 60.0
 CALL_SECONDS = 20.0
 CONFLICT_SECONDS = 60.0
 RETRY_SECONDS = 3.0
+STARTING = "starting"
+STOPPING = "stopping"
 
 
 @dataclass(slots=True)
@@ -54,11 +57,20 @@ class Gateways:
                 self._poll(row)
             elif account_id in self.pollers:
                 self.pollers.pop(account_id).cancel()
+        for row in await in_thread(to_change):
+            await self._switch(row)
         for row in rows:
-            if row.id not in self.resting and self.checks.get(row.id, 0.0) <= now:
+            if row.id not in polled and self.checks.get(row.id, 0.0) <= now:
                 self.checks[row.id] = now + CHECK_SECONDS
                 await self._check(row)
         return LOOK_SECONDS
+
+    async def close(self) -> None:
+        """Stop polling and give the leases back: another worker goes on at once."""
+        for account_id, task in self.pollers.items():
+            task.cancel()
+            await in_thread(let_go, account_id=account_id, worker=self.worker)
+        self.pollers.clear()
 
     def _poll(self, row: ChannelAccount) -> None:
         task = self.pollers.get(row.id)
@@ -94,6 +106,26 @@ class Gateways:
             await asyncio.sleep(seconds)
             self.resting.pop(row.id, None)
 
+    async def _switch(self, row: ChannelAccount) -> None:
+        """Tell the platform of an account that was saved; what came of it is its status."""
+        channel = registry.get(row.channel)
+        if channel is None or not await in_thread(take_change, row):
+            return
+        status, text = "stopped", ""
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                account = account_of(row)
+                if row.enabled:
+                    text = await channel.gateway.prepare(account, base_url=settings.GATEWAY_URL)
+                    status = "running"
+                else:
+                    await channel.gateway.retire(account)
+        except (ChannelError, SealError) as error:
+            status, text = "error", str(error)
+        except TimeoutError:
+            status, text = "error", "The platform does not answer."
+        await in_thread(show, account_id=row.id, status=status, text=text)
+
     async def _check(self, row: ChannelAccount) -> None:
         """Ask the platform how the account is, and write it down."""
         channel = registry.get(row.channel)
@@ -107,6 +139,27 @@ class Gateways:
         except TimeoutError:
             health = Health(problem="The platform does not answer.")
         await in_thread(note, account_id=row.id, health=health)
+
+
+def saved(*, account_id: int) -> None:
+    """An account was saved: a worker tells its platform within seconds. Inside a transaction."""
+    rows = ChannelAccount.objects.filter(id=account_id, channel__in=registry.names())
+    rows.filter(enabled=True).update(status=STARTING, status_text="")
+    rows.filter(enabled=False).exclude(status="stopped").update(status=STOPPING, status_text="")
+
+
+def to_change() -> list[ChannelAccount]:
+    """Accounts whose platform is to be told something."""
+    return list(ChannelAccount.objects.filter(status__in=(STARTING, STOPPING)).order_by("id"))
+
+
+def take_change(row: ChannelAccount) -> bool:
+    """Whether it is this worker that tells."""
+    with write():
+        taken = ChannelAccount.objects.filter(id=row.id, status=row.status).update(
+            status="running" if row.enabled else "stopped", status_text="…"
+        )
+    return taken == 1
 
 
 def accounts() -> list[ChannelAccount]:
@@ -169,3 +222,24 @@ def problems() -> list[str]:
     """What is wrong with enabled accounts, in words for ``/readyz``."""
     rows = ChannelAccount.objects.filter(enabled=True, status="error").order_by("id")
     return [f"{row}: {row.status_text}" for row in rows]
+
+
+def test_now(row: ChannelAccount) -> str:
+    """Ask the platform of an account who we are there. Raises ChannelError, SealError.
+
+    For synchronous callers: it waits at most CALL_SECONDS.
+    """
+    channel = registry.get(row.channel)
+    if channel is None:
+        raise ChannelError("This channel has no platform to test.")
+
+    async def ask(gateway: Gateway, account: Account) -> str:
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                return await gateway.test(account)
+        except TimeoutError as error:
+            raise ChannelError("The platform does not answer.") from error
+        finally:
+            await gateway.close()
+
+    return asyncio.run(ask(channel.gateway, account_of(row)))

@@ -81,7 +81,7 @@ def spoken(run: Run, outcome: Outcome) -> str:
         parts.append(f"⏹ {words.stopped}")
     elif outcome.state == Run.State.FAILED and outcome.error not in outcome.text:
         parts.append(f"⚠️ {outcome.error or words.failed}")
-    text = "\n\n".join(part for part in parts if part.strip())
+    text = "\n\n".join(part.strip() for part in parts if part.strip())
     return text if text or outcome.images or outcome.files else words.nothing
 
 

@@ -1,5 +1,6 @@
 """Channels by id: dotted paths, resolved on first use; other packages add theirs by entry point."""
 
+import sys
 from functools import cache
 from importlib.metadata import entry_points
 
@@ -26,6 +27,15 @@ def get(channel_id: str) -> Channel | None:
         plugin: Channel = point.load()
         return plugin
     return None
+
+
+async def close() -> None:
+    """Let go of the connections that channels hold in the running event loop."""
+    for channel_id in CHANNELS:
+        if CHANNELS[channel_id].rpartition(".")[0] in sys.modules:
+            channel = get(channel_id)
+            if channel is not None:
+                await channel.gateway.close()
 
 
 def names() -> list[str]:

@@ -133,7 +133,9 @@ class Runner:
             task.cancel()
         if work - chores:
             await asyncio.wait(work - chores, timeout=STOP_SECONDS / 2)
+        await self._gateways.close()
         await providers.close()
+        await registry.close()
         await hub.local().close()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:

@@ -108,6 +108,9 @@ class MemoryGateway:
         """The account's own name."""
         return account.name
 
+    async def close(self) -> None:
+        """No connections."""
+
 
 @dataclass(slots=True)
 class MemoryOutbound:

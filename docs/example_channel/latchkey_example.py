@@ -38,6 +38,9 @@ class NotebookGateway:
         """Who we are there."""
         return str(account.config["path"])
 
+    async def close(self) -> None:
+        """No connections."""
+
 
 class NotebookOutbound:
     """One line a block."""

@@ -1,7 +1,6 @@
 """A Bot API server for tests, in a thread: what Telegram does where the emulator does not.
 
-429 with ``retry_after``, reactions, topics, parse errors, time-outs after the effect, blocked users,
-409, files. ``chats`` is what people see; ``calls`` is everything that was asked, in order.
+429 with ``retry_after``, reactions, topics, time-outs after the effect, blocked users, 409, files. ``chats`` is what people see; ``calls`` is everything that was asked, in order.
 """
 
 import asyncio
@@ -144,7 +143,7 @@ class FakeBotApi:
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_route("*", "/bot{token}/{method}", self._call)
         app.router.add_get("/file/bot{token}/{path:.*}", self._file)
-        runner = web.AppRunner(app)
+        runner = web.AppRunner(app, access_log=None)
         self._loop.run_until_complete(runner.setup())
         self._loop.run_until_complete(web.TCPSite(runner, "127.0.0.1", self.port).start())
         self._ready.set()
