@@ -205,7 +205,7 @@ STATIC_URL = "/static/"
 STATIC_ROOT = GATEWAY_HOME / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "gateway_project.static_files.StaticFiles"},
 }
 WHITENOISE_USE_FINDERS = DEBUG
 

@@ -70,6 +70,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.frames = limits.Rate()
         self.turn = asyncio.Lock()
         self.tasks: set[asyncio.Task[None]] = set()
+        self.deadline: asyncio.Task[None] | None = None
         self.counted = False
         self.closing = False
 
@@ -109,7 +110,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         if WebChatConsumer.waiting >= MAX_WAITING:
             raise CloseError(TOO_MANY)
         await self.accept()
-        self.spawn(self.hurry())
+        self.deadline = self.spawn(self.hurry())
 
     async def hurry(self) -> None:
         """Close a socket that shows no key within AUTH_SECONDS."""
@@ -118,8 +119,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await asyncio.sleep(AUTH_SECONDS)
         finally:
             WebChatConsumer.waiting -= 1
-        if self.speaker is None:
-            await self.end(TOO_LATE)
+        await self.end(TOO_LATE)
 
     def admit(self, speaker: Speaker) -> None:
         """Count the socket of ``speaker``. Raises CloseError 4429 when they have too many."""
@@ -149,11 +149,12 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             self.closing = True
             await self.close(code)
 
-    def spawn(self, work: Any) -> None:
+    def spawn(self, work: Any) -> asyncio.Task[None]:
         """Run ``work`` beside the socket, as long as that lives."""
         task = asyncio.ensure_future(self.guard(work))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+        return task
 
     async def guard(self, work: Any) -> None:
         """Run ``work``; a failure closes the socket, and the client comes back and resumes."""
@@ -235,6 +236,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await self.tell(adapter.error_frame(error))
             raise CloseError(TOO_MANY if error.status == 429 else SIGNED_OUT) from error
         self.admit(speaker)
+        if self.deadline is not None:
+            self.deadline.cancel()
         await self.tell({"type": "authenticated"})
         self.spawn(self.listen(speaker))
 
@@ -343,8 +346,16 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 await self.tell({"type": "notice", **frame["notice"]})
         if stale:
             for run_id in list(self.following.sent):
-                session = await in_thread(calls.session_of, user_id=self.person(), run_id=run_id)
-                await self.catch_up(run_id, session)
+                await self.look_after(run_id)
+
+    async def look_after(self, run_id: str) -> None:
+        """Send what the log has of a followed run; forget a run whose chat was deleted."""
+        try:
+            session = await in_thread(calls.session_of, user_id=self.person(), run_id=run_id)
+        except RefusedError:
+            self.following.sent.pop(run_id, None)
+            return
+        await self.catch_up(run_id, session)
 
     async def relay_events(self, frame: hub.Frame) -> None:
         """Send the events of one hub frame."""
