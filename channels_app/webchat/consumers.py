@@ -186,15 +186,15 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             raise CloseError(TOO_MANY) from error
         if len(text_data or bytes_data or "") > settings.MAX_FRAME_BYTES:
             raise CloseError(TOO_LARGE)
-        client_id = ""
+        client_id = run_id = ""
         try:
             if text_data is None:
                 raise RefusedError(400, "Frames are JSON text.", field="frame")
             value = frames.parse(text_data)
-            client_id = frames.client_id_of(value)
+            client_id, run_id = frames.client_id_of(value), frames.run_id_of(value)
             await self.handle(frames.read(value))
         except RefusedError as error:
-            await self.tell(adapter.error_frame(error, client_id=client_id))
+            await self.tell(adapter.error_frame(error, client_id=client_id, run_id=run_id))
 
     async def handle(self, frame: frames.Frame) -> None:
         """Do what a frame asks. Raises RefusedError or CloseError."""
