@@ -2,18 +2,21 @@
 
 from typing import Any
 
-from channels_app.aggregator import split, utf16_units
 from channels_app.base import Block
-from core.markdown import markdown_to_channel
+from core.markdown import split, to_telegram
 
-TEXT_LIMIT = 4096  # UTF-16 units: always within Telegram's 4096 code points
 CAPTION_LIMIT = 1024
 
 
 def render(text: str) -> list[Block]:
-    """Markdown as messages, each ``{"text", "entities"}``."""
-    plain = markdown_to_channel(text, "plain")
-    return [{"text": piece} for piece in split(plain, limit=TEXT_LIMIT, measure=utf16_units)]
+    """Markdown as messages of at most 4096 UTF-16 units, each ``{"text", "entities"?}``."""
+    blocks: list[Block] = []
+    for piece in split(to_telegram(text)):
+        block: Block = {"text": piece.text}
+        if piece.entities:
+            block["entities"] = [entity.to_dict() for entity in piece.entities]
+        blocks.append(block)
+    return blocks
 
 
 def keyboard(block: Block) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ what Telegram said, and the token is cut out of even that.
 
 import asyncio
 import json
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -125,6 +126,8 @@ def refusal(status: int, payload: bytes, *, token: str) -> ChannelError:
         return ChannelError(words, permanent=True, trouble="auth")
     if status == 409:
         return ChannelError(words, trouble="conflict")
+    if status == HTTPStatus.NOT_IMPLEMENTED:  # a server of one's own may not know every method
+        return ChannelError(words, permanent=True)
     if status >= 500:
         # A gateway of theirs may fail after the message was taken.
         return ChannelError(words, unsure=status in {502, 504})

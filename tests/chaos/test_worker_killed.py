@@ -2,11 +2,12 @@
 
 import os
 import signal
+from functools import partial
 
 import psutil
 import pytest
-from django.conf import settings
 
+from tests import settings
 from tests.chaos.conftest import Arena, MakeArena, wait_final
 from tests.chaos.worker_points import POINTS
 from tests.pipeline.client import query
@@ -17,6 +18,11 @@ TIMES = int(os.environ.get("CHAOS_TIMES", "10" if settings.TEST_DATABASE == "sql
 # How often a point is passed by one batch: the moment of death is drawn from it.
 PASSES = {"between tokens": 30, "after flush": 2}
 WORDS = "the quick brown fox jumps over the lazy dog again and again"
+
+
+def has_died(arena: Arena, times: int) -> bool:
+    """Whether the worker died so often."""
+    return len(arena.deaths()) >= times
 
 
 def test_c8_every_accepted_message_has_one_answer_wherever_the_worker_dies(
@@ -33,7 +39,7 @@ def test_c8_every_accepted_message_has_one_answer_wherever_the_worker_dies(
         if number == 0:
             os.kill(child_of(it), signal.SIGKILL)
         else:
-            wait_until(lambda n=number: len(it.deaths()) >= n, seconds=30, what=rounds[number - 1])
+            wait_until(partial(has_died, it, number), seconds=30, what=rounds[number - 1])
         wait_until(it.taken, seconds=30, what="the next worker")
         feed(it, number, runs, chats)
     wait_until(lambda: len(it.deaths()) >= len(rounds), seconds=30, what=rounds[-1])

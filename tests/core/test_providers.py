@@ -13,6 +13,7 @@ from pytest_django import Settings
 
 from core.providers import openai_compatible, registry
 from core.providers.base import (
+    ChatMessage,
     Delta,
     Finish,
     ModelRequest,
@@ -94,7 +95,7 @@ async def test_what_is_asked_arrives(server: ModelServer, provider: Provider) ->
             "parameters": {"type": "object", "properties": {}},
         },
     }
-    messages = [
+    messages: list[ChatMessage] = [
         {"role": "system", "content": "be kind"},
         {"role": "user", "content": "hi"},
         {

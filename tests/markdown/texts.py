@@ -92,7 +92,10 @@ class _Writer:
         columns = self.random.randint(1, 4)
         rows = [[self.word() for _ in range(columns)] for _ in range(self.random.randint(1, 4))]
         lines = [f"| {' | '.join(row)} |" for row in rows]
-        lines.insert(1, "|" + "|".join(self.random.choice(("---", ":-:", "--:")) for _ in range(columns)) + "|")
+        lines.insert(
+            1,
+            "|" + "|".join(self.random.choice(("---", ":-:", "--:")) for _ in range(columns)) + "|",
+        )
         return "\n".join(lines)
 
     def quote(self, depth: int) -> str:
@@ -117,7 +120,10 @@ def well_formed(seed: int) -> Generated:
 def noise(seed: int) -> str:
     """Words and markers in any order."""
     chance = random.Random(seed)
-    parts = [chance.choice(WORDS if chance.random() < 0.5 else NOISE) for _ in range(chance.randint(1, 40))]
+    parts = [
+        chance.choice(WORDS if chance.random() < 0.5 else NOISE)
+        for _ in range(chance.randint(1, 40))
+    ]
     return "".join(parts)
 
 

@@ -81,6 +81,7 @@ class FakeBotApi:
     lock: threading.RLock = field(default_factory=threading.RLock)
     ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1000))
     delay: float = 0.0
+    hook: Callable[[str, Params, str], None] | None = None
     _loop: asyncio.AbstractEventLoop | None = None
     _ready: threading.Event = field(default_factory=threading.Event)
 
@@ -166,10 +167,14 @@ class FakeBotApi:
             failure = self._failure(method, params)
         if failure is not None and not failure.effect:
             return self._failed(request, failure)
+        if self.hook is not None:
+            self.hook(method, params, "before")
         try:
             result = await self._do(token, method, params)
         except Refusal as error:
             return answer(error.status, error.description)
+        if self.hook is not None:
+            self.hook(method, params, "after")
         if failure is not None:
             return self._failed(request, failure)
         return web.json_response({"ok": True, "result": result})
