@@ -10,6 +10,7 @@ for every frame, and sockets would wait behind any query).
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping, MutableMapping
 from typing import Any, ClassVar, assert_never
@@ -40,7 +41,10 @@ MAX_WAITING = 200
 MAX_PLAIN = 32
 
 SIGNED_OUT, FOREIGN, TOO_LATE, TOO_LARGE, TOO_MANY = 4401, 4403, 4408, 4413, 4429
-STALLED, BROKEN = 4408, 1011
+# Daphne lets an application close with 1000 or 3000–4999 only, so not with 1011.
+STALLED, BROKEN = 4408, 4500
+# What the servers raise when the client has gone: uvicorn an OSError, Daphne's autobahn the other.
+GONE = (OSError, RuntimeError)
 
 Data = Mapping[str, Any]
 
@@ -49,7 +53,7 @@ class CloseError(Exception):
     """The socket must be closed with ``code``."""
 
     def __init__(self, code: int) -> None:
-        """``code`` is one of the contract's, or 1011."""
+        """``code`` is one of the contract's, or 4500."""
         super().__init__(f"close {code}")
         self.code = code
 
@@ -147,7 +151,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """Close the socket, once."""
         if not self.closing:
             self.closing = True
-            await self.close(code)
+            with contextlib.suppress(*GONE):
+                await self.close(code)
 
     def spawn(self, work: Any) -> asyncio.Task[None]:
         """Run ``work`` beside the socket, as long as that lives."""
@@ -167,7 +172,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await self.end(BROKEN)
 
     async def tell(self, data: Data) -> None:
-        """Send one frame. Raises CloseError when the client has not read for too long."""
+        """Send one frame. Raises CloseError when the client has gone, or has not read for long."""
         if self.closing:
             return
         try:
@@ -175,6 +180,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 await self.send(text_data=orjson.dumps(data).decode())
         except TimeoutError as error:
             raise CloseError(STALLED) from error
+        except GONE as error:
+            raise CloseError(BROKEN) from error
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """One frame of the client."""
@@ -186,15 +193,15 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             raise CloseError(TOO_MANY) from error
         if len(text_data or bytes_data or "") > settings.MAX_FRAME_BYTES:
             raise CloseError(TOO_LARGE)
-        client_id = ""
+        client_id = run_id = ""
         try:
             if text_data is None:
                 raise RefusedError(400, "Frames are JSON text.", field="frame")
             value = frames.parse(text_data)
-            client_id = frames.client_id_of(value)
+            client_id, run_id = frames.client_id_of(value), frames.run_id_of(value)
             await self.handle(frames.read(value))
         except RefusedError as error:
-            await self.tell(adapter.error_frame(error, client_id=client_id))
+            await self.tell(adapter.error_frame(error, client_id=client_id, run_id=run_id))
 
     async def handle(self, frame: frames.Frame) -> None:
         """Do what a frame asks. Raises RefusedError or CloseError."""

@@ -66,6 +66,7 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
     user = person(request)
     context = {
         "session_id": session_id,
+        "person": user.id,
         "name": str(user),
         "first_name": str(user).split()[0] if str(user).strip() else "",
         "initial": (str(user).strip() or "?")[0].upper(),

@@ -17,6 +17,7 @@ from tests.webchat.conftest import (
     HOST,
     asked,
     at_the_page,
+    event,
     eventually,
     is_final,
     key_of,
@@ -189,6 +190,27 @@ async def test_a_client_that_does_not_read_is_cut_off_and_may_resume(
         assert await socket.closed() == 4408
 
 
+@pytest.mark.parametrize("error", [OSError, RuntimeError])
+async def test_a_client_that_has_gone_is_no_failure(
+    ada: User, error: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """uvicorn raises the one when it sends to a client that left, Daphne the other."""
+    gone = asyncio.Event()
+
+    async def fail(*_: object, **__: object) -> None:
+        gone.set()
+        raise error
+
+    async with at_the_page(ada) as socket:
+        _, pen = await asked(socket)
+        monkeypatch.setattr(consumers.WebChatConsumer, "send", fail)
+        monkeypatch.setattr(consumers.WebChatConsumer, "close", fail)
+        await in_thread(pen.write, event("stream_start"))
+        async with asyncio.timeout(5):
+            await gone.wait()
+    assert caplog.records == []
+
+
 async def test_c6_a_database_that_fails_closes_the_socket_and_the_client_comes_back(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +221,7 @@ async def test_c6_a_database_that_fails_closes_the_socket_and_the_client_comes_b
 
         monkeypatch.setattr(calls, "accept", fail)
         await socket.say(type="message", text="Hello")
-        assert await socket.closed() == 1011
+        assert await socket.closed() == 4500
 
 
 async def test_a_task_that_fails_closes_the_socket(
@@ -211,7 +233,7 @@ async def test_a_task_that_fails_closes_the_socket(
     monkeypatch.setattr(calls, "pending_notices", fail)
     cookie = await in_thread(sign_in, ada)
     async with opened(cookie=cookie) as socket:
-        assert await socket.closed() == 1011
+        assert await socket.closed() == 4500
 
 
 async def test_ws12_one_person_has_a_bounded_number_of_sockets(ada: User, settings: Any) -> None:
