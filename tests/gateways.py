@@ -142,6 +142,10 @@ class Gateway:
         self.launch(name)
         self.wait_ready(name)
 
+    def is_running(self, name: str) -> bool:
+        """Whether the process ``name`` lives."""
+        return self._process(name).is_running()
+
     def log(self, name: str) -> str:
         """What a process has written so far."""
         return self._process(name).tail(characters=1_000_000)

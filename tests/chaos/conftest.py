@@ -109,14 +109,21 @@ for number in range(200):
 MakeArena = Callable[..., Arena]
 
 
-@pytest.fixture
-def arena(new_database: Callable[[], str], tmp_path: Path, script: str) -> Iterator[MakeArena]:
-    """``arena()`` starts one; ``chaotic=False`` with the normal worker."""
-    made: list[Arena] = []
+@pytest.fixture(scope="module")
+def arena(
+    new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory, script: str
+) -> Iterator[MakeArena]:
+    """``arena()`` starts one, ``chaotic=False`` with the normal worker; the same settings get the
+    same arena again, with all its parts running."""
+    made: dict[str, Arena] = {}
 
     def make(*, chaotic: bool = True, **extra: str) -> Arena:
-        home = tmp_path / str(len(made))
-        (home / "home").mkdir(parents=True)
+        name = json.dumps([chaotic, extra])
+        if name in made:
+            heal(made[name])
+            return made[name]
+        home = tmp_path_factory.mktemp("arena")
+        (home / "home").mkdir()
         platform = Platform()
         gateway = Gateway(
             folder=home,
@@ -131,17 +138,23 @@ def arena(new_database: Callable[[], str], tmp_path: Path, script: str) -> Itera
             roles=("web", "runs"),
             modules={"runs": ("tests.chaos.worker", "runs")} if chaotic else {},
         )
-        ada, bridge = people(gateway, number=1, channel="recorder")
-        gateway.manage("shell", "-v0", "-c", LET_IN)
-        made.append(Arena(gateway, platform, home, ada, bridge, Door(gateway)))
+        ada, bridge = people(gateway, number=1, channel="recorder", more=LET_IN)
+        made[name] = Arena(gateway, platform, home, ada, bridge, Door(gateway))
         gateway.start()
-        return made[-1]
+        return made[name]
 
     yield make
-    for each in made:
+    for each in made.values():
         each.door.close()
         each.gateway.stop()
         each.platform.close()
+
+
+def heal(arena: Arena) -> None:
+    """Start what a test left dead."""
+    for name in ("broker", *arena.gateway.roles):
+        if not arena.gateway.is_running(name):
+            arena.gateway.restart(name)
 
 
 def wait_final(arena: Arena, runs: list[str], *, seconds: float = 60) -> None:
