@@ -1,7 +1,7 @@
 """CPU of one streamed token: our lean provider, pydantic-ai, and the ``openai`` SDK, in one run.
 
-``python -m tests.benchmarks.providers``: a stub server in a process of its own streams TOKENS tokens;
-each client reads them ROUNDS times, interleaved; the CPU is this process's own.
+``python -m tests.benchmarks.providers``: a stub server in a process of its own streams TOKENS
+tokens; each client reads them ROUNDS times, interleaved; the CPU is this process's own.
 """
 
 import asyncio

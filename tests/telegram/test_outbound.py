@@ -2,6 +2,7 @@
 
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def test_a_stream_is_one_message_that_is_edited_to_its_end(
     assert 40 <= len(shown.history[0]) < len(answer)
     edits = [call.at for call in local.api.of("editMessageText", 556)]
     assert len(edits) >= 2
-    gaps = [later - earlier for earlier, later in zip(edits, edits[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(edits)]
     assert min(gaps, default=1.0) >= 0.95
 
 
