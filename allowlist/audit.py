@@ -104,6 +104,11 @@ def lines(*, after: int = 0) -> Iterator[str]:
         yield json.dumps(as_dict(entry), sort_keys=True, ensure_ascii=True)
 
 
+def data_text(entry: AuditEntry) -> str:
+    """The data of ``entry`` as one line of JSON, for people."""
+    return json.dumps(entry.data, sort_keys=True, ensure_ascii=False)
+
+
 def _queue() -> None:
     """Wait for whoever is appending; SQLite's write transaction has waited already."""
     if connection.vendor == "postgresql":

@@ -14,7 +14,6 @@ NUMERIC_CHANNELS = frozenset({"telegram"})
 # RFC 5322 dot-atom, lower-case ASCII: quoted local parts and display names are no addresses to us.
 LOCAL_PART = re.compile(r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
 PHONE = re.compile(r"\+?[0-9][0-9 ().\-/]*", re.ASCII)
-UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 class InvalidIdentity(ValueError):
@@ -46,7 +45,7 @@ def _im(value: str, channel: str) -> str:
         if not ids.is_platform_id(value):
             raise InvalidIdentity(f"on {channel} an identity is the numeric id, digits only")
         return value
-    if any(unicodedata.category(character) in UNSEEN for character in value):
+    if any(unicodedata.category(character) in text.UNSEEN for character in value):
         raise InvalidIdentity("an identity has no invisible or control characters")
     return value
 

@@ -79,6 +79,9 @@ class ApiKey(models.Model):
         SEND_RESULT = "send_result", "send results (MCP)"
         ADMIN_REQUESTS = "admin:requests", "decide unknown requests"
 
+    # Set on an instance that was just made, for the page that shows it; never stored.
+    token: str = ""
+
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=16, unique=True, editable=False)
     digest = models.CharField(max_length=64, editable=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
 from core.models import ChannelAccount, ChannelIdentity, User
@@ -160,10 +160,11 @@ def open_users(kind: str) -> QuerySet[User]:
     return User.objects.filter(~Exists(listed), only_listed=False, is_active=True).order_by("pk")
 
 
-def open_kinds() -> dict[User, list[str]]:
+def open_kinds(*, only: User | None = None) -> dict[User, list[str]]:
     """Who is open to everyone, and on which kinds: the sharp edge of [A1], for warnings."""
+    which = Q() if only is None else Q(pk=only.pk)
     found: dict[User, list[str]] = {}
     for kind in ChannelIdentity.Kind.values:
-        for user in open_users(kind)[:MOST_WARNINGS]:
+        for user in open_users(kind).filter(which)[:MOST_WARNINGS]:
             found.setdefault(user, []).append(kind)
     return found

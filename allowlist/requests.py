@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from django.conf import settings
-from django.db.models import Count, QuerySet
+from django.db.models import Count
 
-from allowlist import audit
+from allowlist import audit, held
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import UnknownRequest
 from allowlist.permissions import Sender
@@ -23,6 +23,7 @@ Choice = Literal["approve", "approve_24h", "deny", "block"]
 Replay = Callable[[list[InboundMessage]], None]
 State = UnknownRequest.State
 
+CHOICES: tuple[Choice, ...] = ("approve", "approve_24h", "deny", "block")
 STATES: dict[str, str] = {
     "approve": State.APPROVED,
     "approve_24h": State.APPROVED,
@@ -30,7 +31,6 @@ STATES: dict[str, str] = {
     "block": State.BLOCKED,
 }
 SHORT_GRANT = timedelta(hours=24)
-PURGE_AT_ONCE = 500
 # Who goes first when there are too many rows. Blocked ones stay: without its row a block is gone.
 EVICTED = (State.EXPIRED, State.DENIED, State.APPROVED, State.PENDING)
 
@@ -161,19 +161,17 @@ def decide(
     return Verdict(_reload(row), first=False)
 
 
+def choice(word: str) -> Choice:
+    """``word`` as one of the four decisions. Raises ``RequestNotFound`` for any other word."""
+    for known in CHOICES:
+        if word == known:
+            return known
+    raise RequestNotFound("there is no such decision")
+
+
 def pending_count() -> int:
     """How many senders wait for a decision."""
     return UnknownRequest.objects.filter(state=State.PENDING).count()
-
-
-def held_messages(request: UnknownRequest) -> QuerySet[InboundMessage]:
-    """What the sender of ``request`` said and is not yet answered, in order."""
-    return InboundMessage.objects.filter(
-        account=request.account_id,
-        kind=request.kind,
-        sender=request.sender,
-        state=InboundMessage.State.HELD,
-    ).order_by("id")
 
 
 def purge(*, now: datetime) -> int:
@@ -181,16 +179,16 @@ def purge(*, now: datetime) -> int:
 
     Safe in any number of copies. Returns how many held messages lost their content.
     """
-    old = InboundMessage.objects.filter(
-        state=InboundMessage.State.HELD, received_at__lte=_held_since(now)
-    )
+    old = InboundMessage.objects.filter(state=held.HELD, received_at__lte=held.since(now))
     overdue = UnknownRequest.objects.filter(state=State.PENDING, expires_at__lte=now)
+    if not (old.exists() or overdue.exists()):
+        return 0  # nearly always: the chore must not queue for the write lock every few seconds
     with db.write():
-        purged = _empty(old.order_by("id"), "held for too long")
-        expired = list(overdue.order_by("id").values_list("pk", flat=True)[:PURGE_AT_ONCE])
+        purged = held.empty(old.order_by("id"), "held for too long")
+        expired = list(overdue.order_by("id").values_list("pk", flat=True)[: held.AT_ONCE])
         overdue.filter(pk__in=expired).update(state=State.EXPIRED, last_text="")
         for row in UnknownRequest.objects.filter(pk__in=expired):
-            purged += _empty(held_messages(row), "the request expired")
+            purged += held.empty(held.of(row), "the request expired")
     return purged
 
 
@@ -210,11 +208,11 @@ def _carry_out(
         person = _person(row, owner, user)
         until = now + SHORT_GRANT if verdict == "approve_24h" else None
         _grant(row, person, until)
-        messages = _release(row, person, now)
+        messages = held.release(row, person, now)
         replay(messages)
         data |= {"user": person.pk, "until": until, "replayed": len(messages)}
     else:
-        _empty(held_messages(row), row.state)
+        held.empty(held.of(row), row.state)
         UnknownRequest.objects.filter(pk=row.pk).update(last_text="")
     audit.record(
         actor=_name(owner), action=f"request.{verdict}", subject=row.public_id, data=data, now=now
@@ -264,30 +262,6 @@ def _grant(row: UnknownRequest, person: User, until: datetime | None) -> None:
     UnknownRequest.objects.filter(pk=row.pk).update(granted_user=person)
 
 
-def _release(row: UnknownRequest, person: User, now: datetime) -> list[InboundMessage]:
-    """The held messages of ``row``, now received and of ``person``; older ones are purged."""
-    _empty(held_messages(row).filter(received_at__lte=_held_since(now)), "held for too long")
-    ids = list(held_messages(row).values_list("pk", flat=True))
-    InboundMessage.objects.filter(pk__in=ids, state=InboundMessage.State.HELD).update(
-        state=InboundMessage.State.RECEIVED, user=person
-    )
-    return list(InboundMessage.objects.filter(pk__in=ids).select_related("account").order_by("id"))
-
-
-def _empty(messages: QuerySet[InboundMessage], note: str) -> int:
-    """Take the content from held messages; the rows stay, so that they are known duplicates."""
-    ids = list(messages.values_list("pk", flat=True)[:PURGE_AT_ONCE])
-    return InboundMessage.objects.filter(pk__in=ids, state=InboundMessage.State.HELD).update(
-        state=InboundMessage.State.PURGED,
-        text="",
-        media=[],
-        options={},
-        raw=b"",
-        sender_name="",
-        note=note,
-    )
-
-
 def _note(knock: Knock, now: datetime) -> UnknownRequest:
     account, kind = knock.account, knock.kind
     address = _address(kind, knock.sender, account.channel)
@@ -309,7 +283,7 @@ def _note(knock: Knock, now: datetime) -> UnknownRequest:
             row.chat = clean(knock.chat)[:128]
             row.last_text = one_line(knock.text, 200)
         row.save()
-        _bound_held(row, knock.message)
+        held.bound(row, knock.message)
     return row
 
 
@@ -345,20 +319,6 @@ def _seen_again(row: UnknownRequest, now: datetime) -> None:
     row.decided_via = ""
 
 
-def _bound_held(row: UnknownRequest, message: InboundMessage | None) -> None:
-    """Keep the last messages of one sender only, under the sender's normalised address."""
-    if message is not None:
-        this = InboundMessage.objects.filter(pk=message.pk)
-        if row.is_group or row.state == State.BLOCKED:
-            _empty(this, "the group is not listed" if row.is_group else "the sender is blocked")
-        elif message.sender != row.sender:
-            this.update(sender=row.sender)
-    if row.count > settings.HELD_MESSAGES_PER_SENDER:
-        newest = held_messages(row).order_by("-id").values_list("pk", flat=True)
-        surplus = list(newest[settings.HELD_MESSAGES_PER_SENDER :])
-        _empty(InboundMessage.objects.filter(pk__in=surplus), "too many")
-
-
 def _make_room() -> None:
     """Before a new row: drop the least useful ones when there are as many as may be."""
     states = dict(UnknownRequest.objects.values_list("state").annotate(rows=Count("pk")).order_by())
@@ -368,7 +328,7 @@ def _make_room() -> None:
             return
         oldest = UnknownRequest.objects.filter(state=state).order_by("last_seen_at")[:surplus]
         for row in oldest:
-            _empty(held_messages(row), "too many unknown senders")
+            held.empty(held.of(row), "too many unknown senders")
         gone, _ = UnknownRequest.objects.filter(pk__in=[row.pk for row in oldest]).delete()
         surplus -= gone
 
@@ -402,7 +362,3 @@ def _reload(row: UnknownRequest) -> UnknownRequest:
 
 def _expiry(now: datetime) -> datetime:
     return now + timedelta(days=settings.UNKNOWN_REQUEST_DAYS)
-
-
-def _held_since(now: datetime) -> datetime:
-    return now - timedelta(hours=settings.HELD_MESSAGE_HOURS)

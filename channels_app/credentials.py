@@ -1,5 +1,7 @@
 """Identity from the credential, never from the body: API keys at the HTTP doors ([A10])."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -54,3 +56,20 @@ def caller_of(*, token: str, scope: str, address: str) -> Caller:
     subject = f"user:{key.user_id}" if key.user_id else f"account:{key.account_id}"
     limits.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
     return Caller(key=key, user=key.user, account=key.account)
+
+
+@contextmanager
+def slot(caller: Caller, *, sender: str = "", wanted: bool = True) -> Iterator[None]:
+    """One of the streams that a person, or a bridge's sender, may have open at once.
+
+    Raises RefusedError 429.
+    """
+    subject = caller.user.id if caller.user else f"account:{caller.key.account_id}:{sender}"
+    if not wanted:
+        yield
+        return
+    limits.streams.enter(user_id=subject, limit=settings.MAX_STREAMS_PER_USER)
+    try:
+        yield
+    finally:
+        limits.streams.leave(user_id=subject)

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from allowlist import requests
-from channels_app import inbound
+from channels_app import inbound, notices
 from core.models import User
 
 
@@ -20,7 +20,7 @@ def decide(
 
     Raises what ``allowlist.requests.decide`` raises.
     """
-    return requests.decide(
+    verdict_now = requests.decide(
         request=request,
         verdict=verdict,
         owner=owner,
@@ -29,3 +29,5 @@ def decide(
         user=user,
         replay=inbound.replay,
     )
+    notices.decided(verdict_now.request, text=verdict_now.text)
+    return verdict_now

@@ -11,7 +11,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from allowlist import requests
-from channels_app import http
+from channels_app import gateways, http
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.lean import Route
 from core import outbox, runs
@@ -59,7 +59,7 @@ def problems_now() -> list[str]:
     ]
     if outbox.oldest_pending_seconds() > settings.UNDELIVERED_SECONDS:
         problems.append("Deliveries are waiting too long.")
-    return problems
+    return problems + gateways.problems()
 
 
 async def metrics(scope: Scope, receive: Receive, send: Send) -> None:

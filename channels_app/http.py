@@ -20,8 +20,10 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = Mapping[str, str]
+ErrorBody = Callable[[int, str], Mapping[str, Any]]
 
 BODY_SECONDS = 60.0
+MAX_IDEMPOTENCY_KEY = 128
 PIECE_BYTES = 64 * 1024
 SECURITY_HEADERS: Headers = {
     "X-Content-Type-Options": "nosniff",
@@ -118,10 +120,27 @@ class Request:
             raise RefusedError(400, "The body must be a JSON object.", field="body")
         return value
 
+    def language(self) -> str:
+        """The first language that the client asks for, or an empty string."""
+        return self.header("accept-language").split(",", 1)[0].split(";", 1)[0].strip()
+
+    def idempotency_key(self) -> str:
+        """The header that makes a repeated request the same run. Raises RefusedError 400."""
+        key = self.header("idempotency-key")
+        if len(key) > MAX_IDEMPOTENCY_KEY:
+            text = f"Idempotency-Key is longer than {MAX_IDEMPOTENCY_KEY} characters."
+            raise RefusedError(400, text, field="Idempotency-Key")
+        return key
+
     async def gone(self) -> None:
         """Return when the client has closed the connection."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+def error_body(status: int, message: str) -> dict[str, Any]:
+    """An error in the shape of ``/inbound`` ([D1])."""
+    return {"ok": False, "status": status, "error": message, "text": "", "format": "plain"}
 
 
 def plain_address(address: str) -> str:

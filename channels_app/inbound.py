@@ -14,10 +14,15 @@ from datetime import datetime
 
 from allowlist import permissions, requests
 from allowlist.models import UnknownRequest
-from core import inbox
+from channels_app import commands, notices
+from core import inbox, wake
 from core.db import write
 from core.inbox import Draft
 from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
+
+# The items of an album come one by one, without an end marker.
+ALBUM_IDLE_MILLISECONDS = 1_000
+ALBUM_MAX_MILLISECONDS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +65,17 @@ def receive_personal(
 
 
 def receive_sender(
-    *, draft: Draft, now: datetime, group: str = "", debounce: bool = False
+    *,
+    draft: Draft,
+    now: datetime,
+    group: str = "",
+    debounce: bool = False,
+    command: commands.Command | None = None,
 ) -> Receipt:
-    """A message of a sender whom a platform or a bridge names: the rule decides [A1]."""
+    """A message of a sender whom a platform or a bridge names: the rule decides [A1].
+
+    ``command``: what the message asks of the gateway itself; a stranger's is held like any word.
+    """
     sender = permissions.Sender(
         account=draft.account, kind=draft.kind, value=draft.sender, group=group
     )
@@ -81,7 +94,53 @@ def receive_sender(
         session = inbox.open_session(
             user=decision.user, account=draft.account, chat=draft.chat, thread=draft.thread
         )
+        if command is not None:
+            return obey(draft=draft, user=decision.user, session=session, now=now, command=command)
         return accept(draft=draft, user=decision.user, session=session, now=now, debounce=debounce)
+
+
+def obey(
+    *,
+    draft: Draft,
+    user: User,
+    session: ChatSession,
+    now: datetime,
+    command: commands.Command,
+) -> Receipt:
+    """Carry out an allowed command; what follows ``/new`` is a message. Inside a transaction."""
+    message, new = inbox.store(
+        draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session
+    )
+    if not new:
+        return seen_before(message)
+    remember_channel(user=user, draft=draft, session=session, now=now)
+
+    def decide(request: str, choice: requests.Choice) -> str:
+        verdict = requests.decide(
+            request=request,
+            verdict=choice,
+            owner=user,
+            via=draft.account.channel,
+            now=now,
+            replay=replay,
+        )
+        notices.decided(verdict.request, text=verdict.text)
+        return verdict.text
+
+    commands.carry_out(
+        commands.Asked(
+            command=command, user=user, session=session, message=message, now=now, decide=decide
+        )
+    )
+    if command.name == "new" and command.argument:
+        InboundMessage.objects.filter(id=message.id).update(
+            state=InboundMessage.State.RECEIVED, text=command.argument, note=""
+        )
+        message.text = command.argument
+        run = inbox.start_run(session=session, messages=[message], now=now)
+        return Receipt("accepted", message=message, run=run, session=session)
+    wake.batch(session.id)
+    return Receipt("accepted", message=message, session=session)
 
 
 def accept(
@@ -103,7 +162,13 @@ def accept(
         return seen_before(message)
     remember_channel(user=user, draft=draft, session=session, now=now)
     if debounce:
-        inbox.wait_for_more(session=session, now=now)
+        album = bool(draft.options.get("album"))
+        inbox.wait_for_more(
+            session=session,
+            now=now,
+            idle_milliseconds=ALBUM_IDLE_MILLISECONDS if album else None,
+            max_milliseconds=ALBUM_MAX_MILLISECONDS if album else None,
+        )
         return Receipt("accepted", message=message, session=session)
     run = inbox.start_run(session=session, messages=[message], now=now, origin=origin)
     return Receipt("accepted", message=message, run=run, session=session)
@@ -118,7 +183,7 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
     if not new:
         return seen_before(message)
     if group:
-        requests.record_group(
+        request = requests.record_group(
             account=draft.account,
             group=group,
             sender_name=draft.sender_name,
@@ -126,6 +191,7 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
             now=now,
             message=message,
         )
+        notices.unknown_request(request, now=now)
         return Receipt("denied", message=message)
     request = requests.record(
         account=draft.account,
@@ -140,6 +206,7 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
     if request.state == UnknownRequest.State.APPROVED:
         message.delete()
         return None
+    notices.unknown_request(request, now=now)
     return Receipt("denied", message=message)
 
 
@@ -167,4 +234,9 @@ def replay(messages: list[InboundMessage]) -> None:
             user=message.user, account=message.account, chat=message.chat, thread=message.thread
         )
         InboundMessage.objects.filter(id=message.id).update(session=session)
+        if commands.parse(message.text) is not None:  # "/start" is how strangers say hello
+            InboundMessage.objects.filter(id=message.id).update(
+                state=InboundMessage.State.ANSWERED, note="a command of before the approval"
+            )
+            continue
         inbox.start_run(session=session, messages=[message], now=message.received_at)

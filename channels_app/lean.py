@@ -9,7 +9,7 @@ from typing import Any
 from django.db import Error as DatabaseFailure
 
 from channels_app import http
-from channels_app.http import Receive, Scope, Send
+from channels_app.http import ErrorBody, Receive, Scope, Send, error_body
 
 logger = logging.getLogger(__name__)
 
@@ -19,27 +19,31 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path, as a regular expression that must match all of it, and its handler."""
+    """A path, as a regular expression that must match all of it, and its handler.
+
+    ``error_body`` gives an unexpected failure the shape of the door.
+    """
 
     path: str
     handler: Handler
+    error_body: ErrorBody = error_body
 
 
 def application(routes: Sequence[Route], otherwise: Application) -> Application:
     """An ASGI application: the first matching route, else ``otherwise``."""
-    compiled = [(re.compile(route.path), route.handler) for route in routes]
+    compiled = [(re.compile(route.path), route) for route in routes]
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        for pattern, handler in compiled:
+        for pattern, route in compiled:
             if pattern.fullmatch(scope["path"]):
-                await guarded(handler, scope, receive, send)
+                await guarded(route, scope, receive, send)
                 return
         await otherwise(scope, receive, send)
 
     return app
 
 
-async def guarded(handler: Handler, scope: Scope, receive: Receive, send: Send) -> None:
+async def guarded(route: Route, scope: Scope, receive: Receive, send: Send) -> None:
     """Run a handler; what it did not expect becomes a 503 (database) or a 500, and a log line."""
     started = False
 
@@ -49,14 +53,13 @@ async def guarded(handler: Handler, scope: Scope, receive: Receive, send: Send) 
         await send(message)
 
     try:
-        await handler(scope, receive, watched)
+        await route.handler(scope, receive, watched)
     except DatabaseFailure:
         logger.exception("the database failed at a door")
         if not started:
-            body = {"ok": False, "status": 503, "error": "Try again in a moment.", "text": ""}
+            body = route.error_body(503, "Try again in a moment.")
             await http.answer(send, 503, body, {"Retry-After": "2"})
     except Exception:
         logger.exception("a door failed")
         if not started:
-            body = {"ok": False, "status": 500, "error": "Something went wrong.", "text": ""}
-            await http.answer(send, 500, body)
+            await http.answer(send, 500, route.error_body(500, "Something went wrong."))

@@ -43,9 +43,13 @@ _UNSAFE = re.compile(r"[\s()<>\"\\\x00-\x1f\x7f]")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
     """How links are made: the gateway's own address, one template a type (`%s` label, `%s` address;
-    or the address alone), and a last word on each address: `transformer(url, type, message_id)`."""
+    or the address alone), and a last word on each address: `transformer(url, type, message_id)`.
+
+    `run_id` says in which run the page of a message finds it: ids are unique within a run only.
+    """
 
     base_url: str = ""
+    run_id: str = ""
     templates: Mapping[str, str] = field(default_factory=dict)
     transformer: Callable[[str, str, str], str] | None = None
 
@@ -69,7 +73,9 @@ class Links:
         """The page that shows one message; empty for a message without an id."""
         if not message_id:
             return ""
-        return f"{self.base_url}/agent/view/{quote(message_type)}/{quote(message_id, safe='')}"
+        where = f"{quote(message_type, safe='')}/{quote(message_id, safe='')}"
+        run = f"?run={self.run_id}" if self.run_id else ""
+        return f"{self.base_url}/agent/view/{where}{run}"
 
     def _own_url(self, message: Linked) -> str:
         url = message.props.get("url")

@@ -1,112 +1,226 @@
 """Answers on their way out: which blocks a finished run makes, and sending one delivery."""
 
+import asyncio
 import logging
+import random
+from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 
-from channels_app import registry
-from channels_app.base import Account, Channel, ChannelError, Target
+from channels_app import notices, registry, sending
+from channels_app.base import Block, Capability, Channel, ChannelError
+from channels_app.pace import pacer
+from channels_app.wording import wording
 from core import outbox
 from core.db import in_thread
-from core.markdown import markdown_to_channel
-from core.models import ChannelAccount, Delivery, Run
+from core.models import Delivery, Run
 from core.runs import Outcome
 
 logger = logging.getLogger(__name__)
 
+# A turn that is further away than this gives the delivery back to the outbox.
+PATIENCE_SECONDS = 2.0
 
-def conversation_of(*, account_id: int, chat: str, thread: str) -> str:
-    """The key in whose order deliveries leave."""
-    return f"{account_id}:{chat}:{thread}"
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """A delivery to look at, in so many seconds."""
+
+    delivery_id: int
+    seconds: float = 0.0
 
 
 def enqueue_answer(run: Run, outcome: Outcome) -> None:
     """Put the blocks of a finished run into the outbox, if its channel has an outbound side.
 
-    Called in the transaction that ends the run ([C3]: block 0 replies to the route's message).
+    Called in the transaction that ends the run ([C3]: block 0 replies to the route's message). What
+    was shown while the answer grew becomes the final text by an edit.
     """
     channel = registry.get(run.session.account.channel)
     if channel is None:
         return
+    payloads = channel.outbound.render(spoken(run, outcome))
+    final = 0
+    if Capability.EDIT not in channel.capabilities:
+        said = what_was_said(run)
+        payloads, final = after_what_was_said(run, said, payloads), len(said)
+    payloads += attachments(outcome)
+    for index, payload in enumerate(payloads):
+        if index >= final:
+            put_block(run=run, index=index, payload=payload)
+    outbox.retract(run_id=run.id, from_index=len(payloads))
+
+
+def put_block(*, run: Run, index: int, payload: Block) -> Delivery:
+    """Add block ``index`` of a run's answer, or change it. Inside a transaction."""
     route = run.route
-    for index, text in enumerate(blocks(channel=channel, text=outcome.text or outcome.error)):
-        outbox.enqueue(
-            key=f"run:{run.id}:{index}",
-            account_id=route["account"],
-            conversation=conversation_of(
-                account_id=route["account"], chat=route["chat"], thread=route["thread"]
-            ),
-            target={
-                "chat": route["chat"],
-                "thread": route["thread"],
-                "reply_to": route["reply_to"] if index == 0 else "",
-            },
-            payload={"text": text, "format": "plain"},
-            session_id=run.session_id,
-            run_id=run.id,
-            block_index=index,
-        )
+    return outbox.put(
+        key=f"run:{run.id}:{index}",
+        account_id=route["account"],
+        conversation=outbox.conversation(
+            account_id=route["account"], chat=route["chat"], thread=route["thread"]
+        ),
+        target={
+            "chat": route["chat"],
+            "thread": route["thread"],
+            "reply_to": route["reply_to"] if index == 0 else "",
+        },
+        payload=payload,
+        session_id=run.session_id,
+        run_id=run.id,
+        block_index=index,
+    )
 
 
-def blocks(*, channel: Channel, text: str) -> list[str]:
-    """``text`` as the channel can show it, in messages of at most its limit."""
-    shown = markdown_to_channel(text, settings.OUTBOUND_MARKDOWN_FORMAT)
-    size = channel.text_limit
-    return [shown[start : start + size] for start in range(0, len(shown), size)]
+def spoken(run: Run, outcome: Outcome) -> str:
+    """What the person is told at the end, as Markdown; never nothing ([C9]: a stop is marked)."""
+    words = wording(run.user.language)
+    parts = [outcome.text]
+    if outcome.state == Run.State.CANCELLED:
+        parts.append(f"⏹ {words.stopped}")
+    elif outcome.state == Run.State.FAILED and outcome.error not in outcome.text:
+        parts.append(f"⚠️ {outcome.error or words.failed}")
+    text = "\n\n".join(part.strip() for part in parts if part.strip())
+    return text if text or outcome.images or outcome.files else words.nothing
 
 
-async def deliver(delivery_id: int) -> int | None:
-    """Send one delivery if its turn has come; the id of the next one of its conversation."""
+def attachments(outcome: Outcome) -> list[Block]:
+    """The images and files of an answer, each a message of its own ([T7])."""
+    photos: list[Block] = [
+        {"kind": "photo", "image": number} for number in range(len(outcome.images))
+    ]
+    documents: list[Block] = [
+        {"kind": "document", "file": each["id"], "caption": each.get("name", "")}
+        for each in outcome.files
+        if each.get("id")
+    ]
+    return photos + documents
+
+
+def what_was_said(run: Run) -> list[Block]:
+    """The blocks of a run that left, or were about to, while its answer grew."""
+    rows = Delivery.objects.filter(run_id=run.id).order_by("block_index")
+    return [row.payload for row in rows]
+
+
+def after_what_was_said(run: Run, said: list[Block], payloads: list[Block]) -> list[Block]:
+    """The blocks where nothing can be edited: what an earlier attempt said stays as it was said.
+
+    When it fits the answer, the rest follows; when it does not, the whole answer does.
+    """
+    if payloads[: len(said)] == said:
+        return payloads
+    return [*said, {"text": wording(run.user.language).restarted.strip("*")}, *payloads]
+
+
+async def deliver(delivery_id: int) -> Next | None:
+    """Send one delivery if its turn has come; what to look at next, if that is known."""
     delivery = await in_thread(outbox.claim, delivery_id=delivery_id)
     if delivery is None:
         return None
     channel = registry.get(delivery.account.channel)
     if channel is None:
-        await in_thread(
-            outbox.failed,
-            delivery=delivery,
-            error="This channel is not installed.",
-            permanent=True,
-            retry_after=None,
-        )
-        return None
+        error = ChannelError("This channel is not installed.", permanent=True)
+        return await record_failure(delivery=delivery, error=error)
+    chat = delivery.target.get("chat", "")
+    seconds = pacer().reserve(
+        account_id=delivery.account_id,
+        chat=chat,
+        pace=channel.pace,
+        is_group=channel.is_group(chat),
+        most=PATIENCE_SECONDS,
+    )
+    if seconds > PATIENCE_SECONDS:
+        await in_thread(outbox.postpone, delivery=delivery, seconds=seconds)
+        return Next(delivery.id, seconds)
+    await asyncio.sleep(seconds)
+    return await send_now(channel=channel, delivery=delivery)
+
+
+async def send_now(*, channel: Channel, delivery: Delivery) -> Next | None:
+    """Send a claimed delivery and write down what became of it."""
     try:
-        message_id = await channel.send_text(
-            account=account_of(delivery.account),
-            target=Target(**delivery.target),
-            text=delivery.payload["text"],
-            key=delivery.dedupe_key,
-        )
+        # Longer than this and another worker takes it for lost.
+        async with asyncio.timeout(settings.DELIVERY_LEASE_SECONDS * 0.8):
+            message_id = await sending.perform(channel=channel, delivery=delivery)
+    except TimeoutError:
+        unknown = ChannelError("The platform did not answer in time.", unsure=True)
+        return await record_failure(delivery=delivery, error=unknown)
     except ChannelError as error:
-        await record_failure(delivery=delivery, channel=channel, error=error)
-        return None
-    return await in_thread(outbox.sent, delivery=delivery, external_message_id=message_id)
+        return await record_failure(delivery=delivery, error=error)
+    following = await in_thread(outbox.sent, delivery=delivery, external_message_id=message_id)
+    return Next(following) if following is not None else None
 
 
-async def record_failure(*, delivery: Delivery, channel: Channel, error: ChannelError) -> None:
-    """Write down how a delivery failed."""
-    logger.warning("a delivery failed", extra={"delivery": delivery.id})
+async def record_failure(*, delivery: Delivery, error: ChannelError) -> Next | None:
+    """Write down how a delivery failed, and tell the owner once about a chat in trouble."""
+    logger.warning("delivery %d failed: %s", delivery.id, error)
     if error.unsure:
-        await in_thread(outbox.unsure, delivery=delivery, idempotent=channel.idempotent)
-        return
-    await in_thread(
-        outbox.failed,
+        await in_thread(outbox.unsure, delivery=delivery, idempotent=is_repeatable(delivery))
+        return Next(delivery.id, jitter(1.0))
+    if error.trouble == "gone" and delivery.external_message_id:
+        await in_thread(outbox.gone, delivery=delivery)
+        return Next(delivery.id)
+    if error.trouble == "migrated":
+        await in_thread(follow_chat, delivery=delivery, new_chat=error.moved_to)
+        return Next(delivery.id)
+    if error.retry_after is not None:
+        pacer().hold(
+            account_id=delivery.account_id,
+            chat=delivery.target.get("chat", ""),
+            seconds=error.retry_after,
+        )
+    await in_thread(fail, delivery=delivery, error=error)
+    if error.permanent:
+        following = await in_thread(outbox.following, delivery)
+        return Next(following) if following is not None else None
+    return Next(delivery.id, error.retry_after or jitter(1.0))
+
+
+def fail(*, delivery: Delivery, error: ChannelError) -> None:
+    """Record a failure, and what it says about the chat."""
+    outbox.failed(
         delivery=delivery,
         error=str(error),
         permanent=error.permanent,
         retry_after=error.retry_after,
     )
+    if error.trouble:
+        notices.trouble(
+            account=delivery.account,
+            chat=delivery.target.get("chat", ""),
+            trouble=error.trouble,
+            words=str(error),
+        )
+
+
+def follow_chat(*, delivery: Delivery, new_chat: str) -> None:
+    """A chat got a new id: what was meant for it goes there; the owner is told."""
+    chat = delivery.target.get("chat", "")
+    outbox.moved(account_id=delivery.account_id, chat=chat, new_chat=new_chat)
+    outbox.postpone(delivery=delivery, seconds=0)
+    notices.trouble(
+        account=delivery.account, chat=chat, trouble="migrated", words=f"now {new_chat}"
+    )
+
+
+def jitter(seconds: float) -> float:
+    """Somewhere around ``seconds``, so that many do not come back at once."""
+    return seconds * random.uniform(0.8, 1.4)  # noqa: S311 - no secret
+
+
+def is_repeatable(delivery: Delivery) -> bool:
+    """Whether sending again cannot show a message twice: edits, deletions, idempotent platforms."""
+    channel = registry.get(delivery.account.channel)
+    if channel is None:
+        return False
+    kind: Any = delivery.payload.get("kind", "text")
+    known = bool(delivery.external_message_id)
+    return channel.idempotent or kind in {"delete", "answer"} or known
 
 
 def recover_lost() -> None:
     """Decide about deliveries whose sender disappeared."""
     for delivery in outbox.lost():
-        channel = registry.get(delivery.account.channel)
-        outbox.unsure(delivery=delivery, idempotent=channel is not None and channel.idempotent)
-
-
-def account_of(row: ChannelAccount) -> Account:
-    """The plugin's view of an account row."""
-    return Account(
-        id=row.id, channel=row.channel, name=row.name, config=row.config, secrets=row.open_secrets()
-    )
+        outbox.unsure(delivery=delivery, idempotent=is_repeatable(delivery))

@@ -1,5 +1,6 @@
 """Channels by id: dotted paths, resolved on first use; other packages add theirs by entry point."""
 
+import sys
 from functools import cache
 from importlib.metadata import entry_points
 
@@ -8,7 +9,10 @@ from django.utils.module_loading import import_string
 from channels_app.base import Channel
 
 # Channels that push answers to a platform. The web chat and HTTP read the event log instead.
-CHANNELS: dict[str, str] = {}
+CHANNELS: dict[str, str] = {
+    "memory": "channels_app.memory.channel.CHANNEL",
+    "telegram": "channels_app.telegram.channel.CHANNEL",
+}
 ENTRY_POINT_GROUP = "latchkey.channels"
 
 
@@ -23,3 +27,17 @@ def get(channel_id: str) -> Channel | None:
         plugin: Channel = point.load()
         return plugin
     return None
+
+
+async def close() -> None:
+    """Let go of the connections that channels hold in the running event loop."""
+    for channel_id in CHANNELS:
+        if CHANNELS[channel_id].rpartition(".")[0] in sys.modules:
+            channel = get(channel_id)
+            if channel is not None:
+                await channel.gateway.close()
+
+
+def names() -> list[str]:
+    """The ids of all channels, ours and other packages'."""
+    return sorted({*CHANNELS, *entry_points(group=ENTRY_POINT_GROUP).names})

@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +22,13 @@ import uvloop
 from django.conf import settings
 from django.utils import timezone
 
-from allowlist import requests
-from channels_app import outbound
+from allowlist import requests, revocation
+from channels_app import media, outbound, presence, registry
 from channels_app.answers import answer_of, reply
+from channels_app.gateways import Gateways
 from channels_app.links import Links
+from channels_app.live import Draft, Live
+from channels_app.text_rendering import render
 from channels_app.wording import ENGLISH
 from core import events, files, hub, inbox, outbox, runs
 from core.agent import prompt
@@ -98,6 +102,8 @@ class Runner:
         self.loop = uvloop.new_event_loop()
         self.held: dict[int, Held] = {}
         self._again: dict[tuple[str, int], bool] = {}
+        self._typists = presence.Typists()
+        self._gateways = Gateways(worker=self.name)
         self._places = asyncio.Semaphore(settings.RUNS_PER_WORKER)
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -127,7 +133,9 @@ class Runner:
             task.cancel()
         if work - chores:
             await asyncio.wait(work - chores, timeout=STOP_SECONDS / 2)
+        await self._gateways.close()
         await providers.close()
+        await registry.close()
         await hub.local().close()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
@@ -137,12 +145,18 @@ class Runner:
         self.loop.stop()
 
     def submit(self, kind: str, row_id: int) -> None:
-        """Do something soon: ``run``, ``batch`` or ``delivery`` with this id."""
+        """Do something soon: ``run``, ``batch``, ``ack`` or ``delivery`` with this id."""
         self.loop.call_soon_threadsafe(self._spawn, kind, row_id)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        for chore in (self._keep, self._sweep, self._beat, self._listen):
+        for chore in (
+            self._keep,
+            self._sweep,
+            self._beat,
+            self._listen,
+            self._gateways.look_after,
+        ):
             self._tasks.add(self.loop.create_task(self._forever(chore), name=CHORE))
         self.loop.run_forever()
         self.loop.close()
@@ -160,6 +174,7 @@ class Runner:
             "run": self._execute,
             "cancel": self._cancel_queued,
             "batch": self._flush,
+            "ack": presence.refresh,
             "delivery": self._deliver,
         }[kind]
         task = self.loop.create_task(self._guard(work(row_id)))
@@ -215,7 +230,10 @@ class Runner:
         await in_thread(outbound.recover_lost)
         for delivery_id in await in_thread(outbox.due):
             self._spawn("delivery", delivery_id)
+        for session_id in await in_thread(presence.leftovers):
+            self._spawn("ack", session_id)
         await in_thread(requests.purge, now=timezone.now())
+        await in_thread(revocation.end_expired, now=timezone.now())
         return float(settings.SWEEP_SECONDS)
 
     async def _beat(self) -> float:
@@ -242,16 +260,31 @@ class Runner:
             left = (session.flush_at - timezone.now()).total_seconds()
             if left <= 0:
                 await in_thread(flush, session_id)
-            else:
+                continue
+            async with self._typing(await in_thread(presence.place_of, session_id)):
                 await asyncio.sleep(left)
 
     async def _cancel_queued(self, run_id: int) -> None:
         await in_thread(end_queued, run_id)
 
     async def _deliver(self, delivery_id: int) -> None:
-        following: int | None = delivery_id
+        following = await outbound.deliver(delivery_id)
         while following is not None:
-            following = await outbound.deliver(following)
+            if following.seconds:
+                self._later(following)
+                return
+            following = await outbound.deliver(following.delivery_id)
+
+    async def _send(self, run_id: int) -> None:
+        """Send the answer of a run from here, without the way over the broker."""
+        for delivery_id in await in_thread(outbox.open_of, run_id=run_id):
+            self._spawn("delivery", delivery_id)
+
+    def _later(self, following: outbound.Next) -> None:
+        self.loop.call_later(following.seconds, self._spawn, "delivery", following.delivery_id)
+
+    def _typing(self, place: presence.Place | None) -> AbstractAsyncContextManager[None]:
+        return self._typists.typing(place)
 
     async def _execute(self, run_id: int) -> None:
         async with self._places:
@@ -260,11 +293,18 @@ class Runner:
                 return
             task = self.loop.create_task(self._turn(begun))
             self.held[run_id] = Held(run=begun.run, task=task)
+            place = presence.place_of_run(begun.run)
+            if place is not None:
+                self._spawn("ack", begun.run.session_id)
             try:
-                await asyncio.wait([task])
+                async with self._typing(place):
+                    await asyncio.wait([task])
             finally:
                 if not self._stopping:
                     del self.held[run_id]
+                    if place is not None:
+                        self._spawn("ack", begun.run.session_id)
+                        self._tasks.add(self.loop.create_task(self._guard(self._send(run_id))))
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
@@ -274,8 +314,12 @@ class Runner:
         for event in begun.events:
             transcript.read(event)
 
+        live = live_of(run, transcript)
+
         def emit(message: Message) -> None:
             transcript.read(log.append(message))
+            if live is not None:
+                live.changed()
 
         turn = Turn(
             messages=begun.messages,
@@ -294,11 +338,17 @@ class Runner:
         )
         try:
             ending = await self._ending(run, turn)
+            self.held[run.id].closing = True
+            if live is not None:
+                await live.finish()
         except LostLeaseError:
             logger.warning("run %s was taken over by another worker", run.id)
             return
+        finally:
+            if live is not None:
+                live.abandon()
         self.held[run.id].closing = True
-        outcome = await in_thread(outcome_of, transcript, ending, turn)
+        outcome = await in_thread(outcome_of, run, transcript, ending, turn)
         await settle(run, log, outcome)
 
     async def _ending(self, run: Run, turn: Turn) -> Ending:
@@ -310,6 +360,9 @@ class Runner:
                     "This could not be finished; please ask again.", code="attempts"
                 )
             async with asyncio.timeout(settings.AGENT_RUN_SECONDS):
+                if media.is_waiting(run):
+                    await media.prepare(run)
+                    turn.messages = await in_thread(prompt.build, run)
                 await turn.run()
         except asyncio.CancelledError:
             held = self.held[run.id]
@@ -371,6 +424,7 @@ def closing_of(run: Run, outcome: runs.Outcome) -> Message:
         duration_ms=int(duration * 1000),
         error=outcome.error,
         usage=outcome.usage,
+        finish_reason=outcome.finish_reason if outcome.state == Run.State.SUCCEEDED else "",
     )
 
 
@@ -386,7 +440,7 @@ def end_queued(run_id: int) -> None:
         transcript = Transcript()
         for event in logged:
             transcript.read(event)
-        outcome = outcome_of(transcript, Ending(Run.State.CANCELLED, error=STOPPED))
+        outcome = outcome_of(run, transcript, Ending(Run.State.CANCELLED, error=STOPPED))
         added = (
             [closing_of(run, outcome)] if logged else [opening_of(run), closing_of(run, outcome)]
         )
@@ -395,6 +449,24 @@ def end_queued(run_id: int) -> None:
             run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer
         ):
             events.append_unheld(run=run, seq=len(logged), messages=added)
+
+
+def live_of(run: Run, transcript: Transcript) -> Live | None:
+    """What shows a run while it grows; None where clients follow the log themselves."""
+    channel = registry.get(run.session.account.channel)
+    if channel is None:
+        return None
+    links = Links()
+
+    def now() -> Draft:
+        messages = transcript.messages()
+        text = answer_of(messages, {}, links=links, words=ENGLISH).text
+        progress = ""
+        if not text and messages and run.user.show_progress:
+            progress = render(messages[-1], links=links, words=ENGLISH).progress
+        return Draft(text, progress)
+
+    return Live(run=run, channel=channel, now=now)
 
 
 def said(events: list[MessageDict]) -> dict[str, str]:
@@ -406,10 +478,13 @@ def said(events: list[MessageDict]) -> dict[str, str]:
     }
 
 
-def outcome_of(transcript: Transcript, ending: Ending, turn: Turn | None = None) -> runs.Outcome:
+def outcome_of(
+    run: Run, transcript: Transcript, ending: Ending, turn: Turn | None = None
+) -> runs.Outcome:
     """What a turn leaves behind: the same answer that the doors make of its log."""
     end = {"status": STATUS[ending.state], "error": ending.error}
-    given = answer_of(transcript.messages(), end, links=Links(), words=ENGLISH)
+    links = Links(base_url=settings.GATEWAY_URL, run_id=run.public_id)
+    given = answer_of(transcript.messages(), end, links=links, words=ENGLISH)
     shown = reply(given, present=classified, inline=files.inline)
     return runs.Outcome(
         state=ending.state,

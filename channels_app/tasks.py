@@ -72,6 +72,7 @@ def wake_run(*, row_id: int, **_: object) -> None:
 def wake_batch(*, row_id: int, **_: object) -> None:
     """A session has a batch that will be due."""
     runner().submit("batch", row_id)
+    runner().submit("ack", row_id)
 
 
 @shared_task(name="core.runs.wake_delivery")

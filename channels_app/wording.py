@@ -14,6 +14,8 @@ class Wording:
     sources: str
     restarted: str
     failed: str
+    stopped: str = "Stopped."
+    nothing: str = "The assistant had nothing to say."
 
 
 ENGLISH = Wording(
@@ -31,6 +33,8 @@ LANGUAGES = {
         sources="来源",
         restarted="*回答曾中断，现重新继续：*",
         failed="请求失败。",
+        stopped="已停止。",
+        nothing="助手没有可说的内容。",
     ),
     "de": Wording(
         processing="Der Assistent arbeitet",
@@ -38,6 +42,8 @@ LANGUAGES = {
         sources="Quellen",
         restarted="*Die Antwort wurde unterbrochen und wird neu fortgesetzt:*",
         failed="Die Anfrage ist fehlgeschlagen.",
+        stopped="Angehalten.",
+        nothing="Der Assistent hatte nichts zu sagen.",
     ),
 }
 

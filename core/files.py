@@ -48,6 +48,11 @@ def keep(
     )
 
 
+def path_of(file: StoredFile) -> Path:
+    """Where the bytes of ``file`` are, for programs that read files themselves."""
+    return folder() / file.path
+
+
 def read(file: StoredFile) -> bytes:
     """The bytes of ``file``. Raises OSError when they are gone."""
     return (folder() / file.path).read_bytes()

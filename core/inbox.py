@@ -129,13 +129,20 @@ def close_session(*, session: ChatSession) -> None:
     ChatSession.objects.filter(id=session.id, closed_at__isnull=True).update(closed_at=Now())
 
 
-def wait_for_more(*, session: ChatSession, now: datetime) -> None:
+def wait_for_more(
+    *,
+    session: ChatSession,
+    now: datetime,
+    idle_milliseconds: int | None = None,
+    max_milliseconds: int | None = None,
+) -> None:
     """Put off the flush of a batch: idle window, hard cap from the first message ([C2])."""
-    idle = timedelta(milliseconds=settings.DEBOUNCE_IDLE_MILLISECONDS)
+    idle = timedelta(milliseconds=idle_milliseconds or settings.DEBOUNCE_IDLE_MILLISECONDS)
+    cap = timedelta(milliseconds=max_milliseconds) if max_milliseconds else longest_wait()
     row = ChatSession.objects.select_for_update().get(id=session.id)
     started = row.batch_started_at or now
     ChatSession.objects.filter(id=session.id).update(
-        batch_started_at=started, flush_at=min(now + idle, started + longest_wait())
+        batch_started_at=started, flush_at=min(now + idle, started + cap)
     )
     wake.batch(session.id)
 
@@ -226,3 +233,40 @@ def start_run(
     session.save(update_fields=["last_message_at", "title"])
     wake.run(run.id)
     return run
+
+
+def edit_waiting(
+    *, account: ChannelAccount, chat: str, message_id: str, sender: str, text: str
+) -> bool:
+    """Change a message that no run has begun to answer yet; whether there was one.
+
+    Only its own sender can. Inside a transaction.
+    """
+    row = InboundMessage.objects.filter(
+        account=account, chat=chat, external_message_id=message_id, sender=sender
+    ).first()
+    waiting = {InboundMessage.State.RECEIVED, InboundMessage.State.HELD}
+    if row is None or not (row.state in waiting or row.state == InboundMessage.State.BATCHED):
+        return False
+    untouched = Run.objects.select_for_update().filter(
+        inbound=row, state=Run.State.QUEUED, attempt=0
+    )
+    if row.state == InboundMessage.State.BATCHED and not untouched.exists():
+        return False
+    InboundMessage.objects.filter(id=row.id).update(text=clean(text))
+    if row.run_id is not None:
+        texts = InboundMessage.objects.filter(run_id=row.run_id).order_by("id")
+        joined = "\n".join(each for each in texts.values_list("text", flat=True) if each)
+        Run.objects.filter(id=row.run_id).update(text=joined)
+        Message.objects.filter(run_id=row.run_id, role="user").update(
+            text=joined, tokens=estimate(joined)
+        )
+    return True
+
+
+def drop_waiting(*, session: ChatSession, note: str) -> int:
+    """Put away what waits in a session and was not given to a run; how many. In a transaction."""
+    ChatSession.objects.filter(id=session.id).update(flush_at=None, batch_started_at=None)
+    return InboundMessage.objects.filter(
+        session=session, state=InboundMessage.State.RECEIVED
+    ).update(state=InboundMessage.State.ANSWERED, note=note)

@@ -12,6 +12,7 @@ from django.db.models import Q
 
 from core.ids import public_id
 from core.sealed import unseal
+from core.text import visible_line
 
 
 class User(AbstractUser):
@@ -56,6 +57,8 @@ class ChannelAccount(models.Model):
     """One account on a channel: a Telegram bot, the web chat, the HTTP door, a bridge.
 
     ``status``: stopped -> starting -> running | error (the platform's words in ``status_text``).
+    ``health`` is what the platform last said about its side (pending updates, its last error).
+    A polled account is polled by one worker at a time: ``poller`` until ``poller_until``.
     """
 
     channel = models.CharField(max_length=64)
@@ -65,6 +68,9 @@ class ChannelAccount(models.Model):
     secrets = models.TextField(blank=True, editable=False, help_text="Encrypted; never shown.")
     status = models.CharField(max_length=16, default="stopped", editable=False)
     status_text = models.CharField(max_length=500, blank=True, editable=False)
+    health = models.JSONField(default=dict, blank=True, editable=False)
+    poller = models.CharField(max_length=100, blank=True, editable=False)
+    poller_until = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -231,6 +237,8 @@ class InboundMessage(models.Model):
        |-> held (sender unknown) -> received (approved, replayed once) | purged (denied, expired)
        |-> ignored (a kind we do not answer), counted
        '-> quarantined (cannot be parsed), shown in the admin, retriable
+
+    ``ack`` is the reaction on the platform's message ([C4]): nothing -> shown -> cleared.
     """
 
     class State(models.TextChoices):
@@ -243,6 +251,12 @@ class InboundMessage(models.Model):
         PURGED = "purged"
         IGNORED = "ignored"
         QUARANTINED = "quarantined"
+
+    class Ack(models.TextChoices):
+        """Whether the message wears our reaction."""
+
+        SHOWN = "shown"
+        CLEARED = "cleared"
 
     account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE)
     session = models.ForeignKey(ChatSession, null=True, blank=True, on_delete=models.CASCADE)
@@ -262,6 +276,7 @@ class InboundMessage(models.Model):
     options = models.JSONField(default=dict)
     raw = models.BinaryField(blank=True, default=b"")
     state = models.CharField(max_length=16, choices=State.choices, default=State.RECEIVED)
+    ack = models.CharField(max_length=8, choices=Ack.choices, blank=True)
     note = models.CharField(max_length=300, blank=True)
     received_at = models.DateTimeField()
 
@@ -288,6 +303,7 @@ class InboundMessage(models.Model):
                 name="held_messages",
             ),
             models.Index(fields=["received_at"], condition=Q(state="held"), name="held_by_age"),
+            models.Index(fields=["session"], condition=Q(ack="shown"), name="shown_acks"),
         ]
 
     def __str__(self) -> str:
@@ -369,6 +385,8 @@ class Delivery(models.Model):
 
     pending -> sending -> sent | pending (retry_at) | dead | uncertain. Ordered per ``conversation``
     by id. ``dedupe_key`` is ``run:<id>:<block>`` or ``notice:<what>``: a block is enqueued once.
+    sent -> pending when its payload changes: the message exists, so the new one goes out as an
+    edit, which may be repeated without harm.
     """
 
     class State(models.TextChoices):
@@ -438,8 +456,8 @@ class StoredFile(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
-        """Its name."""
-        return self.name
+        """Its name, as whoever made it wrote it, with invisible characters shown."""
+        return visible_line(self.name, 80)
 
 
 class WorkerHeartbeat(models.Model):

@@ -13,12 +13,17 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Now
 
 from core import db, wake
-from core.models import Delivery
+from core.models import ChatSession, Delivery
 
 OPEN = (Delivery.State.PENDING, Delivery.State.SENDING)
 MAX_ATTEMPTS = 10
 BACKOFF_SECONDS = (1, 2, 5, 15, 60, 300)
 RESENT = "The outcome of an earlier try is unknown; it was sent again."
+
+
+def conversation(*, account_id: int, chat: str, thread: str) -> str:
+    """The key in whose order deliveries leave."""
+    return f"{account_id}:{chat}:{thread}"
 
 
 def enqueue(
@@ -48,6 +53,60 @@ def enqueue(
     if created:
         wake.delivery(delivery.id)
     return delivery
+
+
+def put(
+    *,
+    key: str,
+    account_id: int,
+    conversation: str,
+    target: dict[str, Any],
+    payload: dict[str, Any],
+    session_id: int | None = None,
+    run_id: int | None = None,
+    block_index: int = 0,
+) -> Delivery:
+    """Like :func:`enqueue`; when the block exists already, its payload becomes this one."""
+    row = Delivery.objects.select_for_update().filter(dedupe_key=key).first()
+    if row is not None:
+        change(delivery=row, payload=payload)
+        return row
+    return enqueue(
+        key=key,
+        account_id=account_id,
+        conversation=conversation,
+        target=target,
+        payload=payload,
+        session_id=session_id,
+        run_id=run_id,
+        block_index=block_index,
+    )
+
+
+def change(*, delivery: Delivery, payload: dict[str, Any]) -> None:
+    """Give a block another payload; one that was sent goes out again, as an edit.
+
+    One that is being sent right now is looked at again when its sending is recorded. Inside a
+    transaction.
+    """
+    if delivery.payload == payload and delivery.state != Delivery.State.SENT:
+        return
+    values: dict[str, Any] = {"payload": payload}
+    if delivery.state == Delivery.State.SENT:
+        values |= {"state": Delivery.State.PENDING, "retry_at": None, "error": ""}
+    Delivery.objects.filter(id=delivery.id).update(**values)
+    delivery.payload = payload
+    wake.delivery(delivery.id)
+
+
+def retract(*, run_id: int, from_index: int) -> None:
+    """Take back blocks of a run that its final answer does not have. Inside a transaction."""
+    surplus = Delivery.objects.filter(run_id=run_id, block_index__gte=from_index)
+    surplus.filter(state=Delivery.State.PENDING, external_message_id="").update(
+        state=Delivery.State.DISMISSED
+    )
+    for row in surplus.filter(state__in=(*OPEN, Delivery.State.SENT)):
+        change(delivery=row, payload={"kind": "delete"})
 
 
 def claim(*, delivery_id: int) -> Delivery | None:
@@ -82,20 +141,65 @@ def mine(delivery: Delivery) -> Any:
 
 
 def sent(*, delivery: Delivery, external_message_id: str) -> int | None:
-    """Record that the platform has it; the id of the next delivery of the conversation."""
+    """Record that the platform has it; the id of the next delivery of the conversation.
+
+    When the payload was changed meanwhile, that is this very delivery, as an edit.
+    """
     with db.write():
+        row = mine(delivery).select_for_update().first()
+        if row is None:
+            return following(delivery)
+        changed = row.payload != delivery.payload
         mine(delivery).update(
-            state=Delivery.State.SENT,
+            state=Delivery.State.PENDING if changed else Delivery.State.SENT,
             external_message_id=external_message_id,
             sent_at=Now(),
             lease_until=None,
+            retry_at=None,
+            error="" if changed else row.error,
         )
     return following(delivery)
 
 
+def postpone(*, delivery: Delivery, seconds: float) -> None:
+    """Give a claimed delivery back, unsent: the platform's pace does not allow it yet."""
+    with db.write():
+        mine(delivery).update(
+            state=Delivery.State.PENDING,
+            lease_until=None,
+            retry_at=Now() + timedelta(seconds=seconds),
+        )
+
+
+def gone(*, delivery: Delivery) -> None:
+    """The message that was to be edited does not exist any more: send it anew."""
+    with db.write():
+        mine(delivery).update(
+            state=Delivery.State.PENDING, lease_until=None, external_message_id=""
+        )
+
+
+def moved(*, account_id: int, chat: str, new_chat: str) -> None:
+    """A chat has a new id on its platform: sessions and what is on its way follow it."""
+    with db.write():
+        taken = ChatSession.objects.filter(
+            account_id=account_id, chat=new_chat, closed_at__isnull=True
+        ).values_list("user_id", "thread")
+        busy = set(taken)
+        for session in ChatSession.objects.filter(account_id=account_id, chat=chat):
+            if (session.user_id, session.thread) not in busy:
+                ChatSession.objects.filter(id=session.id).update(chat=new_chat)
+        for row in Delivery.objects.filter(
+            account_id=account_id, target__chat=chat, state__in=OPEN
+        ):
+            target = {**row.target, "chat": new_chat, "reply_to": ""}
+            Delivery.objects.filter(id=row.id).update(target=target)
+
+
 def failed(*, delivery: Delivery, error: str, permanent: bool, retry_after: float | None) -> None:
     """Record that the platform surely did not take it: another try later, or dead."""
-    if permanent or tried_enough(delivery):
+    exhausted = retry_after is None and tried_enough(delivery)
+    if permanent or exhausted:
         values: dict[str, Any] = {"state": Delivery.State.DEAD, "lease_until": None}
     else:
         step = min((delivery.attempt - 1) % MAX_ATTEMPTS, len(BACKOFF_SECONDS) - 1)
@@ -150,6 +254,12 @@ def due(*, limit: int = 200) -> list[int]:
         Q(retry_at__isnull=True) | Q(retry_at__lte=Now()), state=Delivery.State.PENDING
     ).exclude(Exists(earlier))
     return list(rows.order_by("id").values_list("id", flat=True)[:limit])
+
+
+def open_of(*, run_id: int) -> list[int]:
+    """The ids of the pending deliveries of a run, in order."""
+    rows = Delivery.objects.filter(run_id=run_id, state=Delivery.State.PENDING)
+    return list(rows.order_by("id").values_list("id", flat=True))
 
 
 def following(delivery: Delivery) -> int | None:

@@ -1,7 +1,10 @@
 """Texts that every database and every channel can hold."""
 
 import re
+import unicodedata
 
+# Unicode categories of characters that nobody can see.
+UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # NUL is refused by PostgreSQL; lone surrogates cannot be encoded.
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -20,3 +23,22 @@ def one_line(text: str, limit: int) -> str:
     """``text`` on one line, control characters dropped, at most ``limit`` characters."""
     flat = " ".join("".join(c if c.isprintable() else " " for c in clean(text)).split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def visible(text: str) -> str:
+    """``text`` with every character nobody can see written as its code, for example ⟨U+202E⟩.
+
+    Line ends and tabs stay; a stranger must not reorder or hide what the owner reads.
+    """
+    return "".join(
+        f"⟨U+{ord(character):04X}⟩"
+        if unicodedata.category(character) in UNSEEN and character not in "\n\t"
+        else character
+        for character in text
+    )
+
+
+def visible_line(text: str, limit: int = 200) -> str:
+    """``visible`` on one line and at most ``limit`` characters of ``text`` long."""
+    cut = text[:limit] + ("…" if len(text) > limit else "")
+    return visible(cut.replace("\t", " ").replace("\r\n", "\n").replace("\n", " ⏎ "))

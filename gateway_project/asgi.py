@@ -12,11 +12,21 @@ from channels.routing import ProtocolTypeRouter  # noqa: E402
 
 from channels_app import health, lean  # noqa: E402
 from channels_app.http_api import urls as http_api  # noqa: E402
+from channels_app.openai_api import urls as openai_api  # noqa: E402
+from channels_app.telegram import urls as telegram  # noqa: E402
+from channels_app.ui_stream import urls as ui_stream  # noqa: E402
 from channels_app.webchat import urls as webchat  # noqa: E402
 
+ROUTES = [
+    *health.ROUTES,
+    *http_api.ROUTES,
+    *openai_api.ROUTES,
+    *telegram.ROUTES,
+    *ui_stream.ROUTES,
+]
 application = ProtocolTypeRouter(
     {
-        "http": lean.application([*health.ROUTES, *http_api.ROUTES], django_application),
+        "http": lean.application(ROUTES, django_application),
         "websocket": webchat.websocket_application,
     }
 )

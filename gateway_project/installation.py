@@ -39,12 +39,16 @@ def migrate() -> int:
 
 
 def collect_static() -> bool:
-    """Collect static files when the ones that the apps carry have changed; whether it did."""
+    """Collect static files when the ones that the apps carry have changed; whether it did.
+
+    From an empty folder: `collectstatic` skips a file that is older than its copy, which the file
+    of a newer package may be.
+    """
     stamp = settings.STATIC_ROOT / ".collected"
     now = fingerprint()
     if stamp.exists() and stamp.read_text() == now:
         return False
-    call_command("collectstatic", interactive=False, verbosity=0)
+    call_command("collectstatic", interactive=False, clear=True, verbosity=0)
     stamp.write_text(now)
     return True
 

@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from gateway_project import environment as env
 from gateway_project import home
+from gateway_project.admin_look import UNFOLD as UNFOLD
 
 BASE_DIR: Path = home.BASE_DIR
 GATEWAY_HOME: Path = home.directory()
@@ -43,8 +44,8 @@ CSRF_TRUSTED_ORIGINS: list[str] = [GATEWAY_URL]
 # The apps of pages and of /api. A worker serves neither: without them it starts 0.5 s sooner and
 # takes 20 MB less. It must not delete users: only with the admin's tables known does that cascade.
 PAGE_APPS = [
-    "unfold",
-    "django.contrib.admin",
+    "unfold.apps.BasicAppConfig",
+    "gateway_project.admin_config.DeskConfig",
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "axes",
@@ -170,6 +171,7 @@ AUTH_PASSWORD_VALIDATORS = [
 AXES_FAILURE_LIMIT = 20
 AXES_COOLOFF_TIME = 1
 AXES_VERBOSE = False
+AXES_ENABLE_ADMIN = False  # allowlist.admin shows lockouts in the desk's look
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_HTTP_RESPONSE_CODE = 429
 AXES_LOCKOUT_CALLABLE = "channels_app.webchat.views.locked_out"
@@ -203,7 +205,7 @@ STATIC_URL = "/static/"
 STATIC_ROOT = GATEWAY_HOME / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "gateway_project.static_files.StaticFiles"},
 }
 WHITENOISE_USE_FINDERS = DEBUG
 
@@ -225,6 +227,10 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Sessions, messages, runs, files and unknown requests of an assistant gateway.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "channels_app.api.doors.document",
+    ],
 }
 
 # The model. LLM_BASE_URL empty: `manage.py up` starts the embedded model and sets it.
@@ -239,6 +245,12 @@ LLM_FIRST_TOKEN_SECONDS: int = env.number("LLM_FIRST_TOKEN_SECONDS", 120, minimu
 LLM_IDLE_SECONDS: int = env.number("LLM_IDLE_SECONDS", 60, minimum=1)
 LLM_SYSTEM_PROMPT: str = env.text("LLM_SYSTEM_PROMPT")
 LLM_IS_EMBEDDED: bool = env.switch("LLM_IS_EMBEDDED", default=False)
+# Media to text. Empty: pictures are named but not described; speech is transcribed on this machine
+# when the extra `voice` is installed.
+VISION_MODEL: str = env.text("VISION_MODEL")
+TRANSCRIPTION_MODEL: str = env.text("TRANSCRIPTION_MODEL")
+TRANSCRIPTION_BASE_URL: str = env.text("TRANSCRIPTION_BASE_URL").rstrip("/")
+TRANSCRIPTION_API_KEY: str = env.text("TRANSCRIPTION_API_KEY")
 AGENT_MAX_STEPS: int = env.number("AGENT_MAX_STEPS", 12, minimum=1)
 AGENT_RUN_SECONDS: int = env.number("AGENT_RUN_SECONDS", 900, minimum=1)
 
@@ -264,6 +276,11 @@ RATE_PER_MINUTE_USER: int = env.number("RATE_PER_MINUTE_USER", 100)
 RATE_PER_MINUTE_ADDRESS: int = env.number("RATE_PER_MINUTE_ADDRESS", 1200)
 STREAM_STALL_SECONDS: int = env.number("STREAM_STALL_SECONDS", 30, minimum=1)
 HEARTBEAT_SECONDS: int = env.number("HEARTBEAT_SECONDS", 15, minimum=1)
+# Answers to OpenAI clients begin with a link to the trace of their run; an account's config may
+# say otherwise ("trace_link").
+OPENAI_TRACE_LINK: str = env.choice(
+    "OPENAI_TRACE_LINK", "off", allowed=frozenset({"off", "content", "reasoning"})
+)
 OUTBOUND_MARKDOWN_FORMAT: str = env.choice(
     "OUTBOUND_MARKDOWN_FORMAT", "whatsapp", allowed=frozenset({"whatsapp", "plain", "none"})
 )
@@ -290,6 +307,7 @@ LOGGING = {
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
         "httpx2": {"level": "WARNING"},
+        "telegram": {"level": "WARNING"},
         # axes logs the path of every sign-in at INFO; that of a link holds its token.
         "axes": {"level": "WARNING"},
     },

@@ -7,4 +7,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("api/", include("channels_app.api.urls")),
     path("", include("channels_app.webchat.urls")),
+    path("", include("channels_app.trace.urls")),
 ]

@@ -40,3 +40,4 @@ STORAGES["staticfiles"] = {  # noqa: F405
 }
 WHITENOISE_USE_FINDERS = True
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+(TEST_HOME / "static").mkdir()  # WhiteNoise warns of a folder that is not there

@@ -131,3 +131,10 @@ class VerdictSerializer(serializers.Serializer[dict[str, Any]]):
     text = serializers.CharField()
     replayed = serializers.IntegerField()
     request = UnknownRequestSerializer()
+
+
+class FeedbackSerializer(serializers.Serializer[dict[str, str]]):
+    """A thumb on a source: up, down, or nothing to take it back."""
+
+    verdict = serializers.ChoiceField(choices=["up", "down", ""])
+    message_id = CleanCharField(max_length=200, required=False, allow_blank=True)

@@ -11,6 +11,7 @@ urlpatterns = [
     path("sessions/<str:session_id>/messages", views.Messages.as_view()),
     path("runs/<str:run_id>", views.RunDetail.as_view()),
     path("runs/<str:run_id>/cancel", views.CancelRun.as_view()),
+    path("runs/<str:run_id>/sources/<str:source_id>/feedback", views.RateSource.as_view()),
     path("files", views.Files.as_view()),
     path("requests", views.UnknownRequests.as_view()),
     path("requests/<str:request_id>/decision", views.Decide.as_view()),

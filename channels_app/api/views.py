@@ -16,6 +16,7 @@ from rest_framework.views import APIView
 
 from allowlist import requests
 from allowlist.models import UnknownRequest
+from channels_app import feedback
 from channels_app.api import serializers
 from channels_app.api.permissions import MayChat, MayDecide
 from channels_app.inbound import door_account, replay
@@ -121,6 +122,30 @@ class CancelRun(APIView):
         """Whether it was still open."""
         run = own_run(request, run_id)
         return Response({"cancelled": runs.request_cancel(run=run)})
+
+
+class RateSource(APIView):
+    """A thumb on a source of an answer."""
+
+    permission_classes = (MayChat,)
+
+    @extend_schema(request=serializers.FeedbackSerializer, responses=serializers.FeedbackSerializer)
+    def post(self, request: Request, run_id: str, source_id: str) -> Response:
+        """Store it; 404 for a run of somebody else, or a source that it does not have."""
+        asked = serializers.FeedbackSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        given = asked.validated_data
+        try:
+            verdict = feedback.record(
+                user=person(request),
+                run_id=run_id,
+                source_id=source_id,
+                verdict=given["verdict"],
+                message_id=given.get("message_id", ""),
+            )
+        except LookupError as error:
+            raise Http404 from error
+        return Response({"verdict": verdict, "message_id": given.get("message_id", "")})
 
 
 class Files(generics.ListAPIView[StoredFile]):

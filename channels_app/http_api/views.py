@@ -1,8 +1,8 @@
 """``POST /inbound`` [D1] [D2], its result and cancel, and the event stream of a run."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,18 +10,17 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist.models import ApiKey
-from channels_app import http, limits
-from channels_app.credentials import Caller, authenticate
+from channels_app import http
+from channels_app.credentials import Caller, authenticate, slot
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.http_api import adapter, fields
 from channels_app.inbound import Receipt, door_account, receive_personal, receive_sender
+from channels_app.links import Links
 from core import events, files, runs
 from core.db import in_thread
 from core.ids import is_public_id
 from core.models import Run
 from core.outbound_format import classified
-
-MAX_IDEMPOTENCY_KEY = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
         asked = fields.read(await request.json())
         wants_stream = asked.stream and not asked.is_async
-        key = idempotency_key(request)
+        key = request.idempotency_key()
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(caller, sender=asked.user_id, wanted=wants_stream):
             work = work_of(await in_thread(accept, caller, asked, key))
@@ -57,32 +56,6 @@ async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
         await refuse(send, error, as_stream=wants_stream)
     except http.ClientGoneError:
         return
-
-
-def idempotency_key(request: Request) -> str:
-    """The header that makes a repeated request the same run. Raises RefusedError 400."""
-    key = request.header("idempotency-key")
-    if len(key) > MAX_IDEMPOTENCY_KEY:
-        text = f"Idempotency-Key is longer than {MAX_IDEMPOTENCY_KEY} characters."
-        raise RefusedError(400, text, field="Idempotency-Key")
-    return key
-
-
-@contextmanager
-def slot(caller: Caller, *, sender: str = "", wanted: bool = True) -> Iterator[None]:
-    """One of the streams that a person, or a bridge's sender, may have open at once.
-
-    Raises RefusedError 429.
-    """
-    subject = caller.user.id if caller.user else f"account:{caller.key.account_id}:{sender}"
-    if not wanted:
-        yield
-        return
-    limits.streams.enter(user_id=subject, limit=settings.MAX_STREAMS_PER_USER)
-    try:
-        yield
-    finally:
-        limits.streams.leave(user_id=subject)
 
 
 def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
@@ -201,6 +174,7 @@ def adapter_for(work: Work) -> adapter.InboundAdapter:
         session_id=work.session,
         present=classified,
         inline=files.inline,
+        links=Links(base_url=settings.GATEWAY_URL, run_id=work.run.public_id),
     )
 
 

@@ -113,6 +113,7 @@ class FinalChoice(TypedDict):
     finish_reason: str
 
 
+@final
 class Completion(TypedDict):
     """The answer without streaming."""
 

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from allowlist import requests
 from allowlist.models import UnknownRequest
-from channels_app import decisions, inbound
+from channels_app import decisions, inbound, notices
 from channels_app.http import RefusedError
 from channels_app.webchat import frames
 from channels_app.webchat.access import Speaker
@@ -134,12 +134,5 @@ def pending_notices(speaker: Speaker) -> list[dict[str, Any]]:
 
 def notice(row: UnknownRequest) -> dict[str, Any]:
     """The card of an unknown request ([A5]); what the stranger said stands apart from our words."""
-    return {
-        "type": "notice",
-        "request": row.public_id,
-        "text": (
-            f"Unknown request from {row.account.channel}: user_id={row.sender}. "
-            "Approve it to let them in."
-        ),
-        "quote": ": ".join(part for part in (row.sender_name, row.last_text) if part)[:200],
-    }
+    card = {"request": row.public_id, "text": notices.headline(row), "quote": notices.quote(row)}
+    return {"type": "notice", **card}

@@ -10,6 +10,7 @@ from django.conf import settings
 
 from channels_app import strict_json
 from channels_app.http import RefusedError
+from core.ids import is_public_id
 from core.text import is_clean
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -70,8 +71,8 @@ class Ping:
 Frame = Say | Stop | Resume | Decide | Auth | Ping
 
 
-def parse(data: str) -> Frame:
-    """The frame in ``data``. Raises RefusedError 400 or 413 naming the field."""
+def parse(data: str) -> dict[str, Any]:
+    """The JSON object in ``data``. Raises RefusedError 400."""
     try:
         value = strict_json.parse(data.encode(), max_depth=settings.MAX_JSON_DEPTH)
     except strict_json.BadJSONError as error:
@@ -80,11 +81,23 @@ def parse(data: str) -> Frame:
         raise RefusedError(400, "Bad JSON: not text.", field="frame") from error
     if not isinstance(value, dict):
         raise RefusedError(400, "A frame must be a JSON object.", field="frame")
-    return read(value)
+    return value
+
+
+def client_id_of(value: dict[str, Any]) -> str:
+    """The client's own id of its frame, so that a refusal can name it; empty when it has none."""
+    given = value.get("client_id")
+    return given if isinstance(given, str) and CLIENT_ID.fullmatch(given) else ""
+
+
+def run_id_of(value: dict[str, Any]) -> str:
+    """The run that a frame is about; empty when it names none."""
+    given = value.get("run_id")
+    return str(given) if is_public_id(given) else ""
 
 
 def read(value: dict[str, Any]) -> Frame:
-    """The frame of a JSON object. Raises RefusedError."""
+    """The frame of a JSON object. Raises RefusedError 400 or 413 naming the field."""
     match value.get("type"):
         case "message":
             return say(value, plain=False)

@@ -23,11 +23,12 @@ from mdit_py_plugins.tasklists import tasklists_plugin
 
 from core.text import clean
 
-# The page has one h1 of its own, and each answer stands under an h2 that only readers hear.
-HEADING_OFFSET: Final = 2
+# The page has one h1 of its own, and each answer stands under an h2 that only readers hear: the
+# first heading of an answer is an h3, whatever its level. `live.js` does the same.
+FIRST_HEADING: Final = 3
 MAX_CHARACTERS: Final = 200_000
 # Up to 25 µs a marker in the worst case (measured): 0.3 s. A book of 300 pages has fewer.
-MARKERS: Final = "[]*_`~!<>&(#|-+\n"
+MARKERS: Final = "[]*_`~!<>&(#|-+\n\\"
 MAX_MARKERS: Final = 12_000
 OWN_FILE: Final = re.compile(r"/files/[A-Za-z0-9/_-]+(?:\?[A-Za-z0-9=&%._~:-]*)?")
 HOST_IN_TEXT: Final = re.compile(
@@ -181,10 +182,12 @@ def _attribute(tag: str, name: str, value: str) -> str | None:
 
 
 def _rewrite(state: StateCore) -> None:
+    headings = [token for token in state.tokens if token.type.startswith("heading_")]
+    first = int(headings[0].tag[1]) if headings else 1
+    for token in headings:
+        token.tag = f"h{min(FIRST_HEADING + max(0, int(token.tag[1]) - first), 6)}"
     for token in state.tokens:
-        if token.tag[:1] == "h" and token.type.startswith("heading_"):
-            token.tag = f"h{min(int(token.tag[1]) + HEADING_OFFSET, 6)}"
-        elif token.type in {"th_open", "td_open"}:
+        if token.type in {"th_open", "td_open"}:
             # A style attribute would be refused by the page's own policy.
             style = str(token.attrs.pop("style", ""))
             token.attrs |= {"align": style.removeprefix("text-align:")} if style else {}

@@ -7,9 +7,13 @@ from typing import Any
 import orjson
 
 from channels_app.answers import Reply
+from channels_app.models import SourceFeedback
 from channels_app.webchat import adapter, html
 from core.messages import MessageDict, fold
 from core.models import ChatSession, Message, Run, RunEvent, User
+
+# By retrieval (message id), then by source.
+Thumbs = dict[str, dict[str, str]]
 
 PAGE_MESSAGES = 40
 NOT_SHOWN = frozenset({"event", "action", "loading", "user_input"})
@@ -28,15 +32,16 @@ def page(*, session: ChatSession, before: int | None = None) -> dict[str, Any]:
     shown = found[:PAGE_MESSAGES][::-1]
     if has_more and shown[0].role == "assistant" and shown[0].run_id is not None:
         shown = shown[1:]  # its question is on the next older page, and it goes there too
-    parts = parts_of([row.run for row in shown if row.role == "assistant" and row.run])
+    answered = [row.run for row in shown if row.role == "assistant" and row.run]
+    thumbs = thumbs_on(answered, user_id=session.user_id)
     return {
-        "turns": list(turns(shown, parts)),
+        "turns": list(turns(shown, parts_of(answered), thumbs)),
         "earlier": shown[0].id if has_more else None,
     }
 
 
 def turns(
-    rows: list[Message], parts: Mapping[int, list[dict[str, Any]]]
+    rows: list[Message], parts: Mapping[int, list[dict[str, Any]]], thumbs: Mapping[int, Thumbs]
 ) -> Iterable[dict[str, Any]]:
     """Rows of the transcript as turns: what was said and what was answered, by run."""
     for (run_id, _), group in groupby(rows, key=lambda row: (row.run_id, row.run_id or row.id)):
@@ -48,8 +53,23 @@ def turns(
             "run_id": run.public_id if run else None,
             "state": run.state if run else Run.State.SUCCEEDED,
             "said": said_in(said) if said else None,
-            "answer": answer_in(answers[-1], parts.get(run_id or 0, [])) if answers else None,
+            "answer": {
+                **answer_in(answers[-1], parts.get(run_id or 0, [])),
+                "thumbs": thumbs.get(run_id or 0, {}),
+            }
+            if answers
+            else None,
         }
+
+
+def thumbs_on(runs: list[Run], *, user_id: int) -> dict[int, Thumbs]:
+    """A person's thumbs on the sources of these runs."""
+    found: dict[int, Thumbs] = {}
+    given = SourceFeedback.objects.filter(run__in=runs, user_id=user_id)
+    for thumb in given:
+        in_run = found.setdefault(thumb.run_id, {})
+        in_run.setdefault(thumb.message_id, {})[thumb.source_id] = thumb.verdict
+    return found
 
 
 def said_in(rows: list[Message]) -> dict[str, Any]:
@@ -109,12 +129,13 @@ def content_of(part: Mapping[str, Any]) -> str:
 
 
 def final(*, user_id: int, run_id: str, seq: int) -> dict[str, Any] | None:
-    """The frame that follows the ``stream_end`` with number ``seq``; None for a run not theirs.
+    """The frame that follows the ``stream_end``; None for a run not theirs, or with events after
+    ``seq``: the final frame never overtakes them.
 
     ``html_of`` holds the rendering of each text message by its id.
     """
     run = Run.objects.filter(public_id=run_id, user_id=user_id).select_related("session").first()
-    if run is None or run.state not in Run.FINAL:
+    if run is None or run.state not in Run.FINAL or run.last_seq > seq:
         return None
     result = run.result
     given = Reply(

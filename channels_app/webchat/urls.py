@@ -7,11 +7,13 @@ from channels_app.webchat.consumers import WebChatConsumer
 
 urlpatterns: list[URLPattern] = [
     path("", views.page, name="chat"),
+    path("favicon.ico", views.favicon, name="favicon"),
     path("c/<str:session_id>", views.page, name="chat-session"),
     path("chat/sessions", views.session_list, name="chat-sessions"),
     path("chat/sessions/<str:session_id>", views.change_session, name="chat-session-change"),
     path("chat/sessions/<str:session_id>/messages", views.messages, name="chat-messages"),
     path("chat/settings", views.change_settings, name="chat-settings"),
+    path("chat/feedback", views.rate_source, name="chat-feedback"),
     path("sign-in", views.sign_in, name="sign-in"),
     path("sign-in/<str:token>", views.sign_in_by_link, name="sign-in-link"),
     path("sign-out", views.sign_out, name="sign-out"),

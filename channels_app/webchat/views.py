@@ -9,6 +9,7 @@ from django.contrib.auth import authenticate, login, logout
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
+from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
@@ -17,7 +18,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from allowlist import sign_in as links
-from channels_app import strict_json
+from channels_app import feedback, strict_json
 from channels_app.webchat import transcript
 from core import hub, inbox, sessions
 from core.db import write
@@ -26,6 +27,27 @@ from core.models import User
 P = ParamSpec("P")
 Json = dict[str, Any]
 
+# All that chat.js imports, asked for at once instead of one after the other.
+MODULES = (
+    "latchkey/actions.js",
+    "latchkey/api.js",
+    "latchkey/attachments.js",
+    "latchkey/composer.js",
+    "latchkey/connection.js",
+    "latchkey/conversation.js",
+    "latchkey/dom.js",
+    "latchkey/live.js",
+    "latchkey/log.js",
+    "latchkey/merge.js",
+    "latchkey/messages.js",
+    "latchkey/notices.js",
+    "latchkey/outbox.js",
+    "latchkey/preview.js",
+    "latchkey/settings.js",
+    "latchkey/sidebar.js",
+    "latchkey/time.js",
+    "latchkey/turn.js",
+)
 WRONG = "That user name and password do not belong together."
 USED_LINK = "This link was used already or has expired. Ask the owner for a new one."
 LOCKED = "Too many wrong passwords. Try again in an hour."
@@ -44,6 +66,7 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
     user = person(request)
     context = {
         "session_id": session_id,
+        "person": user.id,
         "name": str(user),
         "first_name": str(user).split()[0] if str(user).strip() else "",
         "initial": (str(user).strip() or "?")[0].upper(),
@@ -51,7 +74,8 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
         "show_progress": user.show_progress,
         "embedded_model": settings.LLM_IS_EMBEDDED,
         "max_characters": settings.MAX_TEXT_CHARACTERS,
-        "feedback": False,
+        "feedback": True,
+        "modules": MODULES,
     }
     return render(request, "webchat/chat.html", context)
 
@@ -133,6 +157,23 @@ def change_settings(request: HttpRequest) -> Json:
     return {"ok": True}
 
 
+@require_POST
+@csrf_protect
+@answered_in_json
+def rate_source(request: HttpRequest) -> Json:
+    """``{"run_id", "message_id"?, "source_id", "verdict": "up" | "down" | ""}``: a thumb."""
+    asked = {"message_id": "", **body(request)}
+    names = ("run_id", "message_id", "source_id", "verdict")
+    given = {name: asked.get(name) for name in names}
+    if not all(isinstance(value, str) for value in given.values()):
+        raise BadRequestError(f"{', '.join(names)} must be strings.")
+    try:
+        verdict = feedback.record(user=person(request), **cast("dict[str, str]", given))
+    except ValueError as error:
+        raise BadRequestError(f"{error}.") from error
+    return {"ok": True, "verdict": verdict}
+
+
 def own(request: HttpRequest, session_id: str) -> Any:
     """The person's own chat. Raises LookupError, also for another person's."""
     session = inbox.own_session(user=person(request), session_id=session_id)
@@ -169,6 +210,13 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         return sign_in_page(request, target=target, name=name, problem=WRONG, status=401)
     login(request, user)
     return redirect(target)
+
+
+@require_http_methods(["GET", "HEAD"])
+def favicon(request: HttpRequest) -> HttpResponseBase:
+    """The address that browsers guess for pages that name no icon (the admin's)."""
+    del request
+    return redirect(static("latchkey/mark.svg"))
 
 
 @never_cache

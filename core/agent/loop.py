@@ -41,6 +41,7 @@ from core.providers.base import (
     ThinkingDelta,
     ToolCallDelta,
     Usage,
+    Whole,
 )
 from core.text import clean
 from core.tools import registry
@@ -114,8 +115,7 @@ class Turn:
         return []
 
     async def _ask(self) -> list[Call]:
-        tools = [registry.schema(tool) for tool in registry.every()] + self.client_tools
-        request = ModelRequest(self.messages, tools, model=self.model, options=self.options)
+        request = ModelRequest(self.messages, self._tools(), model=self.model, options=self.options)
         calls: dict[int, Call] = {}
         async with aclosing(self.provider.stream(request)) as stream:
             async for delta in stream:
@@ -137,6 +137,8 @@ class Turn:
                 call.id = call.id or delta.id
                 call.name += delta.name
                 call.arguments += delta.arguments
+            case Whole():
+                self._pass_on(delta.message)
             case Usage():
                 self._count(delta)
             case Finish():
@@ -150,6 +152,21 @@ class Turn:
             number += 1
             call.id = f"{wanted}-{number}"
         self._call_ids.add(call.id)
+
+    def _tools(self) -> list[dict[str, Any]]:
+        """What the model may call. A client that demands a call demands one of its own tools."""
+        if "tool_choice" in self.options:
+            return self.client_tools
+        theirs = {tool["function"]["name"] for tool in self.client_tools}
+        ours = [registry.schema(tool) for tool in registry.every() if tool.name not in theirs]
+        return ours + self.client_tools
+
+    def _pass_on(self, message: Message) -> None:
+        """Emit what the model's server made itself."""
+        self._end_message()
+        self._counts["whole"] = self._counts.get("whole", 0) + 1
+        message.message_id = message.message_id or f"whole-{self._counts['whole']}"
+        self._whole(message)
 
     def _say(self, kind: str, text: str) -> None:
         if self._open is None or self._open[0] != kind:

@@ -33,7 +33,8 @@ def build(run: Run) -> list[ChatMessage]:
 
 def content(run: Run) -> Any:
     """What the person said; with pictures, as OpenAI's content parts."""
-    images = [item["url"] for item in run.route.get("media", []) if item.get("kind") == "image"]
+    media = run.route.get("media", [])
+    images = [item["url"] for item in media if item.get("kind") == "image" and "url" in item]
     if not images:
         return run.text
     parts: list[dict[str, Any]] = [{"type": "text", "text": run.text}] if run.text else []

@@ -1,11 +1,58 @@
-"""Markdown as a document of (text, spans), and its renderings for the channels."""
+"""Markdown as a document of (text, spans), and its renderings for the channels.
 
+Public functions, all total: they take anything (``None`` is ``""``, bytes are decoded), never raise,
+and need time linear in the text. docs/markdown.md describes them.
 
-def classify_outbound_format(text: str) -> str:
-    """Placeholder until the markdown branch lands."""
-    return "markdown" if "**" in text or "```" in text else "plain"
+* ``looks_like_markdown``, ``classify_outbound_format``: what a text is;
+* ``markdown_to_plain``, ``markdown_to_whatsapp``, ``markdown_to_channel``: text for channels that take
+  text only;
+* ``to_telegram`` (text + entities), ``to_markdown_v2``, ``to_html``: Telegram, from one parse;
+* ``split``, ``split_markdown_v2``, ``split_html``, ``truncate``: Telegram's length limit;
+* ``strip_outer_fence``: the fence that models like to wrap a whole answer in;
+* ``preview``: what a reader will see, for people at a terminal.
+"""
 
+from .api import (
+    FORMATS,
+    classify_outbound_format,
+    looks_like_markdown,
+    markdown_to_channel,
+    markdown_to_plain,
+    markdown_to_whatsapp,
+    preview,
+    split,
+    split_html,
+    split_markdown_v2,
+    strip_outer_fence,
+    to_html,
+    to_markdown_v2,
+    to_telegram,
+    truncate,
+)
+from .classify import Classification
+from .split import ENTITY_LIMIT, MESSAGE_LIMIT, TRUNCATED
+from .telegram import MessageEntity, TelegramText
 
-def markdown_to_channel(text: str, format: str) -> str:  # noqa: A002
-    """Placeholder until the markdown branch lands."""
-    return text
+__all__ = [
+    "ENTITY_LIMIT",
+    "FORMATS",
+    "MESSAGE_LIMIT",
+    "TRUNCATED",
+    "Classification",
+    "MessageEntity",
+    "TelegramText",
+    "classify_outbound_format",
+    "looks_like_markdown",
+    "markdown_to_channel",
+    "markdown_to_plain",
+    "markdown_to_whatsapp",
+    "preview",
+    "split",
+    "split_html",
+    "split_markdown_v2",
+    "strip_outer_fence",
+    "to_html",
+    "to_markdown_v2",
+    "to_telegram",
+    "truncate",
+]

@@ -314,10 +314,13 @@ def stream_end(
     duration_ms: int | None = None,
     error: str = "",
     usage: Mapping[str, int] | None = None,
+    finish_reason: str = "",
 ) -> EventMessage:
-    """The last event of a run. `usage` has prompt_tokens, completion_tokens, total_tokens."""
+    """The last event of a run. `usage` has prompt_tokens, completion_tokens, total_tokens;
+    `finish_reason` is the model's: stop, length, tool_calls, content_filter."""
     data: dict[str, object] = {"status": status}
     given = {
+        "finish_reason": finish_reason,
         "request_id": request_id,
         "timestamp": timestamp_ms,
         "duration_ms": duration_ms,

@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from core.messages import Message
+
 ChatMessage = dict[str, Any]
 
 
@@ -56,7 +58,14 @@ class Finish:
     reason: str
 
 
-Delta = TextDelta | ThinkingDelta | ToolCallDelta | Usage | Finish
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A message that the model's server made itself: sources it searched, a picture, a warning."""
+
+    message: Message
+
+
+Delta = TextDelta | ThinkingDelta | ToolCallDelta | Whole | Usage | Finish
 
 
 class ProviderError(Exception):

@@ -4,8 +4,9 @@ The script is a JSON file (``LLM_SCRIPT``): a list of rules ``{"match": regex, "
 The first whose ``match`` is found in the last user message is played; a rule with ``"after_tool":
 true`` only when the last message is a tool's result. Steps: ``{"text": "…", "tokens_per_second":
 n?}``, ``{"thinking": "…"}``, ``{"sleep": seconds}``, ``{"tool": "name", "arguments": {…}}``,
-``{"error": code, "message": "…", "retry_after": s?}``, ``{"hang": true}``. ``{input}`` in a text
-stands for the last user message. Without a script it repeats the last user message.
+``{"native": {"type": …, "props": …}}`` (a message of the protocol, as it is), ``{"error": code,
+"message": "…", "retry_after": s?}``, ``{"hang": true}``. ``{input}`` in a text stands for the last
+user message. Without a script it repeats the last user message.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from core.messages import from_dict
 from core.providers.base import (
     ChatMessage,
     Delta,
@@ -26,6 +28,7 @@ from core.providers.base import (
     ThinkingDelta,
     ToolCallDelta,
     Usage,
+    Whole,
 )
 
 Rule = dict[str, Any]
@@ -128,6 +131,8 @@ def played(step: dict[str, Any], said: str, tools: int) -> Iterator[Delta]:
         text = step["text"].replace("{input}", said)
         for word in WORDS.findall(text):
             yield TextDelta(word)
+    if "native" in step:
+        yield Whole(from_dict(step["native"]))
     if "tool" in step:
         arguments = orjson.dumps(step.get("arguments", {})).decode()
         yield ToolCallDelta(index=tools, id=f"call_{tools}", name=step["tool"])

@@ -8,7 +8,7 @@ STARTED = "GATEWAY_UP_STARTED"
 
 
 def seconds() -> float:
-    """Seconds since `up` started; the environment remembers that (a POSIX time) across ``exec``."""
+    """Seconds since `manage.py` started, which the environment remembers (a POSIX time)."""
     return max(time.time() - float(os.environ.get(STARTED) or time.time()), 0.0)
 
 

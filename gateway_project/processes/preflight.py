@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TextIO
 
+from gateway_project import home as installation_home
 from gateway_project.processes import listener
 
 MINIMUM_FREE_BYTES = 200 * 1024 * 1024
@@ -29,20 +30,12 @@ def check_home(home: Path) -> None:
         probe.unlink()
         free = shutil.disk_usage(home).free
     except OSError as error:
-        raise StartError(unwritable(home=home, error=error)) from error
+        raise StartError(installation_home.explain(error)) from error
     if free < MINIMUM_FREE_BYTES:
         raise StartError(
             f"only {free // 2**20} MB are free where GATEWAY_HOME is ({home}); the gateway needs "
             f"{MINIMUM_FREE_BYTES // 2**20} MB. Free some space or set GATEWAY_HOME elsewhere."
         )
-
-
-def unwritable(*, home: Path, error: OSError) -> str:
-    """Why ``home`` cannot be used, and what to do."""
-    return (
-        f"GATEWAY_HOME ({home}) cannot be written: {error.strerror or error}. "
-        "Make it writable for this user, free disk space, or set GATEWAY_HOME to another folder."
-    )
 
 
 def lock(home: Path) -> TextIO:

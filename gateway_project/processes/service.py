@@ -48,15 +48,17 @@ class Service:
         self.forget_pipe()
         env, fds = dict(self.env), self.fds
         write = -1
+        self.started_at = time.monotonic()
         if self.probe is None:
             self.pipe, write = os.pipe()
             os.set_blocking(self.pipe, False)
             env[ready.READY_FD] = str(write)
             fds = (*fds, write)
-        self.process = self._open(env=env, fds=fds, cwd=cwd)
-        if write >= 0:
-            os.close(write)
-        self.started_at = time.monotonic()
+        try:
+            self.process = self._open(env=env, fds=fds, cwd=cwd)
+        finally:
+            if write >= 0:
+                os.close(write)
         self.status.pid, self.status.state = self.process.pid, "starting"
 
     def _open(
@@ -66,18 +68,20 @@ class Service:
         output = (
             os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) if self.log else None
         )
-        process = subprocess.Popen(
-            child.command(*self.arguments),
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=None if output is None else subprocess.STDOUT,
-            env=env,
-            pass_fds=fds,
-            cwd=cwd,
-            start_new_session=True,
-        )
-        if output is not None:
-            os.close(output)
+        try:
+            process = subprocess.Popen(
+                child.command(*self.arguments),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=None if output is None else subprocess.STDOUT,
+                env=env,
+                pass_fds=fds,
+                cwd=cwd,
+                start_new_session=True,
+            )
+        finally:
+            if output is not None:
+                os.close(output)
         if process.stdin is not None:
             with suppress(BrokenPipeError):
                 process.stdin.write(self.stdin.encode())

@@ -43,10 +43,14 @@ class Supervisor:
     def run(self) -> None:
         """Start everything and stay until a signal asks to stop."""
         self.catch_signals()
+        self.watch()
+        self.stop()
+
+    def watch(self) -> None:
+        """Move the children along until a signal asks to stop."""
         while not self.stops:
             self.step()
             self.wait(self.pause())
-        self.stop()
 
     def catch_signals(self) -> None:
         """A signal only wakes the loop."""
@@ -105,8 +109,13 @@ class Supervisor:
     def start_when_due(self, service: Service) -> None:
         """Start it when what it needs is ready and its pause is over."""
         ready = {each.name for each in self.services if each.status.state == "ready"}
-        if time.monotonic() >= service.start_at and ready.issuperset(service.needs):
+        if time.monotonic() < service.start_at or not ready.issuperset(service.needs):
+            return
+        try:
             service.start(cwd=self.cwd)
+        except OSError as error:  # no process, no memory, no disk: it may pass
+            pause = service.back_off()
+            console.say(service.name, f"cannot start ({error}); trying again in {pause:.1f} s")
 
     def mourn(self, service: Service) -> None:
         """Say how a child ended and when it starts again."""
@@ -142,7 +151,10 @@ class Supervisor:
         """Tell `footprint` and others who runs; tell the owner once when all is there."""
         processes = {service.name: service.status for service in self.services}
         known = state.State(pid=os.getpid(), url=self.url, processes=processes)
-        state.write(home=self.folder, state=known)
+        try:
+            state.write(home=self.folder, state=known)
+        except OSError as error:  # a full disk is no reason to stop those who work
+            console.say("up", f"cannot write {state.path(self.folder)}: {error.strerror}")
         if not self.announced and plan.is_usable(self.services):
             self.announced = True
             plan.announce(url=self.url, services=self.services)

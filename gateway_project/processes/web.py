@@ -7,6 +7,7 @@ says so. ``GATEWAY_LISTEN_FD`` may name a listening socket that it inherits; wit
 
 import os
 import socket
+import warnings
 from importlib import import_module
 
 import django
@@ -59,17 +60,23 @@ def serve_uvicorn(listening: socket.socket) -> None:
 
 
 def serve_daphne(listening: socket.socket) -> None:
-    """Serve with Daphne until SIGTERM."""
+    """Serve with Daphne until SIGTERM.
+
+    It believes the forwarded address of whoever connects, not only of ``GATEWAY_TRUSTED_PROXIES``:
+    behind a proxy, nobody else may reach its port.
+    """
     from daphne.server import Server  # noqa: PLC0415 - Twisted installs its reactor when imported
 
     listening.settimeout(0)
-    kind = "INET6" if listening.family == socket.AF_INET6 else "INET"
     Server(
         application=import_module("gateway_project.asgi").application,
-        endpoints=[f"fd:fileno={listening.fileno()}:domain={kind}"],
+        endpoints=[f"fd:fileno={listening.fileno()}"],
         websocket_max_message_size=settings.MAX_FRAME_BYTES,
         websocket_max_frame_size=settings.MAX_FRAME_BYTES,
         application_close_timeout=GRACEFUL_SECONDS,
+        proxy_forwarded_address_header="X-Forwarded-For"
+        if settings.GATEWAY_TRUSTED_PROXIES
+        else None,
         ready_callable=ready.tell,
         server_name="",
         verbosity=0,
@@ -81,6 +88,8 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     django.setup()
     import_module(settings.ROOT_URLCONF)
+    # WhiteNoise streams its files from synchronous iterators; they are small and cached for ever.
+    warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous")
     serve = serve_daphne if settings.GATEWAY_SERVER == "daphne" else serve_uvicorn
     serve(open_socket())
 

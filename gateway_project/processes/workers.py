@@ -13,10 +13,12 @@ import time
 import warnings
 from typing import Any
 
-from celery import Celery, platforms
+from celery import Celery
+from celery.exceptions import SecurityWarning
 from celery.signals import worker_process_init, worker_ready
 from celery.worker import state
 
+from gateway_project import environment
 from gateway_project.processes import child, ready
 
 logger = logging.getLogger(__name__)
@@ -43,7 +45,7 @@ def options(queue: str) -> dict[str, Any]:
     return {
         **common,
         "pool_cls": "prefork",
-        "concurrency": int(os.environ.get("LONG_WORKERS") or "2"),
+        "concurrency": environment.number("LONG_WORKERS", 2, minimum=1),
         "max_tasks_per_child": MAX_TASKS_PER_CHILD,
         "max_memory_per_child": MAX_KIB_PER_CHILD,
     }
@@ -74,7 +76,7 @@ def load() -> Celery:
 def main(queue: str) -> int:
     """Run the worker of ``queue`` until SIGTERM. Its exit code."""
     # Root is usual in containers, and we accept only JSON, which is what the warning is about.
-    warnings.simplefilter("ignore", platforms.SecurityWarning)  # type: ignore[attr-defined]  # missing in the stubs
+    warnings.simplefilter("ignore", SecurityWarning)
     worker_process_init.connect(bind_pool_process)
     worker_ready.connect(tell_ready)
     app = load()

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from django.core.checks import run_checks
 from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from allowlist import keys, requests
+from allowlist.checks import open_to_everyone
 from allowlist.models import AuditEntry, UnknownRequest
 from allowlist.permissions import Sender, decide
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, Run, User
@@ -70,6 +72,16 @@ def test_a1_check_deploy_warns_of_a_user_who_is_open_to_everyone(make_user: Make
         "half is open to everyone on email, phone.",
         "wide is open to everyone on im, email, phone.",
     ]
+
+
+def test_a1_the_warning_is_silent_before_the_tables_are_there() -> None:
+    """`check` runs on a fresh checkout."""
+
+    def broken(*_: object) -> None:
+        raise DatabaseError("no such table")
+
+    with connection.execute_wrapper(broken):
+        assert open_to_everyone(None) == []
 
 
 def test_a10_create_key_prints_the_token_once(

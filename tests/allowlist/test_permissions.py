@@ -227,6 +227,8 @@ def test_a2_one_form_on_write_and_on_compare(kind: str, given: str, stored: str)
         ("phone", "+"),
         ("phone", "0176 123"),
         ("phone", "+1"),
+        ("phone", "+0123456789"),
+        ("phone", "+491234567890123456"),
         ("im", "ann\u202e"),
         ("im", "ann\x00"),
         ("im", "a\nb"),

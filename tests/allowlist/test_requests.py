@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from pytest_django import Settings
 
-from allowlist import requests
+from allowlist import held, requests
 from allowlist.identities import InvalidIdentity
 from allowlist.models import AuditEntry, UnknownRequest
 from allowlist.permissions import Sender
@@ -161,7 +161,7 @@ def test_a5_at_most_20_messages_of_a_sender_are_held(
     for number in range(23):
         message = hold(sender="41", text=f"message {number}")
         row = requests.record(account=telegram, kind="im", sender="41", now=now, message=message)
-    assert requests.held_messages(row).count() == 20
+    assert held.of(row).count() == 20
     purged = InboundMessage.objects.filter(state=State.PURGED)
     assert [message.text for message in purged] == ["", "", ""]
     decide(row, "approve", owner, now, replays)
@@ -261,7 +261,7 @@ def test_a5_a_blocked_sender_is_only_counted(
     decide(knock(telegram, now), "block", owner, now, replays)
     row = knock(telegram, now, text="again", message=hold(sender="41", text="again"))
     assert (row.state, row.count, row.last_text) == ("blocked", 2, "")
-    assert not requests.held_messages(row).exists()
+    assert not held.of(row).exists()
     assert InboundMessage.objects.get().text == ""
     assert requests.pending_count() == 0
 
@@ -317,6 +317,13 @@ def test_a6_a_forged_request_id_is_refused_and_recorded(
             request=forged, verdict="approve", owner=owner, via="telegram", now=now, replay=replays
         )
     assert AuditEntry.objects.get().action == "request.refused"
+
+
+@pytest.mark.parametrize("word", ["", "promote", "APPROVE", "approve "])
+def test_a6_there_are_four_decisions(word: str) -> None:
+    """[A6] Anything else is none."""
+    with pytest.raises(requests.RequestNotFound):
+        requests.choice(word)
 
 
 def test_a6_a_request_expires_after_7_days(
@@ -390,7 +397,7 @@ def test_a6_nothing_is_kept_when_the_replay_fails(
     assert row.state == "pending"
     assert not AuditEntry.objects.exists()
     assert not ChannelIdentity.objects.exists()
-    assert requests.held_messages(row).count() == 1
+    assert held.of(row).count() == 1
 
 
 def test_a3_an_unlisted_group_is_one_request_and_keeps_nothing(

@@ -146,7 +146,8 @@ def test_c8_two_workers_never_run_one_run_twice(arena: MakeArena) -> None:
         check_logs(it)
         texts = query(
             it.gateway,
-            "SELECT text FROM core_message WHERE role = 'assistant' AND text LIKE 'one %' ORDER BY id",
+            "SELECT text FROM core_message "
+            "WHERE role = 'assistant' AND text LIKE 'one %' ORDER BY id",
         )
         assert [row[0] for row in texts] == [f"one {number}" for number in range(20)]
     finally:

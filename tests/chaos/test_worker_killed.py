@@ -2,11 +2,12 @@
 
 import os
 from contextlib import suppress
+from functools import partial
 
 import psutil
 import pytest
-from django.conf import settings
 
+from tests import settings
 from tests.chaos.conftest import Arena, MakeArena, wait_final
 from tests.chaos.worker_points import POINTS
 from tests.pipeline.client import query
@@ -17,6 +18,11 @@ TIMES = int(os.environ.get("CHAOS_TIMES", "10" if settings.TEST_DATABASE == "sql
 # How often a point is passed by one batch: the moment of death is drawn from it.
 PASSES = {"between tokens": 30, "after flush": 2}
 WORDS = "the quick brown fox jumps over the lazy dog again and again"
+
+
+def has_died(arena: Arena, times: int) -> bool:
+    """Whether the worker died so often."""
+    return len(arena.deaths()) >= times
 
 
 def test_c8_every_accepted_message_has_one_answer_wherever_the_worker_dies(
@@ -30,11 +36,11 @@ def test_c8_every_accepted_message_has_one_answer_wherever_the_worker_dies(
     for number, point in enumerate(rounds):
         it.order(point, it.dice.randint(1, PASSES.get(point, 3)))
         # Whoever was forked at the last death came before this order.
-        wait_until(lambda: children(it), seconds=10, what="a worker")
+        wait_until(partial(children, it), seconds=10, what="a worker")
         kill_child(it)
         wait_until(it.taken, seconds=30, what=f"a worker that is to die {point}")
         feed(it, number, runs, chats)
-        wait_until(lambda n=number: len(it.deaths()) > n, seconds=30, what=f"a death {point}")
+        wait_until(partial(has_died, it, number + 1), seconds=30, what=f"a death {point}")
     assert sorted(set(it.deaths())) == sorted(POINTS)
     wait_final(it, list(runs))
     wait_until(lambda: delivered(it) >= len(chats), seconds=60, what="deliveries")

@@ -21,6 +21,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from core.providers import agent_library, openai_compatible, registry
 from core.providers.agent_library import AgentLibrary
 from core.providers.base import (
+    ChatMessage,
     Delta,
     Finish,
     ModelRequest,
@@ -117,7 +118,7 @@ async def test_what_is_asked_arrives(server: ModelServer, provider: Provider) ->
             "parameters": {"type": "object", "properties": {}},
         },
     }
-    messages = [
+    messages: list[ChatMessage] = [
         {"role": "system", "content": "be kind"},
         {"role": "user", "content": "hi"},
         {

@@ -101,7 +101,7 @@ class Client:
 
     def get(self, path: str, **headers: str) -> Answer:
         """``GET path``."""
-        return self.call("GET", path, **headers)
+        return self.call("GET", path, None, **headers)
 
     def post(self, path: str, body: Any, **headers: str) -> Answer:
         """``POST path`` with JSON."""

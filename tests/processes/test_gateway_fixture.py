@@ -1,8 +1,11 @@
 """The gateway that the end-to-end tests start is real: its parts die and come back."""
 
+import pytest
+
 from tests.gateways import Gateway
 
 
+@pytest.mark.slow
 def test_each_part_can_be_killed_and_comes_back(gateway: Gateway) -> None:
     """[D8] ``/healthz`` answers after web, broker and workers were killed and started again."""
     for name in ("web", "runs", "long", "broker"):

@@ -1,8 +1,8 @@
 """A stand-in for the ``runs`` worker, as a process of its own: plays given messages as the answer.
 
-``python -m tests.webchat.actor FILE`` waits for the next queued run, claims it as a worker does, and
-writes the messages of FILE (a JSON list; ``{"pause": seconds}`` waits, ``{"wait_for": path}`` waits
-until that file exists) through the real event log. The last ``text`` messages are the answer.
+``python -m tests.webchat.actor FILE`` waits for the next queued run, claims it as a worker does,
+and writes the messages of FILE (a JSON list; ``{"pause": seconds}`` waits, ``{"wait_for": path}``
+waits until that file exists) through the real event log. Its ``text`` messages are the answer.
 """
 
 import json
@@ -12,6 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import django
+
+django.setup()  # before the imports below: this module is a program
+
+from core import events, runs  # noqa: E402
+from core.messages import from_dict, stream_end, stream_start  # noqa: E402
+from core.models import Run  # noqa: E402
 
 PATIENCE_SECONDS = 60.0
 
@@ -29,9 +35,6 @@ def wait_until(ready: Any) -> Any:
 
 def play(steps: list[dict[str, Any]]) -> None:
     """Answer the next queued run with ``steps``."""
-    from core import events, runs
-    from core.messages import from_dict, stream_end, stream_start
-    from core.models import Run
 
     def claimed() -> Run | None:
         queued = Run.objects.filter(state=Run.State.QUEUED).order_by("id").first()
@@ -69,5 +72,4 @@ def play(steps: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    django.setup()
     play(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))

@@ -25,7 +25,11 @@ class Chat {
 
   constructor() {
     this.session = document.body.dataset.session || null;
-    this.outbox = new Outbox({ storage: sessionStorage, newId: () => randomId() });
+    this.outbox = new Outbox({
+      storage: sessionStorage,
+      newId: randomId,
+      person: document.body.dataset.person,
+    });
     this.settings = new Settings({ changed: () => this.#redrawWaiting(), failed: toast });
     this.log = new Log({ suggest: (text) => this.composer.offer(text) });
     this.drawer = sidebarToggle();
@@ -35,7 +39,11 @@ class Chat {
       renamed: (id, title) => id === this.session && this.log.setTitle(title),
       failed: toast,
     });
-    this.composer = new Composer({ send: (text) => this.say(text), stop: () => this.stop() });
+    this.composer = new Composer({
+      send: (text, files) => this.say(text, files),
+      stop: () => this.stop(),
+      failed: toast,
+    });
     this.connection = new Connection({
       open: () => new WebSocket(socketUrl()),
       on: {
@@ -47,7 +55,7 @@ class Chat {
       },
     });
     this.turnEvents = {
-      retry: (text) => this.say(text),
+      retry: (said) => this.say(said.text, sendable(said.media)),
       rate: document.body.dataset.feedback ? rateSource : null,
       showProgress: () => this.settings.showProgress,
     };
@@ -148,14 +156,14 @@ class Chat {
   }
 
   /** Send a message in this chat. */
-  say(text) {
-    const entry = this.outbox.add({ text, sessionId: this.session, chat: this.key });
+  say(text, files = []) {
+    const entry = this.outbox.add({ text, sessionId: this.session, chat: this.key, files });
     this.#addPending(entry);
     this.#flush();
   }
 
   #addPending(entry) {
-    const said = { text: entry.text, at: null, media: [] };
+    const said = { text: entry.text, at: null, media: entry.files };
     const turn = new Turn({ said, clientId: entry.client_id, on: this.turnEvents });
     this.#turns.push(turn);
     this.log.add(turn.node);
@@ -290,10 +298,18 @@ class Chat {
       turn.clientId = null;
       turn.refuse(message);
       this.composer.offer(entry.text);
+    } else if (this.#runs.has(frame.run_id)) {
+      this.#lost(this.#runs.get(frame.run_id), message);
     } else {
       toast(message);
     }
     this.#updateBusy();
+  }
+
+  /** The gateway does not know a run (any more): nothing will come of it. */
+  #lost(run, message) {
+    if (!run.finish({ error: message })) return;
+    this.log.keepAtEnd(() => this.#turnOf(run)?.finish());
   }
 
   notice(frame) {
@@ -363,9 +379,16 @@ function randomId() {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-async function rateSource({ runId, sourceId, verdict }) {
+// Only what the page itself holds can be sent again; a file of another channel cannot.
+function sendable(media) {
+  const held = media.filter((item) => textOf(item.url).startsWith("data:"));
+  return held.map(({ url, name }) => (name ? { url, name } : { url }));
+}
+
+async function rateSource({ runId, messageId, sourceId, verdict }) {
+  const body = { run_id: runId, message_id: messageId, source_id: sourceId, verdict };
   try {
-    await call("/chat/feedback", { run_id: runId, source_id: sourceId, verdict });
+    await call("/chat/feedback", body);
     return true;
   } catch (error) {
     toast(error.message);

@@ -1,7 +1,8 @@
 // The box one writes in: grows with its text, keeps drafts, Enter sends, Esc stops.
 
-const DRAFT = "latchkey.draft.";
 const TALLEST = 240;
+
+import { Attachments } from "./attachments.js";
 
 export class Composer {
   #form = document.querySelector("#composer");
@@ -9,11 +10,18 @@ export class Composer {
   #send = document.querySelector("#send");
   #stop = document.querySelector("#stop");
   #chat = "new";
+  // By person: the next to sign in in this tab must not read them.
+  #drafts = `latchkey.draft.${document.body.dataset.person}.`;
 
-  /** on: {send(text), stop()}. */
+  /** on: {send(text, files), stop(), failed(message)}. */
   constructor(on) {
     this.on = on;
     this.busy = false;
+    this.attachments = new Attachments({
+      form: this.#form,
+      box: this.#text,
+      on: { changed: () => this.#changed(), failed: on.failed },
+    });
     this.#form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#submit();
@@ -28,13 +36,13 @@ export class Composer {
   /** Write for this chat now: its draft comes back. */
   open(chat) {
     this.#chat = chat ?? "new";
-    this.#text.value = sessionStorage.getItem(DRAFT + this.#chat) ?? "";
+    this.#text.value = sessionStorage.getItem(this.#drafts + this.#chat) ?? "";
     this.#changed();
   }
 
   /** The chat got its session: what is typed belongs to it. */
   rename(chat) {
-    sessionStorage.removeItem(DRAFT + this.#chat);
+    sessionStorage.removeItem(this.#drafts + this.#chat);
     this.#chat = chat;
     this.#changed();
   }
@@ -62,23 +70,24 @@ export class Composer {
 
   #submit() {
     const text = this.#text.value;
-    if (text.trim() === "") return;
+    if (text.trim() === "" && this.attachments.isEmpty) return;
     if (text.length > this.#text.maxLength && this.#text.maxLength > 0) return;
     this.#text.value = "";
+    const files = this.attachments.take();
     this.#changed();
-    this.on.send(text);
+    this.on.send(text, files);
   }
 
   #changed() {
     const text = this.#text.value;
-    const empty = text.trim() === "";
+    const empty = text.trim() === "" && (this.attachments?.isEmpty ?? true);
     this.#send.disabled = empty;
     this.#stop.hidden = !(this.busy && empty);
     this.#send.hidden = !this.#stop.hidden;
     this.#text.rows = Math.min(10, Math.max(1, text.split("\n").length));
     if (!CSS.supports("field-sizing", "content")) this.#grow();
-    if (text) sessionStorage.setItem(DRAFT + this.#chat, text);
-    else sessionStorage.removeItem(DRAFT + this.#chat);
+    if (text) sessionStorage.setItem(this.#drafts + this.#chat, text);
+    else sessionStorage.removeItem(this.#drafts + this.#chat);
   }
 
   #grow() {

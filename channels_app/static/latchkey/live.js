@@ -11,6 +11,7 @@ export class LiveText {
   #settled = 0;
   #text = "";
   #tail = [];
+  #firstHeading = 0;
 
   constructor() {
     this.node = el("div.prose.streaming");
@@ -34,7 +35,10 @@ export class LiveText {
   }
 
   #append(text) {
-    const nodes = parseBlocks(text).map(blockNode);
+    const blocks = parseBlocks(text);
+    const level = blocks.find((block) => block.type === "heading")?.level ?? 0;
+    this.#firstHeading = this.#firstHeading || level;
+    const nodes = blocks.map((block) => blockNode(block, this.#firstHeading));
     this.node.append(...nodes);
     return nodes;
   }
@@ -95,14 +99,14 @@ function copyBySelection(text) {
   return copied;
 }
 
-function blockNode(block) {
+function blockNode(block, firstHeading = 1) {
   switch (block.type) {
     case "heading":
-      return el(`h${Math.min(block.level + 2, 6)}`, {}, ...inline(block.text));
+      return el(headingTag(block.level, firstHeading), {}, ...inline(block.text));
     case "code":
       return codeNode(block);
     case "quote":
-      return el("blockquote", {}, ...block.blocks.map(blockNode));
+      return el("blockquote", {}, ...block.blocks.map((inner) => blockNode(inner)));
     case "list":
       return listNode(block);
     case "table":
@@ -112,6 +116,11 @@ function blockNode(block) {
     default:
       return el("p", {}, ...inline(block.text));
   }
+}
+
+// As the server does it: the first heading of an answer is an h3.
+function headingTag(level, first) {
+  return `h${Math.min(3 + Math.max(0, level - first), 6)}`;
 }
 
 function codeNode(block) {
@@ -126,8 +135,8 @@ function listNode(block) {
 
 function tightened(blocks) {
   const [first, ...rest] = blocks;
-  if (first?.type !== "paragraph") return blocks.map(blockNode);
-  return [...inline(first.text), ...rest.map(blockNode)];
+  if (first?.type !== "paragraph") return blocks.map((inner) => blockNode(inner));
+  return [...inline(first.text), ...rest.map((inner) => blockNode(inner))];
 }
 
 function tableNode(block) {

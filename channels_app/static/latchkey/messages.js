@@ -9,7 +9,7 @@ const SAFE_IMAGE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$
 const DATA_MEDIA = /^data:((?:audio|video)\/[\w.+-]+)(?:;[^,]*)?;base64,([A-Za-z0-9+/=\s]+)$/;
 const OFF_PAGE = new Set(["event", "action", "loading", "user_input"]);
 
-/** A view of a message; null when its type is not shown. `context`: {rate, runId, toolState}. */
+/** A view of a message; null when its type is not shown. `context`: {rate, runId, toolState, thumbs}. */
 export function viewOf(part, context) {
   if (OFF_PAGE.has(part.type)) return null;
   const make = { text: TextView, thinking: ThinkingView }[part.type];
@@ -106,11 +106,16 @@ function pretty(text) {
 export function errorBlock({ message, code, details }) {
   const head = el("p", {}, textOf(message) || "Something went wrong.");
   const more = [textOf(code), textOf(details)].filter(Boolean).join("\n");
-  const fold = more ? el("details", {}, el("summary", {}, "Details", icon("chevron")), el("pre", {}, more)) : null;
+  const fold = more ? el("details", {}, el("summary", {}, "Details", icon("chevron")), el("pre", { tabindex: 0 }, more)) : null;
   return el("div.error-block", { role: "alert" }, icon("warning"), el("div", {}, head, fold));
 }
 
-function retrieval(props, context) {
+function retrieval(props, { rate, runId, thumbs }, part) {
+  const messageId = textOf(part.message_id);
+  const context = {
+    rate: rate && ((rating) => rate({ runId, messageId, ...rating })),
+    given: (id) => thumbs?.[messageId]?.[id] ?? "",
+  };
   const sources = Array.isArray(props.sources) ? props.sources : [];
   const count = `${sources.length} ${sources.length === 1 ? "source" : "sources"}`;
   const label = el("span", {}, count, " for “", textOf(props.query), "”");
@@ -138,16 +143,17 @@ function sourceCard(source, at, context) {
   return el("li.source", {}, el("p.source-title", {}, el("span.number", {}, String(at + 1)), head), text, foot);
 }
 
-function thumbs(source, { rate, runId }, title) {
+function thumbs(source, { rate, given }, title) {
   if (!rate || typeof source.id !== "string") return null;
   const buttons = ["up", "down"].map((verdict) => {
     const label = `${verdict === "up" ? "Useful" : "Not useful"}: ${title}`;
-    return iconButton(`${verdict}-thumb`, label, () => press(verdict), { "aria-pressed": "false" });
+    const pressed = { "aria-pressed": String(given(source.id) === verdict) };
+    return iconButton(`${verdict}-thumb`, label, () => press(verdict), pressed);
   });
   const press = async (verdict) => {
     const chosen = buttons[verdict === "up" ? 0 : 1];
     const now = chosen.getAttribute("aria-pressed") === "true" ? "" : verdict;
-    if (!(await rate({ runId, sourceId: source.id, verdict: now }))) return;
+    if (!(await rate({ sourceId: source.id, verdict: now }))) return;
     buttons.forEach((button, at) => {
       button.setAttribute("aria-pressed", String(now === ["up", "down"][at]));
     });

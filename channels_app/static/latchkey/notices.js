@@ -24,6 +24,7 @@ export function showNotice(frame, decide) {
   const place = document.querySelector("#notices");
   const id = textOf(frame.request);
   const old = id ? place.querySelector(`[data-request="${CSS.escape(id)}"]`) : null;
+  if (frame.decided && !old) return; // decided elsewhere, and never shown here
   const node = card(frame, id, decide);
   if (old) old.replaceWith(node);
   else place.prepend(node);

@@ -61,7 +61,7 @@ export class Sidebar {
     let group = "";
     for (const session of found) {
       const age = ageGroup(session.at);
-      if (age !== group) rows.push(el("li.group", { role: "presentation" }, age));
+      if (age !== group) rows.push(el("li.group", {}, age));
       group = age;
       rows.push(this.#row(session));
     }

@@ -51,7 +51,9 @@ export class Turn {
 
   #replace(key, old, part) {
     const toolState = (id) => this.run.toolState(id);
-    const view = viewOf(part, { rate: this.on.rate, runId: this.run.id, toolState });
+    const { rate } = this.on;
+    const thumbs = this.run.final?.thumbs ?? {};
+    const view = viewOf(part, { rate, runId: this.run.id, toolState, thumbs });
     if (view === null) {
       old?.node.remove();
       this.#views.delete(key);
@@ -125,14 +127,14 @@ export class Turn {
 
   #showEnd(final) {
     const broken = [...this.#views.values()].some((view) => view.type === "error");
-    if (final.interrupted) this.#parts.append(el("p.stopped", {}, "You stopped this answer."));
+    if (final.interrupted) this.#parts.append(el("p.stopped", {}, "This answer was stopped."));
     else if (textOf(final.error) && !broken) this.#parts.append(errorBlock({ message: final.error }));
   }
 
   #fillFoot(final) {
     const copy = this.run.text() ? copyButton("Copy the answer", () => this.run.text()) : null;
     const again = this.said
-      ? iconButton("retry", "Ask again", () => this.on.retry(this.said.text))
+      ? iconButton("retry", "Ask again", () => this.on.retry(this.said))
       : null;
     this.#foot.replaceChildren(...[copy, again, timeNode(final.at)].filter(Boolean));
     this.#foot.hidden = false;
@@ -154,13 +156,15 @@ export class Turn {
 
   /** What a screen reader should hear once the answer is there. */
   spoken() {
-    return this.#parts.innerText.slice(0, 2000);
+    const said = this.#parts.querySelectorAll(".prose, .error-block > div > p, .stopped");
+    return Array.from(said, (node) => node.innerText).join("\n").slice(0, 2000);
   }
 }
 
 function bubble(said) {
-  const text = el("p.plain", {}, said.text);
-  const children = [el("h2.visually-hidden", {}, "You said"), ...attachments(said.media), text];
+  const text = said.text ? el("p.plain", {}, said.text) : null;
+  const heading = el("h2.visually-hidden", {}, "You said");
+  const children = [heading, ...attachments(said.media), ...(text ? [text] : [])];
   if (said.text.length > LONG_MESSAGE) children.push(foldButton(text));
   const time = timeNode(said.at);
   return el("article.said", {}, el("div.bubble", {}, ...children), time);

@@ -4,7 +4,6 @@ import os
 import sys
 from typing import Any
 
-import psutil
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 from django.utils import timezone
@@ -22,7 +21,6 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Check what could stop us, prepare the database, then become the supervisor."""
         del args, options
-        os.environ.setdefault(console.STARTED, repr(psutil.Process().create_time()))
         folder = home.directory()
         try:
             preflight.check_home(folder)

@@ -1,0 +1,303 @@
+"""People in the admin, with their identities; sign-in links; why somebody is let in."""
+
+from contextlib import nullcontext
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils import timezone
+from django.utils.safestring import SafeString
+from unfold.forms import AdminPasswordChangeForm
+
+from allowlist import revocation, sign_in
+from allowlist.admin.audited import AuditedAdmin, is_superuser, shown_once
+from allowlist.identities import InvalidIdentity, normalise
+from allowlist.permissions import Sender, decide, explain, open_kinds
+from core import db
+from core.desk import DeskInline, ModelForm, badge, visible_line
+from core.models import ChannelAccount, ChannelIdentity, User
+
+if TYPE_CHECKING:
+    _DjangoUserAdmin = DjangoUserAdmin[User]
+else:
+    _DjangoUserAdmin = DjangoUserAdmin
+
+# What nobody but a superuser may give, to anybody.
+RIGHTS = ("is_staff", "is_superuser", "is_owner", "groups", "user_permissions")
+
+
+class IdentityForm(ModelForm[ChannelIdentity]):
+    """Writes an address in its normal form ([A2])."""
+
+    class Meta:
+        """Its fields."""
+
+        model = ChannelIdentity
+        fields = ("kind", "channel", "account", "value", "expires_at")
+
+    def clean(self) -> dict[str, Any]:
+        """Normalise the value; the channel follows from the account."""
+        data = super().clean() or {}
+        if data.get("account") is not None:
+            data["channel"] = data["account"].channel
+        if not data.get("kind") or not data.get("value"):
+            return data
+        try:
+            data["value"] = normalise(
+                kind=data["kind"], value=data["value"], channel=data.get("channel") or ""
+            )
+        except InvalidIdentity as error:
+            raise ValidationError({"value": str(error)}) from error
+        return data
+
+
+class IdentityInline(DeskInline[ChannelIdentity, User]):
+    """The addresses of a person."""
+
+    model = ChannelIdentity
+    form = IdentityForm
+    fields = ("kind", "channel", "account", "value", "expires_at")
+    verbose_name_plural = "identities: who may speak as this person"
+
+
+class NewUserForm(ModelForm[User]):
+    """A new person; no password: people sign in by link, or their channel says who they are."""
+
+    class Meta:
+        """Its fields."""
+
+        model = User
+        fields = ("username", "display_name", "only_listed")
+
+
+class OpenFilter(admin.SimpleListFilter):
+    """People who are open to everyone."""
+
+    title = "open to everyone"
+    parameter_name = "open"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """One choice."""
+        return [("yes", "Yes")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> QuerySet[User]:
+        """Those whom the rule finds open."""
+        if self.value() != "yes":
+            return queryset
+        return queryset.filter(pk__in=[user.pk for user in open_kinds()])
+
+
+@admin.register(User)
+class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
+    """People; nobody but a superuser gives rights or touches who has them."""
+
+    change_password_form = AdminPasswordChangeForm
+    add_form = NewUserForm
+    add_form_template = None
+    change_form_template = "desk/user.html"
+    inlines = (IdentityInline,)
+    list_display = (
+        "name",
+        "username",
+        "speaks_from",
+        "open_badge",
+        "is_owner",
+        "is_active",
+        "last_spoke_at",
+    )
+    list_filter = ("is_active", "is_owner", "is_staff", OpenFilter)
+    list_select_related = ("last_account",)
+    search_fields = ("username", "display_name", "email", "identities__value")
+    ordering = ("-last_spoke_at", "username")
+    filter_horizontal = ("user_permissions",)
+    readonly_fields = ("last_account", "last_spoke_at", "last_login", "date_joined", "open_badge")
+    add_fieldsets = ((None, {"fields": ("username", "display_name", "only_listed")}),)
+    fieldsets = (
+        (
+            None,
+            {"fields": (("username", "display_name"), ("language", "time_zone"), "show_progress")},
+        ),
+        ("Who may speak", {"fields": (("only_listed", "is_active"), "open_badge")}),
+        ("Rights", {"fields": (("is_owner", "is_staff", "is_superuser"), "user_permissions")}),
+        ("Seen", {"fields": (("last_account", "last_spoke_at"), ("last_login", "date_joined"))}),
+    )
+
+    @admin.display(description="person", ordering="display_name")
+    def name(self, user: User) -> str:
+        """As people see it."""
+        return visible_line(str(user), 60)
+
+    @admin.display(description="identities")
+    def speaks_from(self, user: User) -> int:
+        """How many addresses are listed."""
+        count: int = getattr(user, "identity_count", 0)
+        return count
+
+    @admin.display(description="open to everyone")
+    def open_badge(self, user: User) -> SafeString | str:
+        """A red badge for each kind that lets everybody in ([A1])."""
+        kinds = open_kinds(only=user).get(user, []) if user.pk and not user.only_listed else []
+        return badge(f"open to everyone on {', '.join(kinds)}", "danger") if kinds else "no"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        """With the number of identities."""
+        people: QuerySet[User] = super().get_queryset(request)
+        return people.annotate(identity_count=Count("identities", distinct=True))
+
+    def add_view(
+        self,
+        request: HttpRequest,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Django's view of a new user opens a transaction: our write lock comes first."""
+        with db.write() if request.method == "POST" else nullcontext():
+            response: HttpResponse = super().add_view(request, form_url, extra_context)
+        return response
+
+    def user_change_password(
+        self,
+        request: HttpRequest,
+        id: str,  # noqa: A002 - Django's name
+        form_url: str = "",
+    ) -> HttpResponse:
+        """Django's page; a new password is recorded."""
+        response: HttpResponse = super().user_change_password(request, id, form_url)
+        if request.method == "POST" and response.status_code == HTTPStatus.FOUND:
+            self.record(request, "password_set", get_object_or_404(User, pk=id), {})
+        return response
+
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        """Who has rights is changed by superusers only."""
+        return super().has_change_permission(request, obj) and _may_touch(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        """The same; and nobody deletes themselves."""
+        if obj is not None and obj.pk == request.user.pk:
+            return False
+        return super().has_delete_permission(request, obj) and _may_touch(request, obj)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
+        """Rights, for everybody but a superuser; and nobody locks themselves out."""
+        fields = tuple(super().get_readonly_fields(request, obj))
+        if not is_superuser(request):
+            return (*fields, *RIGHTS)
+        own = obj is not None and obj.pk == request.user.pk
+        return (*fields, "is_active", "is_staff", "is_superuser") if own else fields
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: Any) -> None:
+        """A new person has no password; who is switched off loses what is open ([A9])."""
+        if not change:
+            obj.set_unusable_password()
+        super().save_model(request, obj, form, change)
+        if "is_active" in form.changed_data and not obj.is_active:
+            revocation.end_user(user_id=obj.pk)
+
+    def delete_model(self, request: HttpRequest, obj: User) -> None:
+        """End what is open, then delete ([A9])."""
+        revocation.end_user(user_id=obj.pk)
+        super().delete_model(request, obj)
+
+    def save_formset(
+        self,
+        request: HttpRequest,
+        form: Any,
+        formset: Any,
+        change: Any,
+    ) -> None:
+        """Identities: recorded one by one; who lost one loses what it had open ([A9])."""
+        olds = {row.pk: row for row in ChannelIdentity.objects.filter(user=form.instance.pk)}
+        formset.save()
+        for row, _ in formset.changed_objects:
+            self.record(request, "changed", row, {"user": row.user_id, "before": str(olds[row.pk])})
+            _end(olds[row.pk])
+        for row in formset.new_objects:
+            self.record(request, "added", row, {"user": row.user_id})
+        for row in formset.deleted_objects:
+            self.record(request, "deleted", row, {"user": row.user_id})
+            _end(row)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Two more pages: the sign-in link, and why somebody is let in."""
+        wrap = self.admin_site.admin_view
+        return [
+            path("<int:pk>/sign-in-link/", wrap(self.sign_in_link), name="core_user_sign_in_link"),
+            path("access-check/", wrap(self.access_check), name="access_check"),
+            *super().get_urls(),
+        ]
+
+    def sign_in_link(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """A one-time link for a person, shown once; by POST."""
+        return _sign_in_link(self, request, pk)
+
+    def access_check(self, request: HttpRequest) -> HttpResponse:
+        """Explain the rule for one sender ([A8])."""
+        return _access_check(self, request)
+
+
+def _may_touch(request: HttpRequest, person: User | None) -> bool:
+    if person is None or is_superuser(request):
+        return True
+    return not (person.is_superuser or person.is_owner or person.is_staff)
+
+
+def _end(identity: ChannelIdentity) -> None:
+    revocation.end_identity(user_id=identity.user_id, kind=identity.kind, value=identity.value)
+
+
+def _sign_in_link(page: UserAdmin, request: HttpRequest, pk: int) -> HttpResponse:
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    person = get_object_or_404(User, pk=pk, is_active=True)
+    if not is_superuser(request):  # such a link makes whoever holds it that person
+        raise PermissionDenied
+    now = timezone.now()
+    token = sign_in.create(user=person, now=now)
+    page.record(request, "sign_in_link", person, {})
+    secret = request.build_absolute_uri(f"/sign-in/{token}")
+    return shown_once(page, request, f"Sign-in link of {person}", secret, person)
+
+
+INPUT = {"class": "desk-input"}
+
+
+class AccessForm(forms.Form):
+    """Who would be asking."""
+
+    account = forms.ModelChoiceField(
+        ChannelAccount.objects.order_by("channel", "name"), widget=forms.Select(attrs=INPUT)
+    )
+    kind = forms.ChoiceField(choices=ChannelIdentity.Kind.choices, widget=forms.Select(attrs=INPUT))
+    sender = forms.CharField(
+        max_length=320, label="Sender's id", widget=forms.TextInput(attrs=INPUT)
+    )
+    group = forms.CharField(
+        max_length=320,
+        required=False,
+        label="Group's id, in a group",
+        widget=forms.TextInput(attrs=INPUT),
+    )
+
+
+def _access_check(page: UserAdmin, request: HttpRequest) -> HttpResponse:
+    if not page.has_view_permission(request):
+        raise PermissionDenied
+    form = AccessForm(request.GET or None)
+    context = page.admin_site.each_context(request) | {"title": "Explain access", "form": form}
+    if request.GET and form.is_valid():
+        data = form.cleaned_data
+        sender = Sender(data["account"], data["kind"], data["sender"], data["group"])
+        now = timezone.now()
+        context |= {
+            "rows": explain(sender=sender, now=now),
+            "decision": decide(sender=sender, now=now),
+        }
+    return TemplateResponse(request, "desk/access_check.html", context)

@@ -1,0 +1,34 @@
+"""The audit in the admin, to read."""
+
+from django.contrib import admin
+
+from allowlist import audit
+from allowlist.models import AuditEntry
+from core.desk import ReadOnlyAdmin, shown, visible_line
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(ReadOnlyAdmin[AuditEntry]):
+    """The audit, to read."""
+
+    shown_actor = shown("actor")
+    shown_subject = shown("subject", limit=400)
+
+    list_display = ("id", "at", "shown_actor", "action", "shown_subject")
+    list_filter = ("action", "at")
+    search_fields = ("actor", "action", "subject")
+    ordering = ("-id",)
+    fields = (
+        "at",
+        "shown_actor",
+        "action",
+        "shown_subject",
+        "shown_data",
+        "previous",
+        "digest",
+    )
+
+    @admin.display(description="data")
+    def shown_data(self, entry: AuditEntry) -> str:
+        """As JSON, with invisible characters shown."""
+        return visible_line(audit.data_text(entry), 4000)

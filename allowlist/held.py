@@ -1,0 +1,65 @@
+"""What unknown senders said: held for a day, the last twenty each ([A5]); emptied or released."""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from allowlist.models import UnknownRequest
+from core.models import InboundMessage, User
+
+HELD = InboundMessage.State.HELD
+AT_ONCE = 500
+
+
+def of(request: UnknownRequest) -> QuerySet[InboundMessage]:
+    """What the sender of ``request`` said and is not yet answered, in order."""
+    return InboundMessage.objects.filter(
+        account=request.account_id,
+        kind=request.kind,
+        sender=request.sender,
+        state=HELD,
+    ).order_by("id")
+
+
+def release(row: UnknownRequest, person: User, now: datetime) -> list[InboundMessage]:
+    """The held messages of ``row``, now received and of ``person``; older ones are purged."""
+    empty(of(row).filter(received_at__lte=since(now)), "held for too long")
+    ids = list(of(row).values_list("pk", flat=True))
+    InboundMessage.objects.filter(pk__in=ids, state=HELD).update(
+        state=InboundMessage.State.RECEIVED, user=person
+    )
+    return list(InboundMessage.objects.filter(pk__in=ids).select_related("account").order_by("id"))
+
+
+def empty(messages: QuerySet[InboundMessage], note: str) -> int:
+    """Take the content from held messages; the rows stay, so that they are known duplicates."""
+    ids = list(messages.values_list("pk", flat=True)[:AT_ONCE])
+    return InboundMessage.objects.filter(pk__in=ids, state=HELD).update(
+        state=InboundMessage.State.PURGED,
+        text="",
+        media=[],
+        options={},
+        raw=b"",
+        sender_name="",
+        note=note,
+    )
+
+
+def bound(row: UnknownRequest, message: InboundMessage | None) -> None:
+    """Keep the last messages of one sender only, under the sender's normalised address."""
+    if message is not None:
+        this = InboundMessage.objects.filter(pk=message.pk)
+        if row.is_group or row.state == UnknownRequest.State.BLOCKED:
+            empty(this, "the group is not listed" if row.is_group else "the sender is blocked")
+        elif message.sender != row.sender:
+            this.update(sender=row.sender)
+    if row.count > settings.HELD_MESSAGES_PER_SENDER:
+        newest = of(row).order_by("-id").values_list("pk", flat=True)
+        surplus = list(newest[settings.HELD_MESSAGES_PER_SENDER :])
+        empty(InboundMessage.objects.filter(pk__in=surplus), "too many")
+
+
+def since(now: datetime) -> datetime:
+    """What was received until then has been held for too long."""
+    return now - timedelta(hours=settings.HELD_MESSAGE_HOURS)

@@ -1,0 +1,302 @@
+"""Channels in the admin: unknown requests with their buttons, and accounts."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
+from django.template.loader import render_to_string
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from allowlist import held, requests
+from allowlist.admin.audited import AuditedAdmin
+from allowlist.identities import InvalidIdentity
+from allowlist.models import UnknownRequest
+from channels_app import decisions, gateways, registry
+from channels_app.base import Account, ChannelError
+from channels_app.models import SourceFeedback
+from core import sealed
+from core.desk import DeskPage, ModelForm, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.models import ChannelAccount, User
+
+MOST_PEOPLE = 200
+
+
+@admin.register(UnknownRequest)
+class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
+    """Strangers who knocked: what they said, and the four decisions ([A6])."""
+
+    shown_sender = shown("sender")
+    shown_sender_name = shown("sender_name")
+    shown_chat = shown("chat")
+
+    list_display = ("who", "said", "count", "status", "last_seen_at", "buttons")
+    list_filter = ("state", "account", "kind", "last_seen_at")
+    list_select_related = ("account", "decided_by")
+    list_fullwidth = True
+    search_fields = ("sender", "sender_name", "last_text", "chat", "public_id")
+    ordering = ("-last_seen_at",)
+    change_form_template = "desk/request.html"
+    fields = (
+        ("account", "kind", "shown_sender"),
+        ("shown_sender_name", "shown_chat"),
+        ("status", "count"),
+        ("first_seen_at", "last_seen_at", "expires_at"),
+        ("decided_by", "decided_at", "decided_via", "granted_user"),
+    )
+    actions = ("approve", "approve_24h", "deny", "block")
+
+    @admin.display(description="stranger", ordering="sender")
+    def who(self, row: UnknownRequest) -> SafeString:
+        """The name the platform gave, and the id."""
+        return render_to_string("desk/stranger.html", {"row": row})
+
+    @admin.display(description="last message")
+    def said(self, row: UnknownRequest) -> SafeString:
+        """Cut, with invisible characters shown; it leads to the page of the request."""
+        return render_to_string("desk/said.html", {"row": row})
+
+    @admin.display(description="state", ordering="state")
+    def status(self, row: UnknownRequest) -> SafeString:
+        """As a label."""
+        return state_badge(row.state, row.get_state_display())
+
+    @admin.display(description="decide")
+    def buttons(self, row: UnknownRequest) -> SafeString | str:
+        """The four buttons, while it waits; they belong to the form of the list."""
+        if row.state != UnknownRequest.State.PENDING:
+            return visible_line(requests.Verdict(row, first=True).text)
+        return render_to_string("desk/buttons.html", {"row": row, "form": "changelist-form"})
+
+    @admin.action(description="Approve", permissions=["decide"])
+    def approve(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
+        """Let the chosen ones in."""
+        self._decide_all(request, queryset, "approve")
+
+    @admin.action(description="Approve for 24 h", permissions=["decide"])
+    def approve_24h(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
+        """Let the chosen ones in for a day."""
+        self._decide_all(request, queryset, "approve_24h")
+
+    @admin.action(description="Deny", permissions=["decide"])
+    def deny(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
+        """Refuse the chosen ones."""
+        self._decide_all(request, queryset, "deny")
+
+    @admin.action(description="Block", permissions=["decide"])
+    def block(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
+        """Refuse the chosen ones for good."""
+        self._decide_all(request, queryset, "block")
+
+    def has_decide_permission(self, request: HttpRequest) -> bool:
+        """Owners only ([A6])."""
+        return isinstance(request.user, User) and request.user.is_owner
+
+    def get_urls(self) -> list[URLPattern]:
+        """The address of the buttons."""
+        view = self.admin_site.admin_view(self.decide_view)
+        name = "allowlist_unknownrequest_decide"
+        return [path("<str:public_id>/decide/", view, name=name), *super().get_urls()]
+
+    def decide_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
+        """One decision, by POST; back to where it was pressed."""
+        verdict = request.POST.get("verdict", "")
+        if request.method != "POST" or verdict not in requests.STATES:
+            return HttpResponseBadRequest("A decision is a POST with a verdict.")
+        person = None
+        if request.POST.get("person"):
+            person = User.objects.filter(username=request.POST["person"], is_active=True).first()
+            if person is None:
+                messages.error(request, "There is no active person with that username.")
+                return self._back(request)
+        self._decide(request, public_id, verdict, person)
+        return self._back(request)
+
+    def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+        """The held messages, and the people it may be."""
+        row = UnknownRequest.objects.filter(pk=pk).select_related("account").first()
+        return {
+            "row": row,
+            "held": held.of(row)[:MOST_PEOPLE] if row else [],
+            "people": User.objects.filter(is_active=True).order_by("username")[:MOST_PEOPLE],
+            "may_decide": self.has_decide_permission(request),
+        }
+
+    def _decide_all(
+        self, request: HttpRequest, queryset: QuerySet[UnknownRequest], verdict: requests.Choice
+    ) -> None:
+        ids = dict(queryset.values_list("pk", "public_id"))
+        for pk in chosen(queryset):
+            self._decide(request, ids[pk], verdict, None)
+
+    def _decide(
+        self, request: HttpRequest, public_id: str, verdict: str, person: User | None
+    ) -> None:
+        if not isinstance(request.user, User):
+            raise PermissionDenied
+        try:
+            outcome = decisions.decide(
+                request=public_id,
+                verdict=requests.choice(verdict),
+                owner=request.user,
+                via="admin",
+                now=timezone.now(),
+                user=person,
+            )
+        except requests.NotAnOwner as error:
+            raise PermissionDenied from error
+        except (requests.RequestNotFound, InvalidIdentity) as error:
+            messages.error(request, str(error))
+            return
+        who = visible_line(outcome.request.sender_name or outcome.request.sender, 60)
+        level = messages.SUCCESS if outcome.first else messages.WARNING
+        held = f" Messages that run now: {outcome.replayed}." if outcome.replayed else ""
+        messages.add_message(request, level, f"{who}: {outcome.text}{held}")
+
+    def _back(self, request: HttpRequest) -> HttpResponse:
+        name = (
+            "index" if request.POST.get("back") == "desk" else "allowlist_unknownrequest_changelist"
+        )
+        return HttpResponseRedirect(reverse(f"admin:{name}"))
+
+
+class AccountForm(ModelForm[ChannelAccount]):
+    """An account; its secrets go in and never come out."""
+
+    secret_name = forms.CharField(
+        required=False,
+        max_length=64,
+        widget=forms.TextInput(attrs={"class": "desk-input"}),
+        help_text="for example token or webhook_secret",
+    )
+    secret_value = forms.CharField(
+        required=False,
+        max_length=4000,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "class": "desk-input"}),
+        help_text="Kept encrypted. Empty: the secret of that name is removed.",
+    )
+
+    class Meta:
+        """Its fields."""
+
+        model = ChannelAccount
+        fields = ("channel", "name", "enabled", "config")
+
+    def clean(self) -> dict[str, Any]:
+        """A value needs its name."""
+        data = super().clean() or {}
+        if data.get("secret_value") and not data.get("secret_name"):
+            raise ValidationError({"secret_name": "Which secret is it?"})
+        channel = registry.get(data.get("channel", ""))
+        if channel is not None and data.get("enabled"):
+            problems = channel.config.problems(self.account_as_saved(data))
+            if problems:
+                raise ValidationError({"enabled": [f"Not yet: {each}" for each in problems]})
+        return data
+
+    def account_as_saved(self, data: dict[str, Any]) -> Account:
+        """The account as a plugin will see it when this form is saved."""
+        try:
+            known = sealed.unseal(self.instance.secrets)
+        except sealed.SealError:
+            known = {}
+        if data.get("secret_name"):
+            known |= {data["secret_name"]: data.get("secret_value") or ""}
+        return Account(
+            id=self.instance.pk or 0,
+            channel=data.get("channel", ""),
+            name=data.get("name", ""),
+            config=data.get("config") or {},
+            secrets=known,
+        )
+
+
+@admin.register(ChannelAccount)
+class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
+    """Accounts on channels."""
+
+    shown_status_text = shown("status_text", limit=80)
+
+    form = AccountForm
+    list_display = ("__str__", "enabled", "state", "shown_status_text", "created_at")
+    actions = ("test_connection",)
+    list_filter = ("channel", "enabled", "status")
+    search_fields = ("channel", "name", "status_text")
+    ordering = ("channel", "name")
+    readonly_fields = ("state", "shown_status_text", "secrets_set", "created_at")
+    fieldsets = (
+        (None, {"fields": (("channel", "name"), "enabled", ("state", "shown_status_text"))}),
+        ("Settings", {"fields": ("config",)}),
+        ("Secrets", {"fields": ("secrets_set", ("secret_name", "secret_value"))}),
+    )
+
+    @admin.display(description="status", ordering="status")
+    def state(self, account: ChannelAccount) -> SafeString:
+        """As a label."""
+        return state_badge(account.status)
+
+    @admin.display(description="secrets that are set")
+    def secrets_set(self, account: ChannelAccount) -> str:
+        """Their names only."""
+        try:
+            return ", ".join(sorted(sealed.unseal(account.secrets))) or "none"
+        except sealed.SealError as error:
+            return str(error)
+
+    def save_model(self, request: HttpRequest, obj: ChannelAccount, form: Any, change: Any) -> None:
+        """Seal the given secret with the others."""
+        name, value = form.cleaned_data.get("secret_name"), form.cleaned_data.get("secret_value")
+        if name:
+            secrets = sealed.unseal(obj.secrets) | {name: value}
+            obj.secrets = sealed.seal({key: kept for key, kept in secrets.items() if kept})
+            self.record(request, "secret_set" if value else "secret_removed", obj, {"name": name})
+        super().save_model(request, obj, form, change)
+        gateways.saved(account_id=obj.pk)
+
+    @admin.action(description="Test the connection")
+    def test_connection(self, request: HttpRequest, queryset: QuerySet[ChannelAccount]) -> None:
+        """Ask the platform who we are there."""
+        for row in queryset:
+            try:
+                said = gateways.test_now(row)
+            except (ChannelError, sealed.SealError) as error:
+                messages.error(request, f"{row}: {visible_line(str(error))}")
+            else:
+                messages.success(request, f"{row}: {visible_line(said)}")
+
+
+@admin.register(SourceFeedback)
+class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
+    """Which sources people found useful."""
+
+    list_display = ("thumb", "what", "address", "asked", "user", "changed_at")
+    list_filter = ("verdict", "changed_at")
+    list_select_related = ("user", "run")
+    search_fields = ("title", "url", "query", "user__username")
+    ordering = ("-changed_at",)
+    fields = ("thumb", "what", "address", "asked", ("run", "user"), "changed_at")
+
+    @admin.display(description="verdict", ordering="verdict")
+    def thumb(self, row: SourceFeedback) -> str:
+        """The thumb itself, with its word."""
+        mark = "👍" if row.verdict == SourceFeedback.Verdict.UP else "👎"
+        return f"{mark} {row.get_verdict_display()}"
+
+    @admin.display(description="source", ordering="title")
+    def what(self, row: SourceFeedback) -> str:
+        """Its title, else its id."""
+        return visible_line(row.title or row.source_id, 100)
+
+    @admin.display(description="address", ordering="url")
+    def address(self, row: SourceFeedback) -> str:
+        """As text: it comes from a web page."""
+        return visible_line(row.url, 100)
+
+    @admin.display(description="searched for")
+    def asked(self, row: SourceFeedback) -> str:
+        """The query that found it."""
+        return visible_line(row.query, 100)

@@ -1,0 +1,278 @@
+"""The doors that Django REST framework does not serve, in the same OpenAPI document ([D9]).
+
+Written by hand, since they are plain ASGI handlers; ``tests/api/test_document.py`` compares every
+route with it, and a fuzzer compares what they answer.
+"""
+
+import re
+
+from channels_app.api.shapes import ANY, FLAG, SCHEMAS, STRING, Json, ref, shape
+
+WORDS = {
+    "200": "As asked.",
+    "202": "Not finished yet.",
+    "204": "Nothing is running.",
+    "400": "The input is wrong; the field is named.",
+    "401": "Who are you? Or: a sender whom nobody has let in.",
+    "403": "The key has no scope for this.",
+    "404": "Not there, or not yours.",
+    "405": "Not with this method.",
+    "406": "Not in this form.",
+    "408": "The body came too slowly.",
+    "409": "It was stopped.",
+    "413": "Too large.",
+    "415": "Not this kind of body.",
+    "429": "Too fast, or too many at once; see `Retry-After`.",
+    "502": "The model failed.",
+    "503": "Try again in a moment.",
+    "504": "It takes too long.",
+}
+KEYED = ("400", "401", "403", "405", "429", "503")
+BODY = ("408", "413", "415")
+
+
+def content(schema: Json | None, *, stream: bool = False) -> Json:
+    """What an answer holds: JSON, an event stream, or either."""
+    found: Json = {"application/json": {"schema": schema}} if schema else {}
+    if stream:
+        found["text/event-stream"] = {"schema": ref("ServerSentEvent")}
+    return found
+
+
+def operation(
+    summary: str,
+    *,
+    tag: str,
+    answers: dict[str, Json],
+    error: str = "DoorError",
+    errors: tuple[str, ...] = (),
+    body: str = "",
+    parameters: tuple[Json, ...] = (),
+) -> Json:
+    """One operation behind a key. ``answers``: status -> content; ``errors``: further statuses."""
+    refused = {*KEYED, *errors, *(BODY if body else ())} - set(answers)
+    responses = {
+        **{
+            status: {"description": WORDS[status], "content": found}
+            for status, found in answers.items()
+        },
+        **{
+            status: {"description": WORDS[status], "content": content(ref(error))}
+            for status in sorted(refused)
+        },
+    }
+    found: Json = {
+        "summary": summary,
+        "tags": [tag],
+        "security": [{"apiKey": []}],
+        "parameters": list(parameters),
+        "responses": dict(sorted(responses.items())),
+    }
+    if body:
+        found["requestBody"] = {"required": True, "content": content(ref(body))}
+    return found
+
+
+def parameter(name: str, where: str, *, required: bool = False, schema: Json = STRING) -> Json:
+    """One parameter."""
+    return {"name": name, "in": where, "required": required or where == "path", "schema": schema}
+
+
+IDEMPOTENCY = parameter("Idempotency-Key", "header", schema={**STRING, "maxLength": 128})
+ANSWER, BOTH = content(ref("Answer")), content(ref("Answer"), stream=True)
+
+
+def inbound_paths() -> Json:
+    """``/inbound`` and the events of a run ([D1], [D2])."""
+    refused = {
+        "401": content(ref("DoorError"), stream=True),
+        "429": content(ref("DoorError"), stream=True),
+    }
+    finished = {"200": ANSWER, "202": ANSWER, "409": ANSWER, "502": ANSWER, "504": ANSWER}
+    return {
+        "/inbound": {
+            "post": operation(
+                "Say something; the answer as JSON or as a stream.",
+                tag="inbound",
+                body="Inbound",
+                answers={
+                    **finished,
+                    **{
+                        status: content(ref("DoorError"), stream=True)
+                        for status in (*KEYED, *BODY, "404")
+                    },
+                    "200": BOTH,
+                },
+                parameters=(IDEMPOTENCY,),
+            )
+        },
+        "/inbound/result": {
+            "get": operation(
+                "The answer of a run, once it is there.",
+                tag="inbound",
+                answers=finished,
+                errors=("404",),
+                parameters=(parameter("run_id", "query", required=True),),
+            )
+        },
+        "/inbound/cancel": {
+            "post": operation(
+                "Stop a run; what it said is kept.",
+                tag="inbound",
+                body="RunName",
+                answers={"200": content(ref("Stopped"))},
+                errors=("404",),
+            )
+        },
+        "/runs/{run_id}/events": {
+            "get": operation(
+                "The stream of a run, after an event.",
+                tag="inbound",
+                answers={"200": content(None, stream=True), **refused},
+                errors=("404",),
+                parameters=(
+                    parameter("run_id", "path"),
+                    parameter("after", "query"),
+                    parameter("Last-Event-ID", "header"),
+                ),
+            )
+        },
+    }
+
+
+def openai_paths() -> Json:
+    """``/v1`` ([D5])."""
+    return {
+        "/v1/chat/completions": {
+            "post": operation(
+                "A chat completion, as OpenAI's clients ask for it.",
+                tag="openai",
+                error="OpenAIError",
+                body="ChatCompletionRequest",
+                answers={"200": content(ref("ChatCompletion"), stream=True)},
+                errors=("404", "502", "504"),
+                parameters=(parameter("X-Session-Id", "header"), IDEMPOTENCY),
+            )
+        },
+        "/v1/models": {
+            "get": operation(
+                "The models.",
+                tag="openai",
+                error="OpenAIError",
+                answers={"200": content(ref("Models"))},
+            )
+        },
+        "/v1/models/{model}": {
+            "get": operation(
+                "One model.",
+                tag="openai",
+                error="OpenAIError",
+                answers={"200": content(ref("Model"))},
+                errors=("404",),
+                parameters=(parameter("model", "path"),),
+            )
+        },
+    }
+
+
+def ui_paths() -> Json:
+    """``/ui/chat``."""
+    chat = parameter("chat", "path", schema={**STRING, "minLength": 1, "maxLength": 100})
+    return {
+        "/ui/chat": {
+            "post": operation(
+                "A UI message stream (Vercel AI SDK, version 1).",
+                tag="ui",
+                body="UiChat",
+                answers={"200": content(None, stream=True)},
+                errors=("404",),
+            )
+        },
+        "/ui/chat/{chat}/stream": {
+            "get": operation(
+                "The open answer of a chat, from its beginning.",
+                tag="ui",
+                answers={"200": content(None, stream=True), "204": {}},
+                errors=("404",),
+                parameters=(chat,),
+            )
+        },
+        "/ui/chat/{chat}/stop": {
+            "post": operation(
+                "Stop the open answer of a chat.",
+                tag="ui",
+                answers={"200": content(ref("Stopped"))},
+                errors=("404",),
+                parameters=(chat,),
+            )
+        },
+    }
+
+
+def platform_paths() -> Json:
+    """Where platforms push to ([D6]); their secret stands in a header instead of a key."""
+    account = parameter("account", "path", schema={**STRING, "pattern": "^[A-Za-z0-9_.-]{1,64}$"})
+    nobody = {**content(ref("DoorError")), "text/html": {"schema": STRING}}
+    hook = operation(
+        "One update of Telegram.",
+        tag="platforms",
+        answers={"200": content(shape(("ok",), ok=FLAG, outcome=STRING)), "404": nobody},
+        errors=BODY,
+        parameters=(account, parameter("X-Telegram-Bot-Api-Secret-Token", "header")),
+    )
+    hook["security"] = []
+    hook["requestBody"] = {"required": True, "content": content(ANY)}
+    return {"/telegram/{account}/webhook": {"post": hook}}
+
+
+def health_paths() -> Json:
+    """Health ([D8]); no key."""
+    up = {"description": WORDS["200"], "content": content(ref("Health"))}
+    down = {"description": "Something is wrong; it is named.", "content": content(ref("Health"))}
+    numbers = {"description": WORDS["200"], "content": {"text/plain": {"schema": STRING}}}
+    stranger = {
+        "description": WORDS["401"],
+        "content": content(shape(("ok", "error"), ok=FLAG, error=STRING)),
+    }
+    return {
+        "/healthz": {"get": open_operation("Whether the process is up.", {"200": up})},
+        "/readyz": {"get": open_operation("Whether all parts work.", {"200": up, "503": down})},
+        "/metrics": {
+            "get": open_operation("Numbers for Prometheus.", {"200": numbers, "401": stranger})
+        },
+    }
+
+
+def open_operation(summary: str, responses: Json) -> Json:
+    """An operation without a key."""
+    return {"summary": summary, "tags": ["health"], "security": [], "responses": responses}
+
+
+def every_path() -> list[Json]:
+    """The paths of all doors."""
+    return [inbound_paths(), openai_paths(), ui_paths(), platform_paths(), health_paths()]
+
+
+def document(result: Json, **_: object) -> Json:
+    """A hook of drf-spectacular: add the doors, and to every operation of /api its errors."""
+    for methods in result["paths"].values():
+        for found in methods.values():
+            add_errors(found)
+    result["components"]["schemas"].update(SCHEMAS)
+    for paths in every_path():
+        for path, methods in paths.items():
+            for method, found in methods.items():
+                found["operationId"] = re.sub(r"\W+", "_", f"{path}_{method}").strip("_")
+        result["paths"].update(paths)
+    return result
+
+
+def add_errors(found: Json) -> None:
+    """The statuses that Django REST framework answers by itself."""
+    statuses = ["400", "401", "403", "404", "405", "406"]
+    if "requestBody" in found:
+        statuses.append("415")
+    for status in statuses:
+        found["responses"].setdefault(
+            status, {"description": WORDS[status], "content": content(ref("DoorError"))}
+        )

@@ -1,0 +1,183 @@
+"""A client's own history in OpenAI's form, checked message by message.
+
+What a client calls ``system`` or ``developer`` becomes a user's message: it is taken into account,
+and it does not replace what the gateway tells the model ([O3]). Errors name the field by its path.
+"""
+
+import asyncio
+import re
+from typing import Any
+
+from django.conf import settings
+
+from channels_app import pictures
+from channels_app.http import RefusedError
+from core.text import is_clean
+
+Json = dict[str, Any]
+
+MAX_MESSAGES = 2000
+MAX_PICTURES = 16
+MAX_CALLS = 128
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}", re.ASCII)
+ROLES = {"system": "user", "developer": "user", "user": "user", "assistant": "assistant"}
+# Pictures of an earlier answer come back as text, each as long as a novel.
+DATA_PICTURE = re.compile(r"(!\[[^\]\n]{0,500}\])\(data:image/[^()\[\]\s]*\)")
+
+
+def refused(message: str, field: str, *, status: int = 400) -> RefusedError:
+    """The error for a field."""
+    return RefusedError(status, f"{field} {message}.", field=field)
+
+
+def checked(value: Any, *, field: str = "messages") -> list[Json]:
+    """``value`` as messages for the model. Raises RefusedError that names what is wrong."""
+    if not isinstance(value, list) or not value:
+        raise refused("must be a list with at least one message", field)
+    if len(value) > MAX_MESSAGES:
+        raise refused(f"holds more than {MAX_MESSAGES} messages", field, status=413)
+    called: set[str] = set()
+    found = [message(item, f"{field}[{number}]", called) for number, item in enumerate(value)]
+    if sum(len(parts_with_pictures(item)) for item in found) > MAX_PICTURES:
+        raise refused(f"holds more than {MAX_PICTURES} pictures", field, status=413)
+    if not any(item["content"] for item in found):
+        raise refused("must not be empty", field)
+    return found
+
+
+def message(value: Any, field: str, called: set[str]) -> Json:
+    """One message; ``called`` are the ids of the tool calls so far."""
+    if not isinstance(value, dict):
+        raise refused("must be an object", field)
+    role = value.get("role")
+    if role == "tool":
+        return tool_result(value, field, called)
+    if not isinstance(role, str) or role not in ROLES:
+        raise refused("must be system, developer, user, assistant or tool", f"{field}.role")
+    if role == "assistant":
+        return assistant(value, field, called)
+    content = parts(value.get("content"), f"{field}.content", with_pictures=role == "user")
+    return {"role": ROLES[role], "content": content}
+
+
+def assistant(value: Json, field: str, called: set[str]) -> Json:
+    """What the assistant had said, with the tools of the client that it had called."""
+    calls = value.get("tool_calls")
+    content = value.get("content")
+    text = parts(content, f"{field}.content", with_pictures=False) if content is not None else ""
+    said: Json = {"role": "assistant", "content": DATA_PICTURE.sub(r"\1()", str(text))}
+    if calls is None or calls == []:
+        return said
+    if not isinstance(calls, list) or len(calls) > MAX_CALLS:
+        raise refused(f"must be a list of at most {MAX_CALLS} calls", f"{field}.tool_calls")
+    said["tool_calls"] = [
+        tool_call(call, f"{field}.tool_calls[{number}]") for number, call in enumerate(calls)
+    ]
+    called.update(call["id"] for call in said["tool_calls"])
+    return said
+
+
+def tool_call(value: Any, field: str) -> Json:
+    """One call of a tool."""
+    function = value.get("function") if isinstance(value, dict) else None
+    if not isinstance(function, dict) or value.get("type", "function") != "function":
+        raise refused("must be a function call", field)
+    return {
+        "id": text(value.get("id"), f"{field}.id"),
+        "type": "function",
+        "function": {
+            "name": name(function.get("name"), f"{field}.function.name"),
+            "arguments": text(function.get("arguments"), f"{field}.function.arguments"),
+        },
+    }
+
+
+def tool_result(value: Json, field: str, called: set[str]) -> Json:
+    """What a tool of the client gave back."""
+    call_id = text(value.get("tool_call_id"), f"{field}.tool_call_id")
+    if call_id not in called:
+        raise refused("answers no tool call before it", f"{field}.tool_call_id")
+    content = parts(value.get("content"), f"{field}.content", with_pictures=False)
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def parts(value: Any, field: str, *, with_pictures: bool) -> str | list[Json]:
+    """The content: text as one string; a list of parts when there are pictures among it."""
+    if isinstance(value, str):
+        return text(value, field)
+    if not isinstance(value, list):
+        raise refused("must be a string or a list of parts", field)
+    found = [
+        part(each, f"{field}[{number}]", with_pictures=with_pictures)
+        for number, each in enumerate(value)
+    ]
+    if all(each["type"] == "text" for each in found):
+        return "\n".join(each["text"] for each in found)
+    return found
+
+
+def part(value: Any, field: str, *, with_pictures: bool) -> Json:
+    """One part: text, or a picture."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    if kind in ("text", "refusal"):
+        return {"type": "text", "text": text(value.get(kind), f"{field}.{kind}")}
+    if kind == "image_url" and with_pictures:
+        given = value.get("image_url")
+        url = given.get("url") if isinstance(given, dict) else given
+        if not isinstance(url, str):
+            raise refused("must have a url", f"{field}.image_url")
+        pictures.check(url, field=f"{field}.image_url.url")
+        picture: Json = {"url": url}
+        if isinstance(given, dict) and given.get("detail") in ("auto", "low", "high"):
+            picture["detail"] = given["detail"]
+        return {"type": "image_url", "image_url": picture}
+    allowed = "text or image_url" if with_pictures else "text"
+    raise refused(f"must be {allowed}", f"{field}.type")
+
+
+def text(value: Any, field: str) -> str:
+    """A string that every database can hold."""
+    if not isinstance(value, str):
+        raise refused("must be a string", field)
+    limit = settings.MAX_TEXT_CHARACTERS
+    if len(value) > limit and len(DATA_PICTURE.sub("", value)) > limit:
+        raise refused(f"is longer than {limit} characters", field, status=413)
+    if not is_clean(value):
+        raise refused("holds characters that are not text", field)
+    return value
+
+
+def name(value: Any, field: str) -> str:
+    """The name of a function."""
+    if not isinstance(value, str) or NAME.fullmatch(value) is None:
+        raise refused("must be a name of letters, digits, _, - and .", field)
+    return value
+
+
+def parts_with_pictures(item: Json) -> list[Json]:
+    """The pictures of a message."""
+    content = item["content"]
+    return [] if isinstance(content, str) else [each for each in content if "image_url" in each]
+
+
+async def fetch_pictures(messages: list[Json], *, get: pictures.Get | None = None) -> None:
+    """Replace the addresses of pictures by what they hold, all at once. Raises RefusedError 400."""
+    found = [
+        (part_["image_url"], f"messages[{number}].content.image_url.url")
+        for number, item in enumerate(messages)
+        for part_ in parts_with_pictures(item)
+    ]
+    more = {"get": get} if get else {}
+    urls = await asyncio.gather(
+        *(pictures.as_data_url(each["url"], field=field, **more) for each, field in found)
+    )
+    for (picture, _), url in zip(found, urls, strict=True):
+        picture["url"] = url
+
+
+def last_said(messages: list[Json]) -> str:
+    """What was said last, for the transcript."""
+    content = messages[-1]["content"]
+    if isinstance(content, str):
+        return content
+    return "\n".join(each["text"] for each in content if each["type"] == "text")

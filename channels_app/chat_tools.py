@@ -1,0 +1,130 @@
+"""The tools that a client offers and runs itself: shape, size, and schemas that end ([O4])."""
+
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+from urllib.parse import unquote
+
+from channels_app.chat_messages import Json, name, refused, text
+
+MAX_TOOLS = 128
+MAX_NODES = 10_000
+MAX_DEPTH = 32
+
+
+def checked(value: Any, *, field: str = "tools") -> list[Json]:
+    """``value`` as tools for the model. Raises RefusedError that names what is wrong."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise refused("must be a list", field)
+    if len(value) > MAX_TOOLS:
+        raise refused(f"holds more than {MAX_TOOLS} tools", field)
+    found = [tool(item, f"{field}[{number}]") for number, item in enumerate(value)]
+    if len({item["function"]["name"] for item in found}) != len(found):
+        raise refused("holds the same name twice", field)
+    return found
+
+
+def tool(value: Any, field: str) -> Json:
+    """One tool; the only type is ``function``."""
+    if not isinstance(value, dict) or value.get("type") != "function":
+        raise refused("must be function", f"{field}.type")
+    given = value.get("function")
+    if not isinstance(given, dict):
+        raise refused("must be an object", f"{field}.function")
+    function: Json = {"name": name(given.get("name"), f"{field}.function.name")}
+    if given.get("description") is not None:
+        function["description"] = text(given["description"], f"{field}.function.description")
+    if given.get("parameters") is not None:
+        function["parameters"] = schema(given["parameters"], f"{field}.function.parameters")
+    if given.get("strict") is not None:
+        if not isinstance(given["strict"], bool):
+            raise refused("must be true or false", f"{field}.function.strict")
+        function["strict"] = given["strict"]
+    return {"type": "function", "function": function}
+
+
+def schema(value: Any, field: str) -> Json:
+    """A JSON schema of bounded size whose references stay inside and lead to an end."""
+    if not isinstance(value, dict):
+        raise refused("must be a JSON schema", field)
+    if too_big(value):
+        raise refused("is too large or too deep", field)
+    graph: dict[str, list[str]] = {}
+    waiting = references(value)
+    while waiting:
+        reference = waiting.pop()
+        if reference in graph:
+            continue
+        graph[reference] = references(resolved(value, reference, field))
+        waiting += graph[reference]
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise refused("refers to itself", field) from error
+    return value
+
+
+def too_big(value: Any) -> bool:
+    """Whether a schema has too many nodes or levels; without recursion."""
+    level, nodes = [value], 0
+    for _ in range(MAX_DEPTH):
+        nodes += len(level)
+        level = [child for node in level for child in children(node)]
+        if not level or nodes > MAX_NODES:
+            return nodes > MAX_NODES
+    return True
+
+
+def children(node: Any) -> list[Any]:
+    """What a node of JSON holds."""
+    if isinstance(node, dict):
+        return list(node.values())
+    return list(node) if isinstance(node, list) else []
+
+
+def references(value: Any) -> list[str]:
+    """The ``$ref`` of ``value`` and of all that it holds."""
+    found: list[str] = []
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict) and isinstance(node.get("$ref"), str):
+            found.append(node["$ref"])
+        waiting += children(node)
+    return found
+
+
+def resolved(value: Any, reference: str, field: str) -> Any:
+    """What a reference within ``value`` points to. Raises RefusedError."""
+    if not reference.startswith("#"):
+        raise refused("may only refer to itself", field)
+    node = value
+    for step in reference[1:].split("/")[1:]:
+        key = unquote(step).replace("~1", "/").replace("~0", "~")
+        if isinstance(node, dict) and key in node:
+            node = node[key]
+        elif (
+            isinstance(node, list) and key.isascii() and key.isdigit() and int(key[:6]) < len(node)
+        ):
+            node = node[int(key[:6])]
+        else:
+            raise refused("refers to something that is not there", field)
+    return node
+
+
+def choice(value: Any, tools: list[Json], *, field: str = "tool_choice") -> str | Json | None:
+    """How the client wants its tools used; None leaves it to the model, as does ``auto``."""
+    if value in (None, "auto", "none"):
+        return None
+    if not tools:
+        raise refused("needs tools", field)
+    if value == "required":
+        return "required"
+    if not isinstance(value, dict) or value.get("type") != "function":
+        raise refused("must be none, auto, required or a function", field)
+    function = value.get("function")
+    wanted = function.get("name") if isinstance(function, dict) else None
+    if not any(item["function"]["name"] == wanted for item in tools):
+        raise refused("names no tool of the request", field)
+    return {"type": "function", "function": {"name": wanted}}

@@ -1,0 +1,184 @@
+"""What a person says to the gateway itself ([C8]): ``/stop``, ``/new`` and the like.
+
+A command is answered through the outbox, at once, past the debounce and the queue. What follows
+``/new`` is said to the assistant; a command that we do not know is, too.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from allowlist.identities import InvalidIdentity
+from allowlist.models import UnknownRequest
+from allowlist.requests import Choice, NotAnOwner, RequestNotFound
+from core import inbox, outbox, runs
+from core.models import ChatSession, InboundMessage, Message, Run, User
+from core.text import one_line
+
+COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECASE)
+OPEN = (Run.State.QUEUED, Run.State.RUNNING)
+LISTED = 10
+HELP = """\
+/new — start afresh: what was said before is forgotten
+/stop — stop the answer that is being written
+/status — what is going on
+/whoami — who you are to the gateway
+/help — this list"""
+OWNER_HELP = """
+/requests — who is waiting to be let in
+/approve <id> — let somebody in
+/deny <id> — turn somebody away"""
+
+Decide = Callable[[str, Choice], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command and what follows it."""
+
+    name: str
+    argument: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who gave a command, where. ``decide`` settles an unknown request: (id, choice) -> words."""
+
+    command: Command
+    user: User
+    session: ChatSession
+    message: InboundMessage
+    now: datetime
+    decide: Decide
+
+
+def parse(text: str) -> Command | None:
+    """The command that ``text`` is, if we know it."""
+    found = COMMAND.match(text.strip())
+    if found is None or found[1].lower() not in ANSWERS:
+        return None
+    return Command(found[1].lower(), (found[2] or "").strip())
+
+
+def carry_out(asked: Asked) -> None:
+    """Do what was asked and answer. Inside the transaction that stored the message."""
+    text = ANSWERS[asked.command.name](asked)
+    InboundMessage.objects.filter(id=asked.message.id).update(
+        state=InboundMessage.State.ANSWERED, note=f"command /{asked.command.name}"
+    )
+    if not text:
+        return
+    message = asked.message
+    outbox.enqueue(
+        key=f"command:{message.id}",
+        account_id=message.account_id,
+        # A conversation of its own: the answer to /stop does not wait for the blocks before it.
+        conversation=outbox.conversation(
+            account_id=message.account_id, chat=message.chat, thread=f"{message.thread}/commands"
+        ),
+        target={
+            "chat": message.chat,
+            "thread": message.thread,
+            "reply_to": message.external_message_id,
+        },
+        payload={"text": text},
+        session_id=asked.session.id,
+    )
+
+
+def start(asked: Asked) -> str:
+    """``/start``."""
+    return f"Hello {asked.user}! Write to me and I will answer.\n\n{help_text(asked)}"
+
+
+def help_text(asked: Asked) -> str:
+    """``/help``."""
+    return HELP + (OWNER_HELP if asked.user.is_owner else "")
+
+
+def new(asked: Asked) -> str:
+    """``/new``: forget the history; what follows is answered afresh."""
+    last = (
+        Message.objects.filter(session=asked.session).order_by("-id").values_list("id", flat=True)
+    )
+    ChatSession.objects.filter(id=asked.session.id).update(history_from=last.first() or 0, title="")
+    return "" if asked.command.argument else "A new conversation begins."
+
+
+def stop(asked: Asked) -> str:
+    """``/stop``: end what runs and drop what waits ([C9])."""
+    going = list(Run.objects.filter(session=asked.session, state__in=OPEN).order_by("id"))
+    for run in going:
+        runs.request_cancel(run=run)
+    waiting = inbox.drop_waiting(session=asked.session, note="stopped")
+    return "Stopping…" if going or waiting > 1 else "There is nothing to stop."
+
+
+def status(asked: Asked) -> str:
+    """``/status``: what is going on in this conversation."""
+    states = list(
+        Run.objects.filter(session=asked.session, state__in=OPEN).values_list("state", flat=True)
+    )
+    running = states.count(Run.State.RUNNING)
+    line = f"{running} answer(s) being written, {len(states) - running} waiting."
+    if asked.user.is_owner:
+        line += (
+            f"\nWorkers: {runs.workers_alive('runs')} for answers, {runs.workers_alive('long')} "
+            f"for long tasks. Undelivered messages that wait for you: {outbox.dead_count()}."
+        )
+    return line
+
+
+def whoami(asked: Asked) -> str:
+    """``/whoami``."""
+    role = "the owner" if asked.user.is_owner else "a guest"
+    message = asked.message
+    return (
+        f"You are {asked.user}, {role}.\n{message.account.channel} id: {message.sender}"
+        f"\nchat: {message.chat}" + (f", topic: {message.thread}" if message.thread else "")
+    )
+
+
+def requests(asked: Asked) -> str:
+    """``/requests``: who waits, for owners."""
+    if not asked.user.is_owner:
+        return "Only the owner can do that."
+    rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
+    lines = [
+        f"{row.public_id}  {row.account.channel} {one_line(row.sender, 64)}  ×{row.count}  "
+        f"{one_line(row.sender_name, 40)}"
+        for row in rows.select_related("account").order_by("-last_seen_at")[:LISTED]
+    ]
+    return "\n".join(lines) or "Nobody is waiting."
+
+
+def approve(asked: Asked) -> str:
+    """``/approve <id>``, for owners."""
+    return decision(asked, "approve")
+
+
+def deny(asked: Asked) -> str:
+    """``/deny <id>``, for owners."""
+    return decision(asked, "deny")
+
+
+def decision(asked: Asked, choice: Choice) -> str:
+    """Settle the request that the argument names."""
+    try:
+        return asked.decide(asked.command.argument, choice)
+    except (RequestNotFound, NotAnOwner, InvalidIdentity) as error:
+        return f"{error}.".capitalize()
+
+
+ANSWERS: dict[str, Callable[[Asked], str]] = {
+    "start": start,
+    "help": help_text,
+    "new": new,
+    "stop": stop,
+    "status": status,
+    "whoami": whoami,
+    "requests": requests,
+    "approve": approve,
+    "deny": deny,
+}

@@ -1,0 +1,98 @@
+"""The first page of the admin: who waits, what runs, what failed, how much is said."""
+
+from datetime import timedelta
+from typing import Any
+
+import orjson
+from django.core.cache import cache
+from django.db.models import Count
+from django.db.models.functions import TruncDate
+from django.http import HttpRequest
+from django.utils import timezone
+
+from allowlist import requests
+from allowlist.models import UnknownRequest
+from channels_app import health
+from core import outbox
+from core.models import Delivery, Job, Message, Run, User
+
+SHOWN = 8
+DAYS = 14
+CHART_CACHE_SECONDS = 60
+
+
+def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
+    """What the dashboard shows; unfold's DASHBOARD_CALLBACK."""
+    may = request.user.has_perm
+    desk: dict[str, Any] = {
+        "may_decide": isinstance(request.user, User) and request.user.is_owner,
+        "problems": health.problems_now(),
+    }
+    if may("allowlist.view_unknownrequest"):
+        waiting_rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
+        desk["waiting"] = requests.pending_count()
+        desk["requests"] = waiting_rows.select_related("account").order_by("-last_seen_at")[:SHOWN]
+    if may("core.view_run"):
+        desk["runs"] = (
+            Run.objects.filter(state__in=(Run.State.RUNNING, Run.State.QUEUED))
+            .select_related("user")
+            .order_by("id")[:SHOWN]
+        )
+        desk["jobs"] = Job.objects.filter(state=Run.State.RUNNING).order_by("id")[:SHOWN]
+    if may("core.view_delivery"):
+        dead = (Delivery.State.DEAD, Delivery.State.UNCERTAIN)
+        rows = Delivery.objects.filter(state__in=dead).select_related("account")
+        desk["dead"] = outbox.dead_count()
+        desk["deliveries"] = rows.order_by("-id")[:SHOWN]
+    if may("core.view_chatsession"):
+        desk["chart"] = messages_a_day()
+    return {**given, "desk": desk}
+
+
+def waiting(_: HttpRequest) -> str:
+    """The badge of the sidebar: unknown requests that wait; empty for none."""
+    return str(requests.pending_count())
+
+
+def dead_letters(_: HttpRequest) -> str:
+    """The badge of the sidebar: deliveries that failed."""
+    return str(outbox.dead_count())
+
+
+def messages_a_day() -> str:
+    """Messages of the last two weeks a day, as the JSON that the chart reads. Kept a minute."""
+    kept = cache.get("desk:messages")
+    if isinstance(kept, str):
+        return kept
+    today = timezone.localdate()
+    days = [today - timedelta(days=back) for back in range(DAYS - 1, -1, -1)]
+    since = timezone.now() - timedelta(days=DAYS)
+    rows = (
+        Message.objects.filter(created_at__gte=since)
+        .annotate(day=TruncDate("created_at"))
+        .values_list("day", "role")
+        .annotate(number=Count("id"))
+        .order_by()
+    )
+    counts = {(day, role == "user"): 0 for day in days for role in ("user", "")}
+    for day, role, number in rows:
+        if (day, role == "user") in counts:
+            counts[day, role == "user"] += number
+    chart = orjson.dumps(
+        {
+            "labels": [f"{day:%d %b}" for day in days],
+            "datasets": [
+                {
+                    "label": label,
+                    "data": [counts[day, from_user] for day in days],
+                    "backgroundColor": colour,
+                }
+                for label, from_user, colour in (
+                    ("from people", True, "var(--color-primary-600)"),
+                    ("from the assistant", False, "var(--color-base-400)"),
+                )
+            ],
+        }
+    ).decode()
+    cache.set("desk:messages", chart, CHART_CACHE_SECONDS)
+    return chart

@@ -1,0 +1,245 @@
+"""Accounts on platforms, looked after by the ``runs`` workers: polled, and asked how they are.
+
+An account that is polled has one poller at a time: a lease on its row, so a second worker takes
+over when the first dies. A platform that says somebody else polls is believed: the account shows
+the error and is left alone for a while.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from django.conf import settings
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from channels_app import notices, registry
+from channels_app.base import Account, Channel, ChannelError, Gateway, Health, Polls
+from channels_app.sending import account_of
+from core.db import in_thread, write
+from core.models import ChannelAccount
+from core.sealed import SealError
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+LEASE = timedelta(seconds=15)
+CHECK_SECONDS = 60.0
+CALL_SECONDS = 20.0
+CONFLICT_SECONDS = 60.0
+RETRY_SECONDS = 3.0
+STARTING = "starting"
+STOPPING = "stopping"
+
+
+@dataclass(slots=True)
+class Gateways:
+    """What one worker does for accounts. ``look_after`` is a chore: call it again and again."""
+
+    worker: str
+    pollers: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    checks: dict[int, float] = field(default_factory=dict)
+    resting: dict[int, float] = field(default_factory=dict)
+
+    async def look_after(self) -> float:
+        """Start and stop pollers, check accounts that are due; seconds until the next look."""
+        rows = await in_thread(accounts)
+        polled = {row.id: row for row in rows if wants_polling(row)}
+        now = asyncio.get_running_loop().time()
+        for account_id in [each for each in self.pollers if each not in polled]:
+            self.pollers.pop(account_id).cancel()
+            await in_thread(let_go, account_id=account_id, worker=self.worker)
+        for account_id, row in polled.items():
+            if self.resting.get(account_id, 0.0) > now:
+                continue
+            if await in_thread(hold, account_id=account_id, worker=self.worker):
+                self._poll(row)
+            elif account_id in self.pollers:
+                self.pollers.pop(account_id).cancel()
+        for row in await in_thread(to_change):
+            await self._switch(row)
+        for row in rows:
+            if row.id not in polled and self.checks.get(row.id, 0.0) <= now:
+                self.checks[row.id] = now + CHECK_SECONDS
+                await self._check(row)
+        return LOOK_SECONDS
+
+    async def close(self) -> None:
+        """Stop polling and give the leases back: another worker goes on at once."""
+        for account_id, task in self.pollers.items():
+            task.cancel()
+            await in_thread(let_go, account_id=account_id, worker=self.worker)
+        self.pollers.clear()
+
+    def _poll(self, row: ChannelAccount) -> None:
+        task = self.pollers.get(row.id)
+        if task is not None and not task.done():
+            return
+        channel = registry.get(row.channel)
+        if channel is not None and isinstance(channel.gateway, Polls):
+            self.pollers[row.id] = asyncio.create_task(self._work(row, channel.gateway))
+
+    async def _work(self, row: ChannelAccount, gateway: Polls) -> None:
+        """Poll until cancelled; an error is shown in the account and tried again later."""
+        while True:
+            seconds = RETRY_SECONDS
+            try:
+                await in_thread(show, account_id=row.id, status="running", text="polling")
+                await gateway.poll(account_of(row))
+            except ChannelError as error:
+                await in_thread(show, account_id=row.id, status="error", text=str(error))
+                if error.trouble in {"conflict", "auth"}:
+                    seconds = CONFLICT_SECONDS
+                    self.resting[row.id] = asyncio.get_running_loop().time() + seconds
+                    await in_thread(
+                        notices.trouble,
+                        account=row,
+                        chat="",
+                        trouble=error.trouble,
+                        words=str(error),
+                    )
+                else:
+                    seconds = error.retry_after or RETRY_SECONDS
+            except Exception:
+                logger.exception("a poller failed")
+            await asyncio.sleep(seconds)
+            self.resting.pop(row.id, None)
+
+    async def _switch(self, row: ChannelAccount) -> None:
+        """Tell the platform of an account that was saved; what came of it is its status."""
+        channel = registry.get(row.channel)
+        if channel is None or not await in_thread(take_change, row):
+            return
+        status, text = "stopped", ""
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                account = account_of(row)
+                if row.enabled:
+                    text = await channel.gateway.prepare(account, base_url=settings.GATEWAY_URL)
+                    status = "running"
+                else:
+                    await channel.gateway.retire(account)
+        except (ChannelError, SealError) as error:
+            status, text = "error", str(error)
+        except TimeoutError:
+            status, text = "error", "The platform does not answer."
+        await in_thread(show, account_id=row.id, status=status, text=text)
+
+    async def _check(self, row: ChannelAccount) -> None:
+        """Ask the platform how the account is, and write it down."""
+        channel = registry.get(row.channel)
+        if channel is None:
+            return
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                health = await channel.gateway.check(account_of(row))
+        except (ChannelError, SealError) as error:
+            health = Health(problem=str(error))
+        except TimeoutError:
+            health = Health(problem="The platform does not answer.")
+        await in_thread(note, account_id=row.id, health=health)
+
+
+def saved(*, account_id: int) -> None:
+    """An account was saved: a worker tells its platform within seconds. Inside a transaction."""
+    rows = ChannelAccount.objects.filter(id=account_id, channel__in=registry.names())
+    rows.filter(enabled=True).update(status=STARTING, status_text="")
+    rows.filter(enabled=False).exclude(status="stopped").update(status=STOPPING, status_text="")
+
+
+def to_change() -> list[ChannelAccount]:
+    """Accounts whose platform is to be told something."""
+    return list(ChannelAccount.objects.filter(status__in=(STARTING, STOPPING)).order_by("id"))
+
+
+def take_change(row: ChannelAccount) -> bool:
+    """Whether it is this worker that tells."""
+    with write():
+        taken = ChannelAccount.objects.filter(id=row.id, status=row.status).update(
+            status="running" if row.enabled else "stopped", status_text="…"
+        )
+    return taken == 1
+
+
+def accounts() -> list[ChannelAccount]:
+    """The enabled accounts of channels with a platform behind them."""
+    rows = ChannelAccount.objects.filter(enabled=True, channel__in=registry.names())
+    return list(rows.order_by("id"))
+
+
+def wants_polling(row: ChannelAccount) -> bool:
+    """Whether an account is to be polled."""
+    channel: Channel | None = registry.get(row.channel)
+    if channel is None or not isinstance(channel.gateway, Polls):
+        return False
+    try:
+        account = account_of(row)
+    except SealError:
+        return False
+    return not channel.config.problems(account) and channel.gateway.wants_polling(account)
+
+
+def hold(*, account_id: int, worker: str) -> bool:
+    """Take or renew the lease on an account; whether ``worker`` has it now."""
+    free = Q(poller=worker) | Q(poller="") | Q(poller_until__lt=Now())
+    with write():
+        taken = ChannelAccount.objects.filter(free, id=account_id, enabled=True).update(
+            poller=worker, poller_until=Now() + LEASE
+        )
+    return taken == 1
+
+
+def let_go(*, account_id: int, worker: str) -> None:
+    """Give the lease back; an account that was disabled is stopped now."""
+    with write():
+        ChannelAccount.objects.filter(id=account_id, poller=worker).update(
+            poller="", poller_until=None
+        )
+        ChannelAccount.objects.filter(id=account_id, enabled=False).update(
+            status="stopped", status_text=""
+        )
+
+
+def show(*, account_id: int, status: str, text: str) -> None:
+    """Write down how an account stands."""
+    with write():
+        ChannelAccount.objects.filter(id=account_id).update(status=status, status_text=text[:500])
+
+
+def note(*, account_id: int, health: Health) -> None:
+    """Write down what the platform said. A problem shows as an error, its end as running."""
+    with write():
+        rows = ChannelAccount.objects.filter(id=account_id, enabled=True)
+        rows.update(health=dict(health.facts))
+        if health.problem:
+            rows.update(status="error", status_text=health.problem[:500])
+        else:
+            rows.exclude(status="running").update(status="running", status_text="")
+
+
+def problems() -> list[str]:
+    """What is wrong with enabled accounts, in words for ``/readyz``."""
+    rows = ChannelAccount.objects.filter(enabled=True, status="error").order_by("id")
+    return [f"{row}: {row.status_text}" for row in rows]
+
+
+def test_now(row: ChannelAccount) -> str:
+    """Ask the platform of an account who we are there. Raises ChannelError, SealError.
+
+    For synchronous callers: it waits at most CALL_SECONDS.
+    """
+    channel = registry.get(row.channel)
+    if channel is None:
+        raise ChannelError("This channel has no platform to test.")
+
+    async def ask(gateway: Gateway, account: Account) -> str:
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                return await gateway.test(account)
+        except TimeoutError as error:
+            raise ChannelError("The platform does not answer.") from error
+        finally:
+            await gateway.close()
+
+    return asyncio.run(ask(channel.gateway, account_of(row)))

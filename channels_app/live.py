@@ -1,0 +1,169 @@
+"""An answer that is shown while it grows, on a platform without streams.
+
+Where messages can be edited: the first is sent at 40 characters (or when a progress line comes),
+then edited at the platform's pace. Its row is in the outbox like any block, so a worker that dies
+leaves its message id behind and the next one edits the same message; the final text is the outbox's
+last edit. Where they cannot be edited: complete blocks leave as soon as they are complete.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from channels_app import outbound
+from channels_app.base import Block, Capability, Channel, ChannelError, Edits
+from channels_app.pace import pacer
+from channels_app.sending import account_of, target_of
+from core.db import in_thread, write
+from core.models import Delivery, Run
+
+logger = logging.getLogger(__name__)
+
+FIRST_CHARACTERS = 40
+CALL_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What there is to show now: the text so far (Markdown), or else a line of progress."""
+
+    text: str = ""
+    progress: str = ""
+
+
+@dataclass(slots=True)
+class Live:
+    """Shows one run. ``now`` gives what there is; :meth:`changed` says that it is more."""
+
+    run: Run
+    channel: Channel
+    now: Callable[[], Draft]
+    rows: dict[int, Delivery] = field(default_factory=dict)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _over: asyncio.Event = field(default_factory=asyncio.Event)
+    _task: asyncio.Task[None] | None = None
+
+    def changed(self) -> None:
+        """There is more to show."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+        self._news.set()
+
+    async def finish(self) -> None:
+        """Stop showing; what is on its way to the platform arrives first, so that the final text
+        is the last."""
+        self._over.set()
+        self._news.set()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def abandon(self) -> None:
+        """Stop at once: somebody else has the run now."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _work(self) -> None:
+        while not self._over.is_set():
+            await self._news.wait()
+            self._news.clear()
+            if self._over.is_set():
+                return
+            try:
+                await self._show()
+            except ChannelError as error:
+                logger.info("a live edit failed: %s", error)
+            except Exception:
+                logger.exception("an answer could not be shown while it grows")
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), self._interval())
+
+    def _interval(self) -> float:
+        pace = self.channel.pace
+        group = self.channel.is_group(self.run.route["chat"])
+        return pace.group_edit_seconds if group else pace.edit_seconds
+
+    async def _show(self) -> None:
+        draft = self.now()
+        blocks = self._blocks(draft)
+        for index, block in enumerate(blocks):
+            row = self.rows.get(index)
+            if row is None:
+                row = await in_thread(begin_block, self.run, index, block)
+                if row is None:
+                    return
+                self.rows[index] = row
+                if row.state == Delivery.State.PENDING:
+                    await outbound.deliver(row.id)
+            elif row.payload != block:
+                await self._edit(row, block)
+
+    def _blocks(self, draft: Draft) -> list[Block]:
+        """The messages as they should look now."""
+        if Capability.EDIT not in self.channel.capabilities:
+            return self.channel.outbound.render(draft.text)[:-1] if draft.text else []
+        if len(draft.text) >= FIRST_CHARACTERS or (draft.text and self.rows):
+            return self.channel.outbound.render(draft.text)
+        return self.channel.outbound.render(draft.progress) if draft.progress else []
+
+    async def _edit(self, row: Delivery, block: Block) -> None:
+        """Change a message that was sent; one that is still on its way is left for later."""
+        if not isinstance(self.channel.outbound, Edits):
+            return
+        if not row.external_message_id:
+            await in_thread(row.refresh_from_db)
+        known = row.external_message_id
+        chat = row.target["chat"]
+        seconds = pacer().reserve(
+            account_id=row.account_id,
+            chat=chat,
+            pace=self.channel.pace,
+            is_group=self.channel.is_group(chat),
+            most=self._interval(),
+        )
+        if not known or seconds > self._interval():
+            self._news.set()
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), seconds)
+            return  # the final text comes anyway
+        await self._call_edit(row, known, block)
+
+    async def _call_edit(self, row: Delivery, known: str, block: Block) -> None:
+        assert isinstance(self.channel.outbound, Edits)  # noqa: S101 - for the type checker
+        account = account_of(self.run.session.account)
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                await self.channel.outbound.edit_text(
+                    account=account, target=target_of(row), message_id=known, block=block
+                )
+            row.payload = block
+        except ChannelError as error:
+            if error.retry_after is not None:
+                pacer().hold(
+                    account_id=row.account_id,
+                    chat=row.target["chat"],
+                    seconds=error.retry_after,
+                )
+            raise
+        except TimeoutError:
+            logger.info("a live edit took too long")
+
+
+def begin_block(run: Run, index: int, block: Block) -> Delivery | None:
+    """The outbox's row of a block that is still growing; None when the run is not ours any more.
+
+    A row that an earlier attempt sent is taken over, not sent again.
+    """
+    with write():
+        ours = Run.objects.select_for_update().filter(
+            id=run.id, attempt=run.attempt, state=Run.State.RUNNING
+        )
+        if not ours.exists():
+            return None
+        row = Delivery.objects.filter(run_id=run.id, block_index=index).first()
+        if row is not None:
+            return row
+        return outbound.put_block(run=run, index=index, payload=block)

@@ -1,0 +1,44 @@
+"""What people say about the sources of an answer."""
+
+from django.conf import settings
+from django.db import models
+
+from core.models import Run
+from core.text import visible_line
+
+
+class SourceFeedback(models.Model):
+    """One person's thumb on one source of one run.
+
+    ``source_id`` is unique within its retrieval, the message ``message_id`` of the run. Title,
+    address and query are copied: the log of a run may be gone when somebody reads this.
+    """
+
+    class Verdict(models.TextChoices):
+        """The two thumbs."""
+
+        UP = "up", "useful"
+        DOWN = "down", "not useful"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    message_id = models.CharField(max_length=200)
+    source_id = models.CharField(max_length=200)
+    verdict = models.CharField(max_length=8, choices=Verdict.choices)
+    title = models.CharField(max_length=300, blank=True)
+    url = models.CharField(max_length=1000, blank=True)
+    query = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    changed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name_plural = "source feedback"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "user", "message_id", "source_id"], name="one_thumb_a_source"
+            )
+        ]
+
+    def __str__(self) -> str:
+        """The thumb and what it is on."""
+        return f"{self.verdict}: {visible_line(self.title or self.source_id, 80)}"

@@ -1,0 +1,199 @@
+"""The body of ``POST /v1/chat/completions``, checked field by field ([D5]).
+
+``null`` counts as absent. What we do not have is refused when it would change the answer (audio,
+several choices, log probabilities), and ignored when it would not (``user``, ``metadata``, …).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+
+from channels_app import chat_messages, chat_tools
+from channels_app.chat_messages import Json, refused
+from channels_app.http import RefusedError
+from core.text import is_clean
+
+ALIAS = "default"
+MAX_STOPS = 4
+MAX_WORD = 64
+INTEGER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a client asks for; ``options`` go to the model's server as they are."""
+
+    model: str
+    messages: list[Json]
+    stream: bool = False
+    include_usage: bool = False
+    tools: list[Json] = field(default_factory=list)
+    options: Json = field(default_factory=dict)
+    user: str = ""
+
+
+def read(body: Json) -> Asked:
+    """The fields of ``body``. Raises RefusedError: 404 for an unknown model, else 400 or 413."""
+    model = known_model(body.get("model"))
+    refuse_what_we_lack(body)
+    stream = flag(body.get("stream"), "stream") or False
+    tools = [] if body.get("tool_choice") == "none" else chat_tools.checked(body.get("tools"))
+    return Asked(
+        model=model,
+        messages=chat_messages.checked(body.get("messages")),
+        stream=stream,
+        include_usage=include_usage(body.get("stream_options"), stream=stream),
+        tools=tools,
+        options=options(body, tools),
+        user=sender(body.get("user")),
+    )
+
+
+def models() -> list[str]:
+    """The names that are answered: the model's own, and one that outlives a change of model."""
+    return list(dict.fromkeys([settings.LLM_MODEL, ALIAS]))
+
+
+def known_model(value: Any) -> str:
+    """A model's name. Raises RefusedError 400, or 404 for one that is not here ([O2])."""
+    if not isinstance(value, str) or not value:
+        raise refused("must be the name of a model", "model")
+    if value not in models():
+        shown = value[:100].encode("ascii", "backslashreplace").decode()
+        raise RefusedError(404, f"The model `{shown}` does not exist.", field="model")
+    return value
+
+
+def refuse_what_we_lack(body: Json) -> None:
+    """Raises RefusedError 400 for what would silently be missing from the answer."""
+    if body.get("n") not in (None, 1) or isinstance(body.get("n"), bool):
+        raise refused("must be 1", "n")
+    if body.get("logprobs") not in (None, False) or body.get("top_logprobs") not in (None, 0):
+        raise refused("is not supported", "logprobs")
+    if body.get("modalities") not in (None, ["text"]):
+        raise refused('must be ["text"]', "modalities")
+    for name in ("functions", "function_call"):
+        if body.get(name) is not None:
+            raise refused("is not supported: use tools", name)
+
+
+def include_usage(value: Any, *, stream: bool) -> bool:
+    """Whether the stream ends with its usage. Raises RefusedError 400 ([O11])."""
+    if value is None:
+        return False
+    if not isinstance(value, dict):
+        raise refused("must be an object", "stream_options")
+    if not stream:
+        raise refused("needs stream", "stream_options")
+    return flag(value.get("include_usage"), "stream_options.include_usage") or False
+
+
+def sender(value: Any) -> str:
+    """Whom a bridge key speaks for; with a personal key it says nothing ([A10], [O6])."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not is_clean(value) or len(value) > 256:
+        raise refused("must be a string of at most 256 characters", "user")
+    return value
+
+
+def options(body: Json, tools: list[Json]) -> Json:
+    """What goes to the model's server, under the client's own names."""
+    found = {
+        name: check(body[name], name)
+        for name, check in CHECKS.items()
+        if body.get(name) is not None
+    }
+    wanted = chat_tools.choice(body.get("tool_choice"), tools)
+    if wanted is not None:
+        found["tool_choice"] = wanted
+    return found
+
+
+def flag(value: Any, name: str) -> bool | None:
+    """True, false or absent."""
+    if value is not None and not isinstance(value, bool):
+        raise refused("must be true or false", name)
+    return value
+
+
+def number(value: Any, name: str, *, low: float, high: float) -> float:
+    """A number from ``low`` to ``high``."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise refused("must be a number", name)
+    if not low <= value <= high:
+        raise refused(f"must be from {low:g} to {high:g}", name)
+    return value
+
+
+def whole(value: Any, name: str, *, low: int) -> int:
+    """A whole number of at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= INTEGER:
+        raise refused(f"must be a whole number of at least {low}", name)
+    return value
+
+
+def stop(value: Any, name: str) -> str | list[str]:
+    """Where to stop: one text, or up to four."""
+    given = [value] if isinstance(value, str) else value
+    if not isinstance(given, list) or len(given) > MAX_STOPS:
+        raise refused(f"must be a string or at most {MAX_STOPS} strings", name)
+    for each in given:
+        if not isinstance(each, str) or not each or len(each) > 1000 or not is_clean(each):
+            raise refused("must be a string or a list of strings", name)
+    return value if isinstance(value, str) else given
+
+
+def word(value: Any, name: str) -> str:
+    """A short name such as ``low``."""
+    if not isinstance(value, str) or not value.isascii() or not 0 < len(value) <= MAX_WORD:
+        raise refused("must be a short string", name)
+    return value
+
+
+def response_format(value: Any, name: str) -> Json:
+    """Text, any JSON, or JSON of a schema."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    if kind in ("text", "json_object"):
+        return {"type": kind}
+    if kind != "json_schema":
+        raise refused("must be text, json_object or json_schema", f"{name}.type")
+    given = value.get("json_schema")
+    if not isinstance(given, dict):
+        raise refused("must be an object", f"{name}.json_schema")
+    wanted: Json = {"name": chat_messages.name(given.get("name"), f"{name}.json_schema.name")}
+    if given.get("schema") is not None:
+        wanted["schema"] = chat_tools.schema(given["schema"], f"{name}.json_schema.schema")
+    if flag(given.get("strict"), f"{name}.json_schema.strict") is not None:
+        wanted["strict"] = given["strict"]
+    return {"type": kind, "json_schema": wanted}
+
+
+def logit_bias(value: Any, name: str) -> dict[str, float]:
+    """Token id -> how much more or less of it."""
+    if not isinstance(value, dict) or len(value) > 1024:
+        raise refused("must be an object of at most 1024 tokens", name)
+    for token, bias in value.items():
+        if not (token.isascii() and token.isdigit()):
+            raise refused("must name tokens by number", name)
+        number(bias, f"{name}.{token[:20]}", low=-100, high=100)
+    return value
+
+
+CHECKS: dict[str, Callable[[Any, str], Any]] = {
+    "temperature": partial(number, low=0, high=2),
+    "top_p": partial(number, low=0, high=1),
+    "presence_penalty": partial(number, low=-2, high=2),
+    "frequency_penalty": partial(number, low=-2, high=2),
+    "max_tokens": partial(whole, low=1),
+    "max_completion_tokens": partial(whole, low=1),
+    "seed": partial(whole, low=-INTEGER),
+    "stop": stop,
+    "logit_bias": logit_bias,
+    "parallel_tool_calls": flag,
+    "reasoning_effort": word,
+    "response_format": response_format,
+}

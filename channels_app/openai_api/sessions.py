@@ -1,0 +1,53 @@
+"""Which conversation a request belongs to, when its client keeps the history itself.
+
+`X-Session-Id` names one of the person's own sessions, or any name of the client's own choice, a
+session of that key. Without it a key has one session; requests that come at the same time get
+lanes beside it, because runs of one session wait for each other.
+"""
+
+from django.conf import settings
+
+from allowlist.models import ApiKey
+from channels_app.chat_messages import refused
+from core import inbox
+from core.models import ChannelAccount, ChatSession, Run, User
+
+HEADER = "X-Session-Id"
+MAX_NAME = 100
+
+
+def checked(name: str) -> str:
+    """The header's value. Raises RefusedError 400."""
+    if len(name) > MAX_NAME or not name.isascii() or not (name == "" or name.isprintable()):
+        raise refused(f"must be at most {MAX_NAME} printable ASCII characters", HEADER)
+    return name
+
+
+def chat_of(key: ApiKey) -> str:
+    """The conversation of a key."""
+    return f"key:{key.pk}"
+
+
+def named_thread(name: str) -> str:
+    """The thread of a name that a client chose."""
+    return f"={name}" if name else ""
+
+
+def own(*, user: User, name: str) -> str:
+    """``name`` when it is the public id of an open session of this person, else nothing."""
+    return name if inbox.own_session(user=user, session_id=name) else ""
+
+
+def lane(*, account: ChannelAccount, chat: str, user: User) -> str:
+    """The first thread of ``chat`` where nothing runs. Inside a transaction."""
+    busy = set(
+        ChatSession.objects.filter(
+            account=account,
+            chat=chat,
+            user=user,
+            closed_at__isnull=True,
+            runs__state__in=(Run.State.QUEUED, Run.State.RUNNING),
+        ).values_list("thread", flat=True)
+    )
+    lanes = ["", *(str(number) for number in range(2, settings.MAX_STREAMS_PER_USER + 1))]
+    return next((each for each in lanes if each not in busy), "")

@@ -1,0 +1,11 @@
+"""The lean routes of this door."""
+
+from channels_app.lean import Route
+from channels_app.openai_api import errors, views
+
+ROUTES = [
+    Route(r"/v1/chat/completions", views.chat_completions, errors.plain),
+    Route(r"/v1/models", views.models, errors.plain),
+    Route(r"/v1/models/.+", views.model, errors.plain),
+    Route(r"/v1(/.*)?", views.unknown, errors.plain),
+]

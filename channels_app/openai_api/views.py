@@ -1,0 +1,253 @@
+"""``POST /v1/chat/completions`` and ``GET /v1/models`` as OpenAI's clients expect them ([D5])."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from allowlist.models import ApiKey
+from channels_app import chat_messages, http, runlog
+from channels_app.credentials import Caller, authenticate, slot
+from channels_app.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.inbound import Receipt, door_account, receive_personal, receive_sender
+from channels_app.links import Links
+from channels_app.openai_api import adapter, errors, fields, sessions
+from channels_app.openai_api.completion import completion
+from core import runs
+from core.db import in_thread, write
+from core.inbox import Draft
+from core.messages import MessageDict
+from core.models import ChannelAccount, Run
+
+ORIGIN = "openai"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A run that a request waits for. ``keep``: it goes on when the client leaves."""
+
+    run: Run
+    session: str
+    config: adapter.Config
+    keep: bool
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the answer says about itself."""
+        return {
+            sessions.HEADER: self.session,
+            "X-Request-Id": self.run.public_id,
+        }
+
+
+async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
+    """``POST /v1/chat/completions``."""
+    request = Request(scope, receive)
+    try:
+        allow(request, "POST")
+        caller = await authenticate(request, scope=ApiKey.Scope.CHAT)
+        session = sessions.checked(request.header("x-session-id"))
+        asked = fields.read(await request.json())
+        await chat_messages.fetch_pictures(asked.messages)
+        key = request.idempotency_key()
+        # Before anything is stored: a refused request must not leave a run behind.
+        with slot(caller, sender=asked.user):
+            work = await in_thread(work_of, caller, asked, request, session, key)
+            if asked.stream:
+                await stream_run(request, send, work)
+            else:
+                await answer_run(request, send, work)
+    except RefusedError as error:
+        await errors.refuse(send, error)
+    except http.ClientGoneError:
+        return
+
+
+def allow(request: Request, method: str) -> None:
+    """Raises RefusedError 405 for any other method."""
+    if request.method != method:
+        raise RefusedError(405, f"Use {method}.", headers={"Allow": method})
+
+
+def accept(caller: Caller, asked: fields.Asked, session: str, idempotency_key: str) -> Receipt:
+    """Put what was asked into the inbox. Raises RefusedError."""
+    options: dict[str, Any] = {
+        "messages": asked.messages,
+        "tools": asked.tools,
+        "model_options": asked.options,
+    }
+    update_id = f"key:{caller.key.pk}:{idempotency_key}" if idempotency_key else ""
+    text = chat_messages.last_said(asked.messages)
+    if caller.user is None:
+        return accept_sender(caller, asked, text, session, update_id, options)
+    with write():
+        account = door_account(ORIGIN)
+        chat = sessions.chat_of(caller.key)
+        mine = sessions.own(user=caller.user, name=session)
+        thread = sessions.named_thread(session) or sessions.lane(
+            account=account, chat=chat, user=caller.user
+        )
+        draft = Draft(
+            account=account,
+            chat=chat,
+            thread=thread,
+            update_id=update_id,
+            text=text,
+            options=options,
+        )
+        return receive_personal(
+            user=caller.user, draft=draft, session_id=mine, now=timezone.now(), origin=ORIGIN
+        )
+
+
+def accept_sender(
+    caller: Caller,
+    asked: fields.Asked,
+    text: str,
+    session: str,
+    update_id: str,
+    options: dict[str, Any],
+) -> Receipt:
+    """A bridge key names its sender in ``user``; the rule decides ([A5], [A10])."""
+    assert caller.account is not None  # noqa: S101 - a constraint of ApiKey
+    if not asked.user:
+        raise RefusedError(400, "user is required with a bridge key.", field="user")
+    draft = Draft(
+        account=caller.account,
+        kind=str(caller.account.config.get("kind", "im")),
+        sender=asked.user,
+        chat=asked.user[:128],
+        thread=sessions.named_thread(session),
+        update_id=update_id,
+        text=text,
+        options=options,
+    )
+    return receive_sender(draft=draft, now=timezone.now())
+
+
+def work_of(caller: Caller, asked: fields.Asked, request: Request, session: str, key: str) -> Work:
+    """Accept what was asked: the run to wait for. Raises RefusedError 401 for an unknown sender."""
+    receipt = accept(caller, asked, session, key)
+    run = receipt.run
+    if run is None or receipt.session is None:
+        raise RefusedError(401, "Permission denied")
+    config = adapter.Config(
+        completion_id=f"chatcmpl-{run.public_id}",
+        model=asked.model,
+        created=int(run.created_at.timestamp()),
+        links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
+        locale=run.user.language or request.language(),
+        trace_link=trace_link(receipt.session.account),
+        include_usage=asked.include_usage,
+        client_tools=frozenset(tool["function"]["name"] for tool in asked.tools),
+    )
+    return Work(run=run, session=receipt.session.public_id, config=config, keep=bool(key))
+
+
+def trace_link(account: ChannelAccount) -> adapter.TraceLink:
+    """Whether answers begin with a link to their trace: the account's word, else the setting's."""
+    word = account.config.get("trace_link", settings.OPENAI_TRACE_LINK)
+    return word if word in ("content", "reasoning") else "off"
+
+
+async def stream_run(request: Request, send: Send, work: Work) -> None:
+    """The run as chunks; it is stopped when the client leaves."""
+    if not await http.stream(request, send, blocks(work), headers=work.headers):
+        await stop(work)
+
+
+async def blocks(work: Work) -> AsyncGenerator[bytes, None]:
+    """The chunks as server-sent events, and comments while nothing is said."""
+    translate = adapter.OpenAIAdapter(work.config)
+    async with contextlib.aclosing(runlog.follow(work.run)) as log:
+        async for event in log:
+            if event is None:
+                yield runlog.BEAT
+                continue
+            for frame in translate.feed(event):
+                yield adapter.encode(frame)
+
+
+async def answer_run(request: Request, send: Send, work: Work) -> None:
+    """The run as one completion; it is stopped when the client leaves or waits too long."""
+    log = asyncio.ensure_future(whole_log(work.run))
+    gone = asyncio.ensure_future(request.gone())
+    seconds = settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None
+    try:
+        await asyncio.wait({log, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if log.done():
+            await answer(send, work, log.result())
+            return
+        await stop(work)
+        if not gone.done():
+            raise RefusedError(504, "The answer takes too long.", headers=work.headers)
+    finally:
+        for task in (log, gone):
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(log, gone, return_exceptions=True)
+
+
+async def whole_log(run: Run) -> list[MessageDict]:
+    """All events of a run, once it has ended."""
+    async with contextlib.aclosing(runlog.follow(run)) as log:
+        return [event async for event in log if event is not None]
+
+
+async def answer(send: Send, work: Work, log: list[MessageDict]) -> None:
+    """Send a finished run."""
+    found = completion(log, work.config)
+    await http.answer(send, errors.status_of(found), found, work.headers)
+
+
+async def stop(work: Work) -> None:
+    """Nobody waits for this run any more; with an Idempotency-Key its client may come back."""
+    if not work.keep:
+        await in_thread(runs.request_cancel, run=work.run)
+
+
+async def models(scope: Scope, receive: Receive, send: Send) -> None:
+    """``GET /v1/models``."""
+    request = Request(scope, receive)
+    try:
+        allow(request, "GET")
+        await authenticate(request, scope=ApiKey.Scope.CHAT)
+        data = [model_body(name) for name in fields.models()]
+        await http.answer(send, 200, {"object": "list", "data": data})
+    except RefusedError as error:
+        await errors.refuse(send, error)
+
+
+async def model(scope: Scope, receive: Receive, send: Send) -> None:
+    """``GET /v1/models/<name>``; a name may hold slashes."""
+    request = Request(scope, receive)
+    try:
+        allow(request, "GET")
+        await authenticate(request, scope=ApiKey.Scope.CHAT)
+        name = fields.known_model(request.path.removeprefix("/v1/models/"))
+        await http.answer(send, 200, model_body(name))
+    except RefusedError as error:
+        await errors.refuse(send, error)
+
+
+def model_body(name: str) -> dict[str, Any]:
+    """A model as the API lists it."""
+    return {"id": name, "object": "model", "created": started(), "owned_by": "latchkey"}
+
+
+@cache
+def started() -> int:
+    """When this process was first asked for its models, in seconds since 1970."""
+    return int(time.time())
+
+
+async def unknown(scope: Scope, receive: Receive, send: Send) -> None:
+    """Any other address under ``/v1``."""
+    request = Request(scope, receive)
+    await errors.refuse(send, RefusedError(404, f"There is no {request.method} here."))

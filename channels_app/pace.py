@@ -1,0 +1,85 @@
+"""How fast an account may speak: per second, per chat, per minute in a group, and time-outs.
+
+Counted in this process. The platform's own ``retry_after`` is obeyed for its chat; for the whole
+account only when a second chat got one meanwhile.
+"""
+
+import time
+from collections import OrderedDict, deque
+from functools import cache
+
+from channels_app.base import Pace
+
+MAX_CHATS = 20_000
+GROUP_SECONDS = 60.0
+
+
+class Pacer:
+    """Hands out turns. Every time is in seconds of a monotonic clock."""
+
+    def __init__(self) -> None:
+        """Nobody has spoken yet."""
+        self._last: OrderedDict[tuple[int, str], float] = OrderedDict()
+        self._group: dict[tuple[int, str], deque[float]] = {}
+        self._second: dict[int, deque[float]] = {}
+        self._held: dict[tuple[int, str], float] = {}
+
+    def reserve(
+        self,
+        *,
+        account_id: int,
+        chat: str,
+        pace: Pace,
+        is_group: bool,
+        most: float,
+        now: float | None = None,
+    ) -> float:
+        """Seconds to wait before speaking; the turn is taken when that is at most ``most``."""
+        moment = time.monotonic() if now is None else now
+        place = (account_id, chat)
+        at = max(
+            moment,
+            self._held.get(place, 0.0),
+            self._held.get((account_id, ""), 0.0),
+            self._last.get(place, -pace.chat_seconds) + pace.chat_seconds,
+        )
+        if is_group and pace.group_per_minute:
+            at = max(at, room(self._group.get(place), pace.group_per_minute, GROUP_SECONDS))
+        if pace.per_second:
+            at = max(at, room(self._second.get(account_id), pace.per_second, 1.0))
+        if at - moment <= most:
+            self._take(place, at, pace, is_group=is_group)
+        return at - moment
+
+    def _take(self, place: tuple[int, str], at: float, pace: Pace, *, is_group: bool) -> None:
+        self._last[place] = at
+        self._last.move_to_end(place)
+        if is_group and pace.group_per_minute:
+            self._group.setdefault(place, deque(maxlen=pace.group_per_minute)).append(at)
+        if pace.per_second:
+            self._second.setdefault(place[0], deque(maxlen=pace.per_second)).append(at)
+        if len(self._last) > MAX_CHATS:
+            oldest, _ = self._last.popitem(last=False)
+            self._group.pop(oldest, None)
+            self._held.pop(oldest, None)
+
+    def hold(self, *, account_id: int, chat: str, seconds: float, now: float | None = None) -> None:
+        """The platform asked for a pause in ``chat``."""
+        moment = time.monotonic() if now is None else now
+        for place in [place for place, until in self._held.items() if until <= moment]:
+            del self._held[place]
+        others = [p for p in self._held if p[0] == account_id and p[1] not in {"", chat}]
+        self._held[account_id, chat] = moment + seconds
+        if others:
+            self._held[account_id, ""] = moment + seconds
+
+
+def room(times: deque[float] | None, most: int, seconds: float) -> float:
+    """When the next of at most ``most`` events in ``seconds`` may be."""
+    return times[0] + seconds if times is not None and len(times) >= most else 0.0
+
+
+@cache
+def pacer() -> Pacer:
+    """The pacer of this process."""
+    return Pacer()

@@ -1,0 +1,67 @@
+"""Pictures that a client sends: data URLs that are what they say, or guarded fetches."""
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable
+
+from channels_app.http import RefusedError
+from core.fetch import FETCHER, Fetched, FetchError
+
+MAX_BYTES = 10 * 1024 * 1024
+# How files of the formats that models read begin. No SVG: it is a document with scripts.
+BEGINNINGS = {
+    "image/png": (b"\x89PNG\r\n\x1a\n",),
+    "image/jpeg": (b"\xff\xd8\xff",),
+    "image/gif": (b"GIF87a", b"GIF89a"),
+    "image/webp": (b"RIFF",),
+}
+
+Get = Callable[[str], Awaitable[Fetched]]
+
+
+def check(url: str, *, field: str) -> None:
+    """Raises RefusedError unless ``url`` may be a picture: a good data URL, or http(s)."""
+    if url.startswith("data:"):
+        check_data_url(url, field=field)
+    elif not url.startswith(("http://", "https://")):
+        raise RefusedError(400, f"{field} must be a data URL or an http(s) address.", field=field)
+
+
+def check_data_url(url: str, *, field: str) -> None:
+    """Raises RefusedError unless ``url`` is base64 of a picture of the type that it names."""
+    head, comma, data = url.partition(",")
+    if not comma or not head.endswith(";base64"):
+        raise RefusedError(400, f"{field} must be a base64 data URL.", field=field)
+    if len(data) > MAX_BYTES * 4 // 3 + 4:
+        raise RefusedError(413, f"{field} holds more than {MAX_BYTES} bytes.", field=field)
+    try:
+        content = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise RefusedError(400, f"{field} holds broken base64.", field=field) from error
+    kind = head.removeprefix("data:").split(";", 1)[0].lower()
+    if kind == "image/jpg":
+        kind = "image/jpeg"
+    if kind_of(content) != kind:
+        raise RefusedError(400, f"{field} must be a PNG, JPEG, GIF or WebP picture.", field=field)
+
+
+def kind_of(content: bytes) -> str:
+    """The type of a picture by its first bytes; empty for anything else."""
+    for kind, beginnings in BEGINNINGS.items():
+        if content.startswith(beginnings) and (kind != "image/webp" or content[8:12] == b"WEBP"):
+            return kind
+    return ""
+
+
+async def as_data_url(url: str, *, field: str, get: Get = FETCHER.get) -> str:
+    """``url`` itself when it is a data URL, else what it holds as one. Raises RefusedError 400."""
+    if url.startswith("data:"):
+        return url
+    try:
+        found = await get(url)
+    except FetchError as error:
+        raise RefusedError(400, f"{field} was not fetched: {error}.", field=field) from error
+    kind = kind_of(found.body)
+    if not kind or len(found.body) > MAX_BYTES:
+        raise RefusedError(400, f"{field} is not a picture that can be read.", field=field)
+    return f"data:{kind};base64,{base64.b64encode(found.body).decode()}"

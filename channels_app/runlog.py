@@ -1,0 +1,35 @@
+"""A run's log for clients outside: live, with beats, and with our own pictures inlined."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from django.conf import settings
+
+from core import events, files
+from core.db import in_thread
+from core.messages import MessageDict
+from core.models import Run
+
+BEAT = b": still working\n\n"
+
+
+async def follow(run: Run) -> AsyncGenerator[MessageDict | None, None]:
+    """The events of ``run`` from the first to its ``stream_end``; None when it is time for a beat.
+
+    An adapter needs them all: what it says of one depends on those before.
+    """
+    log = events.follow(
+        run_id=run.id, public_id=run.public_id, seq=0, beat=settings.HEARTBEAT_SECONDS
+    )
+    async with aclosing(log):
+        async for item in log:
+            yield None if item is None else await with_picture(item[1])
+
+
+async def with_picture(event: MessageDict) -> MessageDict:
+    """``event``; a picture that is stored here as a data URL, since its address needs a sign-in."""
+    url = event["props"].get("url")
+    if event["type"] != "image" or not isinstance(url, str) or not url.startswith("/files/"):
+        return event
+    data = await in_thread(files.inline, url)
+    return event if data is None else {**event, "props": {**event["props"], "url": data}}

@@ -1,0 +1,170 @@
+"""One delivery on its way to its platform: which call its payload means, and what it needs.
+
+Payloads are JSON: a text block of the channel's own ``render`` (no ``kind``), or ``{"kind": …}``:
+``photo`` (``image``: number of the run's image), ``document`` (``file``: public id of a stored
+file), ``delete``, ``answer`` (``press``, ``text``: to whoever pressed a button).
+"""
+
+import base64
+import binascii
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from channels_app import registry
+from channels_app.base import (
+    Account,
+    AnswersButtons,
+    Block,
+    Capability,
+    Channel,
+    ChannelError,
+    Deletes,
+    Edits,
+    OutgoingFile,
+    SendsFiles,
+    Target,
+)
+from core import files
+from core.db import in_thread
+from core.models import ChannelAccount, Delivery, StoredFile
+
+EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
+
+
+def account_of(row: ChannelAccount) -> Account:
+    """The plugin's view of an account row."""
+    return Account(
+        id=row.id, channel=row.channel, name=row.name, config=row.config, secrets=row.open_secrets()
+    )
+
+
+def channel_of(row: ChannelAccount) -> Channel | None:
+    """The plugin of an account; None when it has no outbound side."""
+    return registry.get(row.channel)
+
+
+def target_of(delivery: Delivery) -> Target:
+    """Where a delivery goes."""
+    return Target(**delivery.target)
+
+
+async def perform(*, channel: Channel, delivery: Delivery) -> str:
+    """Do what the payload says; the platform's message id. Raises ChannelError."""
+    kind = delivery.payload.get("kind", "text")
+    work = KINDS.get(kind)
+    if work is None:
+        raise ChannelError(f"There is no payload {kind!r}.", permanent=True)
+    return await work(channel, account_of(delivery.account), delivery)
+
+
+async def send_block(channel: Channel, account: Account, delivery: Delivery) -> str:
+    """A text: sent, or, when the message exists already, edited."""
+    target, known = target_of(delivery), delivery.external_message_id
+    block: Block = delivery.payload
+    can_edit = Capability.EDIT in channel.capabilities
+    if known and can_edit and isinstance(channel.outbound, Edits):
+        await channel.outbound.edit_text(
+            account=account, target=target, message_id=known, block=block
+        )
+        return known
+    send = channel.outbound.reply_text if target.reply_to else channel.outbound.send_text
+    return await send(account=account, target=target, block=block, key=delivery.dedupe_key)
+
+
+async def send_file(channel: Channel, account: Account, delivery: Delivery) -> str:
+    """A photo or a document; as a line of text where the channel takes no files."""
+    if delivery.external_message_id:
+        return delivery.external_message_id
+    found = await in_thread(outgoing, delivery)
+    if found is None:
+        raise ChannelError("The file is gone.", permanent=True)
+    if not isinstance(channel.outbound, SendsFiles):
+        text = {"text": found.caption or found.name}
+        target = target_of(delivery)
+        return await channel.outbound.send_text(
+            account=account, target=target, block=text, key=delivery.dedupe_key
+        )
+    target, key = target_of(delivery), delivery.dedupe_key
+    try:
+        return await channel.outbound.send_file(account=account, target=target, file=found, key=key)
+    except ChannelError as error:
+        if found.kind == "document" or not error.permanent or error.trouble:
+            raise
+    # Not a picture the platform likes (size, form): as a document it takes any.
+    return await channel.outbound.send_file(
+        account=account, target=target, file=replace(found, kind="document"), key=key
+    )
+
+
+async def delete(channel: Channel, account: Account, delivery: Delivery) -> str:
+    """A message that the final answer does not have any more."""
+    known = delivery.external_message_id
+    if known and isinstance(channel.outbound, Deletes):
+        await channel.outbound.delete_message(
+            account=account, target=target_of(delivery), message_id=known
+        )
+    return known
+
+
+async def answer_press(channel: Channel, account: Account, delivery: Delivery) -> str:
+    """A word to whoever pressed a button."""
+    if isinstance(channel.outbound, AnswersButtons):
+        payload = delivery.payload
+        await channel.outbound.answer_button(
+            account=account, press=payload["press"], text=payload["text"]
+        )
+    return ""
+
+
+Work = Callable[[Channel, Account, Delivery], Coroutine[Any, Any, str]]
+KINDS: dict[str, Work] = {
+    "text": send_block,
+    "photo": send_file,
+    "document": send_file,
+    "delete": delete,
+    "answer": answer_press,
+}
+
+
+def outgoing(delivery: Delivery) -> OutgoingFile | None:
+    """The bytes of a ``photo`` or ``document``; None when they are not there."""
+    payload = delivery.payload
+    if payload["kind"] == "photo":
+        return picture(delivery, int(payload["image"]))
+    row = StoredFile.objects.filter(public_id=payload["file"], revoked_at__isnull=True).first()
+    if row is None:
+        return None
+    try:
+        content = files.read(row)
+    except OSError:
+        return None
+    kind = "audio" if row.content_type.startswith("audio/") else "document"
+    make = partial(OutgoingFile, name=row.name, content=content, content_type=row.content_type)
+    caption = payload.get("caption", "")
+    return (
+        make(kind="audio", caption=caption)
+        if kind == "audio"
+        else make(kind="document", caption=caption)
+    )
+
+
+def picture(delivery: Delivery, number: int) -> OutgoingFile | None:
+    """The image ``number`` of the delivery's run, from its data URL."""
+    images = delivery.run.result.get("images", []) if delivery.run is not None else []
+    if number >= len(images):
+        return None
+    head, _, data = images[number].partition(",")
+    content_type = head.removeprefix("data:").partition(";")[0]
+    try:
+        content = base64.b64decode(data, validate=True)
+    except binascii.Error:
+        return None
+    name = f"image-{number + 1}.{EXTENSIONS.get(content_type, 'bin')}"
+    kind = "photo" if content_type in EXTENSIONS else "document"
+    return (
+        OutgoingFile(kind="photo", name=name, content=content, content_type=content_type)
+        if kind == "photo"
+        else OutgoingFile(kind="document", name=name, content=content, content_type=content_type)
+    )

@@ -1,0 +1,31 @@
+"""Answers as Telegram's messages: text and entities, never markup ([T5], [T6]). Pure."""
+
+from typing import Any
+
+from channels_app.base import Block
+from core.markdown import split, to_telegram
+
+CAPTION_LIMIT = 1024
+
+
+def render(text: str) -> list[Block]:
+    """Markdown as messages of at most 4096 UTF-16 units, each ``{"text", "entities"?}``."""
+    blocks: list[Block] = []
+    for piece in split(to_telegram(text)):
+        block: Block = {"text": piece.text}
+        if piece.entities:
+            block["entities"] = [entity.to_dict() for entity in piece.entities]
+        blocks.append(block)
+    return blocks
+
+
+def keyboard(block: Block) -> dict[str, Any] | None:
+    """The inline keyboard of a block."""
+    if not block.get("buttons"):
+        return None
+    return {
+        "inline_keyboard": [
+            [{"text": each["text"], "callback_data": each["data"]} for each in row]
+            for row in block["buttons"]
+        ]
+    }

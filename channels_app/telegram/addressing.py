@@ -1,0 +1,83 @@
+"""Which group messages are meant for the bot, and what they say to it ([C7]). Pure."""
+
+from dataclasses import dataclass
+from html import escape
+
+from channels_app.telegram.updates import Entity, Quoted, TelegramMessage
+
+QUOTE_LENGTH = 1024
+EMPTY_QUOTE = "[empty or non-text message]"
+
+
+@dataclass(frozen=True, slots=True)
+class Bot:
+    """Who we are there."""
+
+    id: int
+    username: str
+
+
+@dataclass(frozen=True, slots=True)
+class Addressed:
+    """A message as it is meant: ``command_text`` without, ``text`` with what was quoted."""
+
+    addressed: bool
+    command_text: str
+    text: str
+
+
+def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
+    """Whether ``message`` is for us, with our name taken out of it.
+
+    A mention counts by its entity, a command by its ``@suffix``, a reply when it is to us.
+    """
+    raw = message.text or message.line
+    text, named = without_name(raw, message.entities, bot) if message.text else (raw, False)
+    replied = message.quoted is not None and is_bot(message.quoted, bot)
+    addressed = not message.is_group or named or replied
+    if not addressed:
+        return Addressed(addressed=False, command_text=raw, text=raw)
+    if not message.is_group and message.quoted is None:
+        return Addressed(addressed=True, command_text=text, text=text)
+    quote = message.quoted if message.quoted is not None and not replied else None
+    return Addressed(addressed=True, command_text=text, text=with_quote(quote, text))
+
+
+def is_bot(quoted: Quoted, bot: Bot) -> bool:
+    """Whether what was replied to is ours."""
+    return quoted.sender is not None and quoted.sender.id == bot.id
+
+
+def with_quote(quoted: Quoted | None, text: str) -> str:
+    """``text`` after what it answers, marked as somebody else's words."""
+    if quoted is None:
+        return text
+    sender = escape(quoted.sender.name if quoted.sender is not None else "unknown")
+    said = quoted.text[:QUOTE_LENGTH] or EMPTY_QUOTE
+    return f'<quoted sender="{sender}">\n{said}\n</quoted>\n{text}'
+
+
+def without_name(text: str, entities: list[Entity], bot: Bot) -> tuple[str, bool]:
+    """``text`` without mentions of the bot, and whether it had one.
+
+    Offsets count UTF-16 units, so the text is cut as UTF-16.
+    """
+    units = text.encode("utf-16-le", "surrogatepass")
+    name = f"@{bot.username}".lower()
+    named = False
+    for entity in sorted(entities, key=lambda each: -each.offset):
+        start, end = entity.offset * 2, (entity.offset + entity.length) * 2
+        part = units[start:end].decode("utf-16-le", "replace")
+        if is_name(entity, part, name=name, bot=bot):
+            units, named = units[:start] + units[end:], True
+        elif entity.type == "bot_command" and part.lower().endswith(name):
+            kept = part[: -len(name)].encode("utf-16-le")
+            units, named = units[:start] + kept + units[end:], True
+    return units.decode("utf-16-le", "replace").strip(), named
+
+
+def is_name(entity: Entity, part: str, *, name: str, bot: Bot) -> bool:
+    """Whether an entity names the bot: ``@name``, or a link to its account."""
+    if entity.type == "mention":
+        return part.lower() == name
+    return entity.type == "text_mention" and entity.user_id == bot.id

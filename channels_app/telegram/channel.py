@@ -1,0 +1,182 @@
+"""The Telegram plugin: configuration, gateway (webhook or long polling), outbound."""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+from channels_app.base import Account, Capability, Field, Health, Outbound, Pace
+from channels_app.telegram import plain, receive
+from channels_app.telegram.updates import ALLOWED
+
+TOKEN = re.compile(r"^[0-9]{3,20}:[A-Za-z0-9_-]{20,64}$")
+SECRET = re.compile(r"^[A-Za-z0-9_-]{1,256}$")
+POLL_SECONDS = 25
+POLL_LIMIT = 100
+PACE = Pace(
+    per_second=30,
+    chat_seconds=1.0,
+    group_per_minute=20,
+    edit_seconds=1.2,
+    group_edit_seconds=3.0,
+)
+COMMANDS = (
+    ("new", "Start afresh"),
+    ("stop", "Stop the answer that is being written"),
+    ("status", "What is going on"),
+    ("whoami", "Who you are to the gateway"),
+    ("help", "What you can say"),
+)
+
+
+class TelegramConfig:
+    """What an account needs: the token of @BotFather and, for a webhook, a secret of its own."""
+
+    fields: Sequence[Field] = (
+        Field("token", "Bot token", "From @BotFather.", secret=True, required=True),
+        Field(
+            "webhook_secret",
+            "Webhook secret",
+            "1–256 of A–Z a–z 0–9 _ -. Telegram shows it with every update.",
+            secret=True,
+        ),
+        Field(
+            "mode",
+            "How updates come",
+            "webhook needs a public https address; polling needs none.",
+            default="webhook",
+            choices=("webhook", "polling"),
+        ),
+        Field(
+            "api_base", "Bot API server", "Your own server, else Telegram's.", default=plain.BASE
+        ),
+        Field(
+            "denied_reply",
+            "Line for strangers",
+            "Said once to somebody who is not let in. Empty: nothing.",
+        ),
+    )
+
+    def problems(self, account: Account) -> list[str]:
+        """What is missing or wrong."""
+        found = []
+        if not TOKEN.match(account.secrets.get("token", "")):
+            found.append("The bot token is missing or has not the form 123456:ABC….")
+        mode = mode_of(account)
+        if mode not in {"webhook", "polling"}:
+            found.append("mode is webhook or polling.")
+        if mode == "webhook" and not SECRET.match(account.secrets.get("webhook_secret", "")):
+            found.append("A webhook needs a webhook_secret: 1–256 of A–Z a–z 0–9 _ -.")
+        return found
+
+
+def mode_of(account: Account) -> str:
+    """``webhook`` or ``polling``."""
+    return str(account.config.get("mode") or "webhook")
+
+
+def webhook_url(account: Account, *, base_url: str) -> str:
+    """Where Telegram is to send updates."""
+    return f"{base_url}/telegram/{account.name}/webhook"
+
+
+class TelegramGateway:
+    """How updates come in."""
+
+    async def prepare(self, account: Account, *, base_url: str) -> str:
+        """Set the webhook, or take it away for polling; nothing that waits is dropped."""
+        await plain.call(
+            account,
+            "setMyCommands",
+            commands=[{"command": name, "description": text} for name, text in COMMANDS],
+        )
+        if mode_of(account) == "polling":
+            await plain.call(account, "deleteWebhook", drop_pending_updates=False)
+            return "polling"
+        await plain.call(
+            account,
+            "setWebhook",
+            url=webhook_url(account, base_url=base_url),
+            secret_token=account.secrets["webhook_secret"],
+            allowed_updates=list(ALLOWED),
+            drop_pending_updates=False,
+        )
+        return "webhook"
+
+    async def retire(self, account: Account) -> None:
+        """Take the webhook away; what waits is kept for the next time."""
+        if mode_of(account) == "webhook":
+            await plain.call(account, "deleteWebhook", drop_pending_updates=False)
+
+    async def check(self, account: Account) -> Health:
+        """What Telegram says about our webhook: its last error, and how much waits."""
+        info: dict[str, Any] = await plain.call(account, "getWebhookInfo")
+        facts = {
+            "pending": info.get("pending_update_count", 0),
+            "last_error": info.get("last_error_message", ""),
+            "last_error_at": info.get("last_error_date", 0),
+        }
+        if mode_of(account) == "polling":
+            problem = "A webhook is set for this bot." if info.get("url") else ""
+        elif not info.get("url"):
+            problem = "The webhook is not set: save the account, or run telegram_webhook set."
+        elif facts["last_error"] and facts["pending"]:
+            problem = f"Telegram cannot deliver: {facts['last_error']} ({facts['pending']} wait)."
+        else:
+            problem = ""
+        return Health(problem=problem, facts=facts)
+
+    async def test(self, account: Account) -> str:
+        """The bot's name."""
+        me = await receive.who_are_we(account)
+        return f"@{me.username} (id {me.id})"
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        await plain.close()
+
+    def wants_polling(self, account: Account) -> bool:
+        """Whether the owner chose polling."""
+        return mode_of(account) == "polling"
+
+    async def poll(self, account: Account) -> None:
+        """Long polling: an update is confirmed to Telegram only after it was committed here."""
+        offset = 0
+        while True:
+            updates = await plain.call(
+                account,
+                "getUpdates",
+                seconds=POLL_SECONDS,
+                offset=offset,
+                limit=POLL_LIMIT,
+                timeout=POLL_SECONDS,
+                allowed_updates=list(ALLOWED),
+            )
+            offset = await receive.take_all(account, updates, offset=offset)
+
+
+class TelegramChannel:
+    """The plugin."""
+
+    id = "telegram"
+    name = "Telegram"
+    description = "A Telegram bot, by webhook or long polling."
+    idempotent = False
+    pace = PACE
+    capabilities: frozenset[Capability] = frozenset(Capability)
+    config = TelegramConfig()
+    gateway = TelegramGateway()
+
+    @cached_property
+    def outbound(self) -> Outbound:
+        """Imported on first use: python-telegram-bot costs 27 MB, and the web sends nothing."""
+        found: Outbound = import_module("channels_app.telegram.outbound").OUTBOUND
+        return found
+
+    def is_group(self, chat: str) -> bool:
+        """Groups have negative ids."""
+        return chat.startswith("-")
+
+
+CHANNEL = TelegramChannel()

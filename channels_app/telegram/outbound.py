@@ -1,0 +1,166 @@
+"""How answers go out: the Bot API's send methods, by python-telegram-bot."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from telegram import InlineKeyboardMarkup, LinkPreviewOptions, MessageEntity, ReplyParameters
+
+from channels_app.base import Account, Block, ChannelError, OutgoingFile, RemoteFile, Target
+from channels_app.telegram import adapter, api, plain
+
+ACK = "👀"  # one of the reactions a bot may give
+PHOTO_BYTES = 10 * 1024 * 1024
+NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+
+
+@dataclass(slots=True)
+class TelegramOutbound:
+    """The Bot API's send methods; every one raises ChannelError."""
+
+    max_download_bytes: int = plain.MOST_DOWNLOAD_BYTES
+
+    def render(self, text: str) -> list[Block]:
+        """Markdown as text and entities."""
+        return adapter.render(text)
+
+    async def send_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
+        """Send a message."""
+        return await self._send(account, Target(target.chat, target.thread), block)
+
+    async def reply_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
+        """Send a reply; plainly when the message is gone."""
+        return await self._send(account, target, block)
+
+    async def _send(self, account: Account, target: Target, block: Block) -> str:
+        sent = await api.calling(
+            api.bot_of(account).send_message(
+                chat_id=int(target.chat),
+                text=block["text"],
+                entities=entities_of(block),
+                message_thread_id=thread_of(target),
+                reply_parameters=reply_of(target),
+                reply_markup=markup_of(block),
+                link_preview_options=NO_PREVIEW,
+            ),
+        )
+        return str(sent.message_id)
+
+    async def edit_text(
+        self, *, account: Account, target: Target, message_id: str, block: Block
+    ) -> None:
+        """Replace a message; the same text again is a success."""
+        try:
+            await api.calling(
+                api.bot_of(account).edit_message_text(
+                    chat_id=int(target.chat),
+                    message_id=int(message_id),
+                    text=block["text"],
+                    entities=entities_of(block),
+                    reply_markup=markup_of(block),
+                    link_preview_options=NO_PREVIEW,
+                ),
+            )
+        except ChannelError as error:
+            if "message is not modified" not in str(error).lower():
+                raise
+
+    async def delete_message(self, *, account: Account, target: Target, message_id: str) -> None:
+        """Remove a message; one that is gone is a success."""
+        try:
+            await api.calling(
+                api.bot_of(account).delete_message(
+                    chat_id=int(target.chat), message_id=int(message_id)
+                ),
+            )
+        except ChannelError as error:
+            if error.trouble != "gone":
+                raise
+
+    async def send_typing(self, *, account: Account, target: Target) -> None:
+        """Show "typing…" for five seconds."""
+        await api.calling(
+            api.bot_of(account).send_chat_action(
+                chat_id=int(target.chat),
+                action="typing",
+                message_thread_id=int(target.thread) if target.thread else None,
+            ),
+        )
+
+    async def add_reaction(self, *, account: Account, target: Target, message_id: str) -> None:
+        """Put 👀 on a message."""
+        await self._react(account, target, message_id, ACK)
+
+    async def remove_reaction(self, *, account: Account, target: Target, message_id: str) -> None:
+        """Take our reaction off a message."""
+        await self._react(account, target, message_id, "")
+
+    async def _react(self, account: Account, target: Target, message_id: str, emoji: str) -> None:
+        await api.calling(
+            api.bot_of(account).set_message_reaction(
+                chat_id=int(target.chat), message_id=int(message_id), reaction=emoji or None
+            ),
+        )
+
+    async def send_file(
+        self, *, account: Account, target: Target, file: OutgoingFile, key: str
+    ) -> str:
+        """Send a photo, an audio or a document."""
+        bot = api.bot_of(account)
+        common: dict[str, Any] = {
+            "chat_id": int(target.chat),
+            "caption": file.caption[: adapter.CAPTION_LIMIT] or None,
+            "filename": file.name,
+            "message_thread_id": thread_of(target),
+            "reply_parameters": reply_of(target),
+        }
+        if file.kind == "photo" and len(file.content) <= PHOTO_BYTES:
+            sent = await api.calling(bot.send_photo(photo=file.content, **common))
+        elif file.kind == "audio":
+            sent = await api.calling(bot.send_audio(audio=file.content, **common))
+        else:
+            sent = await api.calling(bot.send_document(document=file.content, **common))
+        return str(sent.message_id)
+
+    async def answer_button(self, *, account: Account, press: str, text: str) -> None:
+        """Show a line to whoever pressed; a press that is too old is forgotten."""
+        try:
+            await api.calling(
+                api.bot_of(account).answer_callback_query(callback_query_id=press, text=text[:200]),
+            )
+        except ChannelError as error:
+            if "query is too old" not in str(error).lower():
+                raise
+
+    async def download_media(self, *, account: Account, file: RemoteFile) -> bytes:
+        """The bytes of a file that somebody sent."""
+        found: dict[str, Any] = await plain.call(account, "getFile", file_id=file.id)
+        if int(found.get("file_size") or 0) > self.max_download_bytes:
+            raise ChannelError("the file is larger than 20 MB", permanent=True)
+        return await plain.fetch(account, str(found.get("file_path", "")))
+
+
+def entities_of(block: Block) -> list[MessageEntity] | None:
+    """The entities of a block as python-telegram-bot has them."""
+    found = block.get("entities")
+    return [MessageEntity(**each) for each in found] if found else None
+
+
+def markup_of(block: Block) -> InlineKeyboardMarkup | None:
+    """The inline keyboard of a block."""
+    found = adapter.keyboard(block)
+    return InlineKeyboardMarkup.de_json(found, None) if found is not None else None
+
+
+def thread_of(target: Target) -> int | None:
+    """The topic for ``send*``; General (1) is left out there."""
+    return int(target.thread) if target.thread not in {"", "1"} else None
+
+
+def reply_of(target: Target) -> ReplyParameters | None:
+    """What is replied to; sent plainly when that is gone."""
+    if not target.reply_to:
+        return None
+    return ReplyParameters(message_id=int(target.reply_to), allow_sending_without_reply=True)
+
+
+OUTBOUND = TelegramOutbound()

@@ -1,0 +1,146 @@
+"""The Bot API with nothing but aiohttp, and what its errors mean for the outbox.
+
+The bot token is part of every URL. So nothing here logs or repeats an address, errors carry only
+what Telegram said, and the token is cut out of even that.
+"""
+
+import asyncio
+import json
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+
+from channels_app.base import Account, ChannelError, Trouble
+
+BASE = "https://api.telegram.org"
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 30.0
+MOST_DOWNLOAD_BYTES = 20 * 1024 * 1024
+
+# The platform's words -> what is wrong with the chat. All of them are permanent.
+TROUBLES: dict[str, Trouble] = {
+    "bot was blocked by the user": "blocked",
+    "user is deactivated": "blocked",
+    "bot can't initiate conversation": "blocked",
+    "bot was kicked": "kicked",
+    "bot is not a member": "kicked",
+    "not enough rights": "kicked",
+    "chat not found": "chat_not_found",
+    "message to edit not found": "gone",
+    "message can't be edited": "gone",
+    "message to delete not found": "gone",
+    "message_id_invalid": "gone",
+}
+
+
+_sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+
+
+def session() -> aiohttp.ClientSession:
+    """The connections of the running event loop."""
+    loop = asyncio.get_running_loop()
+    if loop not in _sessions or _sessions[loop].closed:
+        for old in [each for each in _sessions if each.is_closed()]:
+            del _sessions[old]
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
+        )
+        _sessions[loop] = aiohttp.ClientSession(timeout=timeout, trust_env=True)
+    return _sessions[loop]
+
+
+async def close() -> None:
+    """Close the connections of the running event loop."""
+    found = _sessions.pop(asyncio.get_running_loop(), None)
+    if found is not None:
+        await found.close()
+
+
+def base_of(account: Account) -> str:
+    """The address of the Bot API server."""
+    return str(account.config.get("api_base") or BASE).rstrip("/")
+
+
+async def call(account: Account, method: str, *, seconds: float = 0.0, **values: Any) -> Any:
+    """Call a method; its ``result`` as Telegram sent it. Raises ChannelError.
+
+    ``seconds``: how much longer than usual the answer may take.
+    """
+    token = account.secrets.get("token", "")
+    timeout = aiohttp.ClientTimeout(total=READ_SECONDS + seconds, sock_connect=CONNECT_SECONDS)
+    try:
+        async with session().post(
+            f"{base_of(account)}/bot{token}/{method}",
+            json=values,
+            timeout=timeout,
+            allow_redirects=False,
+        ) as answer:
+            status, payload = answer.status, await answer.read()
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise not_answered(error) from None
+    if status != 200:
+        raise refusal(status, payload, token=token)
+    try:
+        return json.loads(payload)["result"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ChannelError("the platform's answer was not understood", unsure=True) from None
+
+
+async def fetch(account: Account, path: str) -> bytes:
+    """The bytes of a file at Telegram, at most MOST_DOWNLOAD_BYTES. Raises ChannelError."""
+    token = account.secrets.get("token", "")
+    url = f"{base_of(account)}/file/bot{token}/{path.lstrip('/')}"
+    content = b""
+    try:
+        async with session().get(url, allow_redirects=False) as answer:
+            if answer.status != 200:
+                raise ChannelError(f"the file could not be fetched (status {answer.status})")
+            async for part in answer.content.iter_chunked(65_536):
+                content += part
+                if len(content) > MOST_DOWNLOAD_BYTES:
+                    raise ChannelError("the file is larger than 20 MB", permanent=True)
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise ChannelError(f"the file could not be fetched ({type(error).__name__})") from None
+    return content
+
+
+def not_answered(error: Exception) -> ChannelError:
+    """No answer: surely not sent when there was no connection, else nobody knows."""
+    if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
+        return ChannelError(f"no connection ({type(error).__name__})")
+    return ChannelError(f"no answer ({type(error).__name__})", unsure=True)
+
+
+def refusal(status: int, payload: bytes, *, token: str) -> ChannelError:
+    """What an answer other than 200 means: permanent, later, or unknown."""
+    description, parameters = said_in(payload)
+    words = description.replace(token, "[token]")[:400] if token else description[:400]
+    words = words or f"status {status}"
+    if "migrate_to_chat_id" in parameters:
+        moved = str(parameters["migrate_to_chat_id"])
+        return ChannelError(words, trouble="migrated", moved_to=moved)
+    if status == 429:
+        return ChannelError(words, retry_after=float(parameters.get("retry_after") or 1))
+    if status in {401, 404}:
+        return ChannelError(words, permanent=True, trouble="auth")
+    if status == 409:
+        return ChannelError(words, trouble="conflict")
+    if status == HTTPStatus.NOT_IMPLEMENTED:  # a server of one's own may not know every method
+        return ChannelError(words, permanent=True)
+    if status >= 500:
+        # A gateway of theirs may fail after the message was taken.
+        return ChannelError(words, unsure=status in {502, 504})
+    low = words.lower()
+    trouble: Trouble = next((state for text, state in TROUBLES.items() if text in low), "")
+    return ChannelError(words, permanent=True, trouble=trouble)
+
+
+def said_in(payload: bytes) -> tuple[str, dict[str, Any]]:
+    """Description and parameters of an error; empty when it has another form."""
+    try:
+        said = json.loads(payload)
+        parameters = said.get("parameters")
+        return str(said.get("description") or ""), parameters or {}
+    except (ValueError, AttributeError, RecursionError):
+        return "", {}

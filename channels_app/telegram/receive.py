@@ -1,0 +1,291 @@
+"""One update, from either gateway, into the inbox: who, where, what, and is it for us.
+
+Everything it does is committed when it returns; Telegram is told only after that.
+"""
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from django.utils import timezone
+
+from allowlist import audit, permissions
+from allowlist.identities import InvalidIdentity
+from allowlist.requests import STATES, NotAnOwner, RequestNotFound, choice
+from channels_app import commands, decisions, notices
+from channels_app.base import Account, ChannelError
+from channels_app.inbound import receive_sender
+from channels_app.telegram import plain, updates
+from channels_app.telegram.addressing import Addressed, Bot, understand, with_quote
+from core import inbox, outbox
+from core.db import in_thread, write
+from core.inbox import Draft
+from core.models import ChannelAccount, InboundMessage, User
+from core.text import one_line
+
+logger = logging.getLogger(__name__)
+
+BOT_SECONDS = 3600.0
+UNSUPPORTED = "I cannot read this kind of message: {kind}."
+GONE = {"kicked", "left"}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Who a bot is, and until when we believe it."""
+
+    bot: Bot
+    until: float
+
+
+_known: dict[tuple[int, str], Known] = {}
+_logged: set[str] = set()
+
+
+async def who_are_we(account: Account) -> Bot:
+    """The bot of an account, from ``getMe``. Raises ChannelError."""
+    me: dict[str, Any] = await plain.call(account, "getMe")
+    return Bot(int(me["id"]), str(me.get("username", "")))
+
+
+async def bot_of(account: Account) -> Bot:
+    """Who we are on Telegram, asked once an hour; the id is in the token, the name is not."""
+    token = account.secrets.get("token", "")
+    known = _known.get((account.id, token))
+    if known is not None and known.until > time.monotonic():
+        return known.bot
+    try:
+        bot = await who_are_we(account)
+    except ChannelError as error:
+        logger.warning("getMe failed: %s", error)
+        if known is not None:
+            return known.bot
+        return Bot(int(token.partition(":")[0] or 0), str(account.config.get("username", "")))
+    _known[account.id, token] = Known(bot, time.monotonic() + BOT_SECONDS)
+    return bot
+
+
+async def take_all(account: Account, values: list[Any], *, offset: int) -> int:
+    """Put fetched updates into the inbox, in order; the next offset: after the last one kept."""
+    row = await in_thread(ChannelAccount.objects.get, id=account.id)
+    bot = await bot_of(account)
+    for value in values:
+        await in_thread(take, row=row, bot=bot, value=value, raw=orjson.dumps(value, default=str))
+        update_id = value.get("update_id") if isinstance(value, dict) else None
+        if isinstance(update_id, int):
+            offset = max(offset, update_id + 1)
+    return offset
+
+
+def needs_name(value: object) -> bool:
+    """Whether the bot's name matters: only in groups is somebody else spoken to."""
+    if not isinstance(value, dict):
+        return False
+    message = value.get("message") or value.get("edited_message")
+    chat = message.get("chat") if isinstance(message, dict) else None
+    return isinstance(chat, dict) and chat.get("type") in {"group", "supergroup"}
+
+
+def take(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> str:
+    """Do what an update asks for; what became of it, in a word."""
+    try:
+        update = updates.read(value)
+    except updates.UnparsableError as error:
+        return quarantine(row=row, value=value, raw=raw, why=str(error))
+    match update:
+        case updates.NewMessage():
+            return take_message(row=row, bot=bot, update=update, raw=raw)
+        case updates.Edited():
+            return take_edit(row=row, bot=bot, message=update.message)
+        case updates.Pressed():
+            return take_press(row=row, press=update)
+        case updates.Membership():
+            return take_membership(row=row, change=update)
+        case updates.Other():
+            return ignore(row=row, update_id=update.update_id, kind=update.kind)
+
+
+def take_message(*, row: ChannelAccount, bot: Bot, update: updates.NewMessage, raw: bytes) -> str:
+    """A message: what is not meant for us is forgotten, the rest goes to the inbox."""
+    message = update.message
+    meant = understand(message, bot=bot)
+    if not meant.addressed and not is_of_our_album(row, message):
+        return "not addressed"
+    draft = draft_of(row=row, update=update, meant=meant, raw=raw)
+    command = commands.parse(meant.command_text) if not message.media else None
+    if command is not None and command.name == "new" and command.argument:
+        command = commands.Command("new", with_quote(message.quoted, command.argument))
+    receipt = receive_sender(
+        draft=draft,
+        now=timezone.now(),
+        group=draft.chat if message.is_group else "",
+        debounce=True,
+        command=command,
+    )
+    if receipt.outcome == "denied" and receipt.message is not None:
+        turn_away(row=row, message=message)
+    return receipt.outcome
+
+
+def draft_of(
+    *, row: ChannelAccount, update: updates.NewMessage, meant: Addressed, raw: bytes
+) -> Draft:
+    """What the inbox keeps of a message. Who it is, is the numeric id and nothing else ([A2])."""
+    message = update.message
+    text = meant.text
+    if message.unsupported and not text:
+        text = f"[unsupported message: {message.unsupported}]"
+    return Draft(
+        account=row,
+        sender=str(message.sender.id),
+        sender_name=message.sender.name,
+        chat=str(message.chat),
+        thread=str(message.thread) if message.thread else "",
+        update_id=str(update.update_id),
+        message_id=str(message.id),
+        text=text,
+        media=[each.item() for each in message.media],
+        options={"album": message.album} if message.album else {},
+        raw=raw,
+    )
+
+
+def is_of_our_album(row: ChannelAccount, message: updates.TelegramMessage) -> bool:
+    """Whether an item without caption belongs to an album whose captioned item was for us."""
+    if not message.album:
+        return False
+    return InboundMessage.objects.filter(
+        account=row,
+        chat=str(message.chat),
+        sender=str(message.sender.id),
+        options__album=message.album,
+    ).exists()
+
+
+def turn_away(*, row: ChannelAccount, message: updates.TelegramMessage) -> None:
+    """The neutral line for strangers, once each, when the owner wrote one ([A3])."""
+    line = str(row.config.get("denied_reply") or "").strip()
+    if not line or message.is_group:
+        return
+    chat = str(message.chat)
+    with write():
+        outbox.enqueue(
+            key=f"denied:{row.pk}:{message.sender.id}",
+            account_id=row.pk,
+            conversation=outbox.conversation(account_id=row.pk, chat=chat, thread=""),
+            target={"chat": chat, "thread": "", "reply_to": ""},
+            payload={"text": line[:1000]},
+        )
+
+
+def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage) -> str:
+    """An edit changes a message that still waits, and nothing else."""
+    meant = understand(message, bot=bot)
+    with write():
+        changed = inbox.edit_waiting(
+            account=row,
+            chat=str(message.chat),
+            message_id=str(message.id),
+            sender=str(message.sender.id),
+            text=meant.text,
+        )
+    return "edited" if changed else "too late to edit"
+
+
+def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
+    """A button of a notice: an owner's decision. Anybody else's tap changes nothing ([A6])."""
+    verdict, _, request = press.data.partition(":")
+    if verdict not in STATES:
+        return ignore(row=row, update_id=press.update_id, kind="callback_query of no button")
+    person = owner_of(row, press)
+    text = ""
+    if person is None:
+        audit.record(
+            actor=f"{row}:{press.sender.id}",
+            action="request.refused",
+            subject=one_line(request, 40),
+            data={"via": row.channel, "why": "not an owner"},
+            now=timezone.now(),
+        )
+        text = "Only the owner can decide."
+    else:
+        text = decide(request, verdict, person, row)
+    with write():
+        outbox.enqueue(
+            key=f"press:{row.pk}:{press.id}"[:200],
+            account_id=row.pk,
+            conversation=f"{row.pk}:press:{press.id}"[:300],
+            target={"chat": str(press.chat), "thread": "", "reply_to": ""},
+            payload={"kind": "answer", "press": press.id, "text": text},
+        )
+    return "pressed"
+
+
+def owner_of(row: ChannelAccount, press: updates.Pressed) -> User | None:
+    """The owner whose listed identity pressed; None for anybody else, open lists included."""
+    sender = permissions.Sender(account=row, kind="im", value=str(press.sender.id))
+    decision = permissions.decide(sender=sender, now=timezone.now())
+    listed = decision.rule == "listed" and decision.user is not None
+    return decision.user if listed and decision.user and decision.user.is_owner else None
+
+
+def decide(request: str, verdict: str, owner: User, row: ChannelAccount) -> str:
+    """Decide, and say how it stands now."""
+    try:
+        found = decisions.decide(
+            request=request,
+            verdict=choice(verdict),
+            owner=owner,
+            via=row.channel,
+            now=timezone.now(),
+        )
+    except (RequestNotFound, NotAnOwner, InvalidIdentity) as error:
+        return f"{error}.".capitalize()
+    return found.text
+
+
+def take_membership(*, row: ChannelAccount, change: updates.Membership) -> str:
+    """The bot was blocked or removed: the owner is told once."""
+    if change.status not in GONE:
+        return "membership"
+    trouble = "blocked" if change.chat_type == "private" else "kicked"
+    notices.trouble(
+        account=row, chat=str(change.chat), trouble=trouble, words=f"status {change.status}"
+    )
+    return trouble
+
+
+def ignore(*, row: ChannelAccount, update_id: int, kind: str) -> str:
+    """Count what we do not answer; a kind is logged when it is first seen."""
+    if kind not in _logged and len(_logged) < 1000:
+        _logged.add(kind)
+        logger.info("updates of this kind are not answered: %s", kind[:60])
+    note(row=row, update_id=str(update_id), state="ignored", why=kind, raw=b"")
+    return "ignored"
+
+
+def quarantine(*, row: ChannelAccount, value: object, raw: bytes, why: str) -> str:
+    """Keep an update that cannot be read for the owner to see; the queue behind it goes on."""
+    update_id = value.get("update_id") if isinstance(value, dict) else None
+    name = str(update_id)[:40] if isinstance(update_id, int) else ""
+    logger.warning("an update could not be read: %s", why)
+    note(row=row, update_id=name, state="quarantined", why=why, raw=raw)
+    return "quarantined"
+
+
+def note(*, row: ChannelAccount, update_id: str, state: str, why: str, raw: bytes) -> None:
+    """A row for an update that is no message to answer, once."""
+    draft = Draft(account=row, update_id=update_id, raw=raw)
+    with write():
+        if inbox.find_duplicate(draft) is not None:
+            return
+        stored, new = inbox.store(draft=draft, state=state, now=timezone.now())
+        if new:
+            InboundMessage.objects.filter(id=stored.id).update(note=why[:300])
+
+
+def forget() -> None:
+    """Believe nothing about bots any more."""
+    _known.clear()

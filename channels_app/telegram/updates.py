@@ -1,0 +1,378 @@
+"""Telegram's updates as typed objects. Pure, and without python-telegram-bot: the web process reads
+thousands of them and needs a handful of fields.
+
+https://core.telegram.org/bots/api#update. Offsets of entities count UTF-16 code units.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MAX_ID = 2**62
+MAX_DATE = 4_102_444_800  # the year 2100
+# What we ask Telegram for. It keeps the previous list when none is sent, and leaves out others.
+ALLOWED = ("message", "edited_message", "callback_query", "my_chat_member")
+SERVICE = re.compile(r"^(new_chat|left_chat|group_chat_created|supergroup_chat|migrate_|pinned_|"
+                     r"forum_topic|general_forum|message_auto|video_chat|write_access|"
+                     r"chat_background|boost_added|delete_chat|channel_chat)")  # fmt: skip
+
+Json = Mapping[str, Any]
+
+
+class UnparsableError(ValueError):
+    """The update does not have the form that Telegram documents; the text says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who sent something. The id is what counts; names are what people call themselves."""
+
+    id: int
+    name: str
+    is_bot: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A marked part of a text."""
+
+    type: str
+    offset: int
+    length: int
+    user_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """A file in a message. ``kind``: image, audio, video or document."""
+
+    kind: str
+    file_id: str
+    name: str = ""
+    mime: str = ""
+    size: int = 0
+    duration: int | None = None
+
+    def item(self) -> dict[str, Any]:
+        """As the inbox keeps it."""
+        found = {
+            "kind": self.kind,
+            "remote": self.file_id,
+            "name": self.name,
+            "mime": self.mime,
+            "size": self.size,
+        }
+        return found if self.duration is None else {**found, "duration": self.duration}
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """The message that was replied to."""
+
+    sender: Person | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramMessage:
+    """A message of a person. ``line``: what a sticker, place, contact or poll says as text."""
+
+    id: int
+    chat: int
+    chat_type: str
+    sender: Person
+    date: int
+    thread: int = 0
+    text: str = ""
+    entities: list[Entity] = field(default_factory=list)
+    media: list[Media] = field(default_factory=list)
+    album: str = ""
+    line: str = ""
+    quoted: Quoted | None = None
+    unsupported: str = ""
+
+    @property
+    def is_group(self) -> bool:
+        """Whether many people read it."""
+        return self.chat_type in {"group", "supergroup"}
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """``message``."""
+
+    update_id: int
+    message: TelegramMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """``edited_message``."""
+
+    update_id: int
+    message: TelegramMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Pressed:
+    """``callback_query``: a button under a message of ours."""
+
+    update_id: int
+    id: str
+    sender: Person
+    data: str
+    chat: int
+    message_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """``my_chat_member``: the bot was added, removed or blocked."""
+
+    update_id: int
+    chat: int
+    chat_type: str
+    status: str
+    by: Person
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """What we do not answer; ``kind`` says what it was."""
+
+    update_id: int
+    kind: str
+
+
+Update = NewMessage | Edited | Pressed | Membership | Other
+
+
+def read(value: object) -> Update:
+    """The update in ``value``. Raises UnparsableError."""
+    update = mapping(value, "update")
+    update_id = number(update.get("update_id"), "update_id")
+    kind = next((key for key in update if key != "update_id"), "empty")
+    if kind in {"message", "edited_message"}:
+        message = read_message(mapping(update[kind], kind))
+        if isinstance(message, str):
+            return Other(update_id, message)
+        make = NewMessage if kind == "message" else Edited
+        return make(update_id, message)
+    if kind == "callback_query":
+        return read_press(update_id, mapping(update[kind], kind))
+    if kind == "my_chat_member":
+        return read_membership(update_id, mapping(update[kind], kind))
+    return Other(update_id, kind)
+
+
+def read_message(message: Json) -> TelegramMessage | str:
+    """A message, or, for one that nobody is to answer, what it is."""
+    chat = mapping(message.get("chat"), "chat")
+    if chat.get("type") == "channel":
+        return "channel_post"
+    if "from" not in message:
+        return "no sender"
+    sender = person(message["from"])
+    if sender.is_bot:
+        # Also anonymous admins of a group (GroupAnonymousBot): nobody knows who they are.
+        return "from a bot"
+    service = next((key for key in message if SERVICE.match(key)), "")
+    if service:
+        return service
+    media, unsupported = read_media(message)
+    line = line_of(message)
+    text = string(message.get("text") or message.get("caption") or "", "text")
+    if not (text or media or line or unsupported):
+        return "without content"
+    topic = message.get("message_thread_id") if message.get("is_topic_message") else None
+    return TelegramMessage(
+        id=number(message.get("message_id"), "message_id"),
+        chat=number(chat.get("id"), "chat.id", signed=True),
+        chat_type=string(chat.get("type"), "chat.type"),
+        sender=sender,
+        date=number(message.get("date", 0), "date", most=MAX_DATE),
+        thread=number(topic, "message_thread_id") if topic is not None else 0,
+        text=text,
+        entities=entities(message.get("entities") or message.get("caption_entities") or []),
+        media=media,
+        album=string(message.get("media_group_id") or "", "media_group_id"),
+        line=line,
+        quoted=quoted(message),
+        unsupported=unsupported,
+    )
+
+
+def read_media(message: Json) -> tuple[list[Media], str]:
+    """The files of a message, and the kind of one that we cannot take."""
+    if "photo" in message:
+        sizes = [mapping(each, "photo") for each in sequence(message["photo"], "photo")]
+        if not sizes:
+            raise UnparsableError("photo is empty")
+        largest = max(sizes, key=lambda each: number(each.get("width", 0), "width"))
+        return [media(largest, "image", mime="image/jpeg", name="photo.jpg")], ""
+    for key, (kind, mime) in FILES.items():
+        if key in message:
+            return [media(mapping(message[key], key), kind, mime=mime)], ""
+    for key in ("paid_media", "story", "game", "invoice"):
+        if key in message:
+            return [], key
+    return [], ""
+
+
+# An animation comes with a document of the same file: the first that is found counts.
+FILES = {
+    "voice": ("audio", "audio/ogg"),
+    "audio": ("audio", "audio/mpeg"),
+    "video_note": ("video", "video/mp4"),
+    "video": ("video", "video/mp4"),
+    "animation": ("video", "video/mp4"),
+    "document": ("document", ""),
+}
+
+
+def media(value: Json, kind: str, *, mime: str, name: str = "") -> Media:
+    """One file."""
+    given = string(value.get("mime_type") or mime, "mime_type")
+    if kind == "document" and given.startswith("image/"):
+        kind = "image"
+    duration = value.get("duration")
+    return Media(
+        kind=kind,
+        file_id=string(value.get("file_id"), "file_id"),
+        name=string(value.get("file_name") or name, "file_name"),
+        mime=given,
+        size=number(value.get("file_size") or 0, "file_size"),
+        duration=number(duration, "duration") if duration is not None else None,
+    )
+
+
+def line_of(message: Json) -> str:
+    """A sticker, place, contact, poll or die as one line of text; empty for anything else."""
+    if "sticker" in message:
+        emoji = mapping(message["sticker"], "sticker").get("emoji")
+        return f"[Sticker {string(emoji or '', 'emoji')}]"
+    if "venue" in message:
+        venue = mapping(message["venue"], "venue")
+        place = coordinates(mapping(venue.get("location"), "location"))
+        return f"[Location: {venue.get('title')}, {venue.get('address')} ({place})]"
+    if "location" in message:
+        return f"[Location: {coordinates(mapping(message['location'], 'location'))}]"
+    if "contact" in message:
+        contact = mapping(message["contact"], "contact")
+        names = (contact.get("first_name"), contact.get("last_name"), contact.get("phone_number"))
+        return f"[Contact: {' '.join(str(each) for each in names if each)}]"
+    if "poll" in message:
+        poll = mapping(message["poll"], "poll")
+        options = [mapping(each, "option") for each in sequence(poll.get("options", []), "options")]
+        listed = " / ".join(str(each.get("text")) for each in options)
+        return f"[Poll: {poll.get('question')} — {listed}]"
+    if "dice" in message:
+        dice = mapping(message["dice"], "dice")
+        return f"[Dice {dice.get('emoji')}: {dice.get('value')}]"
+    return ""
+
+
+def coordinates(location: Json) -> str:
+    """``latitude, longitude``."""
+    return f"{location.get('latitude')}, {location.get('longitude')}"
+
+
+def quoted(message: Json) -> Quoted | None:
+    """The message that this one replies to. In a topic, its first message is no reply."""
+    value = message.get("reply_to_message")
+    if value is None:
+        return None
+    reply = mapping(value, "reply_to_message")
+    if "forum_topic_created" in reply:
+        return None
+    part = mapping(message.get("quote") or {}, "quote").get("text")
+    text = part or reply.get("text") or reply.get("caption") or line_of(reply)
+    sender = person(reply["from"]) if "from" in reply else None
+    return Quoted(sender, string(text or "", "reply_to_message.text"))
+
+
+def read_press(update_id: int, query: Json) -> Pressed | Other:
+    """A pressed button."""
+    if "data" not in query or "message" not in query:
+        return Other(update_id, "callback_query without data")
+    message = mapping(query["message"], "message")
+    return Pressed(
+        update_id=update_id,
+        id=string(query.get("id"), "id"),
+        sender=person(query.get("from")),
+        data=string(query["data"], "data"),
+        chat=number(mapping(message.get("chat"), "chat").get("id"), "chat.id", signed=True),
+        message_id=number(message.get("message_id"), "message_id"),
+    )
+
+
+def read_membership(update_id: int, value: Json) -> Membership:
+    """A change of what the bot is in a chat."""
+    chat = mapping(value.get("chat"), "chat")
+    return Membership(
+        update_id=update_id,
+        chat=number(chat.get("id"), "chat.id", signed=True),
+        chat_type=string(chat.get("type"), "chat.type"),
+        status=string(mapping(value.get("new_chat_member"), "new_chat_member").get("status"), "s"),
+        by=person(value.get("from")),
+    )
+
+
+def person(value: object) -> Person:
+    """Somebody."""
+    found = mapping(value, "from")
+    names = (found.get("first_name"), found.get("last_name"))
+    name = " ".join(string(each, "name") for each in names if each)
+    return Person(
+        id=number(found.get("id"), "from.id"),
+        name=name or string(found.get("username") or "", "username"),
+        is_bot=found.get("is_bot") is True,
+    )
+
+
+def entities(value: object) -> list[Entity]:
+    """The marked parts of a text."""
+    found = []
+    for each in sequence(value, "entities"):
+        entity = mapping(each, "entity")
+        user = entity.get("user")
+        found.append(
+            Entity(
+                type=string(entity.get("type"), "entity.type"),
+                offset=number(entity.get("offset"), "entity.offset"),
+                length=number(entity.get("length"), "entity.length"),
+                user_id=person(user).id if user is not None else 0,
+            )
+        )
+    return found
+
+
+def mapping(value: object, name: str) -> Json:
+    """``value`` as an object. Raises UnparsableError."""
+    if not isinstance(value, dict):
+        raise UnparsableError(f"{name} is no object")
+    return value
+
+
+def sequence(value: object, name: str) -> list[Any]:
+    """``value`` as a list. Raises UnparsableError."""
+    if not isinstance(value, list):
+        raise UnparsableError(f"{name} is no list")
+    return value
+
+
+def string(value: object, name: str) -> str:
+    """``value`` as a text. Raises UnparsableError."""
+    if not isinstance(value, str):
+        raise UnparsableError(f"{name} is no text")
+    return value
+
+
+def number(value: object, name: str, *, signed: bool = False, most: int = MAX_ID) -> int:
+    """``value`` as a whole number in its range; a bool is none. Raises UnparsableError."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise UnparsableError(f"{name} is no whole number")
+    if abs(value) > most or (value < 0 and not signed):
+        raise UnparsableError(f"{name} is out of range")
+    return value

@@ -1,0 +1,140 @@
+"""The body that the AI SDK's ``useChat`` sends, as messages of OpenAI's form.
+
+Its messages are lists of parts. What the gateway had told before (sources, data, reasoning, tools
+that it ran itself) is not said again; the client's own tools come back as calls and results.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from channels_app import chat_messages, chat_tools
+from channels_app.chat_messages import Json, refused
+from channels_app.http import RefusedError
+
+MAX_ID = 100
+TOOL_STATES = ("output-available", "output-error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a client asks for. ``history``: the messages are all that was said, not only the last.
+
+    ``message_id`` is that of the assistant's message that the answer goes on with, if any.
+    """
+
+    chat: str
+    messages: list[Json]
+    history: bool
+    message_id: str = ""
+    tools: list[Json] = field(default_factory=list)
+
+
+def read(body: Json) -> Asked:
+    """The fields of ``body``: ``id`` and ``messages``, or ``message``. Raises RefusedError."""
+    chat = checked_id(body.get("id"))
+    only_last = body.get("messages") is None and body.get("message") is not None
+    given = [body["message"]] if only_last else body.get("messages")
+    if not isinstance(given, list) or not given:
+        raise refused("must be a list with at least one message", "messages")
+    converted: list[Json] = []
+    for number, item in enumerate(given):
+        converted += converted_message(item, f"messages[{number}]")
+    return Asked(
+        chat=chat,
+        messages=chat_messages.checked(converted),
+        history=not only_last,
+        message_id=continued(given[-1]),
+        tools=chat_tools.checked(body.get("tools")),
+    )
+
+
+def checked_id(value: Any) -> str:
+    """The id of a chat, which the client chose. Raises RefusedError 400."""
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_ID:
+        raise refused(f"must be a string of 1 to {MAX_ID} characters", "id")
+    if not (value.isascii() and value.isprintable()):
+        raise refused("must be printable ASCII", "id")
+    return value
+
+
+def continued(last: Json) -> str:
+    """The id of the last message when the assistant said it, as after a tool of the client."""
+    name = last.get("id") if last.get("role") == "assistant" else ""
+    return name if isinstance(name, str) and len(name) <= MAX_ID and name.isascii() else ""
+
+
+def converted_message(value: Any, field_name: str) -> list[Json]:
+    """One message of the client, as some of OpenAI's form."""
+    if not isinstance(value, dict):
+        raise refused("must be an object", field_name)
+    parts = value.get("parts")
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise refused("must be a list of parts", f"{field_name}.parts")
+    if value.get("role") == "assistant":
+        return assistant(parts)
+    content = [
+        found
+        for number, part in enumerate(parts)
+        if (found := user_part(part, f"{field_name}.parts[{number}]")) is not None
+    ]
+    return [{"role": value.get("role"), "content": content}]
+
+
+def user_part(part: Json, field_name: str) -> Json | None:
+    """A part of what the person said; None for one that is only for the page."""
+    if part.get("type") == "text":
+        return {"type": "text", "text": part.get("text")}
+    if part.get("type") != "file":
+        return None
+    if not str(part.get("mediaType")).startswith("image/"):
+        raise RefusedError(400, f"{field_name}: only pictures are taken here.", field=field_name)
+    return {"type": "image_url", "image_url": {"url": part.get("url")}}
+
+
+def assistant(parts: list[Json]) -> list[Json]:
+    """What the assistant had said: its texts, and the client's tools with their results."""
+    texts = [part.get("text") for part in parts if part.get("type") == "text"]
+    tools = [part for part in parts if is_own_tool(part)]
+    said: Json = {"role": "assistant", "content": [{"type": "text", "text": t} for t in texts]}
+    if not tools:
+        return [said] if texts else []
+    said["tool_calls"] = [
+        {
+            "id": part.get("toolCallId"),
+            "type": "function",
+            "function": {"name": name_of(part), "arguments": as_text(part.get("input"))},
+        }
+        for part in tools
+    ]
+    results = [
+        {
+            "role": "tool",
+            "tool_call_id": part.get("toolCallId"),
+            "content": as_text(part.get("output", part.get("errorText"))),
+        }
+        for part in tools
+    ]
+    return [said, *results]
+
+
+def is_own_tool(part: Json) -> bool:
+    """Whether this is a finished call of a tool that the client ran."""
+    kind = part.get("type")
+    return (
+        isinstance(kind, str)
+        and (kind.startswith("tool-") or kind == "dynamic-tool")
+        and part.get("state") in TOOL_STATES
+        and part.get("providerExecuted") is not True
+    )
+
+
+def name_of(part: Json) -> Any:
+    """The name of the tool of a part."""
+    kind: str = part["type"]
+    return part.get("toolName") if kind == "dynamic-tool" else kind.removeprefix("tool-")
+
+
+def as_text(value: Any) -> str:
+    """A value as a model reads it: text as it is, else JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,267 @@
+"""Conversations in the admin: transcripts, runs with their events, messages, deliveries, files."""
+
+from typing import Any
+
+import orjson
+from django.contrib import admin, messages
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+
+from core import outbox, runs
+from core.desk import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.models import (
+    ChatSession,
+    Delivery,
+    InboundMessage,
+    Job,
+    Message,
+    Run,
+    RunEvent,
+    StoredFile,
+)
+
+MOST_LINES = 500
+
+
+@admin.register(ChatSession)
+class ChatSessionAdmin(DeskPage, ReadOnlyAdmin[ChatSession]):
+    """Sessions; the page of one is its transcript."""
+
+    list_display = ("name", "user", "account", "lines", "last_message_at", "open")
+    list_filter = ("account__channel", ("closed_at", admin.EmptyFieldListFilter))
+    list_select_related = ("user", "account")
+    search_fields = ("title", "public_id", "chat", "user__username", "user__display_name")
+    ordering = ("-last_message_at",)
+    date_hierarchy = "last_message_at"
+    change_form_template = "desk/transcript.html"
+    fields = ("user", "account", "chat", "thread", "created_at", "last_message_at", "closed_at")
+
+    @admin.display(description="session", ordering="title")
+    def name(self, session: ChatSession) -> str:
+        """Its title, or its id."""
+        return visible_line(str(session), 60)
+
+    @admin.display(description="messages")
+    def lines(self, session: ChatSession) -> int:
+        """How many lines the transcript has."""
+        count: int = getattr(session, "line_count", 0)
+        return count
+
+    @admin.display(boolean=True)
+    def open(self, session: ChatSession) -> bool:
+        """Not closed."""
+        return session.closed_at is None
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ChatSession]:
+        """With the number of lines."""
+        return super().get_queryset(request).annotate(line_count=Count("messages"))
+
+    def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+        """The last lines, oldest first."""
+        newest = Message.objects.filter(session_id=pk).select_related("run").order_by("-id")
+        lines = list(newest[: MOST_LINES + 1])
+        return {"lines": lines[MOST_LINES - 1 :: -1], "more": len(lines) > MOST_LINES}
+
+
+@admin.register(Run)
+class RunAdmin(DeskPage, ReadOnlyAdmin[Run]):
+    """Runs; the page of one shows its events, jobs and deliveries."""
+
+    shown_text = shown("text", limit=80)
+    shown_error = shown("error", limit=500)
+
+    list_display = (
+        "public_id",
+        "status",
+        "user",
+        "origin",
+        "shown_text",
+        "attempt",
+        "created_at",
+    )
+    list_filter = ("state", "origin", "created_at")
+    list_select_related = ("user",)
+    search_fields = ("public_id", "user__username", "user__display_name", "text", "error")
+    ordering = ("-id",)
+    change_form_template = "desk/run.html"
+    fields = (
+        ("user", "session"),
+        ("state", "attempt", "worker"),
+        ("created_at", "started_at", "finished_at"),
+        "shown_error",
+        "usage",
+    )
+    actions = ("cancel",)
+
+    @admin.display(description="state", ordering="state")
+    def status(self, run: Run) -> SafeString:
+        """As a label."""
+        return state_badge(run.state)
+
+    @admin.action(description="Cancel", permissions=["cancel"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
+        """Ask the chosen runs to end."""
+        asked = [runs.request_cancel(run=run) for run in queryset.order_by("pk")]
+        messages.info(request, f"{sum(asked)} of {len(asked)} runs were asked to end.")
+
+    def has_cancel_permission(self, request: HttpRequest) -> bool:
+        """Who may change runs."""
+        return request.user.has_perm("core.change_run")
+
+    def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+        """The event log, the jobs and the deliveries."""
+        events = RunEvent.objects.filter(run_id=pk).order_by("seq")[: MOST_LINES + 1]
+        rows = [event_row(event) for event in events]
+        return {
+            "run": Run.objects.filter(pk=pk).first(),
+            "events": rows[:MOST_LINES],
+            "more": len(rows) > MOST_LINES,
+            "jobs": Job.objects.filter(run_id=pk).order_by("id"),
+            "deliveries": Delivery.objects.filter(run_id=pk).order_by("block_index"),
+        }
+
+
+def event_row(event: RunEvent) -> dict[str, Any]:
+    """An event for people: its number, type and the rest as one line of JSON."""
+    try:
+        data = orjson.loads(event.data)
+    except orjson.JSONDecodeError:
+        return {"seq": event.seq, "type": "?", "rest": event.data}
+    kind = data.pop("type", "?")
+    return {"seq": event.seq, "type": kind, "rest": orjson.dumps(data).decode()}
+
+
+@admin.register(InboundMessage)
+class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
+    """What came in; raw bytes are not shown."""
+
+    shown_text = shown("text", limit=2000)
+    brief = shown("text", limit=80)
+    shown_sender = shown("sender")
+    shown_sender_name = shown("sender_name")
+    shown_chat = shown("chat")
+    shown_thread = shown("thread")
+
+    list_display = (
+        "id",
+        "status",
+        "account",
+        "who",
+        "brief",
+        "received_at",
+        "note",
+    )
+    list_filter = ("state", "account__channel", "received_at")
+    list_select_related = ("account", "user")
+    search_fields = ("sender", "sender_name", "text", "external_message_id", "user__username")
+    ordering = ("-id",)
+    fields = (
+        ("account", "kind"),
+        ("shown_sender", "shown_sender_name"),
+        ("shown_chat", "shown_thread"),
+        ("state", "note"),
+        ("session", "run", "user"),
+        "shown_text",
+        "received_at",
+    )
+
+    @admin.display(description="state", ordering="state")
+    def status(self, message: InboundMessage) -> SafeString:
+        """As a label."""
+        return state_badge(message.state)
+
+    @admin.display(description="sender", ordering="sender")
+    def who(self, message: InboundMessage) -> str:
+        """Our name of the person, or what the platform says."""
+        return visible_line(str(message.user or message.sender_name or message.sender), 60)
+
+
+@admin.register(Delivery)
+class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
+    """What went out, and the dead letters: retried or dismissed by hand."""
+
+    shown_conversation = shown("conversation")
+    shown_error = shown("error", limit=500)
+
+    list_display = (
+        "id",
+        "status",
+        "account",
+        "what",
+        "attempt",
+        "shown_error",
+        "created_at",
+        "sent_at",
+    )
+    list_filter = ("state", "account__channel", "created_at")
+    list_select_related = ("account",)
+    search_fields = ("dedupe_key", "conversation", "error", "run__public_id")
+    ordering = ("-id",)
+    fields = (
+        ("account", "session", "run", "block_index"),
+        ("state", "attempt", "retry_at"),
+        ("shown_conversation", "external_message_id"),
+        "what_whole",
+        "shown_error",
+        ("created_at", "sent_at"),
+    )
+    actions = ("retry", "dismiss")
+
+    @admin.display(description="state", ordering="state")
+    def status(self, delivery: Delivery) -> SafeString:
+        """As a label."""
+        return state_badge(delivery.state)
+
+    @admin.display(description="text")
+    def what(self, delivery: Delivery) -> str:
+        """Its beginning."""
+        return visible_line(str(delivery.payload.get("text", "")), 80)
+
+    @admin.display(description="text")
+    def what_whole(self, delivery: Delivery) -> str:
+        """All of it that fits a page."""
+        return visible_line(str(delivery.payload.get("text", "")), 4000)
+
+    @admin.action(description="Send again", permissions=["repair"])
+    def retry(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
+        """Dead and uncertain ones only."""
+        done = sum(outbox.retry(pk) for pk in chosen(queryset))
+        messages.info(request, f"{done} deliveries are sent again.")
+
+    @admin.action(description="Dismiss", permissions=["repair"])
+    def dismiss(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
+        """Dead and uncertain ones only."""
+        done = sum(outbox.dismiss(pk) for pk in chosen(queryset))
+        messages.info(request, f"{done} deliveries were dismissed.")
+
+    def has_repair_permission(self, request: HttpRequest) -> bool:
+        """Who may change deliveries."""
+        return request.user.has_perm("core.change_delivery")
+
+
+@admin.register(StoredFile)
+class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
+    """Files; never their path or their content."""
+
+    shown_name = shown("name", limit=80)
+
+    list_display = (
+        "shown_name",
+        "user",
+        "content_type",
+        "size",
+        "opens",
+        "expires_at",
+        "created_at",
+    )
+    list_filter = ("content_type", "created_at")
+    list_select_related = ("user",)
+    search_fields = ("name", "public_id", "user__username", "user__display_name")
+    ordering = ("-id",)
+    fields = (
+        ("shown_name", "content_type", "size"),
+        ("user", "session", "run"),
+        ("expires_at", "revoked_at", "opens"),
+        "sha256",
+    )

@@ -1,0 +1,199 @@
+"""What every page of the admin shares: typed bases, and how foreign texts are shown.
+
+Texts reach a page through templates only, which escape them; no HTML is built in Python.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from django.contrib.admin import display
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+
+from core import db
+from core.text import visible, visible_line
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin as _ModelAdmin
+    from django.contrib.admin import TabularInline as _TabularInline
+    from django.forms import ModelForm
+else:
+    from django.forms import ModelForm as _DjangoForm
+    from unfold.admin import ModelAdmin as _UnfoldAdmin
+    from unfold.admin import TabularInline as _UnfoldInline
+
+    class _ModelAdmin(_UnfoldAdmin):
+        """The look of the desk, with the type parameter that only type checkers read."""
+
+        def __class_getitem__(cls, _: object) -> type:
+            """Django's class takes no parameter at run time."""
+            return cls
+
+    class _TabularInline(_UnfoldInline):
+        """As above."""
+
+        def __class_getitem__(cls, _: object) -> type:
+            """Django's class takes no parameter at run time."""
+            return cls
+
+    class ModelForm(_DjangoForm):
+        """As above."""
+
+        def __class_getitem__(cls, _: object) -> type:
+            """Django's class takes no parameter at run time."""
+            return cls
+
+
+M = TypeVar("M", bound=Model)
+P = TypeVar("P", bound=Model)
+
+
+class DeskAdmin(_ModelAdmin[M], Generic[M]):
+    """A page of the admin that stays fast on large tables."""
+
+    list_per_page = 50
+    show_full_result_count = False
+    list_filter_submit = False
+    empty_value_display = "–"
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Django's view; a POST takes our write lock before Django's transaction does.
+
+        The other way round two writers on SQLite would wait for each other.
+        """
+        with db.write() if request.method == "POST" else nullcontext():
+            response: HttpResponse = super().changeform_view(
+                request, object_id, form_url, extra_context
+            )
+        return response
+
+    def delete_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """The same."""
+        with db.write() if request.method == "POST" else nullcontext():
+            response: HttpResponse = super().delete_view(request, object_id, extra_context)
+        return response
+
+
+class DeskInline(_TabularInline[M, P], Generic[M, P]):
+    """Rows of another table on a page."""
+
+    extra = 0
+
+
+class ReadOnlyAdmin(DeskAdmin[M], Generic[M]):
+    """A table that people look at; nobody adds, changes or deletes its rows here."""
+
+    actions: Any = ()
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Nobody."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
+        """Nobody."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
+        """Nobody."""
+        return False
+
+
+class DeskPage:
+    """Mixin: more context for the page of one row, from ``desk_context``."""
+
+    if TYPE_CHECKING:
+
+        def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+            """What the template of this page shows beside the fields."""
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Django's view with that context."""
+        extra = dict(extra_context or {})
+        if object_id is not None and object_id.isascii() and object_id.isdigit():
+            extra["desk"] = self.desk_context(request, int(object_id))
+        view: HttpResponse = super().changeform_view(  # type: ignore[misc]  # a mixin of ModelAdmin
+            request, object_id, form_url, extra
+        )
+        return view
+
+
+def shown(field: str, *, limit: int = 200) -> Callable[[Any, Any], str]:
+    """A method for a page: ``field`` on one line, with invisible characters as codes."""
+
+    @display(description=field.replace("_", " "), ordering=field)
+    def show(_: Any, row: Any) -> str:
+        return visible_line(str(getattr(row, field)), limit)
+
+    return show
+
+
+def badge(text: str, colour: str = "base") -> SafeString:
+    """A coloured label. ``colour``: base, info, success, warning, danger."""
+    return render_to_string("desk/badge.html", {"text": text, "colour": colour})
+
+
+def state_badge(state: str, label: str = "") -> SafeString:
+    """The state of a row as a label in the colour of that state."""
+    return badge(label or state, STATE_COLOURS.get(state, "base"))
+
+
+__all__ = [
+    "DeskAdmin",
+    "DeskInline",
+    "DeskPage",
+    "ModelForm",
+    "ReadOnlyAdmin",
+    "badge",
+    "chosen",
+    "shown",
+    "state_badge",
+    "visible",
+    "visible_line",
+]
+
+STATE_COLOURS = {
+    "pending": "warning",
+    "held": "warning",
+    "queued": "info",
+    "received": "info",
+    "batched": "info",
+    "running": "info",
+    "sending": "info",
+    "starting": "info",
+    "approved": "success",
+    "succeeded": "success",
+    "answered": "success",
+    "sent": "success",
+    "blocked": "danger",
+    "failed": "danger",
+    "dead": "danger",
+    "uncertain": "danger",
+    "quarantined": "danger",
+    "error": "danger",
+}
+
+
+def chosen(queryset: QuerySet[M]) -> Iterable[int]:
+    """The primary keys of the rows that an action was asked for, in order."""
+    keys: Iterable[int] = queryset.order_by("pk").values_list("pk", flat=True)
+    return keys

@@ -1,0 +1,179 @@
+"""The one guarded fetcher: what a stranger's URL may make this machine ask for, and how much of it.
+
+Resolve, demand that every address is public, connect to the address that was checked (a name may
+resolve to another one a moment later), check again at each redirect, cap bytes and seconds.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+MAX_BYTES = 20 * 1024 * 1024
+MAX_SECONDS = 30.0
+MAX_REDIRECTS = 3
+PORTS = frozenset({80, 443, 8080, 8443})
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+BLOCK_BYTES = 64 * 1024
+
+# Python 3.11 calls these global: they carry an IPv4 address inside, or were meant for one site.
+TUNNELS = tuple(
+    ipaddress.ip_network(net)
+    for net in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "fec0::/10", "::/96")
+)
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+
+
+class FetchError(Exception):
+    """The URL was not fetched; the text is for the person who gave it and names no address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a URL held; ``content_type`` without parameters, lower case."""
+
+    url: str
+    content_type: str
+    body: bytes
+
+
+def is_public(address: Address) -> bool:
+    """Whether ``address`` belongs to the public internet."""
+    mapped = getattr(address, "ipv4_mapped", None)
+    if mapped is not None:
+        return is_public(mapped)
+    if address.is_multicast or address.is_reserved or not address.is_global:
+        return False
+    return not any(address in net for net in TUNNELS if net.version == address.version)
+
+
+async def by_system(host: str, port: int) -> list[str]:
+    """The addresses of ``host``, as the system resolves it. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
+
+
+class Pinned(AbstractResolver):
+    """Answers every question with the one address that was checked."""
+
+    def __init__(self, address: Address) -> None:
+        """``address`` is what to connect to."""
+        self._address = address
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """See aiohttp."""
+        del family
+        version = socket.AF_INET if self._address.version == 4 else socket.AF_INET6
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(self._address),
+                port=port,
+                family=version,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+        ]
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetcher:
+    """The limits of fetching, and the two questions it asks of the world."""
+
+    resolve: Resolve = by_system
+    allowed: Callable[[Address], bool] = is_public
+    ports: frozenset[int] = PORTS
+    max_bytes: int = MAX_BYTES
+    max_seconds: float = MAX_SECONDS
+
+    async def get(self, url: str) -> Fetched:
+        """What ``url`` holds. Raises FetchError."""
+        try:
+            async with asyncio.timeout(self.max_seconds):
+                return await self._follow(url)
+        except TimeoutError as error:
+            raise FetchError("it took too long") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise FetchError("it could not be fetched") from error
+
+    async def _follow(self, url: str) -> Fetched:
+        for _ in range(MAX_REDIRECTS + 1):
+            found = await self._hop(url)
+            if isinstance(found, Fetched):
+                return found
+            url = urljoin(url, found)
+        raise FetchError("it redirects too often")
+
+    async def _hop(self, url: str) -> Fetched | str:
+        """One request: what was found, or where it redirects to. Nothing of a hop is replayed."""
+        address = await self._address(self._parts(url))
+        connector = aiohttp.TCPConnector(
+            resolver=Pinned(address), use_dns_cache=False, force_close=True
+        )
+        async with (
+            aiohttp.ClientSession(
+                connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+            ) as session,
+            session.get(
+                url,
+                allow_redirects=False,
+                headers={"Accept-Encoding": "identity", "User-Agent": "Latchkey"},
+            ) as response,
+        ):
+            if response.status in REDIRECTS and "Location" in response.headers:
+                return response.headers["Location"]
+            if response.status != 200:
+                raise FetchError(f"the server answered {response.status}")
+            if response.headers.get("Content-Encoding", "identity") != "identity":
+                raise FetchError("it is compressed")
+            kind = response.headers.get("Content-Type", "").split(";", 1)[0].strip().lower()
+            return Fetched(url=url, content_type=kind, body=await self._body(response))
+
+    def _parts(self, url: str) -> SplitResult:
+        """The parts of an acceptable URL. Raises FetchError."""
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise FetchError("address not allowed")
+        if parts.username is not None or parts.password is not None:
+            raise FetchError("address not allowed")
+        if f".{parts.hostname.rstrip('.')}".endswith(".localhost"):
+            raise FetchError("address not allowed")
+        if (parts.port or (443 if parts.scheme == "https" else 80)) not in self.ports:
+            raise FetchError("address not allowed")
+        return parts
+
+    async def _address(self, parts: SplitResult) -> Address:
+        """Where to connect: the first address of the host, when all of them are allowed."""
+        host = parts.hostname or ""
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        found = [ipaddress.ip_address(each) for each in await self.resolve(host, port)]
+        if not found or not all(self.allowed(each) for each in found):
+            raise FetchError("address not allowed")
+        return found[0]
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        """All bytes. Raises FetchError beyond ``max_bytes``."""
+        if (response.content_length or 0) > self.max_bytes:
+            raise FetchError("it is too large")
+        body = bytearray()
+        async for block in response.content.iter_chunked(BLOCK_BYTES):
+            body += block
+            if len(body) > self.max_bytes:
+                raise FetchError("it is too large")
+        return bytes(body)
+
+
+FETCHER = Fetcher()

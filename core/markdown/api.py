@@ -1,0 +1,164 @@
+"""The public functions, and the one guard that keeps "never raises" (contracts [T1]).
+
+The renderers are total over ``str`` as far as fuzzing can tell. Should one raise all the same, the
+traceback is logged here and the text goes out as it came.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from . import plain, previews, whatsapp, wrapper
+from . import split as splitting
+from .classify import Classification, classify, is_markdown
+from .document import TELEGRAM, read
+from .telegram import TelegramText, compose
+
+logger = logging.getLogger(__name__)
+
+FORMATS = ("whatsapp", "plain", "none")
+
+# A longer text is no chat message; it is passed on as plain text instead of holding a worker.
+_MAX_CHARACTERS = 1 << 18
+
+_Result = TypeVar("_Result")
+
+
+def _text(value: object) -> str:
+    """Any value as text that can be encoded: bytes decoded, lone surrogates replaced."""
+    if value is None:
+        return ""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).decode("utf-8", "replace")
+    text = value if isinstance(value, str) else str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _guarded(
+    value: object, function: Callable[[str], _Result], otherwise: Callable[[str], _Result]
+) -> _Result:
+    """``function`` of the value's text; what ``otherwise`` makes of it if that fails."""
+    text = ""
+    try:
+        text = _text(value)
+        if len(text) <= _MAX_CHARACTERS:
+            return function(text)
+    except Exception:
+        logger.exception("Markdown could not be read; its text is passed on as it is")
+    return otherwise(text)
+
+
+def _same(text: str) -> str:
+    return text
+
+
+def _not_markdown(_text: str) -> bool:
+    return False
+
+
+def _plain(_text: str) -> Classification:
+    return "plain"
+
+
+def looks_like_markdown(text: object) -> bool:
+    """Whether the text has any Markdown that a reader would miss ([T2]).
+
+    Decided by the parser, not by its characters: ``2 * 3``, ``snake_case``, ``*.py``, ``2*3*4`` and a
+    bare URL are not; lists, headings, links, emphasis, code, quotes, tables, rules, escapes are.
+    """
+    return _guarded(text, is_markdown, _not_markdown)
+
+
+def classify_outbound_format(text: object) -> Classification:
+    """``markdown``, ``link`` (short, with an address, no Markdown) or ``plain`` ([T4])."""
+    return _guarded(text, classify, _plain)
+
+
+def markdown_to_plain(text: object) -> str:
+    """The text without Markdown's markers ([T3]); text that is no Markdown unchanged."""
+    return _guarded(text, plain.render, _same)
+
+
+def markdown_to_whatsapp(text: object) -> str:
+    """The text with the markers of WhatsApp, Signal and most messengers ([T3]).
+
+    Text that is no Markdown stays as it is; only markers that the messenger would take for its own
+    are guarded by an invisible space.
+    """
+    return _guarded(text, whatsapp.render, _same)
+
+
+def markdown_to_channel(text: object, format: str) -> str:  # noqa: A002 - requirement 1's name
+    """The text as ``whatsapp`` or ``plain``; as it is for ``none`` and any unknown format."""
+    if format == "whatsapp":
+        return markdown_to_whatsapp(text)
+    if format == "plain":
+        return markdown_to_plain(text)
+    return text if isinstance(text, str) else _guarded(text, _same, _same)
+
+
+def to_telegram(text: object) -> TelegramText:
+    """Text and entities for Telegram ([T5]); ``.markdown_v2()`` and ``.html()`` say the same.
+
+    The text may be longer than one message: see ``split``. It is blank if the Markdown shows nothing.
+    """
+    if isinstance(text, TelegramText):
+        return text
+    return _guarded(text, _to_telegram, TelegramText)
+
+
+def _to_telegram(source: str) -> TelegramText:
+    source = source.replace("\0", "")  # ends a text for Telegram's parser
+    document = read(source, TELEGRAM)
+    if not document.marked:
+        return TelegramText(source)
+    return compose(document.text, document.spans)
+
+
+def to_markdown_v2(text: object) -> str:
+    """The text for ``parse_mode=MarkdownV2``."""
+    return to_telegram(text).markdown_v2()
+
+
+def to_html(text: object) -> str:
+    """The text for ``parse_mode=HTML``."""
+    return to_telegram(text).html()
+
+
+def split(text: object, *, limit: int = splitting.MESSAGE_LIMIT) -> list[TelegramText]:
+    """The text (or a ``TelegramText``) as messages of at most ``limit`` UTF-16 units ([T6]).
+
+    Empty if there is nothing to see.
+    """
+    return splitting.split(to_telegram(text), limit=max(1, limit))
+
+
+def split_markdown_v2(text: object) -> list[str]:
+    """The messages of ``split`` as MarkdownV2."""
+    return [piece.markdown_v2() for piece in split(text)]
+
+
+def split_html(text: object) -> list[str]:
+    """The messages of ``split`` as HTML."""
+    return [piece.html() for piece in split(text)]
+
+
+def truncate(text: object, *, limit: int = splitting.MESSAGE_LIMIT) -> TelegramText:
+    """The text as one message; a longer one ends with ``… (truncated)`` ([S3])."""
+    return splitting.truncate(to_telegram(text), limit=limit)
+
+
+def strip_outer_fence(text: object) -> str:
+    """The text without a code fence around all of it ([S2]); anything else as it is."""
+    return _guarded(text, wrapper.strip, _same)
+
+
+def preview(text: object, format: str) -> str:  # noqa: A002
+    """What goes out as ``telegram``, ``markdownv2``, ``html``, ``whatsapp`` or ``plain``."""
+    return previews.preview(to_telegram(text), format) or markdown_to_channel(text, format)

@@ -1,0 +1,320 @@
+"""The blocks of a Markdown text: markdown-it-py with its rules chosen by the first character.
+
+markdown-it-py asks every rule about every line; most lines are paragraphs. Here the first character
+decides which of its rules can apply at all, and paragraphs, headings and tables become one token
+each instead of three or more. Containers, fences, HTML blocks and link definitions are the library's.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import normalizeReference
+from markdown_it.parser_block import ParserBlock
+from markdown_it.rules_block import blockquote, code, fence, hr, html_block, list_block, reference
+from markdown_it.rules_block.state_block import StateBlock
+from markdown_it.token import Token
+
+from . import links
+
+Rule = Callable[[StateBlock, int, int, bool], bool]
+
+# Two levels are one list; deeper text is read as paragraphs, so that nothing is lost and the
+# recursion of the parser stays far below Python's limit.
+_MAX_LEVEL = 24
+_DELIMITER = re.compile(r"(?:\||:|-(?![ \t]))[|:\- \t]+\Z")
+_COLUMN = re.compile(r":?-+:?\Z")
+_PIPE = re.compile(r"(?<!\\)\|")
+# "[INFO]: started" is a log line, not the definition of a link to "started".
+_WORD = re.compile(r"[\w-]+\Z")
+_MAX_DOUBTS = 50
+
+
+class Definitions:
+    """The link reference definitions of one document."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self, known: dict[str, dict[str, str]]) -> None:
+        self._known = known
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def find(self, label: str) -> str | None:
+        """The address of a label, or None."""
+        if not self._known:
+            return None
+        entry = self._known.get(normalizeReference(label))
+        return entry["href"] if entry else None
+
+
+class _Parser(MarkdownIt):
+    """Addresses stay as they were written."""
+
+    def normalizeLink(self, url: str) -> str:  # noqa: N802 - the library's name
+        return url
+
+    def validateLink(self, url: str) -> bool:  # noqa: N802
+        return links.allowed(url)
+
+
+def _definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001
+    known = state.env.get("references", {})
+    before = len(known)
+    if not reference(state, start, end, silent):
+        return False
+    if len(known := state.env["references"]) > before:
+        label, entry = next(reversed(known.items()))
+        if _WORD.match(entry["href"]) and not _used(state, start):
+            del known[label]
+            state.line = start
+            return False
+    return True
+
+
+def _used(state: StateBlock, start: int) -> bool:
+    """Whether the label defined at this line stands anywhere else; after many, taken for granted."""
+    doubts = state.env["doubts"] = state.env.get("doubts", 0) + 1
+    line = _line(state, start)
+    return doubts > _MAX_DOUBTS or state.src.count(line[: line.find("]") + 1]) > 1
+
+
+def _heading(state: StateBlock, start: int, _end: int, silent: bool) -> bool:  # noqa: FBT001
+    pos = state.bMarks[start] + state.tShift[start]
+    line = state.src[pos : state.eMarks[start]]
+    content = line.lstrip("#")
+    if len(line) - len(content) > 6 or (content and content[0] not in " \t"):
+        return False
+    if silent:
+        return True
+    content = content.strip(" \t")
+    bare = content.rstrip("#")
+    if not bare or bare[-1] in " \t":
+        content = bare.rstrip(" \t")
+    state.line = start + 1
+    _leaf(state, "heading", content, start)
+    return True
+
+
+def _leaf(state: StateBlock, kind: str, content: str, start: int) -> Token:
+    token = state.push(kind, "", 0)
+    token.content = content
+    token.map = [start, state.line]
+    return token
+
+
+_LIST_START = "*-+0123456789"
+_RULES: dict[str, tuple[Rule, ...]] = {
+    "`": (fence,),
+    "~": (fence,),
+    ">": (blockquote,),
+    "_": (hr,),
+    "<": (html_block,),
+    "#": (_heading,),
+    "*": (hr, list_block),
+    "-": (hr, list_block),
+    **{ch: (list_block,) for ch in "+0123456789"},
+}
+_STARTS = {**_RULES, "[": (_definition,)}
+
+
+# What a line must look like for the rules of its first character to be worth asking.
+_LIKELY = re.compile(
+    r"[*+-](?:[ \t]|$)|[0-9]{1,9}[.)](?:[ \t]|$)|([*_-])(?:[ \t]*\1){2}|```|~~~|>|#|<|\[",
+    re.MULTILINE,
+)
+
+
+def _interrupts(state: StateBlock, line: int, end: int, char: str) -> bool:
+    """Whether this line ends a paragraph before it."""
+    pos = state.bMarks[line] + state.tShift[line]
+    if not _LIKELY.match(state.src, pos):
+        return False
+    return any(rule(state, line, end, True) for rule in _RULES.get(char, ()))
+
+
+def _paragraph(state: StateBlock, start: int, end: int) -> None:
+    """A paragraph, or a heading that is underlined."""
+    parent, state.parentType = state.parentType, "paragraph"
+    line, underlined = start + 1, False
+    while line < state.lineMax and not state.isEmpty(line):
+        indent = state.sCount[line]
+        if indent - state.blkIndent <= 3:
+            pos = state.bMarks[line] + state.tShift[line]
+            char = state.src[pos]
+            if char in "-=" and line < end and indent >= state.blkIndent:
+                underlined = not state.src[pos : state.eMarks[line]].rstrip(" \t").strip(char)
+                if underlined:
+                    break
+            if indent >= 0 and (
+                (char in _RULES and _interrupts(state, line, state.lineMax, char))
+                or _table_starts(state, line, state.lineMax)
+            ):
+                break
+        line += 1
+    content = state.getLines(start, line, state.blkIndent, False).strip(" \t\n")
+    state.line = line + underlined
+    _leaf(state, "heading" if underlined else "paragraph", content, start)
+    state.parentType = parent
+
+
+def _cells(line: str) -> list[str]:
+    cells = [cell.replace("\\|", "|") for cell in _PIPE.split(line)]
+    if cells and not cells[0]:
+        cells.pop(0)
+    if cells and not cells[-1]:
+        cells.pop()
+    return [cell.strip(" \t") for cell in cells]
+
+
+def _line(state: StateBlock, line: int) -> str:
+    return str(state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]])
+
+
+def _table_starts(state: StateBlock, start: int, end: int) -> list[str] | None:
+    """The alignment row's cells if a table begins at this line."""
+    line = start + 1
+    pos = state.bMarks[line] + state.tShift[line]
+    if pos >= state.eMarks[line] or state.src[pos] not in "|-:" or line >= end:
+        return None
+    if state.sCount[line] < state.blkIndent or state.is_code_block(line):
+        return None
+    row = _line(state, line)
+    header = _line(state, start)
+    if "|" not in header or not _DELIMITER.match(row) or state.is_code_block(start):
+        return None
+    columns = [column.strip(" \t") for column in row.split("|")]
+    if not columns[0]:
+        columns.pop(0)
+    if columns and not columns[-1]:
+        columns.pop()
+    if not columns or not all(_COLUMN.match(column) for column in columns):
+        return None
+    return columns if len(_cells(header.strip(" \t"))) == len(columns) else None
+
+
+def _table(state: StateBlock, start: int, end: int) -> bool:
+    columns = _table_starts(state, start, end)
+    if columns is None:
+        return False
+    parent, state.parentType = state.parentType, "table"
+    rows = [_cells(_line(state, start).strip(" \t"))]
+    line = start + 2
+    while line < end and state.sCount[line] >= state.blkIndent and not state.isEmpty(line):
+        text = _line(state, line).strip(" \t")
+        if state.is_code_block(line) or (
+            text[0] in _RULES and _interrupts(state, line, end, text[0])
+        ):
+            break
+        rows.append(_cells(text)[: len(columns)])
+        line += 1
+    state.line = line
+    state.parentType = parent
+    _leaf(state, "table", "", start).meta = {"rows": rows, "aligns": columns}
+    return True
+
+
+class Leaf:
+    """A token with what is read of it: the library's own has a dozen fields to fill."""
+
+    attrs: dict[str, int] = {}
+    map: list[int] = [0, 0]
+    content = info = markup = ""
+    meta: dict[str, list[list[str]]] = {}
+    hidden = False
+
+    def __init__(self, kind: str, level: int) -> None:
+        self.type, self.level = kind, level
+
+
+class _State(StateBlock):
+    """The block parser's state, with lighter tokens."""
+
+    def push(self, ttype: str, tag: str, nesting: int) -> Leaf:  # noqa: ARG002
+        """Add a token; opening ones deepen the level."""
+        if nesting < 0:
+            self.level -= 1
+        token = Leaf(ttype, self.level)
+        if nesting > 0:
+            self.level += 1
+        self.tokens.append(token)
+        return token
+
+
+class _Blocks(ParserBlock):
+    """The block parser: which rule may take the next lines."""
+
+    def tokenize(self, state: StateBlock, startLine: int, endLine: int) -> None:  # noqa: N803
+        """Read the lines of one container."""
+        line = startLine
+        empty_lines = False
+        while line < endLine:
+            state.line = line = state.skipEmptyLines(line)
+            if line >= endLine or state.sCount[line] < state.blkIndent:
+                break
+            self._block(state, line, endLine)
+            # The list rule of the library asks whether the last block was tight.
+            state.tight = not empty_lines
+            line = state.line
+            if state.isEmpty(line - 1):
+                empty_lines = True
+            if line < endLine and state.isEmpty(line):
+                empty_lines = True
+                line += 1
+                state.line = line
+
+    def _block(self, state: StateBlock, line: int, end: int) -> None:
+        if _table(state, line, end):
+            return
+        if state.is_code_block(line):
+            code(state, line, end, False)
+            return
+        pos = state.bMarks[line] + state.tShift[line]
+        rules = _STARTS.get(state.src[pos], ()) if _LIKELY.match(state.src, pos) else ()
+        if state.level >= _MAX_LEVEL:
+            rules = tuple(rule for rule in rules if rule not in (blockquote, list_block))
+        for rule in rules:
+            if rule(state, line, end, False):
+                return
+        _paragraph(state, line, end)
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    parser = _Parser("commonmark", {"html": True, "maxNesting": 10 * _MAX_LEVEL})
+    parser.block = _Blocks()
+    parser.block.ruler.enableOnly(
+        [
+            "code",
+            "fence",
+            "blockquote",
+            "hr",
+            "list",
+            "reference",
+            "html_block",
+            "heading",
+            "paragraph",
+        ]
+    )
+    return parser
+
+
+def read_blocks(source: str) -> tuple[list[Token], Definitions]:
+    """The block tokens of a text (lines end in ``\\n``) and its link definitions.
+
+    Leaves are ``paragraph``, ``heading`` and ``table`` (one token each, the latter with ``rows`` and
+    ``aligns`` in ``meta``) and markdown-it-py's ``fence``, ``code_block``, ``html_block``, ``hr``;
+    containers are its ``blockquote``, ``bullet_list``, ``ordered_list`` and ``list_item`` pairs. Every
+    leaf has its source lines in ``map``.
+    """
+    env: dict[str, dict[str, dict[str, str]]] = {}
+    tokens: list[Token] = []
+    if source:
+        parser = _parser()
+        state = _State(source, parser, env, tokens)
+        parser.block.tokenize(state, 0, state.lineMax)
+    return tokens, Definitions(env.get("references", {}))

@@ -1,0 +1,27 @@
+"""What kind of text an answer is (requirement 1, section 1.1)."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from .document import PLAIN, read
+
+Classification = Literal["plain", "markdown", "link"]
+
+LINK_LIMIT = 600  # characters; a longer text is more than a link with a few words
+_ADDRESS = re.compile(r"https?://[^\s]|/files/out\b", re.IGNORECASE)
+
+
+def is_markdown(source: str) -> bool:
+    """Whether the parser finds any Markdown."""
+    return read(source, PLAIN).marked
+
+
+def classify(source: str) -> Classification:
+    """``markdown``, ``link`` or ``plain``."""
+    if is_markdown(source):
+        return "markdown"
+    if len(source) <= LINK_LIMIT and _ADDRESS.search(source):
+        return "link"
+    return "plain"

@@ -1,0 +1,469 @@
+"""One paragraph of Markdown -> its text and its spans, in one pass over the special characters.
+
+markdown-it-py finds the blocks; its inline rules make a token object of every piece of text and try
+twelve rules at every special character, which alone costs more than this whole package may. This
+scanner reads the same grammar (CommonMark, strikethrough, autolinks) straight into (text, spans).
+Every construct is either matched from its first character with a bounded look-ahead or resolved at
+its closing bracket, so the time is linear in the text. Differences to CommonMark, all deliberate:
+emphasis next to CJK text, LaTeX kept as it is, ``||spoilers||``, tags that are no HTML kept as text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from typing import Protocol
+
+from . import links
+from .emphasis import Mark, Run, Runs
+from .spans import Kind, Span
+from .tags import Tag, read_tag
+
+_SPECIAL = re.compile(r"[\n\\`*_~\[\]<&$|]")
+_SPECIAL_OR_COLON = re.compile(r"[\n\\`*_~\[\]<&$|:]")  # where there are bare addresses
+_BLANKS = re.compile(r"[ \t]*+")
+_TICKS = re.compile(r"`++")
+_CODE = re.compile(r"`([^`]++)`(?!`)")
+_REFERENCE = re.compile(r"&(?:#[xX][0-9a-fA-F]{1,6}|#[0-9]{1,7}|[a-zA-Z][a-zA-Z0-9]{1,31});")
+_AUTOLINK = re.compile(r"<([a-zA-Z][a-zA-Z0-9+.\-]{1,31}):([^<>\x00-\x20]*+)>")
+_EMAIL = re.compile(
+    r"<([a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+    r"(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?){0,8})>"
+)
+_LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.){0,999}+)\]", re.DOTALL)
+_DESTINATION = re.compile(r"\(\s*+(?:<((?:[^<>\n\\]|\\.)*+)>)?")
+_PLAIN_DESTINATION = re.compile(r"(?:[^\s()\\\x00-\x1f\x7f]|\\[^\s]|\\(?=\s))++")
+_TITLE = re.compile(
+    r"\s++(?:\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|'[^'\\]*+(?:\\.[^'\\]*+)*+'"
+    r"|\([^()\\]*+(?:\\.[^()\\]*+)*+\))",
+    re.DOTALL,
+)
+_END = re.compile(r"\s*+\)")
+# `$5 and $6` are prices: a formula has no space inside its dollars and no digit behind them.
+_FORMULA = re.compile(r"\$\$[^$]{1,2000}+\$\$|\$(?=[^\s$])[^$\n]{0,500}+(?<!\s)\$(?![\d$])")
+_LATEX = re.compile(r"[\\^_={}]")
+_ESCAPABLE = re.compile(r"[!-/:-@\[-`{-~]")
+_MARKUP_ESCAPES = frozenset("*_`~#[]|<>&")
+_LATEX_LIMIT = 1000
+_MAX_PARENTHESES = 32
+_LABEL_LIMIT = 999
+# `**words**`, `*words*` and the like without anything special inside, edges in ASCII.
+_SIMPLE = re.compile(
+    r"(\*\*|\*|__|_|~~)([a-zA-Z0-9](?:[^\n\\`*_~\[\]<&$|]*[!-)+-;=?-Za-z}])?)\1(?![*_~])"
+)
+_SIMPLE_KINDS: dict[str, Kind] = {
+    "**": "bold", "__": "bold", "*": "italic", "_": "italic", "~~": "strike"
+}  # fmt: skip
+_APART_BEFORE = frozenset(" \t\n(\"'-/")
+_APART_AFTER = frozenset(".,;:!?)\"'-/")
+
+
+class Definitions(Protocol):
+    """The link reference definitions of a document."""
+
+    def find(self, label: str) -> str | None:
+        """The address defined for a label, or None."""
+
+
+class _Bracket:
+    """An opening ``[`` or ``![`` that may become a link."""
+
+    __slots__ = ("bottom", "fragment", "image", "marks", "start")
+
+    def __init__(
+        self, fragment: int, start: int, bottom: Run | None, marks: int, *, image: bool
+    ) -> None:
+        self.fragment, self.start, self.bottom, self.marks = fragment, start, bottom, marks
+        self.image = image
+
+
+class Inline:
+    """The result: ``text`` with its ``spans``.
+
+    ``marked``: whether any markup was found; ``linked``: whether there are links or images.
+    """
+
+    __slots__ = ("linked", "marked", "spans", "text")
+
+    def __init__(self, text: str, spans: list[Span], *, marked: bool, linked: bool = False) -> None:
+        self.text, self.spans, self.marked, self.linked = text, spans, marked, linked
+
+
+def has_markup(src: str) -> bool:
+    """Whether a text has any special character at all; without one it is its own result."""
+    return _SPECIAL.search(src) is not None
+
+
+class Scanner:
+    """Reads one inline text; use it once."""
+
+    # What most texts never need is made when the first one does.
+    marked = linked = False
+    tags_of_html = tags_of_others = False
+    runs: Runs | None = None
+    ticks: dict[int, list[int]] | None = None
+    tags: dict[str, list[tuple[int, Tag]]] | None = None
+    missing: set[str] | None = None
+    last_close: int | None = None
+    dead = 0
+
+    def __init__(self, src: str, definitions: Definitions, *, tags_as_text: bool = False) -> None:
+        self.src = src
+        self.definitions = definitions
+        self.tags_as_text = tags_as_text
+        self.fragments: list[str] = []
+        self.marks: list[Mark] = []
+        self.brackets: list[_Bracket] = []
+
+    def read(self) -> Inline:
+        """The text and spans of the whole source."""
+        src, handlers = self.src, _HANDLERS
+        search = (_SPECIAL_OR_COLON if "://" in src else _SPECIAL).search
+        pos, size = 0, len(src)
+        while pos < size:
+            found = search(src, pos)
+            if found is None:
+                self.fragments.append(src[pos:])
+                break
+            at = found.start()
+            pos = handlers[src[at]](self, pos, at)
+        if self.runs is not None:
+            self.runs.pair(None, self.fragments)
+            self.marked = self.marked or self.runs.strict
+        return self._assemble()
+
+    def _assemble(self) -> Inline:
+        if not self.marks:
+            return Inline("".join(self.fragments), [], marked=self.marked)
+        offsets = list(accumulate(map(len, self.fragments), initial=0))
+        spans = [
+            Span(kind, offsets[first], offsets[end], value)
+            for kind, first, end, value in self.marks
+            if offsets[end] > offsets[first] or kind == "image"
+        ]
+        return Inline("".join(self.fragments), spans, marked=self.marked, linked=self.linked)
+
+    # Each handler gets the position up to which all is written and that of a special character;
+    # it writes what it takes and returns the position behind it.
+
+    def _text(self, pos: int, end: int) -> int:
+        if end > pos:
+            self.fragments.append(self.src[pos:end])
+        return end
+
+    def newline(self, pos: int, at: int) -> int:
+        """A line break; blanks on both sides of it go."""
+        line = self.src[pos:at].rstrip(" ")
+        # A hard break may leave blanks in the fragment before, never more than the one.
+        self.fragments += (line, "\n") if line else ("\n",)
+        found = _BLANKS.match(self.src, at + 1)
+        return found.end() if found else at + 1
+
+    def escape(self, pos: int, at: int) -> int:
+        """A backslash: an escaped character, a hard break, the start of a formula, or itself."""
+        following = self.src[at + 1 : at + 2]
+        if following == "\n":
+            self._text(pos, at)
+            return self.newline(at + 1, at + 1)
+        if following and following in "([":
+            end = self._formula_end(at, "\\)" if following == "(" else "\\]")
+            if end:
+                self._text(pos, at)
+                self.marked = True
+                self.fragments.append(f"{self.src[at + 1 : end - 2]}{self.src[end - 1]}")
+                return end
+        if not following or not _ESCAPABLE.match(following):
+            return self._text(pos, at + 1)
+        self._text(pos, at)
+        self.fragments.append(following)
+        if following in _MARKUP_ESCAPES:
+            self.marked = True
+        return at + 2
+
+    def _formula_end(self, at: int, closer: str) -> int:
+        end = self.src.find(closer, at + 2, at + _LATEX_LIMIT)
+        if end < 0 or not _LATEX.search(self.src, at + 2, end):
+            return 0
+        return end + 2
+
+    def dollar(self, pos: int, at: int) -> int:
+        """A formula in dollars stays as it is, whatever stars and underscores it has."""
+        found = _FORMULA.match(self.src, at)
+        if found and _LATEX.search(found.group()):
+            return self._text(pos, found.end())
+        return self._text(pos, at + 1)
+
+    def backticks(self, pos: int, at: int) -> int:
+        """A code span, or backticks that nothing closes."""
+        found = _CODE.match(self.src, at)
+        if found:
+            self._text(pos, at)
+            return self._code(found[1], "`", found.end())
+        if self.ticks is None:
+            self.ticks = {}
+            for run in _TICKS.finditer(self.src, at):
+                self.ticks.setdefault(run.end() - run.start(), []).append(run.start())
+            for starts in self.ticks.values():
+                starts.reverse()
+        found = _TICKS.match(self.src, at)
+        start = found.end() if found else at + 1
+        closers = self.ticks.get(start - at, [])
+        while closers and closers[-1] < start:
+            closers.pop()
+        if not closers:
+            return self._text(pos, start)
+        self._text(pos, at)
+        end = closers.pop()
+        return self._code(self.src[start:end], "`" * (start - at), end + start - at)
+
+    def _code(self, code: str, ticks: str, end: int) -> int:
+        if "\n" in code:
+            code = code.replace("\n", " ")
+        if code[0] == " " == code[-1] and code.strip(" "):
+            code = code[1:-1]
+        number = len(self.fragments)
+        self.marks.append(("code", number, number + 1, ticks))
+        self.fragments.append(code)
+        self.marked = True
+        return end
+
+    def star(self, pos: int, at: int) -> int:
+        """A run of stars or underscores."""
+        end = self._simple(pos, at)
+        if end:
+            return end
+        src, marker = self.src, self.src[at]
+        end = at + 1
+        while src[end : end + 1] == marker:
+            end += 1
+        return self._run(pos, at, end)
+
+    def pair(self, pos: int, at: int) -> int:
+        """Two or more tildes, or exactly two pipes."""
+        end = self._simple(pos, at)
+        if end:
+            return end
+        src, marker = self.src, self.src[at]
+        end = at + 1
+        while src[end : end + 1] == marker:
+            end += 1
+        if end - at < 2 or (marker == "|" and end - at > 2):
+            return self._text(pos, end)
+        return self._run(pos, at, end)
+
+    def _simple(self, pos: int, at: int) -> int:
+        """A style around mere words that stands apart: its markers can only be each other's."""
+        src = self.src
+        found = _SIMPLE.match(src, at)
+        if found is None or (at and src[at - 1] not in _APART_BEFORE):
+            return 0
+        end = found.end()
+        after = src[end : end + 1]
+        if (
+            after
+            and not after.isspace()
+            and not (after in _APART_AFTER and src[end - 1 - len(found[1])].isalnum())
+        ):
+            return 0
+        self._text(pos, at)
+        number = len(self.fragments)
+        self.marks.append((_SIMPLE_KINDS[found[1]], number, number + 1, ""))
+        self.fragments.append(found[2])
+        self.marked = True
+        return end
+
+    def _run(self, pos: int, at: int, end: int) -> int:
+        src = self.src
+        run = Run(src[at], end - at, src[at - 1] if at else "", src[end : end + 1])
+        if not (run.opens or run.closes):
+            return self._text(pos, end)
+        self._text(pos, at)
+        if self.runs is None:
+            self.runs = Runs(self.marks)
+        self.runs.push(run, len(self.fragments))
+        self.fragments.append(src[at:end])
+        return end
+
+    def colon(self, pos: int, at: int) -> int:
+        """``://`` may stand in a bare address, which no rule may touch."""
+        if self.src.startswith("://", at):
+            found = links.bare_address(self.src, at)
+            if found and found[0] >= pos:
+                return self._text(pos, found[1])
+        return self._text(pos, at + 1)
+
+    def entity(self, pos: int, at: int) -> int:
+        """A character reference."""
+        found = _REFERENCE.match(self.src, at)
+        if not found:
+            return self._text(pos, at + 1)
+        shown = links.character(found.group())
+        self._text(pos, at)
+        self.fragments.append(shown)
+        self.marked = self.marked or shown != found.group()
+        return found.end()
+
+    def angle(self, pos: int, at: int) -> int:
+        """An autolink, a tag, or a less-than sign."""
+        found = _AUTOLINK.match(self.src, at) or _EMAIL.match(self.src, at)
+        if found and links.allowed(found.group()[1:]):
+            self._text(pos, at)
+            self.fragments.append(found.group()[1:-1])
+            self.marked = True
+            return found.end()
+        if self.missing is None:
+            self.missing = set()
+        tag = read_tag(self.src, at, self.missing)
+        if tag is None:
+            return self._text(pos, at + 1)
+        self._text(pos, at)
+        self._tag(tag)
+        return tag.end
+
+    def _tag(self, tag: Tag) -> None:
+        number = len(self.fragments)
+        if tag.role == "text" or (self.tags_as_text and tag.role in ("open", "close")):
+            self.fragments.append(tag.source)
+            self.tags_of_others = True
+            return
+        if tag.role == "image":
+            self.fragments.append(tag.value)
+            self.marks.append(("image", number, number + 1, ""))
+            self.linked = True
+        elif tag.role in ("break", "hidden"):
+            self.fragments.append("\n" if tag.role == "break" else "")
+        else:
+            self.fragments.append(tag.source)
+            if self.tags is None:
+                self.tags = {}
+            opened = self.tags.setdefault(tag.name, [])
+            if tag.role == "open":
+                opened.append((number, tag))
+                return
+            if not opened:
+                return
+            self._close_tag(*opened.pop(), number)
+            self.tags_of_html = True
+        self.marked = True
+
+    def _close_tag(self, first: int, opening: Tag, number: int) -> None:
+        self.fragments[first] = self.fragments[number] = ""
+        if opening.address:
+            self.marks.append(("anchor", first + 1, number, opening.address))
+            self.linked = True
+        elif opening.spoiler:
+            self.marks.append(("spoiler", first + 1, number, ""))
+
+    def open_bracket(self, pos: int, at: int) -> int:
+        """``[`` or ``![``: perhaps a link or an image; its closing bracket decides."""
+        if self.last_close is None:
+            self.last_close = self.src.rfind("]")
+        if at > self.last_close:
+            return self._text(pos, at + 1)
+        image = at > pos and self.src[at - 1] == "!"
+        self._text(pos, at - image)
+        bottom = self.runs.last if self.runs is not None else None
+        self.brackets.append(
+            _Bracket(len(self.fragments), at + 1, bottom, len(self.marks), image=image)
+        )
+        self.fragments.append("![" if image else "[")
+        return at + 1
+
+    def close_bracket(self, pos: int, at: int) -> int:
+        """``]``: closes a link or an image if an address follows or a definition is known."""
+        if not self.brackets:
+            return self._text(pos, at + 1)
+        bracket = self.brackets.pop()
+        depth = len(self.brackets)
+        dead = depth < self.dead and not bracket.image
+        self.dead = min(self.dead, depth)
+        if dead:
+            return self._text(pos, at + 1)
+        target = self._destination(at + 1) or self._definition(bracket, at)
+        if target is None:
+            return self._text(pos, at + 1)
+        self._text(pos, at)
+        address, end = target
+        if self.runs is not None:
+            self.runs.pair(bracket.bottom, self.fragments)
+        self.fragments[bracket.fragment] = ""
+        if bracket.image:
+            del self.marks[bracket.marks :]
+        else:
+            self.dead = len(self.brackets)  # a link holds no link: no earlier "[" may open one
+        self._link(bracket, address)
+        self.marked = True
+        return end
+
+    def _link(self, bracket: _Bracket, address: str) -> None:
+        first = bracket.fragment + 1
+        if not bracket.image and not any(self.fragments[first:]):
+            self.fragments.append(links.written_address(address))
+            return
+        kind: Kind = "image" if bracket.image else "link"
+        self.marks.append((kind, first, len(self.fragments), address))
+        self.linked = True
+
+    def _destination(self, at: int) -> tuple[str, int] | None:
+        """``(address "title")`` at this position: the address and the position behind it."""
+        found = _DESTINATION.match(self.src, at)
+        if found is None:
+            return None
+        pos = found.end()
+        raw = found.group(1)
+        if raw is None:
+            end = self._plain_destination(pos)
+            if end < 0:
+                return None
+            raw, pos = self.src[pos:end], end
+        title = _TITLE.match(self.src, pos)
+        closing = _END.match(self.src, title.end() if title else pos)
+        if closing is None:
+            return None
+        address = links.unescape(raw)
+        return (address, closing.end()) if links.allowed(address) else None
+
+    def _plain_destination(self, pos: int) -> int:
+        """Where an address without angle brackets ends; -1 if its parentheses do not balance."""
+        depth = 0
+        if self.src[pos : pos + 1] == "<":
+            return -1
+        while True:
+            found = _PLAIN_DESTINATION.match(self.src, pos)
+            pos = found.end() if found else pos
+            following = self.src[pos : pos + 1]
+            if following == "(" and depth < _MAX_PARENTHESES:
+                depth += 1
+            elif following == ")" and depth:
+                depth -= 1
+            else:
+                return -1 if depth else pos
+            pos += 1
+
+    def _definition(self, bracket: _Bracket, at: int) -> tuple[str, int] | None:
+        found = _LABEL.match(self.src, at + 1)
+        label = found.group(1) if found else ""
+        if not label:
+            if at - bracket.start > _LABEL_LIMIT:
+                return None
+            label = self.src[bracket.start : at]
+        address = self.definitions.find(label)
+        return None if address is None else (address, found.end() if found else at + 1)
+
+
+_HANDLERS: Mapping[str, Callable[[Scanner, int, int], int]] = {
+    "\n": Scanner.newline,
+    "\\": Scanner.escape,
+    "`": Scanner.backticks,
+    "*": Scanner.star,
+    "_": Scanner.star,
+    "~": Scanner.pair,
+    "|": Scanner.pair,
+    "[": Scanner.open_bracket,
+    "]": Scanner.close_bracket,
+    "<": Scanner.angle,
+    "&": Scanner.entity,
+    "$": Scanner.dollar,
+    ":": Scanner.colon,
+}

@@ -1,0 +1,14 @@
+"""Markdown without its markers, for channels that show nothing but text."""
+
+from __future__ import annotations
+
+from .document import PLAIN, read
+from .quotes import quoted
+
+
+def render(source: str) -> str:
+    """Plain text: ``text (url)``, ``- item``, code as it is; text that is no Markdown unchanged."""
+    document = read(source, PLAIN)
+    if not document.marked:
+        return source
+    return quoted(document.text, document.spans, "> ", nested=True)[0]

@@ -1,0 +1,76 @@
+"""Styled ranges of a text, and the arithmetic on them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal[
+    "quote", "pre", "link", "anchor", "image", "bold", "italic", "strike", "spoiler", "code"
+]
+
+# Where two styles cover the very same range, the earlier one is drawn outside the later one.
+ORDER: dict[str, int] = {
+    kind: rank
+    for rank, kind in enumerate(
+        ("quote", "pre", "link", "anchor", "image", "bold", "italic", "strike", "spoiler", "code")
+    )
+}
+
+
+@dataclass(slots=True)
+class Span:
+    """A style on ``text[start:end]``; offsets are code points of the text it belongs to.
+
+    An ``anchor`` is a link that raw HTML makes: where it cannot be one, its address is not shown.
+    ``value`` is the address of a link or an image, the language of a ``pre``, the backticks of a
+    ``code``.
+    """
+
+    kind: Kind
+    start: int
+    end: int
+    value: str = ""
+
+
+def shifted(spans: list[Span], by: int) -> list[Span]:
+    """The same spans in a text that has ``by`` more code points in front."""
+    return [Span(s.kind, s.start + by, s.end + by, s.value) for s in spans]
+
+
+def insert(text: str, spans: list[Span], pieces: list[tuple[int, str]]) -> tuple[str, list[Span]]:
+    """Insert pieces of text at offsets (ascending) and move the spans along.
+
+    A span that ends where a piece is inserted does not grow; one that starts there moves behind it.
+    """
+    if not pieces:
+        return text, spans
+    out, last = [], 0
+    for at, piece in pieces:
+        out += (text[last:at], piece)
+        last = at
+    out.append(text[last:])
+    spots = [at for at, _ in pieces]
+    grown = [0]
+    for _, piece in pieces:
+        grown.append(grown[-1] + len(piece))
+    moved = [
+        Span(
+            s.kind,
+            s.start + grown[bisect_right(spots, s.start)],
+            s.end + grown[bisect_left(spots, s.end)],
+            s.value,
+        )
+        for s in spans
+    ]
+    return "".join(out), moved
+
+
+def clipped(spans: list[Span], start: int, end: int) -> list[Span]:
+    """What ``text[start:end]`` keeps of the spans, with offsets from its own beginning."""
+    return [
+        Span(s.kind, max(s.start, start) - start, min(s.end, end) - start, s.value)
+        for s in spans
+        if s.start < end and s.end > start
+    ]

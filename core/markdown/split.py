@@ -1,0 +1,241 @@
+"""Long messages in pieces: cut on (text, spans), never on rendered markup.
+
+The least possible number of pieces comes first; within it every cut takes the best place it can
+have: between paragraphs, lines, lines of code, sentences, words. Styles that a cut goes through end
+in one piece and begin again in the next, code with its language.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+
+from .emphasis import is_cjk
+from .spans import Span, clipped
+from .telegram import TelegramText
+
+MESSAGE_LIMIT = 4096  # UTF-16 units; Telegram counts code points, of which there are never more
+ENTITY_LIMIT = 100  # Telegram drops the rest without a word
+TRUNCATED = "… (truncated)"
+
+# The Bot API takes 32,768 bytes of markup, and addresses can be long.
+_MARKUP_LIMIT = 14_000
+_SENTENCE = re.compile(r"[.!?…]['\")\]»”’]*(?=\s)|[。！？；]")
+_INVISIBLE = re.compile(r"[\s\u200b-\u200f\u2060\ufeff\u00ad\u2800\u3164\u115f]*\Z")
+_WORD_WINDOW = 256  # how far before the last possible place a cut between words is looked for
+_CHARACTER = 64  # code points of one visible character, at most
+_JOINERS = frozenset("\u200d\ufe0e\ufe0f")
+
+
+def split(message: TelegramText, *, limit: int = MESSAGE_LIMIT) -> list[TelegramText]:
+    """The message as pieces of at most ``limit`` UTF-16 units and ``ENTITY_LIMIT`` entities.
+
+    Put together they hold every visible character; white space at a cut goes. A message that shows
+    nothing has no pieces.
+    """
+    return [piece for piece in _Cutter(message, limit).pieces() if not is_blank(piece.text)]
+
+
+def truncate(message: TelegramText, *, limit: int = MESSAGE_LIMIT) -> TelegramText:
+    """The message if it fits into one, else its beginning and ``… (truncated)``."""
+    whole = _Cutter(message, limit)
+    start = whole.start(0)
+    if whole.reach(start) >= len(message.text.rstrip()):
+        return message
+    cutter = _Cutter(message, max(1, limit - len(TRUNCATED) - 1))
+    far = cutter.reach(start)
+    piece = cutter.piece(start, cutter.cut(start, far - (far - start) // 4, far))
+    apart = any(s.kind in ("pre", "quote") and s.end >= len(piece.text) for s in piece.spans)
+    between = "\n" if apart else ""
+    return TelegramText(f"{piece.text}{between}{TRUNCATED}", piece.spans)
+
+
+def is_blank(text: str) -> bool:
+    """Whether Telegram would refuse the text because nothing of it can be seen."""
+    return _INVISIBLE.match(text) is not None
+
+
+class _Cutter:
+    """Finds the places to cut a message at; all positions are code points."""
+
+    def __init__(self, message: TelegramText, limit: int) -> None:
+        self.text, self.spans, self.limit = message.text, message.spans, limit
+        ascii_only = self.text.isascii()
+        self.wide = [] if ascii_only else [i for i, c in enumerate(self.text) if c > "\uffff"]
+        self.starts = [span.start for span in self.spans]
+        self.parents = _parents(self.spans)
+        self.costs = list(accumulate((_cost(span) for span in self.spans), initial=0))
+        code = [span for span in self.spans if span.kind == "pre"]
+        self.code_starts = [span.start for span in code]
+        self.code_ends = [span.end for span in code]
+
+    def pieces(self) -> list[TelegramText]:
+        """All pieces, in order."""
+        size = len(self.text)
+        marks = self._marks()
+        pieces, at = [], self.start(0)
+        while at < size:
+            far = self.reach(at)
+            cut = size
+            if far < size:
+                while marks and marks[-1] <= at:
+                    marks.pop()
+                near = marks[-1] if marks and marks[-1] <= far else at + 1
+                cut = self.cut(at, near, far)
+            pieces.append(self.piece(at, cut))
+            at = self.start(cut)
+        return pieces
+
+    def _marks(self) -> list[int]:
+        """The earliest places where the last piece, the last two … can begin, the last first.
+
+        A cut that comes before the next of them costs one piece more than needed.
+        """
+        marks: list[int] = []
+        target = len(self.text)
+        while target:
+            low, high = 0, target
+            while low < high:
+                middle = (low + high) // 2
+                if self.reach(middle) >= target:
+                    high = middle
+                else:
+                    low = middle + 1
+            if low >= target:
+                break
+            marks.append(low)
+            target = low
+        return marks
+
+    # -- limits --------------------------------------------------------------------
+
+    def reach(self, at: int) -> int:
+        """The farthest end of a piece that begins here, by length, entities and markup."""
+        passed = bisect_left(self.wide, at)
+        low, high = at, min(len(self.text), at + self.limit)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if middle - at + bisect_left(self.wide, middle) - passed <= self.limit:
+                low = middle
+            else:
+                high = middle - 1
+        return self._reach_of_entities(at, low)
+
+    def _reach_of_entities(self, at: int, end: int) -> int:
+        opened = self._open_at(at)
+        first = bisect_left(self.starts, at)
+        last = first + max(0, ENTITY_LIMIT - len(opened))
+        budget = self.costs[first] + _MARKUP_LIMIT - sum(_cost(span) for span in opened)
+        last = min(last, bisect_right(self.costs, budget) - 1)
+        if last >= len(self.starts) or self.starts[last] >= end:
+            return end
+        return max(self.starts[last], at + 1)
+
+    def _open_at(self, at: int) -> list[Span]:
+        """The spans that a cut at this position goes through, outer first."""
+        index = bisect_left(self.starts, at) - 1
+        found = []
+        while index >= 0:
+            if self.spans[index].end > at:
+                found.append(self.spans[index])
+            index = self.parents[index]
+        return found[::-1]
+
+    # -- places ----------------------------------------------------------------------
+
+    def in_code(self, at: int) -> bool:
+        """Whether a cut here goes through a code block."""
+        index = bisect_left(self.code_starts, at) - 1
+        return index >= 0 and at < self.code_ends[index]
+
+    def start(self, at: int) -> int:
+        """Where the piece behind a cut begins: white space goes, but for the indent of code."""
+        if self.in_code(at):
+            return at + 1 if self.text[at] == "\n" else at
+        size = len(self.text)
+        while at < size and self.text[at].isspace() and at not in self.code_starts:
+            at += 1
+        return at
+
+    def cut(self, at: int, near: int, far: int) -> int:
+        """The best place to end the piece that begins ``at``, from ``near`` to ``far``."""
+        close = max(at + 1, far - _WORD_WINDOW)
+        for found in (
+            self._line("\n\n", near, far, code=False),
+            self._line("\n", near, far, code=False),
+            self._line("\n", near, far, code=True),
+            self._sentence(near, far),
+            self._word(min(near, close), far),
+        ):
+            if found > at:
+                return found
+        return self._character(close, far)
+
+    def _line(self, separator: str, near: int, far: int, *, code: bool) -> int:
+        at = self.text.rfind(separator, near, far + len(separator))
+        while at >= 0 and self.in_code(at) != code:
+            at = self.text.rfind(separator, near, at + len(separator) - 1)
+        return at
+
+    def _sentence(self, near: int, far: int) -> int:
+        ends = [found.end() for found in _SENTENCE.finditer(self.text, near, far + 1)]
+        return next((at for at in reversed(ends) if at <= far and not self.in_code(at)), -1)
+
+    def _word(self, near: int, far: int) -> int:
+        for at in range(far, near - 1, -1):
+            if self.text[at].isspace():
+                return at
+        return -1
+
+    def _character(self, near: int, far: int) -> int:
+        """Between two visible characters, if possible not inside a word."""
+        for at in range(far, near, -1):
+            if not _in_word(self.text[at - 1], self.text[at]) and not self._joined(at):
+                return at
+        at = far
+        while at > max(near, far - _CHARACTER) and self._joined(at):
+            at -= 1
+        return at if not self._joined(at) else far
+
+    def _joined(self, at: int) -> bool:
+        """Whether the code points around this position are one visible character."""
+        before, after = self.text[at - 1], self.text[at]
+        if before == "\u200d" or after in _JOINERS or "\U0001f3fb" <= after <= "\U0001f3ff":
+            return True
+        if unicodedata.category(after)[0] == "M" or "\U000e0020" <= after <= "\U000e007f":
+            return True
+        flags = 0
+        while flags < at and "\U0001f1e6" <= self.text[at - 1 - flags] <= "\U0001f1ff":
+            flags += 1
+        return bool(flags % 2) and "\U0001f1e6" <= after <= "\U0001f1ff"
+
+    def piece(self, start: int, end: int) -> TelegramText:
+        """The message from ``start`` to ``end``, without white space at its end."""
+        text = self.text[start:end].rstrip()
+        end = start + len(text)
+        first = bisect_left(self.starts, start)
+        spans = [*self._open_at(start), *self.spans[first : bisect_left(self.starts, end)]]
+        return TelegramText(text, tuple(clipped(spans, start, end)))
+
+
+def _parents(spans: tuple[Span, ...]) -> list[int]:
+    """For each span of a nested order the index of the one around it, or -1."""
+    parents: list[int] = []
+    stack: list[int] = []
+    for index, span in enumerate(spans):
+        while stack and spans[stack[-1]].end <= span.start:
+            stack.pop()
+        parents.append(stack[-1] if stack else -1)
+        stack.append(index)
+    return parents
+
+
+def _cost(span: Span) -> int:
+    """Bytes of markup, at most."""
+    return 24 + 2 * len(span.value.encode(errors="replace"))
+
+
+def _in_word(before: str, after: str) -> bool:
+    return before.isalnum() and after.isalnum() and not is_cjk(before) and not is_cjk(after)

@@ -1,0 +1,61 @@
+"""Tables as text: an aligned grid, or where that is too wide for a chat a list or bare rows."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from wcwidth import wcswidth
+
+Shape = Literal["grid", "list", "rows"]
+
+MAX_COLUMNS = 60  # display columns of a grid, contracts [T3]
+_MAX_LINES = 8  # more lines for each row of a table are no list any more
+REPEATED_HEADER = 40  # a longer header is written for the first row only
+
+
+def width(text: str) -> int:
+    """Display columns of a line: CJK and most emoji take two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    columns = wcswidth(text)
+    return columns if columns >= 0 else len(text)
+
+
+def _pad(cell: str, room: int, align: str) -> str:
+    spare = room - width(cell)
+    if align[0] == ":" == align[-1] and len(align) > 1:
+        return f"{' ' * (spare // 2)}{cell}{' ' * (spare - spare // 2)}"
+    if align[-1] == ":":
+        return f"{' ' * spare}{cell}"
+    return f"{cell}{' ' * spare}"
+
+
+def shape(rows: list[list[str]]) -> Shape:
+    """How to draw a table, by its cells as they are written."""
+    rooms = _rooms(rows)
+    if sum(rooms) + 3 * (len(rooms) - 1) <= MAX_COLUMNS:
+        return "grid"
+    return "list" if len(rooms) <= _MAX_LINES else "rows"
+
+
+def _rooms(rows: list[list[str]]) -> list[int]:
+    """The width of each column."""
+    rooms = [0] * len(rows[0])
+    for row in rows:
+        for column, cell in enumerate(row):
+            rooms[column] = max(rooms[column], width(cell))
+    return rooms
+
+
+def grid(rows: list[list[str]], aligns: list[str]) -> str:
+    """The rows as aligned lines with a rule under the first.
+
+    ``aligns`` has the cells of Markdown's alignment row (``:--``, ``:-:``, ``--:``, ``---``).
+    """
+    rooms = _rooms(rows)
+    lines = []
+    for row in rows:
+        cells = [*row, *[""] * (len(rooms) - len(row))]
+        lines.append(" | ".join(map(_pad, cells, rooms, aligns)).rstrip())
+    rule = "-+-".join("-" * room for room in rooms)
+    return "\n".join([lines[0], rule, *lines[1:]])

@@ -1,0 +1,229 @@
+"""Markdown in the markers that WhatsApp, Signal and most other messengers read.
+
+These channels have no escape character and publish no grammar. Their rules, as far as they agree:
+a marker opens where no letter or digit stands before it and no white space behind it, and closes
+where it is the other way round; styles stay on their line; code and addresses are left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+
+from .document import WHATSAPP, read
+from .emphasis import is_cjk
+from .quotes import quoted
+from .spans import ORDER, Span, insert
+
+MARKERS = {"bold": "*", "italic": "_", "strike": "~"}
+# A marker does not open before white space: the thinnest space there is, which a word joiner keeps
+# from breaking the line, leaves a literal marker literal.
+_GUARD = "\u200a\u2060"
+_MAX_PASSES = 8
+
+_OPAQUE = re.compile(r"`[^`\n]+`|https?://[^\s<>\"]*[^\s<>\"*_~.,;:!?)\]'`]")
+_LITERAL = re.compile(r"[*_~]")
+
+# A piece of a style on one line: (kind, start, end, the span's value), offsets of the whole text.
+Piece = tuple[str, int, int, str]
+
+
+def render(source: str) -> str:
+    """Text for WhatsApp and its like.
+
+    Text that is no Markdown stays as it is, but for markers that the messenger would take for its own.
+    """
+    document = read(source, WHATSAPP)
+    if not document.marked:
+        return _lines(source, 0, len(source), {})
+    text, spans = quoted(document.text, document.spans, "> ", nested=False)
+    pieces = _by_line(text, spans)
+    out, last = [], 0
+    for span in sorted((s for s in spans if s.kind == "pre"), key=_start):
+        out += (_lines(text, last, span.start, pieces), text[span.start : span.end])
+        last = span.end
+    out.append(_lines(text, last, len(text), pieces))
+    return "".join(out)
+
+
+def _start(span: Span) -> int:
+    return span.start
+
+
+def _by_line(text: str, spans: list[Span]) -> dict[int, list[Piece]]:
+    """The styles of each line (by the offset of its start), without white space at their ends."""
+    found: dict[int, list[Piece]] = {}
+    for span in spans:
+        if span.kind not in MARKERS and span.kind != "code":
+            continue
+        start = span.start
+        while start < span.end:
+            end = text.find("\n", start, span.end)
+            end = span.end if end < 0 else end
+            piece = text[start:end]
+            first = start + len(piece) - len(piece.lstrip())
+            last = start + len(piece.rstrip())
+            if span.kind == "code":
+                first, last = start, end
+            if last > first:
+                line = text.rfind("\n", 0, start) + 1
+                found.setdefault(line, []).append((span.kind, first, last, span.value))
+            start = end + 1
+    return found
+
+
+def _lines(text: str, start: int, end: int, pieces: dict[int, list[Piece]]) -> str:
+    """The lines of a part of the text that holds no code block, with their markers."""
+    out = []
+    while start <= end:
+        stop = text.find("\n", start, end)
+        stop = end if stop < 0 else stop
+        line = text[start:stop]
+        styles = pieces.get(text.rfind("\n", 0, start) + 1, []) if pieces else []
+        if styles or _LITERAL.search(line):
+            line = _Line(text, start, stop, styles).render()
+        out.append(line)
+        start = stop + 1
+    return "\n".join(out)
+
+
+class _Marked:
+    """A line with its markers: ``places`` has the pairs of each style that are meant."""
+
+    def __init__(self, text: str, places: dict[str, list[tuple[int, int]]]) -> None:
+        self.text, self.places = text, places
+
+    def guard(self, kind: str, *, cjk: bool) -> bool:
+        """Keep literal markers of a kind from pairing; False if that fails.
+
+        With ``cjk``, markers next to CJK text are taken to work, as those of this line must.
+        """
+        marker = MARKERS[kind]
+        for _ in range(_MAX_PASSES):
+            ours = set(self.places[kind])
+            found = _pairs(self.text, marker, cjk=cjk)
+            wrong = [pair for pair in found if pair not in ours]
+            if not wrong:
+                return len(found) == len(ours)
+            openers = {pair[0] for pair in ours}
+            self._insert(
+                [
+                    (closing, _GUARD[::-1]) if opening in openers else (opening + 1, _GUARD)
+                    for opening, closing in wrong
+                ]
+            )
+        return False
+
+    def _insert(self, guards: list[tuple[int, str]]) -> None:
+        guards.sort()
+        spots = [at for at, _ in guards]
+        self.text, _ = insert(self.text, [], guards)
+        by = len(_GUARD)
+        for kind, pairs in self.places.items():
+            self.places[kind] = [
+                (a + by * bisect_right(spots, a), b + by * bisect_right(spots, b)) for a, b in pairs
+            ]
+
+
+class _Line:
+    """One line: its text and the styles that can be shown on it."""
+
+    def __init__(self, text: str, start: int, end: int, pieces: list[Piece]) -> None:
+        self.text, self.start, self.end = text, start, end
+        self.code = [p for p in pieces if p[0] == "code"]
+        self.styles = [
+            (kind, first, last)
+            for kind in MARKERS
+            for first, last in _united(pieces, kind)
+            if self._stands_apart(first, last)
+        ]
+
+    def _stands_apart(self, first: int, last: int) -> bool:
+        before = self.text[first - 1 : first] if first > self.start else ""
+        after = self.text[last : last + 1] if last < self.end else ""
+        return not (_joins(before) or _joins(after))
+
+    def render(self) -> str:
+        """The line with markers, literal ones guarded; a style gives way where that does not help."""
+        line = self._compose()
+        if not _LITERAL.search(self.text, self.start, self.end):
+            return line.text
+        for kind in MARKERS:
+            if not line.guard(kind, cjk=bool(self.styles)):
+                self.styles = [style for style in self.styles if style[0] != kind]
+                line = self._compose()
+        for kind in MARKERS:
+            line.guard(kind, cjk=bool(self.styles))
+        return line.text
+
+    def _compose(self) -> _Marked:
+        """The line with its markers, and where the markers of each style stand in it."""
+        edges = []
+        for number, (kind, first, last) in enumerate(self.styles):
+            edges.append((first, 1, -last, ORDER[kind], MARKERS[kind], number))
+            edges.append((last, 0, -first, -ORDER[kind], MARKERS[kind], number))
+        for _, first, last, ticks in self.code:
+            opening, closing = _ticks(self.text[first:last], ticks)
+            edges.append((first, 1, -last, ORDER["code"], opening, -1))
+            edges.append((last, 0, -first, -ORDER["code"], closing, -1))
+        out: list[str] = []
+        at, size = self.start, 0
+        spots: dict[int, list[int]] = {}
+        for place, _, _, _, marker, number in sorted(edges):
+            out += (self.text[at:place], marker)
+            size += place - at
+            spots.setdefault(number, []).append(size)
+            size += len(marker)
+            at = place
+        out.append(self.text[at : self.end])
+        places: dict[str, list[tuple[int, int]]] = {kind: [] for kind in MARKERS}
+        for number, (kind, _, _) in enumerate(self.styles):
+            places[kind].append((spots[number][0], spots[number][1]))
+        return _Marked("".join(out), places)
+
+
+def _joins(neighbour: str, *, cjk: bool = True) -> bool:
+    """Whether a letter beside a marker keeps it from working; next to CJK text it may work."""
+    return neighbour.isalnum() and not (cjk and is_cjk(neighbour))
+
+
+def _united(pieces: list[Piece], kind: str) -> list[tuple[int, int]]:
+    """The ranges of one style, overlapping and touching ones as one."""
+    united: list[tuple[int, int]] = []
+    for first, last in sorted((p[1], p[2]) for p in pieces if p[0] == kind):
+        if united and first <= united[-1][1]:
+            united[-1] = (united[-1][0], max(last, united[-1][1]))
+        else:
+            united.append((first, last))
+    return united
+
+
+def _ticks(code: str, ticks: str) -> tuple[str, str]:
+    """The backticks around inline code; three where one would not hold it, none where none would."""
+    if "```" in code:
+        return "", ""
+    if "`" not in code:
+        return (ticks, ticks) if ticks == "```" else ("`", "`")
+    return "``` " if code[0] == "`" else "```", " ```" if code[-1] == "`" else "```"
+
+
+def _pairs(line: str, marker: str, *, cjk: bool) -> list[tuple[int, int]]:
+    """The markers of one kind that a messenger would pair up on this line."""
+    opaque = [found.span() for found in _OPAQUE.finditer(line)]
+    opaque.append((len(line), len(line)))
+    pairs: list[tuple[int, int]] = []
+    opened, number = -1, 0
+    at = line.find(marker)
+    while at >= 0:
+        while opaque[number][1] <= at:
+            number += 1
+        if at < opaque[number][0]:
+            before, after = line[at - 1 : at] if at else "", line[at + 1 : at + 2]
+            if opened < 0:
+                if after and not after.isspace() and not _joins(before, cjk=cjk):
+                    opened = at
+            elif at > opened + 1 and not before.isspace() and not _joins(after, cjk=cjk):
+                pairs.append((opened, at))
+                opened = -1
+        at = line.find(marker, at + 1)
+    return pairs

@@ -1,0 +1,39 @@
+"""One picture of a video, by ffmpeg, when it is installed."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+SECONDS = 30.0
+MOST_BYTES = 5 * 1024 * 1024
+
+
+def command(path: Path, *, program: str, at: float) -> list[str]:
+    """ffmpeg's arguments: one JPEG of at most 1024 pixels to stdout; files only, no network."""
+    return [
+        program,
+        *("-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe"),
+        *("-ss", str(at), "-i", str(path), "-frames:v", "1"),
+        *("-vf", "scale='min(1024,iw)':-2", "-f", "image2pipe", "-c:v", "mjpeg", "-"),
+    ]
+
+
+async def of_video(path: Path, *, duration: int | None) -> bytes | None:
+    """A JPEG from the first third of the video; None without ffmpeg, or when it finds none."""
+    program = shutil.which("ffmpeg")
+    if program is None:
+        return None
+    at = min((duration or 0) / 3, 10.0)
+    process = await asyncio.create_subprocess_exec(
+        *command(path, program=program, at=at),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(SECONDS):
+            picture, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return None
+    return picture if picture and len(picture) <= MOST_BYTES else None

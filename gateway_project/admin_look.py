@@ -1,0 +1,114 @@
+"""How the admin looks: title, navigation, colours, the dashboard. Names and paths only."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django.urls import reverse, reverse_lazy
+
+Item = dict[str, Any]
+
+
+def page(title: str, icon: str, model: str, **more: Any) -> Item:
+    """One line of the sidebar: the list of ``model`` (``app_model``), for who may see it."""
+    app, _, name = model.rpartition("_")
+    link = reverse_lazy(f"admin:{model}_changelist")
+    return {"title": title, "icon": icon, "link": link, "permission": may_view(app, name), **more}
+
+
+def may_view(app: str, name: str) -> Callable[[HttpRequest], bool]:
+    """A question the sidebar asks for each visitor."""
+    return lambda request: request.user.has_perm(f"{app}.view_{name}")
+
+
+def among_people(request: HttpRequest) -> bool:
+    """Whether a page of people is shown; the page beside them has a line of its own."""
+    people, beside = reverse("admin:core_user_changelist"), reverse("admin:access_check")
+    return request.path.startswith(people) and request.path != beside
+
+
+def style(_: HttpRequest) -> str:
+    """Our own style sheet; its address is known when static files are."""
+    return static("desk/desk.css")
+
+
+UNFOLD: Item = {
+    "SITE_TITLE": "Latchkey",
+    "SITE_HEADER": "Latchkey",
+    "SITE_SUBHEADER": "Who may speak, and what was said",
+    "SITE_SYMBOL": "key",
+    "SITE_URL": "/",
+    "SHOW_HISTORY": False,
+    "SHOW_VIEW_ON_SITE": False,
+    "DASHBOARD_CALLBACK": "channels_app.dashboard.context",
+    "STYLES": [style],
+    "COLORS": {
+        "primary": {
+            "50": "oklch(97% .02 165)",
+            "100": "oklch(94% .05 165)",
+            "200": "oklch(89% .09 165)",
+            "300": "oklch(82% .12 165)",
+            "400": "oklch(73% .14 165)",
+            "500": "oklch(62% .13 165)",
+            "600": "oklch(50% .11 165)",
+            "700": "oklch(43% .09 165)",
+            "800": "oklch(37% .08 165)",
+            "900": "oklch(32% .07 165)",
+            "950": "oklch(23% .05 165)",
+        }
+    },
+    "SIDEBAR": {
+        "show_search": True,
+        "navigation": [
+            {
+                "items": [
+                    {"title": "Desk", "icon": "dashboard", "link": reverse_lazy("admin:index")},
+                    page(
+                        "Unknown requests",
+                        "door_front",
+                        "allowlist_unknownrequest",
+                        badge="channels_app.dashboard.waiting",
+                        badge_variant="warning",
+                    ),
+                ],
+            },
+            {
+                "title": "Who may speak",
+                "items": [
+                    page("People", "group", "core_user", active=among_people),
+                    {
+                        "title": "Explain access",
+                        "icon": "help",
+                        "link": reverse_lazy("admin:access_check"),
+                        "permission": may_view("core", "user"),
+                    },
+                    page("API keys", "vpn_key", "allowlist_apikey"),
+                    page("Audit", "history", "allowlist_auditentry"),
+                    page("Lockouts", "lock_clock", "axes_accessattempt"),
+                ],
+            },
+            {
+                "title": "Conversations",
+                "items": [
+                    page("Sessions", "forum", "core_chatsession"),
+                    page("Runs", "play_circle", "core_run"),
+                    page("Source feedback", "thumbs_up_down", "channels_app_sourcefeedback"),
+                    page("Inbound messages", "inbox", "core_inboundmessage"),
+                    page(
+                        "Deliveries",
+                        "outbox",
+                        "core_delivery",
+                        badge="channels_app.dashboard.dead_letters",
+                        badge_variant="danger",
+                    ),
+                    page("Files", "draft", "core_storedfile"),
+                ],
+            },
+            {
+                "title": "Channels",
+                "items": [page("Accounts", "hub", "core_channelaccount")],
+            },
+        ],
+    },
+}

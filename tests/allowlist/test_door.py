@@ -1,0 +1,188 @@
+"""The rule at the door: what is stored for whom, and what approving does ([A3] to [A7])."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from pytest_django import Settings
+
+from allowlist import requests
+from allowlist.models import UnknownRequest
+from channels_app import decisions
+from channels_app.inbound import Receipt, receive_sender
+from core.inbox import Draft
+from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
+from tests.allowlist.conftest import MakeUser
+from tests.allowlist.crowd import at_once
+
+pytestmark = pytest.mark.django_db
+
+
+def say(
+    account: ChannelAccount,
+    now: datetime,
+    text: str,
+    sender: str = "41",
+    *,
+    chat: str = "",
+    number: str = "",
+    group: str = "",
+) -> Receipt:
+    """One message at the door of a platform."""
+    draft = Draft(
+        account=account,
+        sender=sender,
+        sender_name="Eve",
+        chat=chat or sender,
+        text=text,
+        message_id=number,
+        raw=text.encode(),
+    )
+    return receive_sender(draft=draft, now=now, group=group)
+
+
+def approve(owner: User, now: datetime, verdict: requests.Choice = "approve") -> requests.Verdict:
+    """The owner's decision about the only request there is."""
+    row = UnknownRequest.objects.get()
+    return decisions.decide(
+        request=row.public_id, verdict=verdict, owner=owner, via="telegram", now=now
+    )
+
+
+def test_a5_a_stranger_is_held_and_recorded_and_nothing_runs(
+    telegram: ChannelAccount, make_user: MakeUser, now: datetime
+) -> None:
+    """[A3][A5] Q2: no run, no session, no transcript; one held message, one request."""
+    make_user("ann", im=["42"])
+    assert say(telegram, now, "hello").outcome == "denied"
+    assert InboundMessage.objects.get().state == "held"
+    assert UnknownRequest.objects.get().last_text == "hello"
+    assert not Run.objects.exists()
+    assert not ChatSession.objects.exists()
+    assert not Message.objects.exists()
+
+
+def test_a5_the_platform_repeats_itself_and_the_stranger_is_counted_once(
+    telegram: ChannelAccount, now: datetime
+) -> None:
+    """[A5] A duplicate of a held message, also of one that was emptied since."""
+    for _ in range(3):
+        assert say(telegram, now, "hello", number="7").outcome == "denied"
+    assert UnknownRequest.objects.get().count == 1
+    requests.purge(now=now + timedelta(days=2))
+    assert say(telegram, now + timedelta(days=2), "hello", number="7").outcome == "denied"
+    assert InboundMessage.objects.count() == 1
+    assert InboundMessage.objects.get().text == ""
+
+
+def test_a4_the_last_used_channel_is_moved_by_allowed_messages_only(
+    telegram: ChannelAccount, make_user: MakeUser, now: datetime
+) -> None:
+    """[A4] Q15: a stranger who names the owner's chat does not move it."""
+    ann = make_user("ann", im=["42"])
+    say(telegram, now, "hello", sender="41", chat="42")
+    ann.refresh_from_db()
+    assert ann.last_account is None
+    assert say(telegram, now, "hello", sender="42").outcome == "accepted"
+    ann.refresh_from_db()
+    assert ann.last_account == telegram
+    assert ann.last_target["chat"] == "42"
+    assert ann.last_spoke_at == now
+    say(telegram, now + timedelta(minutes=1), "me too", sender="41", chat="41")
+    ann.refresh_from_db()
+    assert ann.last_target["chat"] == "42"
+
+
+def test_a7_what_a_stranger_said_runs_in_order_as_that_person(
+    telegram: ChannelAccount, owner: User, now: datetime
+) -> None:
+    """[A7] Once; the second approval runs nothing; from now on the person speaks."""
+    for number, text in enumerate(("one", "two", "three")):
+        say(telegram, now, text, number=str(number))
+    verdict = approve(owner, now)
+    assert verdict.replayed == 3
+    person = verdict.request.granted_user
+    said = Message.objects.filter(session__user=person).order_by("id")
+    assert [each for line in said for each in line.text.split("\n")] == ["one", "two", "three"]
+    assert set(InboundMessage.objects.values_list("state", flat=True)) == {"batched"}
+    runs = Run.objects.count()
+    assert not approve(owner, now).first
+    assert Run.objects.count() == runs
+    assert say(telegram, now, "four", number="9").outcome == "accepted"
+    assert Run.objects.count() == runs + 1
+    assert not Run.objects.exclude(user=person).exists()
+
+
+@pytest.mark.parametrize("verdict", ["deny", "block"])
+def test_a7_what_a_refused_stranger_said_is_gone_and_never_runs(
+    telegram: ChannelAccount, owner: User, now: datetime, verdict: requests.Choice
+) -> None:
+    """[A7] And a blocked one leaves nothing but a count."""
+    say(telegram, now, "secret")
+    approve(owner, now, verdict)
+    assert say(telegram, now, "again").outcome == "denied"
+    assert not Run.objects.exists()
+    kept = [message.text for message in InboundMessage.objects.order_by("id")]
+    assert kept == ["", "" if verdict == "block" else "again"]
+    assert UnknownRequest.objects.get().count == 2
+
+
+def test_a3_a_message_in_an_unlisted_group_asks_for_the_group_and_keeps_nothing(
+    telegram: ChannelAccount, owner: User, make_user: MakeUser, now: datetime
+) -> None:
+    """[A3] W17: whoever speaks; after the group is listed, its strangers ask for themselves."""
+    ann = make_user("ann", im=["42"])
+    for sender in ("41", "42", "43"):
+        assert say(telegram, now, "hi", sender, chat="-100", group="-100").outcome == "denied"
+    request = UnknownRequest.objects.get()
+    assert (request.sender, request.is_group, request.count) == ("-100", True, 3)
+    assert set(InboundMessage.objects.values_list("text", "state")) == {("", "purged")}
+    approve(owner, now)
+    assert say(telegram, now, "hi", "42", chat="-100", group="-100").outcome == "accepted"
+    assert Run.objects.get().user == ann
+    assert say(telegram, now, "hi", "41", chat="-100", group="-100").outcome == "denied"
+    assert UnknownRequest.objects.get(sender="41").state == "pending"
+
+
+def test_a5_an_approval_that_ended_makes_the_sender_a_stranger_again(
+    telegram: ChannelAccount, owner: User, now: datetime
+) -> None:
+    """[A5][A6] Approve 24 h."""
+    say(telegram, now, "hello")
+    approve(owner, now, "approve_24h")
+    assert say(telegram, now + timedelta(hours=23), "still here").outcome == "accepted"
+    assert say(telegram, now + timedelta(hours=24), "too late").outcome == "denied"
+    assert UnknownRequest.objects.get().state == "pending"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a7_every_message_of_a_stranger_is_answered_once_when_approved_while_they_write(
+    telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
+) -> None:
+    """[A7] Held before or accepted after: none is lost, none runs twice."""
+    settings.HELD_MESSAGES_PER_SENDER = 100
+    say(telegram, now, "first", number="first")
+
+    def either(number: int) -> str:
+        if number % 13 == 5:
+            return approve(owner, now).request.state
+        return say(telegram, now, f"message {number}", number=str(number)).outcome
+
+    outcomes = at_once(either, times=60)
+    assert "approved" in outcomes
+    assert not InboundMessage.objects.filter(state="held").exists()
+    texts = [each for run in Run.objects.all() for each in run.text.split("\n")]
+    sent = ["first", *(f"message {number}" for number in range(60) if number % 13 != 5)]
+    assert sorted(texts) == sorted(sent)
+
+
+def test_a5_a_flood_of_strangers_stays_bounded_and_a_legitimate_one_is_found(
+    telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
+) -> None:
+    """[A5] Q13: as many rows as may be, and the held messages of the others are gone."""
+    settings.UNKNOWN_REQUESTS_MAX = 50
+    for number in range(200):
+        say(telegram, now + timedelta(seconds=number), "spam", str(1000 + number))
+    say(telegram, now + timedelta(seconds=300), "It is grandma", "41")
+    assert UnknownRequest.objects.count() == 50
+    assert InboundMessage.objects.filter(state="held").count() == 50
+    assert UnknownRequest.objects.filter(last_text__contains="grandma").exists()

@@ -1,0 +1,122 @@
+"""What ends with a revoked identity, key or person, and with the clock ([A9], issue 6 item 5)."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+import redis
+from django.conf import settings
+
+from allowlist import keys, revocation
+from core import hub
+from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
+from tests.allowlist.conftest import MakeUser
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Heard = Callable[[], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    """A function that waits for the next message of the hub and gives its ``revoked`` frames."""
+    client = redis.Redis.from_url(settings.REDIS_URL)
+    with client.pubsub() as subscription:  # type: ignore[no-untyped-call]  # redis ships it so
+        subscription.subscribe(hub.CHANNEL)
+        subscription.get_message(timeout=5)
+
+        def listen() -> list[dict[str, Any]]:
+            while message := subscription.get_message(timeout=5):
+                frames = [each for each in json.loads(message["data"]) if each["kind"] == "revoked"]
+                if frames:
+                    return frames
+            return []
+
+        yield listen
+    client.close()
+
+
+@pytest.fixture
+def start(telegram: ChannelAccount, now: datetime) -> Callable[..., Run]:
+    """A queued run of a person, started by a sender."""
+
+    def make(user: User, sender: str) -> Run:
+        session, _ = ChatSession.objects.get_or_create(user=user, account=telegram, chat=sender)
+        run = Run.objects.create(session=session, user=user, origin="telegram")
+        for text in ("one", "two"):
+            InboundMessage.objects.create(
+                account=telegram, user=user, sender=sender, text=text, run=run, received_at=now
+            )
+        return run
+
+    return make
+
+
+def asked_to_end(run: Run) -> bool:
+    """Whether somebody asked for the run to end."""
+    run.refresh_from_db()
+    return run.cancel_requested_at is not None
+
+
+def test_a9_the_runs_of_a_person_end_and_their_sockets_are_told(
+    make_user: MakeUser, start: Callable[..., Run], heard: Heard
+) -> None:
+    """[A9] Their own only."""
+    ann, bob = make_user("ann", im=["42"]), make_user("bob", im=["43"])
+    mine, other = start(ann, "42"), start(bob, "43")
+    revocation.end_user(user_id=ann.pk)
+    assert heard() == [{"keys": [f"user:{ann.pk}"], "kind": "revoked"}]
+    assert asked_to_end(mine)
+    assert not asked_to_end(other)
+
+
+def test_a9_the_runs_of_an_identity_end_and_not_those_of_another_of_the_same_person(
+    make_user: MakeUser, start: Callable[..., Run], heard: Heard
+) -> None:
+    """[A9] Q11: the sockets of the person ask again who they are."""
+    ann = make_user("ann", im=["42", "43"])
+    mine, other = start(ann, "42"), start(ann, "43")
+    revocation.end_identity(user_id=ann.pk, kind="im", value="42")
+    assert heard() == [{"keys": [f"user:{ann.pk}"], "kind": "revoked"}]
+    assert asked_to_end(mine)
+    assert not asked_to_end(other)
+
+
+def test_a9_a_key_is_told_by_its_own_name(
+    make_user: MakeUser,
+    telegram: ChannelAccount,
+    start: Callable[..., Run],
+    heard: Heard,
+    now: datetime,
+) -> None:
+    """[A9] Of a person and of a bridge."""
+    ann = make_user("ann")
+    run = start(ann, "42")
+    key, _ = keys.create(name="laptop", user=ann, scopes=["chat"])
+    keys.revoke(key=key, actor="owner", now=now)
+    assert heard() == [{"keys": [f"key:{key.pk}", f"user:{ann.pk}"], "kind": "revoked"}]
+    assert asked_to_end(run)
+    second = start(ann, "43")
+    bridge, _ = keys.create(name="bridge", account=telegram, scopes=["inbound"])
+    keys.revoke(key=bridge, actor="owner", now=now)
+    assert heard() == [{"keys": [f"key:{bridge.pk}"], "kind": "revoked"}]
+    assert asked_to_end(second)
+
+
+def test_a9_the_clock_ends_a_grant_as_a_revocation_does(
+    make_user: MakeUser, start: Callable[..., Run], heard: Heard, now: datetime
+) -> None:
+    """[A9] Once its time has come, within the chore's look back, and only then."""
+    ann = make_user("ann")
+    ChannelIdentity.objects.create(user=ann, kind="im", value="42", expires_at=now)
+    key, _ = keys.create(name="short", user=ann, scopes=["chat"], expires_at=now)
+    run = start(ann, "42")
+    assert revocation.end_expired(now=now - timedelta(seconds=1)) == 0
+    assert not asked_to_end(run)
+    assert revocation.end_expired(now=now + timedelta(seconds=9)) == 2
+    assert heard() == [{"keys": [f"user:{ann.pk}"], "kind": "revoked"}]
+    assert heard() == [{"keys": [f"key:{key.pk}", f"user:{ann.pk}"], "kind": "revoked"}]
+    assert asked_to_end(run)
+    assert revocation.end_expired(now=now + timedelta(minutes=5)) == 0

@@ -1,0 +1,220 @@
+"""The REST interface [D9]: one's own things, and nobody else's."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from allowlist import keys, requests
+from allowlist.models import UnknownRequest
+from channels_app.inbound import door_account, receive_personal, receive_sender
+from core import files
+from core.inbox import Draft
+from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Client = Callable[..., APIClient]
+
+
+@pytest.fixture
+def owner() -> User:
+    """The owner."""
+    return User.objects.create(username="owner", is_owner=True)
+
+
+@pytest.fixture
+def guest() -> User:
+    """Somebody else."""
+    return User.objects.create(username="guest")
+
+
+@pytest.fixture
+def client() -> Client:
+    """A client with a key of ``user``."""
+
+    def make(user: User, *scopes: str) -> APIClient:
+        _, token = keys.create(name="test", user=user, scopes=scopes or ("chat",))
+        made = APIClient()
+        made.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
+        return made
+
+    return make
+
+
+def said(user: User, text: str) -> Run:
+    """A queued run of ``user``."""
+    draft = Draft(account=door_account("http"), text=text)
+    receipt = receive_personal(user=user, draft=draft, session_id="", now=timezone.now())
+    assert receipt.run is not None
+    return receipt.run
+
+
+def knocked(sender: str) -> str:
+    """The public id of the unknown request of a stranger."""
+    account, _ = ChannelAccount.objects.get_or_create(channel="bridge", name="mail")
+    draft = Draft(account=account, sender=sender, text="hello?", chat=sender)
+    assert receive_sender(draft=draft, now=timezone.now()).outcome == "denied"
+    return str(UnknownRequest.objects.get(sender=sender).public_id)
+
+
+def test_d9_without_a_key_everything_is_401_in_the_doors_shape() -> None:
+    """A challenge, and JSON."""
+    for path in ("sessions", "files", "requests", "runs/x"):
+        answer = APIClient().get(f"/api/{path}")
+        assert answer.status_code == 401
+        assert answer.json()["ok"] is False
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_a10_a_revoked_expired_or_bridge_key_is_401(owner: User, client: Client) -> None:
+    """Every one of them like no key at all."""
+    key, token = keys.create(name="old", user=owner, scopes=["chat"])
+    keys.revoke(key=key, actor="test", now=timezone.now())
+    past = timezone.now() - timedelta(days=1)
+    _, expired = keys.create(name="expired", user=owner, scopes=["chat"], expires_at=past)
+    bridge = ChannelAccount.objects.create(channel="bridge")
+    _, other = keys.create(name="bridge", account=bridge, scopes=["chat"])
+    for wrong in (token, expired, other, "lk_00_00", "nonsense"):
+        answer = APIClient().get("/api/sessions", headers={"X-API-Key": wrong})
+        assert answer.status_code == 401
+
+
+def test_a10_a_key_without_the_scope_is_403(owner: User, client: Client) -> None:
+    """``inbound`` does not read transcripts, ``chat`` does not decide."""
+    assert client(owner, "inbound").get("/api/sessions").status_code == 403
+    assert client(owner, "chat").get("/api/requests").status_code == 403
+
+
+def test_d9_a_session_is_begun_renamed_listed_and_closed(owner: User, client: Client) -> None:
+    """The life of a conversation."""
+    me = client(owner)
+    made = me.post("/api/sessions", {"title": "Plans"}, format="json")
+    assert made.status_code == 201
+    where = f"/api/sessions/{made.json()['id']}"
+    assert me.patch(where, {"title": "Other plans"}, format="json").status_code == 200
+    assert [row["title"] for row in me.get("/api/sessions").json()["results"]] == ["Other plans"]
+    assert me.delete(where).status_code == 204
+    assert me.get(where).status_code == 404
+    assert me.get("/api/sessions").json()["results"] == []
+    assert ChatSession.objects.get().closed_at is not None
+
+
+def test_d9_foreign_objects_answer_like_missing_ones(
+    owner: User, guest: User, client: Client
+) -> None:
+    """404 with the same body."""
+    run = said(owner, "secret plans")
+    other = client(guest)
+    missing = "A" * 22
+    for path in ("sessions/{}", "sessions/{}/messages", "runs/{}"):
+        own_id = run.session.public_id if "sessions" in path else run.public_id
+        foreign = other.get("/api/" + path.format(own_id))
+        absent = other.get("/api/" + path.format(missing))
+        assert (foreign.status_code, foreign.json()) == (absent.status_code, absent.json())
+        assert foreign.status_code == 404
+    assert other.get("/api/runs/..%2F").status_code == 404
+    assert other.post(f"/api/runs/{run.public_id}/cancel").status_code == 404
+
+
+def test_d9_a_transcript_and_a_run_are_readable(owner: User, client: Client) -> None:
+    """What was said, and the run that answers it."""
+    run = said(owner, "hello")
+    me = client(owner)
+    lines = me.get(f"/api/sessions/{run.session.public_id}/messages").json()["results"]
+    assert [(line["role"], line["text"]) for line in lines] == [("user", "hello")]
+    shown = me.get(f"/api/runs/{run.public_id}").json()
+    assert (shown["state"], shown["session_id"]) == ("queued", run.session.public_id)
+    assert me.post(f"/api/runs/{run.public_id}/cancel").json() == {"cancelled": True}
+    Run.objects.update(state=Run.State.CANCELLED)
+    assert me.post(f"/api/runs/{run.public_id}/cancel").json() == {"cancelled": False}
+
+
+def test_d9_files_are_listed_without_paths(owner: User, guest: User, client: Client) -> None:
+    """Only one's own, and nothing about where they are."""
+    kept = files.keep(user=owner, name="../../report\r\n.pdf", content=b"%PDF")
+    rows = client(owner).get("/api/files").json()["results"]
+    assert [row["id"] for row in rows] == [kept.public_id]
+    assert "path" not in rows[0]
+    assert "\n" not in rows[0]["name"]
+    assert client(guest).get("/api/files").json()["results"] == []
+
+
+def test_a6_an_owner_decides_over_the_api_and_the_second_one_is_told(
+    owner: User, client: Client
+) -> None:
+    """First decision wins; the held message runs once [A7]."""
+    request = knocked("eve")
+    me = client(owner, "admin:requests")
+    assert [row["sender"] for row in me.get("/api/requests").json()["results"]] == ["eve"]
+    where = f"/api/requests/{request}/decision"
+    first = me.post(where, {"verdict": "approve"}, format="json").json()
+    assert (first["first"], first["replayed"], first["request"]["state"]) == (True, 1, "approved")
+    second = me.post(where, {"verdict": "block"}, format="json").json()
+    assert second["first"] is False
+    assert "lready approved by owner" in second["text"]
+    assert InboundMessage.objects.get(sender="eve").state == InboundMessage.State.BATCHED
+    assert Run.objects.filter(text="hello?").count() == 1
+
+
+def test_a6_only_owners_decide(guest: User, client: Client) -> None:
+    """A guest's key with the scope is still a guest's."""
+    request = knocked("eve")
+    answer = client(guest, "admin:requests").post(
+        f"/api/requests/{request}/decision", {"verdict": "approve"}, format="json"
+    )
+    assert answer.status_code == 403
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"not json", ""),
+        (b'{"verdict": "shrug"}', "verdict"),
+        (b'{"verdict": NaN}', ""),
+        (b"[" * 100_000, ""),
+        (b'{"verdict": "deny", "verdict": "approve"}', ""),
+        (b"\xff\xfe", ""),
+        (b"{}", "verdict"),
+    ],
+)
+def test_i9_bad_bodies_are_400_and_name_the_field(
+    owner: User, client: Client, body: bytes, field: str
+) -> None:
+    """Never a 500, and nothing is decided."""
+    request = knocked("eve")
+    answer = client(owner, "admin:requests").post(
+        f"/api/requests/{request}/decision", data=body, content_type="application/json"
+    )
+    assert answer.status_code == 400
+    assert answer.json().get("field", "") == field
+    assert requests.pending_count() == 1
+
+
+def test_a6_an_unknown_request_that_does_not_exist_is_404(owner: User, client: Client) -> None:
+    """A forged id."""
+    answer = client(owner, "admin:requests").post(
+        f"/api/requests/{'A' * 22}/decision", {"verdict": "deny"}, format="json"
+    )
+    assert answer.status_code == 404
+
+
+def test_w13_titles_with_characters_that_are_not_text_are_refused(
+    owner: User, client: Client
+) -> None:
+    """NUL and lone surrogates never reach a database."""
+    for title in ('"a\\u0000b"', '"a\\ud800b"'):
+        answer = client(owner).post(
+            "/api/sessions", data=f'{{"title": {title}}}', content_type="application/json"
+        )
+        assert answer.status_code == 400
+        assert answer.json()["field"] == "title"
+
+
+def test_d9_the_openapi_document_is_there(owner: User, client: Client) -> None:
+    """For tools."""
+    answer = client(owner).get("/api/schema")
+    assert answer.status_code == 200
+    assert b"/api/sessions" in answer.content

@@ -1,0 +1,212 @@
+"""A real Chromium in front of a real gateway.
+
+No asyncio tests may stand here: Playwright's sync API has its own loop.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
+
+from gateway_project.home import BASE_DIR
+from tests.conftest import DatabaseMaker
+from tests.gateways import Gateway
+
+expect.set_options(timeout=15_000)
+
+SLOW = (
+    "This answer comes word by word so that one can reload the page in the middle of it.\n\n"
+    "It has a **second paragraph** and its last word is finished."
+)
+SCRIPT = [
+    {"match": "slowly", "steps": [{"text": SLOW, "tokens_per_second": 12}]},
+    {"match": "hang", "steps": [{"text": "Half of "}, {"hang": True}]},
+    {
+        "match": "break",
+        "steps": [
+            {"text": "I was about to"},
+            {"error": "unreachable", "message": "The model cannot be reached."},
+        ],
+    },
+    {
+        "match": "markdown",
+        "steps": [{"text": "## Title\n\n- **one**\n- two\n\n```python\nprint(1)\n```\n"}],
+    },
+]
+
+
+@dataclass
+class Seen:
+    """What a page did that it should not have done."""
+
+    problems: list[str] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
+    sockets: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One Chromium for the module."""
+    program = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
+    )
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+def started(folder: Path, database_url: str, roles: tuple[str, ...]) -> Gateway:
+    """A gateway with its static files, its owner Ada and a script."""
+    (folder / "home").mkdir(parents=True)
+    script = folder / "script.json"
+    script.write_text(json.dumps(SCRIPT), encoding="utf-8")
+    gateway = Gateway(
+        folder=folder,
+        database_url=database_url,
+        extra={"LLM_SCRIPT": str(script), "LLM_IS_EMBEDDED": "1", "RUN_LEASE_SECONDS": "4"},
+        roles=roles,
+    )
+    gateway.manage("collectstatic", "--noinput", "--verbosity", "0")
+    shell(
+        gateway,
+        "from core.models import User; User.objects.create_user('ada', password='correct horse', "
+        "display_name='Ada Lovelace', is_owner=True, is_staff=True, is_superuser=True)",
+    )
+    gateway.start()
+    return gateway
+
+
+def shell(gateway: Gateway, code: str) -> str:
+    """Run Python in the gateway's own environment; what it prints."""
+    return gateway.manage("shell", "--verbosity", "0", "-c", code).strip()
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    new_database: DatabaseMaker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateway]:
+    """A gateway with the scripted model."""
+    running = started(tmp_path_factory.mktemp("browser"), new_database(), ("web", "runs"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def stage(
+    new_database: DatabaseMaker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateway]:
+    """A gateway without a worker: an actor plays the answers."""
+    running = started(tmp_path_factory.mktemp("stage"), new_database(), ("web",))
+    yield running
+    running.stop()
+
+
+Play = Callable[[list[dict[str, Any]]], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def play(stage: Gateway, tmp_path: Path) -> Iterator[Play]:
+    """``play(steps)`` answers the next message on the stage with these steps."""
+    actors: list[subprocess.Popen[bytes]] = []
+
+    def begin(steps: list[dict[str, Any]]) -> "subprocess.Popen[bytes]":
+        file = tmp_path / f"{len(actors)}.json"
+        file.write_text(json.dumps(steps), encoding="utf-8")
+        command = [sys.executable, "-m", "tests.webchat.actor", str(file)]
+        env = {**stage.env, "DJANGO_SETTINGS_MODULE": "gateway_project.settings"}
+        actors.append(subprocess.Popen(command, cwd=BASE_DIR, env=env))
+        return actors[-1]
+
+    yield begin
+    for actor in actors:
+        actor.kill()
+        actor.wait()
+
+
+def link(gateway: Gateway, user: str = "ada") -> str:
+    """A one-time sign-in address."""
+    return gateway.manage("sign_in_link", "--user", user).split()[-1]
+
+
+@pytest.fixture(scope="module")
+def signed_in(browser: Browser) -> Callable[[Gateway], Any]:
+    """The cookies of Ada's browser, made once a gateway."""
+    known: dict[str, Any] = {}
+
+    def state(gateway: Gateway) -> Any:
+        if gateway.base_url not in known:
+            context = browser.new_context()
+            context.new_page().goto(link(gateway))
+            known[gateway.base_url] = context.storage_state()
+            context.close()
+        return known[gateway.base_url]
+
+    return state
+
+
+@pytest.fixture
+def visit(
+    browser: Browser, signed_in: Callable[[Gateway], Any]
+) -> Iterator[Callable[..., tuple[Page, Seen]]]:
+    """``visit(gateway, path, **context)`` opens a page as Ada; what it must not do is collected."""
+    contexts: list[BrowserContext] = []
+
+    def go(gateway: Gateway, path: str = "/", **options: Any) -> tuple[Page, Seen]:
+        context = browser.new_context(**{"storage_state": signed_in(gateway), **options})
+        contexts.append(context)
+        page = context.new_page()
+        seen = watch(page)
+        page.goto(gateway.base_url + path)
+        return page, seen
+
+    yield go
+    for context in contexts:
+        context.close()
+
+
+def watch(page: Page) -> Seen:
+    """Collect errors, refused loads, hosts asked and sockets opened."""
+    seen = Seen()
+
+    def said(line: ConsoleMessage) -> None:
+        if line.type == "error":
+            seen.problems.append(line.text)
+
+    def asked(request: Request) -> None:
+        if request.url.startswith("http"):
+            seen.hosts.add(request.url.split("/")[2])
+
+    page.on("pageerror", lambda error: seen.problems.append(str(error)))
+    page.on("console", said)
+    page.on("request", asked)
+    page.on("websocket", lambda socket: seen.sockets.append(socket.url))
+    return seen
+
+
+def ask(page: Page, text: str) -> None:
+    """Type a message and send it."""
+    box = page.get_by_label("Message", exact=True)
+    box.fill(text)
+    box.press("Enter")
+
+
+def finished(page: Page, count: int = 1) -> None:
+    """Wait until ``count`` answers are complete."""
+    expect(page.locator(".answer-foot:visible")).to_have_count(count)
+    expect(page.locator("[aria-busy]")).to_have_count(0)

@@ -1,0 +1,96 @@
+"""A ``runs`` worker inside the test process, without a broker: wake-ups go straight to it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from channels_app import pace
+from channels_app.memory.channel import PLATFORM
+from channels_app.runner import Runner
+from channels_app.telegram import receive, views
+from core import db, events, wake
+from core.models import ChannelAccount, ChannelIdentity, User
+from core.sealed import seal
+from tests.servers import wait_until
+
+KINDS = {
+    "core.runs.wake": ("run",),
+    "core.runs.wake_batch": ("batch", "ack"),
+    "core.runs.wake_delivery": ("delivery",),
+}
+
+
+@pytest.fixture
+def runner(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch, settings: pytest.FixtureRequest
+) -> Iterator[Runner]:
+    """The worker, with the scripted model that repeats what was said."""
+    del transactional_db
+    for name, value in (
+        ("LLM_PROVIDER", "scripted"),
+        ("LLM_SCRIPT", ""),
+        ("SWEEP_SECONDS", 1),
+        ("DELIVERY_LEASE_SECONDS", 5),
+    ):
+        setattr(settings, name, value)
+    PLATFORM.clear()
+    pace.pacer.cache_clear()
+    views.forget()
+    receive.forget()
+    made = Runner()
+
+    def send(task: str, row_id: int, *, queue_name: str = "runs") -> None:
+        del queue_name
+        for kind in KINDS.get(task, ()):
+            made.submit(kind, row_id)
+
+    monkeypatch.setattr(wake, "send", send)
+    made.start()
+    yield made
+    made.stop()
+    events.close_writer()
+    db.close_pool()
+
+
+@pytest.fixture
+def owner(db: None) -> User:
+    """The owner: 555 on Telegram and in memory."""
+    del db
+    return make_person("owner", "555", is_owner=True)
+
+
+@pytest.fixture
+def guest(db: None) -> User:
+    """Somebody who may speak: 556."""
+    del db
+    return make_person("guest", "556")
+
+
+def make_person(name: str, value: str, *, is_owner: bool = False) -> User:
+    """A person with one instant messenger identity on every channel."""
+    user = User.objects.create(username=name, display_name=name, is_owner=is_owner)
+    ChannelIdentity.objects.create(user=user, kind="im", value=value)
+    return user
+
+
+def memory_account(name: str = "main") -> ChannelAccount:
+    """An account of the in-memory channel."""
+    return ChannelAccount.objects.create(channel="memory", name=name)
+
+
+def telegram_account(
+    *, base: str, name: str = "main", mode: str = "webhook", token: str = "", **config: object
+) -> ChannelAccount:
+    """A bot on a Bot API server."""
+    return ChannelAccount.objects.create(
+        channel="telegram",
+        name=name,
+        config={"mode": mode, "api_base": base, **config},
+        secrets=seal({"token": token or f"900:{name:A<34}", "webhook_secret": "Whs_0123"}),
+    )
+
+
+def until(condition: object, *, seconds: float = 20.0) -> None:
+    """Wait for a condition (a callable) to be true."""
+    assert callable(condition)
+    wait_until(condition, seconds=seconds)

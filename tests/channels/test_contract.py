@@ -1,0 +1,87 @@
+"""[C1] What every plugin keeps, ours and the documented example's, found by its entry point."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from channels_app import base, registry
+from channels_app.base import Capability, Channel
+from gateway_project.home import BASE_DIR
+
+PROTOCOLS: dict[Capability, type] = {
+    Capability.EDIT: base.Edits,
+    Capability.DELETE: base.Deletes,
+    Capability.TYPING: base.Types,
+    Capability.REACTIONS: base.Reacts,
+    Capability.FILES: base.SendsFiles,
+    Capability.BUTTONS: base.AnswersButtons,
+    Capability.DOWNLOAD: base.Downloads,
+    Capability.POLLING: base.Polls,
+}
+EXAMPLE = BASE_DIR / "docs" / "example_channel"
+
+
+@pytest.fixture(autouse=True)
+def with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The example of the documentation, installed as pip would: a package and its entry point."""
+    info = tmp_path / "latchkey_example-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: latchkey-example\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[latchkey.channels]\nnotebook = latchkey_example:CHANNEL\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    registry.get.cache_clear()
+    yield
+    registry.get.cache_clear()
+    sys.modules.pop("latchkey_example", None)
+
+
+@pytest.fixture(params=["memory", "telegram", "notebook"])
+def channel(request: pytest.FixtureRequest) -> Channel:
+    """Each registered channel."""
+    found = registry.get(request.param)
+    assert found is not None
+    return found
+
+
+def test_all_channels_are_known_by_name() -> None:
+    assert set(registry.names()) >= {"memory", "telegram", "notebook"}
+
+
+def test_a_capability_is_declared_exactly_when_it_is_there(channel: Channel) -> None:
+    for capability, protocol in PROTOCOLS.items():
+        side = channel.gateway if capability == Capability.POLLING else channel.outbound
+        assert (capability in channel.capabilities) == isinstance(side, protocol), capability
+
+
+def test_its_id_is_the_name_it_is_registered_by(channel: Channel) -> None:
+    assert registry.get(channel.id) is channel
+    assert channel.name
+    assert channel.description
+
+
+def test_an_account_without_anything_says_what_is_missing(channel: Channel) -> None:
+    required = [field.name for field in channel.config.fields if field.required]
+    account = base.Account(1, channel.id, "x", config={}, secrets={})
+    assert bool(channel.config.problems(account)) == bool(required)
+
+
+def test_secrets_are_not_in_the_repr_of_an_account() -> None:
+    account = base.Account(1, "telegram", "x", config={}, secrets={"token": "canary"})
+    assert "canary" not in repr(account)
+
+
+@pytest.mark.parametrize(
+    "text", ["Hello", "a" * 9000, "word " * 3000, "```py\n" + "x = 1\n" * 2000]
+)
+def test_render_loses_no_word_and_makes_no_empty_block(channel: Channel, text: str) -> None:
+    blocks = channel.outbound.render(text)
+    assert blocks
+    assert all(block["text"].strip() for block in blocks)
+    said = "".join(block["text"] for block in blocks)
+    for mark in ("x = 1", "word", "a", "Hello"):
+        assert said.count(mark) >= text.count(mark)

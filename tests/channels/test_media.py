@@ -1,0 +1,127 @@
+"""[C6] Media become text: the vectors, and a picture, a voice and a video on their way in."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from channels_app.memory.channel import PLATFORM, say
+from channels_app.runner import Runner
+from core.media import transcribe
+from core.media.text import Medium, media_text
+from core.models import Run, StoredFile, User
+from tests.channels.running import memory_account, until
+
+VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "channels.json").read_text())
+
+
+@pytest.mark.parametrize("vector", VECTORS["media_text"]["vectors"], ids=lambda each: each["text"])
+def test_c6_the_vectors(vector: dict[str, Any]) -> None:
+    medium = Medium(
+        kind=vector["type"],
+        file=vector.get("file") or "",
+        mime=vector.get("mime") or "",
+        duration=vector.get("duration"),
+        caption=vector.get("caption") or "",
+        transcript=vector.get("transcript") or "",
+        description=vector.get("description") or "",
+        failed=vector.get("error", False),
+    )
+    assert media_text(medium) == vector["text"]
+
+
+def test_c6_the_name_of_a_document_is_a_line() -> None:
+    text = media_text(Medium(kind="document", name="notes.pdf", file="/files/x", mime="a/b"))
+    assert text == "[document message received]\nName: notes.pdf\nFile: /files/x\nType: a/b"
+
+
+def send(text: str, media: dict[str, Any], *, content: bytes | None = b"data") -> None:
+    """The owner sends a file with a caption."""
+    if content is not None:
+        PLATFORM.files[media["remote"]] = content
+    say(
+        account=memory_account(),
+        sender="555",
+        chat="c",
+        text=text,
+        message_id="1",
+        now=timezone.now(),
+        media=[media],
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_c6_a_picture_without_a_vision_model_is_named_and_kept(runner: Runner, owner: User) -> None:
+    send("what is this", {"kind": "image", "remote": "f1", "name": "cat.jpg", "size": 4})
+    until(lambda: PLATFORM.texts("c"))
+    stored = StoredFile.objects.get()
+    assert (stored.name, stored.size, stored.user_id) == ("cat.jpg", 4, owner.pk)
+    (text,) = PLATFORM.texts("c")
+    assert text.startswith("[image message received]\nName: cat.jpg\nFile: /files/")
+    assert text.endswith("Caption: what is this")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_c6_a_picture_is_described_by_the_vision_model(
+    runner: Runner, owner: User, settings: Any, tmp_path: Path
+) -> None:
+    settings.VISION_MODEL = "eyes"
+    path = tmp_path / "script.json"
+    path.write_text(json.dumps([{"match": "^Describe", "steps": [{"text": "A grey cat."}]}]))
+    settings.LLM_SCRIPT = str(path)
+    send("who is it", {"kind": "image", "remote": "f1", "name": "cat.jpg", "size": 4})
+    until(lambda: PLATFORM.texts("c"))
+    assert PLATFORM.texts("c") == [
+        "[Image]\nDescription: A grey cat.\nName: cat.jpg\nCaption: who is it"
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("size", "content", "words"),
+    [(50 * 1024 * 1024, b"x", "at most 1 MB can be fetched"), (4, None, "no such file")],
+)
+def test_c6_a_file_that_cannot_be_fetched_is_told_in_words(
+    runner: Runner, owner: User, size: int, content: bytes | None, words: str
+) -> None:
+    media = {"kind": "document", "remote": "f1", "name": "big.zip", "size": size}
+    send("", media, content=content)
+    until(lambda: PLATFORM.texts("c"))
+    assert "[Failed to process document]" in PLATFORM.texts("c")[0]
+    assert words in PLATFORM.texts("c")[0]
+    assert not StoredFile.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_c6_a_run_that_is_tried_again_fetches_nothing_twice(runner: Runner, owner: User) -> None:
+    send("look", {"kind": "image", "remote": "f1", "name": "cat.jpg", "size": 4})
+    until(lambda: PLATFORM.texts("c"))
+    Run.objects.update(state="queued")
+    runner.submit("run", Run.objects.get().id)
+    until(lambda: Run.objects.get().attempt == 2 and Run.objects.get().state == "succeeded")
+    assert StoredFile.objects.count() == 1
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(
+    shutil.which("espeak-ng") is None or not transcribe.can_listen(),
+    reason="needs espeak-ng and the extra voice; CI has both",
+)
+def test_c6_a_voice_message_is_transcribed_on_this_machine(
+    runner: Runner, owner: User, tmp_path: Path
+) -> None:
+    path = tmp_path / "voice.wav"
+    words = "The meeting is on Monday at ten o'clock."
+    subprocess.run(["espeak-ng", "-w", str(path), "-s", "140", words], check=True)
+    media = {"kind": "audio", "remote": "v1", "name": "voice.wav", "duration": 3}
+    send("", media, content=path.read_bytes())
+    until(lambda: PLATFORM.texts("c"), seconds=120)
+    (text,) = PLATFORM.texts("c")
+    assert text.startswith("[Voice Message]\nTranscript: ")
+    assert "monday" in text.lower()
+    assert "meeting" in text.lower()

@@ -1,0 +1,80 @@
+"""A gateway with every kind of message, and the JavaScript clients of the lock file."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import people
+from tests.gateways import Gateway
+
+HERE = Path(__file__).parent
+INSTALL_SECONDS = 240
+SCRIPT_SECONDS = 60
+Json = dict[str, Any]
+Script = Callable[[str], Json]
+
+
+@pytest.fixture(scope="module")
+def scripted(
+    module_gateways: Callable[..., Gateway], tmp_path_factory: pytest.TempPathFactory
+) -> Gateway:
+    """A gateway that plays ``people.SCRIPT``."""
+    folder: Path = tmp_path_factory.mktemp("script")
+    return module_gateways(LLM_SCRIPT=people.script(folder), RATE_PER_MINUTE_USER="0")
+
+
+@pytest.fixture(scope="module")
+def token(scripted: Gateway) -> str:
+    """The owner's key."""
+    return people.make(scripted)["owner"]
+
+
+@pytest.fixture(scope="session")
+def packages(pytestconfig: pytest.Config) -> Path:
+    """A folder where ``npm ci`` has installed what package-lock.json names; kept between runs."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip("Node and npm are not here; CI has them")
+    assert pytestconfig.cache is not None
+    lock = (HERE / "package-lock.json").read_bytes()
+    folder = Path(pytestconfig.cache.mkdir(f"npm-{hashlib.sha256(lock).hexdigest()[:16]}"))
+    done = folder / "installed"
+    if not done.exists():
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(HERE / name, folder / name)
+        subprocess.run(
+            [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
+            cwd=folder,
+            check=True,
+            timeout=INSTALL_SECONDS,
+        )
+        done.touch()
+    return folder
+
+
+@pytest.fixture
+def run_script(packages: Path, scripted: Gateway, token: str) -> Script:
+    """Run a script of this folder under Node; what it printed, as JSON."""
+
+    def run(name: str) -> Json:
+        script = Path(shutil.copy(HERE / name, packages / name))
+        done = subprocess.run(
+            ["node", str(script)],
+            env={**os.environ, "GATEWAY": scripted.base_url, "KEY": token, "NO_PROXY": "127.0.0.1"},
+            capture_output=True,
+            text=True,
+            timeout=SCRIPT_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+        found: Json = json.loads(done.stdout)
+        return found
+
+    return run

@@ -1,0 +1,65 @@
+"""What the doors of chat clients are made of: pictures in the log, failures in OpenAI's shape."""
+
+from typing import Any
+
+import orjson
+import pytest
+from django.db import OperationalError
+
+from channels_app import lean, runlog
+from channels_app.http import Receive, Scope, Send
+from channels_app.openai_api import errors
+from core import files
+from core.db import close_pool, in_thread
+from core.messages import MessageDict, image_message, text_message, to_dict
+from core.models import User
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_stored_picture_is_told_as_data() -> None:
+    """[M3] [T7] A client has no cookie for its address; any other address stays as it is."""
+    user = await in_thread(User.objects.create, username="ann")
+    png = b"\x89PNG\r\n\x1a\n..."
+    stored = await in_thread(files.keep, user=user, name="x.png", content=png)
+
+    async def told(event: MessageDict) -> Any:
+        return (await runlog.with_picture(event))["props"]
+
+    mine = to_dict(image_message(f"/files/{stored.public_id}", "A picture"))
+    assert (await told(mine))["url"].startswith("data:image/png;base64,")
+    assert (await told(mine))["alt"] == "A picture"
+    for other in (
+        image_message("/files/nothing"),
+        image_message("https://example.org/x.png"),
+        text_message("/files/x"),
+    ):
+        assert await told(to_dict(other)) == other.props
+    close_pool()
+
+
+@pytest.mark.parametrize(
+    ("failure", "status"), [(OperationalError("locked"), 503), (ValueError("a bug"), 500)]
+)
+async def test_a_failure_nobody_expected_has_the_shape_of_its_door(
+    failure: Exception, status: int
+) -> None:
+    """[D5] No traceback, no words of the failure; 503 asks to come again."""
+
+    async def failing(scope: Scope, receive: Receive, send: Send) -> None:
+        raise failure
+
+    async def nothing(*_: object) -> None:
+        raise AssertionError
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    app = lean.application([lean.Route("/v1", failing, errors.plain)], nothing)
+    await app({"type": "http", "path": "/v1"}, nothing, send)
+    assert sent[0]["status"] == status
+    error = orjson.loads(sent[1]["body"])["error"]
+    assert error["type"] == "server_error"
+    assert str(failure) not in error["message"]
+    assert ((b"retry-after", b"2") in sent[0]["headers"]) == (status == 503)

@@ -1,0 +1,87 @@
+"""What an installation gets at its first start, and what a later start leaves alone."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from pytest_django.fixtures import Settings
+
+from core.models import User
+from gateway_project import installation
+
+
+@pytest.mark.django_db
+def test_the_owner_is_made_once() -> None:
+    """A second start finds the one of the first; one who was renamed stays."""
+    first, is_new = installation.ensure_owner()
+    assert is_new
+    User.objects.update(username="anna")
+    second, is_new = installation.ensure_owner()
+    assert not is_new
+    assert second == first
+    assert User.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_the_owner_can_do_everything_and_lets_nobody_in_by_an_empty_list() -> None:
+    """[A1] Owner, staff, superuser, only listed, no password."""
+    owner, _ = installation.ensure_owner()
+    assert owner is not None
+    assert owner.is_owner
+    assert owner.is_staff
+    assert owner.is_superuser
+    assert owner.only_listed
+    assert not owner.has_usable_password()
+    assert not owner.check_password("!")
+
+
+@pytest.mark.django_db
+def test_an_up_to_date_database_is_left_alone() -> None:
+    """Nothing to apply; the signals that follow a migration are saved as well."""
+    assert installation.migrate() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_missing_migrations_are_applied() -> None:
+    """And counted."""
+    call_command("migrate", "sessions", "zero", verbosity=0)
+    assert installation.migrate() == 1
+    assert installation.migrate() == 0
+
+
+def test_static_files_are_collected_when_they_change(tmp_path: Path, settings: Settings) -> None:
+    """A changed file is collected at the next start, an unchanged one costs only a look."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.txt").write_text("one")
+    settings.STATIC_ROOT = tmp_path / "static"
+    settings.STATIC_ROOT.mkdir()
+    settings.STATICFILES_FINDERS = ["django.contrib.staticfiles.finders.FileSystemFinder"]
+    settings.STATICFILES_DIRS = [source]
+    assert installation.collect_static()
+    assert not installation.collect_static()
+    (source / "a.txt").write_text("another")
+    assert installation.collect_static()
+    assert (settings.STATIC_ROOT / "a.txt").read_text() == "another"
+
+
+def test_two_starters_prepare_one_after_the_other(tmp_path: Path, settings: Settings) -> None:
+    """The second waits until the first is done."""
+    settings.GATEWAY_HOME = tmp_path
+    order: list[str] = []
+    entered = threading.Event()
+
+    def second() -> None:
+        entered.set()
+        with installation.one_at_a_time():
+            order.append("second")
+
+    waiting = threading.Thread(target=second)
+    with installation.one_at_a_time():
+        waiting.start()
+        assert entered.wait(timeout=10)
+        waiting.join(timeout=0.2)
+        order.append("first")
+    waiting.join(timeout=10)
+    assert order == ["first", "second"]

@@ -1,0 +1,135 @@
+"""Start `manage.py up` as its own process, the way a person does."""
+
+import os
+import re
+import signal
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import PIPE, STDOUT, CompletedProcess, run
+from urllib.request import urlopen
+
+import psutil
+
+from gateway_project.home import BASE_DIR
+from gateway_project.processes import child, state
+from tests.gateways import OURS
+from tests.servers import Process, wait_until
+
+START_SECONDS = 60.0
+LINK = re.compile(r"^ +(http://\S+/sign-in/\S+)$", re.MULTILINE)
+
+
+@dataclass
+class Up:
+    """One gateway started by `manage.py up` on a port of its own, with the scripted model."""
+
+    folder: Path
+    extra: dict[str, str] = field(default_factory=dict)
+    process: Process = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare the command."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = child.command(sys.executable, str(BASE_DIR / "manage.py"), "up")
+        self.process = Process(command=command, log=self.folder / "up.log", env=self.env)
+
+    @property
+    def home(self) -> Path:
+        """Its GATEWAY_HOME."""
+        return self.folder / "home"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of a fresh machine, and what the test sets."""
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith((*OURS, "SECRET"))}
+        ours = {"GATEWAY_HOME": str(self.home), "GATEWAY_PORT": "0", "LLM_PROVIDER": "scripted"}
+        return {**inherited, **ours, **self.extra}
+
+    def start(self) -> None:
+        """Start it; return when it has printed its address and all processes are ready."""
+        self.process.start()
+        self.process.wait_ready(lambda: LINK.search(self.output()), seconds=START_SECONDS)
+        self.wait_all_ready()
+
+    def wait_all_ready(self) -> None:
+        """Wait until every process is ready."""
+        self.process.wait_ready(
+            lambda: {each.state for each in self.state().processes.values()} == {"ready"},
+            seconds=START_SECONDS,
+        )
+
+    def output(self) -> str:
+        """All that it printed."""
+        return self.process.tail(characters=1_000_000)
+
+    def link(self) -> str:
+        """The sign-in address it printed."""
+        found = LINK.search(self.output())
+        assert found is not None
+        return found[1]
+
+    def state(self) -> state.State:
+        """What it wrote down about itself."""
+        known = state.read(self.home)
+        assert known is not None
+        return known
+
+    def pid(self, name: str) -> int:
+        """The pid of one of its processes; 0 when it does not run."""
+        return self.state().processes[name].pid
+
+    def family(self) -> list[psutil.Process]:
+        """The supervisor and everything below it."""
+        top = psutil.Process(self.process.pid)
+        return [top, *top.children(recursive=True)]
+
+    def get(self, path: str) -> int:
+        """The status of a GET."""
+        with urlopen(f"{self.state().url}{path}", timeout=20) as answer:  # noqa: S310
+            return int(answer.status)
+
+    def kill(self, name: str) -> int:
+        """SIGKILL one of its processes; wait until another one is ready. The old pid."""
+        before = self.pid(name)
+        os.kill(before, signal.SIGKILL)
+        wait_until(
+            lambda: (
+                self.pid(name) not in {0, before} and self.state().processes[name].state == "ready"
+            ),
+            seconds=START_SECONDS,
+            what=f"a new {name}",
+        )
+        return before
+
+    def manage(self, *arguments: str) -> str:
+        """Run `manage.py` on the same home; its output. A failure raises."""
+        done = manage(*arguments, env=self.env)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+
+def manage(*arguments: str, env: dict[str, str]) -> CompletedProcess[str]:
+    """Run `manage.py`; output and errors are in ``stdout``."""
+    return run(
+        [sys.executable, str(BASE_DIR / "manage.py"), *arguments],
+        env=env,
+        stdout=PIPE,
+        stderr=STDOUT,
+        text=True,
+        check=False,
+        timeout=START_SECONDS,
+    )
+
+
+def living(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that still run; a zombie that nobody reaped runs no more."""
+    return [each for each in processes if is_living(each)]
+
+
+def is_living(process: psutil.Process) -> bool:
+    """Whether a process runs."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

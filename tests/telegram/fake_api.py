@@ -1,0 +1,395 @@
+"""A Bot API server for tests, in a thread: what Telegram does where the emulator does not.
+
+429 with ``retry_after``, reactions, topics, time-outs after the effect, blocked users, 409, files.
+``chats`` is what people see; ``calls`` is everything that was asked, in order.
+"""
+
+import asyncio
+import itertools
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from gateway_project.processes import listener
+
+Params = dict[str, Any]
+START_SECONDS = 10.0
+TEXT_LIMIT = 4096
+
+
+@dataclass(slots=True)
+class Call:
+    """One request of a bot."""
+
+    token: str
+    method: str
+    params: Params
+    at: float
+
+
+@dataclass(slots=True)
+class Shown:
+    """A message of a bot in a chat, as people see it now."""
+
+    id: int
+    chat: int
+    thread: int
+    text: str
+    reply_to: int
+    entities: list[Params]
+    keyboard: list[list[Params]]
+    kind: str = "text"
+    file: bytes = b""
+    filename: str = ""
+    history: list[str] = field(default_factory=list)
+    silent_duplicate_of: int = 0
+
+
+@dataclass(slots=True)
+class Failure:
+    """An answer that was arranged: ``effect`` happens all the same; ``cut`` ends the connection."""
+
+    method: str
+    status: int
+    description: str
+    parameters: Params
+    chat: int = 0
+    times: int = 1
+    effect: bool = False
+    cut: bool = False
+    when: Callable[[Params], bool] | None = None
+
+
+@dataclass
+class FakeBotApi:
+    """One server for any number of bots; everything is guarded by ``lock``."""
+
+    port: int = field(default_factory=listener.free_port)
+    calls: list[Call] = field(default_factory=list)
+    chats: dict[tuple[str, int], dict[int, Shown]] = field(default_factory=dict)
+    reactions: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    webhooks: dict[str, Params] = field(default_factory=dict)
+    waiting: dict[str, list[Params]] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    webhook_info: Params = field(default_factory=dict)
+    polls: dict[str, int] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1000))
+    delay: float = 0.0
+    hook: Callable[[str, Params, str], None] | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
+    _ready: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def base(self) -> str:
+        """The address for ``api_base``."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Serve until :meth:`stop`."""
+        threading.Thread(target=self._serve, name="fake-bot-api", daemon=True).start()
+        assert self._ready.wait(START_SECONDS)
+
+    def stop(self) -> None:
+        """End the server."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def fail(
+        self,
+        method: str,
+        status: int,
+        description: str = "",
+        *,
+        chat: int = 0,
+        times: int = 1,
+        effect: bool = False,
+        cut: bool = False,
+        when: Callable[[Params], bool] | None = None,
+        **parameters: Any,
+    ) -> None:
+        """Arrange that the next calls of ``method`` (in ``chat``) fail."""
+        with self.lock:
+            self.failures.append(
+                Failure(method, status, description, parameters, chat, times, effect, cut, when)
+            )
+
+    def shown(self, token: str, chat: int, thread: int | None = None) -> list[Shown]:
+        """What the bot has in a chat now, in order."""
+        with self.lock:
+            found = list(self.chats.get((token, chat), {}).values())
+        return [each for each in found if thread is None or each.thread == thread]
+
+    def texts(self, token: str, chat: int, thread: int | None = None) -> list[str]:
+        """The texts of :meth:`shown`."""
+        return [each.text for each in self.shown(token, chat, thread)]
+
+    def of(self, method: str, chat: int | None = None) -> list[Call]:
+        """The calls of one method."""
+        with self.lock:
+            return [
+                each
+                for each in self.calls
+                if each.method == method and (chat is None or each.params.get("chat_id") == chat)
+            ]
+
+    def _serve(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)
+        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app.router.add_route("*", "/bot{token}/{method}", self._call)
+        app.router.add_get("/file/bot{token}/{path:.*}", self._file)
+        runner = web.AppRunner(app, access_log=None)
+        self._loop.run_until_complete(runner.setup())
+        self._loop.run_until_complete(web.TCPSite(runner, "127.0.0.1", self.port).start())
+        self._ready.set()
+        self._loop.run_forever()
+        self._loop.run_until_complete(runner.cleanup())
+        self._loop.close()
+
+    async def _file(self, request: web.Request) -> web.Response:
+        content = self.files.get(request.match_info["path"])
+        return web.Response(status=404) if content is None else web.Response(body=content)
+
+    async def _call(self, request: web.Request) -> web.StreamResponse:
+        token, method = request.match_info["token"], request.match_info["method"]
+        params = await read_params(request)
+        if self.delay:
+            await asyncio.sleep(self.delay)
+        with self.lock:
+            if method != "getUpdates":
+                self.calls.append(Call(token, method, params, time.monotonic()))
+            failure = self._failure(method, params)
+        if failure is not None and not failure.effect:
+            return self._failed(request, failure)
+        if self.hook is not None:
+            self.hook(method, params, "before")
+        try:
+            result = await self._do(token, method, params)
+        except Refusal as error:
+            return answer(error.status, error.description)
+        if self.hook is not None:
+            self.hook(method, params, "after")
+        if failure is not None:
+            return self._failed(request, failure)
+        return web.json_response({"ok": True, "result": result})
+
+    def _failure(self, method: str, params: Params) -> Failure | None:
+        for failure in self.failures:
+            if failure.method not in {method, "*"}:
+                continue
+            if failure.chat and failure.chat != params.get("chat_id"):
+                continue
+            if failure.when is not None and not failure.when(params):
+                continue
+            failure.times -= 1
+            if failure.times <= 0:
+                self.failures.remove(failure)
+            return failure
+        return None
+
+    def _failed(self, request: web.Request, failure: Failure) -> web.StreamResponse:
+        if failure.cut:
+            assert request.transport is not None
+            request.transport.close()
+        return answer(failure.status, failure.description, failure.parameters)
+
+    async def _do(self, token: str, method: str, params: Params) -> Any:
+        if method == "getUpdates":
+            return await self._get_updates(token, params)
+        with self.lock:
+            work = getattr(self, f"_do_{method}", None)
+            if work is None:
+                raise Refusal(404, "Not Found: method not found")
+            return work(token, params)
+
+    def _do_getMe(self, token: str, params: Params) -> Params:  # noqa: N802
+        del params
+        number = int(token.partition(":")[0])
+        return {"id": number, "is_bot": True, "first_name": "Bot", "username": f"bot{number}_bot"}
+
+    def _do_setMyCommands(self, token: str, params: Params) -> bool:  # noqa: N802
+        return True
+
+    def _do_setWebhook(self, token: str, params: Params) -> bool:  # noqa: N802
+        self.webhooks[token] = params
+        return True
+
+    def _do_deleteWebhook(self, token: str, params: Params) -> bool:  # noqa: N802
+        self.webhooks.pop(token, None)
+        return True
+
+    def _do_getWebhookInfo(self, token: str, params: Params) -> Params:  # noqa: N802
+        url = self.webhooks.get(token, {}).get("url", "")
+        return {"url": url, "pending_update_count": 0, **self.webhook_info}
+
+    def _do_sendMessage(self, token: str, params: Params) -> Params:  # noqa: N802
+        check_text(params)
+        return self._show(token, params, text=params["text"])
+
+    def _do_sendPhoto(self, token: str, params: Params) -> Params:  # noqa: N802
+        return self._show(token, params, text=params.get("caption", ""), kind="photo")
+
+    def _do_sendDocument(self, token: str, params: Params) -> Params:  # noqa: N802
+        return self._show(token, params, text=params.get("caption", ""), kind="document")
+
+    def _do_sendAudio(self, token: str, params: Params) -> Params:  # noqa: N802
+        return self._show(token, params, text=params.get("caption", ""), kind="audio")
+
+    def _show(self, token: str, params: Params, *, text: str, kind: str = "text") -> Params:
+        message_id = next(self.ids)
+        content, filename = params.get(f"{kind}_file", (b"", ""))
+        chat = int(params["chat_id"])
+        self.chats.setdefault((token, chat), {})[message_id] = Shown(
+            id=message_id,
+            chat=chat,
+            thread=int(params.get("message_thread_id") or 0),
+            text=text,
+            reply_to=int((params.get("reply_parameters") or {}).get("message_id", 0)),
+            entities=params.get("entities") or [],
+            keyboard=(params.get("reply_markup") or {}).get("inline_keyboard", []),
+            kind=kind,
+            file=content,
+            filename=filename,
+            history=[text],
+        )
+        return sent(message_id, chat)
+
+    def _do_editMessageText(self, token: str, params: Params) -> Params:  # noqa: N802
+        check_text(params)
+        chat, message_id = int(params["chat_id"]), int(params["message_id"])
+        found = self.chats.get((token, chat), {}).get(message_id)
+        if found is None:
+            raise Refusal(400, "Bad Request: message to edit not found")
+        keyboard = (params.get("reply_markup") or {}).get("inline_keyboard", [])
+        if found.text == params["text"] and found.keyboard == keyboard:
+            raise Refusal(400, "Bad Request: message is not modified: same content")
+        found.text, found.keyboard = params["text"], keyboard
+        found.entities = params.get("entities") or []
+        found.history.append(params["text"])
+        return sent(message_id, chat)
+
+    def _do_deleteMessage(self, token: str, params: Params) -> bool:  # noqa: N802
+        place = self.chats.get((token, int(params["chat_id"])), {})
+        if place.pop(int(params["message_id"]), None) is None:
+            raise Refusal(400, "Bad Request: message to delete not found")
+        return True
+
+    def _do_setMessageReaction(self, token: str, params: Params) -> bool:  # noqa: N802
+        place = (token, int(params["chat_id"]), int(params["message_id"]))
+        given = params.get("reaction") or []
+        if given:
+            self.reactions[place] = given[0]["emoji"]
+        else:
+            self.reactions.pop(place, None)
+        return True
+
+    def _do_sendChatAction(self, token: str, params: Params) -> bool:  # noqa: N802
+        return True
+
+    def _do_answerCallbackQuery(self, token: str, params: Params) -> bool:  # noqa: N802
+        return True
+
+    def _do_getFile(self, token: str, params: Params) -> Params:  # noqa: N802
+        path = f"files/{params['file_id']}"
+        if path not in self.files:
+            raise Refusal(400, "Bad Request: invalid file_id")
+        return {
+            "file_id": params["file_id"],
+            "file_unique_id": "u",
+            "file_size": len(self.files[path]),
+            "file_path": path,
+        }
+
+    async def _get_updates(self, token: str, params: Params) -> list[Params]:
+        if self.webhooks.get(token, {}).get("url"):
+            raise Refusal(409, "Conflict: can't use getUpdates method while webhook is active")
+        self.polls[token] = self.polls.get(token, 0) + 1
+        mine = self.polls[token]
+        deadline = time.monotonic() + min(float(params.get("timeout") or 0), 2.0)
+        while True:
+            with self.lock:
+                if self.polls[token] != mine:
+                    raise Refusal(409, "Conflict: terminated by other getUpdates request")
+                offset = int(params.get("offset") or 0)
+                queue = self.waiting.setdefault(token, [])
+                queue[:] = [each for each in queue if each["update_id"] >= offset]
+                if queue or time.monotonic() > deadline:
+                    return list(queue[: int(params.get("limit") or 100)])
+            await asyncio.sleep(0.02)
+
+
+class Refusal(Exception):
+    """The server says no."""
+
+    def __init__(self, status: int, description: str) -> None:
+        """As Telegram words it."""
+        super().__init__(description)
+        self.status = status
+        self.description = description
+
+
+def check_text(params: Params) -> None:
+    """What Telegram checks of a text."""
+    text = params.get("text", "")
+    if not text.strip():
+        raise Refusal(400, "Bad Request: message text is empty")
+    if len(text) > TEXT_LIMIT:
+        raise Refusal(400, "Bad Request: message is too long")
+    units = len(text.encode("utf-16-le")) // 2
+    for entity in params.get("entities") or []:
+        if entity["offset"] + entity["length"] > units:
+            raise Refusal(400, "Bad Request: can't parse entities")
+    for row in (params.get("reply_markup") or {}).get("inline_keyboard", []):
+        for button in row:
+            if not 1 <= len(button["callback_data"].encode()) <= 64:
+                raise Refusal(400, "Bad Request: BUTTON_DATA_INVALID")
+
+
+def sent(message_id: int, chat: int) -> Params:
+    """A Message object, as small as may be."""
+    return {
+        "message_id": message_id,
+        "date": 1_700_000_000,
+        "chat": {"id": chat, "type": "private" if chat > 0 else "supergroup"},
+    }
+
+
+def answer(status: int, description: str, parameters: Params | None = None) -> web.Response:
+    """An error as the Bot API sends it."""
+    body: Params = {"ok": False, "error_code": status, "description": description}
+    if parameters:
+        body["parameters"] = parameters
+    return web.json_response(body, status=status)
+
+
+async def read_params(request: web.Request) -> Params:
+    """The parameters of a call: JSON, a form, or multipart with files."""
+    if request.content_type == "application/json":
+        return dict(await request.json())
+    found: Params = {}
+    for name, value in (await request.post()).items():
+        if isinstance(value, web.FileField):
+            found[f"{name}_file"] = (value.file.read(), value.filename)
+        else:
+            found[name] = loaded(str(value)) if name != "text" else value
+    attached = {name: value for name, value in found.items() if name.endswith("_file")}
+    for kind in ("photo", "document", "audio"):
+        given = found.get(kind)
+        if isinstance(given, str) and given.startswith("attach://"):
+            found[f"{kind}_file"] = attached.get(f"{given.removeprefix('attach://')}_file")
+    return found
+
+
+def loaded(value: str) -> Any:
+    """A value of a form: JSON where it is."""
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value

@@ -1,0 +1,152 @@
+"""Long polling, 409, health, and accounts that are switched while everything runs."""
+
+import pytest
+from django.utils import timezone
+
+from channels_app import gateways
+from channels_app.base import Account, ChannelError
+from channels_app.runner import Runner
+from channels_app.telegram import plain
+from core.models import ChannelAccount, InboundMessage
+from tests.channels.running import telegram_account, until
+from tests.telegram.local import Local
+from tests.telegram.people import message
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def polled(local: Local) -> ChannelAccount:
+    """A third bot, without a public address."""
+    row = telegram_account(base=local.api.base, name="polled", mode="polling")
+    local.tokens["polled"] = row.open_secrets()["token"]
+    return row
+
+
+def test_a_polled_bot_answers_like_any_other_and_confirms_after_the_commit(
+    runner: Runner, local: Local
+) -> None:
+    polled(local)
+    token = local.tokens["polled"]
+    updates = [message(f"number {number}", user=556) for number in range(3)]
+    with local.api.lock:
+        local.api.waiting[token] = list(updates)
+    said = "number 0\nnumber 1\nnumber 2"
+    until(lambda: "\n".join(local.texts(556, account="polled")) == said)
+    # The next call confirms what was committed: Telegram forgets it.
+    until(lambda: local.api.waiting[token] == [])
+    assert ChannelAccount.objects.get(name="polled").status == "running"
+
+
+def test_an_update_that_comes_twice_is_answered_once(runner: Runner, local: Local) -> None:
+    polled(local)
+    update = message("only once", user=556)
+    with local.api.lock:
+        local.api.waiting[local.tokens["polled"]] = [update, dict(update)]
+    until(lambda: local.texts(556, account="polled") == ["only once"])
+    assert InboundMessage.objects.count() == 1
+
+
+def test_c9_409_is_shown_and_not_fought(runner: Runner, local: Local) -> None:
+    local.say("I am the owner", user=555)
+    row = polled(local)
+    token = local.tokens["polled"]
+    local.api.webhooks[token] = {"url": "https://elsewhere.example/hook"}
+    until(lambda: "Conflict" in ChannelAccount.objects.get(id=row.id).status_text)
+    until(lambda: any("Somebody else fetches" in each for each in local.texts(555)))
+    assert "Conflict" in " ".join(gateways.problems())
+    calls = local.api.polls.get(token, 0)
+    assert calls <= 1
+
+
+def test_disabling_stops_the_poller_without_a_restart(runner: Runner, local: Local) -> None:
+    row = polled(local)
+    until(lambda: local.api.polls.get(local.tokens["polled"], 0) >= 1)
+    ChannelAccount.objects.filter(id=row.id).update(enabled=False)
+    gateways.saved(account_id=row.id)
+    until(lambda: ChannelAccount.objects.get(id=row.id).status == "stopped")
+    until(lambda: ChannelAccount.objects.get(id=row.id).poller == "")
+    assert row.id not in runner._gateways.pollers
+
+
+def test_saving_sets_the_webhook_with_secret_and_kinds_and_drops_nothing(
+    runner: Runner, local: Local
+) -> None:
+    row = ChannelAccount.objects.get(name="main")
+    gateways.saved(account_id=row.id)
+    until(lambda: local.api.webhooks)
+    given = local.api.webhooks[local.tokens["main"]]
+    assert given["url"].endswith("/telegram/main/webhook")
+    assert given["secret_token"] == "Whs_0123"
+    assert "callback_query" in given["allowed_updates"]
+    assert given["drop_pending_updates"] is False
+    until(lambda: ChannelAccount.objects.get(id=row.id).status == "running")
+
+
+def test_what_telegram_says_about_the_webhook_is_shown(runner: Runner, local: Local) -> None:
+    for name in ("main", "other"):
+        local.api.webhooks[local.tokens[name]] = {"url": "https://here.example"}
+    local.api.webhook_info = {
+        "pending_update_count": 7,
+        "last_error_message": "Wrong response: 502",
+        "last_error_date": 1,
+    }
+    until(lambda: ChannelAccount.objects.get(name="main").status == "error")
+    row = ChannelAccount.objects.get(name="main")
+    assert "Wrong response: 502" in row.status_text
+    assert row.health["pending"] == 7
+    assert any("Wrong response" in each for each in gateways.problems())
+
+
+def test_one_worker_polls_at_a_time_and_another_takes_over(local: Local) -> None:
+    row = polled(local)
+    assert gateways.hold(account_id=row.id, worker="one")
+    assert not gateways.hold(account_id=row.id, worker="two")
+    assert gateways.hold(account_id=row.id, worker="one")
+    ChannelAccount.objects.filter(id=row.id).update(poller_until=timezone.now())
+    assert gateways.hold(account_id=row.id, worker="two")
+
+
+def test_the_connection_test_says_who_we_are_or_what_telegram_says(local: Local) -> None:
+    row = ChannelAccount.objects.get(name="main")
+    assert gateways.test_now(row).startswith("@bot900_bot")
+    local.api.fail("getMe", 401, "Unauthorized")
+    with pytest.raises(ChannelError, match="Unauthorized"):
+        gateways.test_now(row)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "permanent", "retry_after", "unsure", "trouble"),
+    [
+        (429, b'{"parameters": {"retry_after": 7}}', False, 7.0, False, ""),
+        (409, b'{"description": "Conflict: terminated by other getUpdates request"}', False, None,
+         False, "conflict"),
+        (400, b'{"description": "Bad Request: can\'t parse entities"}', True, None, False, ""),
+        (403, b'{"description": "Forbidden: bot was blocked by the user"}', True, None, False,
+         "blocked"),
+        (500, b"oops", False, None, False, ""),
+        (502, b"<html>", False, None, True, ""),
+        (401, b"[", True, None, False, "auth"),
+    ],
+)  # fmt: skip
+def test_what_each_refusal_means(
+    status: int,
+    body: bytes,
+    permanent: bool,
+    retry_after: float | None,
+    unsure: bool,
+    trouble: str,
+) -> None:
+    error = plain.refusal(status, body, token="1:secret")
+    assert (error.permanent, error.retry_after, error.unsure, error.trouble) == (
+        permanent,
+        retry_after,
+        unsure,
+        trouble,
+    )
+
+
+def test_an_error_never_repeats_the_token() -> None:
+    said = b'{"description": "Not Found: /bot123:abcdefgh/sendMessage"}'
+    assert "abcdefgh" not in str(plain.refusal(404, said, token="123:abcdefgh"))
+    account = Account(1, "telegram", "x", {"api_base": "http://127.0.0.1:1"}, {"token": "9:canary"})
+    assert "canary" not in repr(account)

@@ -1,0 +1,192 @@
+"""[D6] and the red team's list W: what the webhook takes, and what it refuses."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from channels_app.telegram.views import MOST_BYTES
+from core import inbox
+from core.models import ChannelAccount, InboundMessage, Run
+from tests.telegram.local import SECRET, Local
+from tests.telegram.people import message, number, person
+from tests.threads import at_once
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.parametrize("secret", [None, "", "wrong", SECRET.lower(), SECRET + "x", SECRET[:-1]])
+def test_w1_w2_without_the_secret_nothing_is_stored_and_the_body_is_not_read(
+    local: Local, secret: str | None
+) -> None:
+    status, _ = local.post(message("hello", user=556), secret=secret)
+    assert status == 403
+    assert not local.body_was_read
+    assert not InboundMessage.objects.exists()
+
+
+def test_w3_an_account_without_a_secret_cannot_be_reached(local: Local) -> None:
+    ChannelAccount.objects.filter(name="main").update(secrets="")
+    assert local.post(message("hello", user=556), secret="")[0] == 404
+    assert local.post(message("hello", user=556), secret=None)[0] == 404
+
+
+def test_w4_the_secret_of_another_account_or_path_opens_nothing(local: Local) -> None:
+    assert local.post(message("hello"), account="nobody")[0] == 404
+    ChannelAccount.objects.filter(name="other").update(enabled=False)
+    assert local.post(message("hello"), account="other")[0] == 404
+
+
+def test_w5_the_same_update_a_hundred_times_at_once_is_one_run(local: Local) -> None:
+    update = message("hello", user=556)
+    assert at_once(100, lambda: local.post(update)[0]) == [200] * 100
+    assert InboundMessage.objects.count() == 1
+    session = InboundMessage.objects.get().session
+    assert session is not None
+    inbox.flush_due(session_id=session.id, now=timezone.now() + timedelta(seconds=5))
+    assert Run.objects.count() == 1
+
+
+def test_w5_the_same_message_under_another_update_id_is_one_message(local: Local) -> None:
+    update = message("hello", user=556)
+    local.post(update)
+    local.post({**update, "update_id": number()})
+    assert InboundMessage.objects.count() == 1
+
+
+@pytest.mark.parametrize("kind", ["message_reaction", "poll", "channel_post", "chat_join_request"])
+def test_w7_w8_an_unknown_kind_is_counted_and_answered_200(local: Local, kind: str) -> None:
+    assert local.post({"update_id": number(), kind: {"x": 1}}) == (
+        200,
+        {"ok": True, "outcome": "ignored"},
+    )
+    row = InboundMessage.objects.get()
+    assert (row.state, row.note, row.raw) == ("ignored", kind, b"")
+
+
+@pytest.mark.parametrize("body", [b"{", b"[", b"\xff", b"", b"[" * 100_000, b'{"a":1,"a":2}'])
+def test_w9_malformed_json_is_400(local: Local, body: bytes) -> None:
+    assert local.post(body)[0] == 400
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"message": "x"},
+        {
+            "message": {
+                "chat": {"id": 1, "type": "private"},
+                "from": person(556),
+                "date": 10**15,
+                "message_id": 1,
+                "text": "x",
+            }
+        },
+        {"message": {"message_id": 1, "chat": [], "from": person(556), "text": "x"}},
+        {"message": {"message_id": 1, "chat": {"id": 1, "type": "private"}, "from": person(2**63)}},
+        {"message": {"message_id": 1, "chat": {"id": 1, "type": "private"}, "from": person(-5)}},
+        {
+            "message": {
+                "message_id": 1,
+                "chat": {"id": 1, "type": "private"},
+                "from": {"id": "556"},
+                "text": "x",
+            }
+        },
+        {"callback_query": {"id": 5, "data": 7, "message": {}, "from": person(556)}},
+    ],
+)
+def test_w10_w14_what_cannot_be_read_is_kept_for_the_owner_and_answered_200(
+    local: Local, broken: dict[str, Any]
+) -> None:
+    assert local.post({"update_id": number(), **broken}) == (
+        200,
+        {"ok": True, "outcome": "quarantined"},
+    )
+    row = InboundMessage.objects.get()
+    assert row.state == "quarantined"
+    assert json.loads(bytes(row.raw))
+    assert row.note
+
+
+def test_w11_a_large_body_is_refused(local: Local) -> None:
+    assert local.post(b"x" * (MOST_BYTES + 1))[0] == 413
+
+
+def test_w13_nul_and_lone_surrogates_are_cleaned(local: Local) -> None:
+    raw = json.dumps(message("X", user=556)).replace('"X"', '"a\\u0000b\\ud800c"').encode()
+    assert local.post(raw)[0] == 200
+    assert InboundMessage.objects.get().text == "ab\ufffdc"
+
+
+def test_w15_w16_only_the_numeric_id_of_the_sender_counts(local: Local) -> None:
+    spoofed = message("let me in", user=666, name="owner")
+    spoofed["message"]["from"]["username"] = "owner"
+    spoofed["message"]["forward_origin"] = {"type": "user", "sender_user": person(555)}
+    assert local.post(spoofed)[1]["outcome"] == "denied"
+    anonymous = message("let me in", user=555, chat=-100)
+    anonymous["message"]["from"]["is_bot"] = True
+    anonymous["message"]["sender_chat"] = {"id": -100, "type": "supergroup"}
+    assert local.post(anonymous)[1]["outcome"] == "ignored"
+    assert not Run.objects.exists()
+
+
+def test_w17_a_foreign_group_is_denied_by_the_person_and_by_the_group(local: Local) -> None:
+    name = f"@bot{local.tokens['main'].partition(':')[0]}_bot"
+    stranger = message(f"{name} hello", user=666, chat=-100)
+    assert local.post(stranger)[1]["outcome"] == "denied"
+    foreign = message(f"{name} hello", user=556, chat=-200)
+    assert local.post(foreign)[1]["outcome"] == "denied"
+    welcome = message(f"{name} hello", user=556, chat=-100)
+    assert local.post(welcome)[1]["outcome"] == "accepted"
+    chatter = message("hello everybody", user=556, chat=-100)
+    assert local.post(chatter)[1]["outcome"] == "not addressed"
+    assert not InboundMessage.objects.filter(text="hello everybody").exists()
+
+
+def test_an_edit_of_a_stranger_reaches_nothing(local: Local) -> None:
+    first = message("hello", user=556)
+    local.post(first)
+    changed = {**first["message"], "from": person(666), "text": "stolen"}
+    stolen = {"update_id": number(), "edited_message": changed}
+    assert local.post(stolen)[1]["outcome"] == "too late to edit"
+    mine = {"update_id": number(), "edited_message": {**first["message"], "text": "hello again"}}
+    assert local.post(mine)[1]["outcome"] == "edited"
+    assert InboundMessage.objects.get().text == "hello again"
+
+
+@pytest.mark.parametrize(
+    ("extra", "text"),
+    [
+        ({"sticker": {"file_id": "f", "emoji": "🙂"}}, "[Sticker 🙂]"),
+        ({"location": {"latitude": 1.5, "longitude": 2.5}}, "[Location: 1.5, 2.5]"),
+        ({"contact": {"first_name": "Bo", "phone_number": "+1"}}, "[Contact: Bo +1]"),
+        (
+            {"poll": {"question": "Tea?", "options": [{"text": "yes"}, {"text": "no"}]}},
+            "[Poll: Tea? — yes / no]",
+        ),
+        ({"dice": {"emoji": "🎲", "value": 4}}, "[Dice 🎲: 4]"),
+        ({"game": {"title": "x"}}, "[unsupported message: game]"),
+    ],
+)
+def test_stickers_places_contacts_and_polls_are_a_line_of_text(
+    local: Local, extra: dict[str, Any], text: str
+) -> None:
+    assert local.post(message(user=556, **extra))[1]["outcome"] == "accepted"
+    assert InboundMessage.objects.get().text == text
+
+
+def test_an_album_is_one_message(local: Local) -> None:
+    for place in range(3):
+        caption: dict[str, Any] = {"caption": "three cats"} if place == 0 else {}
+        photo = [{"file_id": f"p{place}", "width": 10, "height": 10}]
+        local.post(message(user=556, photo=photo, media_group_id="album-1", **caption))
+    rows = InboundMessage.objects.order_by("id")
+    assert len({row.session_id for row in rows}) == 1
+    session = rows[0].session
+    assert session is not None
+    assert session.flush_at is not None
+    assert session.batch_started_at is not None
+    assert (session.flush_at - session.batch_started_at).total_seconds() >= 1.0

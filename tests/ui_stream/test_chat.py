@@ -1,0 +1,204 @@
+"""``/ui/chat`` of a running gateway: streams, resume, stop, and the client's own history."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests import people
+from tests.gateways import Gateway
+from tests.servers import wait_until
+
+pytestmark = pytest.mark.slow
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def scripted(
+    module_gateways: Callable[..., Gateway], tmp_path_factory: pytest.TempPathFactory
+) -> Gateway:
+    """A gateway that plays ``people.SCRIPT``."""
+    folder: Path = tmp_path_factory.mktemp("script")
+    return module_gateways(
+        LLM_SCRIPT=people.script(folder), RATE_PER_MINUTE_USER="0", HEARTBEAT_SECONDS="1"
+    )
+
+
+@pytest.fixture(scope="module")
+def tokens(scripted: Gateway) -> dict[str, str]:
+    """The keys of its people."""
+    return people.make(scripted)
+
+
+@pytest.fixture
+def client(scripted: Gateway, tokens: dict[str, str]) -> Iterator[httpx.Client]:
+    """HTTP with the owner's key."""
+    headers = {"Authorization": f"Bearer {tokens['owner']}"}
+    with httpx.Client(base_url=scripted.base_url, headers=headers, timeout=30) as made:
+        yield made
+
+
+def said(text: str, role: str = "user", name: str = "m1") -> Json:
+    """A message of the AI SDK."""
+    return {"id": name, "role": role, "parts": [{"type": "text", "text": text}]}
+
+
+def asked(text: str, chat: str = "chat-1", **more: Any) -> Json:
+    """What ``useChat`` sends by default."""
+    return {"id": chat, "messages": [said(text)], "trigger": "submit-message", **more}
+
+
+def frames(answer: httpx.Response) -> list[Any]:
+    """The chunks of a stream."""
+    lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data")]
+    return [line if line == "[DONE]" else json.loads(line) for line in lines]
+
+
+def told(client: httpx.Client, body: Json) -> list[Any]:
+    """The chunks of an answer."""
+    with client.stream("POST", "/ui/chat", json=body) as answer:
+        assert answer.status_code == 200, answer.read()
+        assert answer.headers["x-vercel-ai-ui-message-stream"] == "v1"
+        return frames(answer)
+
+
+def text_of(chunks: list[Any]) -> str:
+    """What was said."""
+    return "".join(chunk["delta"] for chunk in chunks[:-1] if chunk["type"] == "text-delta")
+
+
+def test_an_answer_is_a_ui_message_stream(client: httpx.Client) -> None:
+    """[M3] Start, parts of every kind, finish, ``[DONE]``."""
+    chunks = told(client, asked("everything"))
+    kinds = [chunk["type"] for chunk in chunks[:-1]]
+    assert chunks[-1] == "[DONE]"
+    assert kinds[0] == "start"
+    assert kinds[-1] == "finish"
+    for kind in (
+        "reasoning-delta",
+        "data-loading",
+        "tool-input-available",
+        "tool-output-available",
+        "source-url",
+        "source-document",
+        "data-retrieval",
+        "file",
+        "data-error",
+        "data-chart",
+        "text-delta",
+    ):
+        assert kind in kinds, kind
+    assert "Paris is the capital." in text_of(chunks)
+
+
+def test_a_chat_is_resumed_from_its_beginning_and_stopped(
+    client: httpx.Client, tokens: dict[str, str]
+) -> None:
+    """204 when nothing runs; never another person's; a client that leaves stops nothing."""
+    assert client.get("/ui/chat/chat-2/stream").status_code == 204
+    with client.stream("POST", "/ui/chat", json=asked("hang", chat="chat-2")) as answer:
+        run_id = answer.headers["x-run-id"]
+        next(answer.iter_lines())
+    other = {"Authorization": f"Bearer {tokens['member']}"}
+    assert client.get("/ui/chat/chat-2/stream", headers=other).status_code == 204
+    stopped = client.post("/ui/chat/chat-2/stop", headers=other).json()
+    assert stopped["cancelled"] is False
+    with client.stream("GET", "/ui/chat/chat-2/stream") as answer:
+        assert answer.status_code == 200
+        assert answer.headers["x-run-id"] == run_id
+        assert client.post("/ui/chat/chat-2/stop").json()["cancelled"] is True
+        chunks = frames(answer)
+    assert chunks[0]["type"] == "start"
+    assert "Begun." in text_of(chunks)
+    assert chunks[-2]["type"] == "abort"
+    wait_until(lambda: client.get("/ui/chat/chat-2/stream").status_code == 204)
+    assert client.post("/ui/chat/chat-2/stop").json()["cancelled"] is False
+
+
+def test_a_tool_of_the_client_comes_back_in_the_same_message(client: httpx.Client) -> None:
+    """[M3] The call is handed over; its result goes on with the assistant's message."""
+    tool = {"type": "function", "function": {"name": "get_weather", "parameters": {}}}
+    chunks = told(client, asked("weather", tools=[tool]))
+    call = next(chunk for chunk in chunks[:-1] if chunk["type"] == "tool-input-available")
+    assert call["toolName"] == "get_weather"
+    assert "providerExecuted" not in call
+    part = {
+        "type": "tool-get_weather",
+        "toolCallId": call["toolCallId"],
+        "state": "output-available",
+        "input": call["input"],
+        "output": {"sky": "clear"},
+    }
+    assistant = {"id": chunks[0]["messageId"], "role": "assistant", "parts": [part]}
+    body = {"id": "chat-1", "messages": [said("weather"), assistant], "tools": [tool]}
+    again = told(client, body)
+    assert text_of(again) == "It is sunny."
+    assert again[0]["messageId"] == assistant["id"]
+
+
+def test_only_the_last_message_may_be_sent(client: httpx.Client) -> None:
+    """``message`` instead of ``messages``: the gateway knows the rest."""
+    body = {"id": "chat-3", "message": said("Hello again")}
+    assert text_of(told(client, body)) == "Hello again"
+    image = {"type": "file", "mediaType": "image/png", "url": people.PIXEL}
+    picture = {"id": "m2", "role": "user", "parts": [{"type": "text", "text": "See"}, image]}
+    assert text_of(told(client, {"id": "chat-3", "message": picture})).strip() == "See"
+
+
+def test_a_failed_run_is_an_error_chunk(client: httpx.Client) -> None:
+    """[M3] And the end of the stream."""
+    chunks = told(client, asked("break"))
+    assert chunks[-2] == {"type": "error", "errorText": "It broke"}
+
+
+def test_a_long_silence_is_filled_with_comments(client: httpx.Client) -> None:
+    """So that proxies do not cut the stream."""
+    body = asked("hang", chat="chat-4")
+    with client.stream("POST", "/ui/chat", json=body) as answer:
+        lines = answer.iter_lines()
+        assert any(line.startswith(":") for _, line in zip(range(40), lines, strict=False))
+    client.post("/ui/chat/chat-4/stop")
+
+
+def test_garbage_is_refused_by_name(client: httpx.Client) -> None:
+    """400 with the field."""
+    file = {"type": "file", "mediaType": "application/pdf", "url": "data:,x"}
+    svg = {
+        "type": "file",
+        "mediaType": "image/svg+xml",
+        "url": "data:image/svg+xml;base64,PHN2Zy8+",
+    }
+    wrong: list[tuple[Json, str]] = [
+        ({"id": ""}, "id"),
+        ({"id": "x" * 101}, "id"),
+        ({"id": "é"}, "id"),
+        ({"messages": []}, "messages"),
+        ({"messages": ["x"]}, "messages[0]"),
+        ({"messages": [{"role": "user"}]}, "messages[0].parts"),
+        ({"messages": [{"role": "robot", "parts": []}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "parts": [file]}]}, "messages[0].parts[0]"),
+        ({"messages": [{"role": "user", "parts": [svg]}]}, "messages[0].content[0].image_url.url"),
+        ({"messages": [{"parts": []}]}, "messages[0].role"),
+        ({"tools": 5}, "tools"),
+    ]
+    for body, field in wrong:
+        answer = client.post("/ui/chat", json={**asked("x"), **body})
+        assert answer.status_code == 400, body
+        assert answer.json()["field"] == field
+    assert client.get("/ui/chat/%C3%A9/stream").status_code == 400
+
+
+def test_a_personal_key_is_needed(client: httpx.Client, tokens: dict[str, str]) -> None:
+    """[A10] Not a bridge's, not one without the scope; and the right method."""
+    bridge = {"Authorization": f"Bearer {tokens['bridge']}"}
+    scopeless = {"Authorization": f"Bearer {tokens['inbound_only']}"}
+    for headers, status in [({"Authorization": ""}, 401), (bridge, 403), (scopeless, 403)]:
+        assert client.post("/ui/chat", json=asked("x"), headers=headers).status_code == status
+        assert client.get("/ui/chat/a/stream", headers=headers).status_code == status
+        assert client.post("/ui/chat/a/stop", headers=headers).status_code == status
+    assert client.get("/ui/chat").status_code == 405
+    assert client.post("/ui/chat/a/stream").status_code == 405
+    assert client.get("/ui/chat/a/stop").status_code == 405

@@ -1,0 +1,247 @@
+"""A socket of the web chat in a test: people, cookies, and a hand that writes runs' logs."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import orjson
+import pytest
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
+
+from allowlist import keys
+from allowlist.models import ApiKey
+from channels_app import limits
+from channels_app.webchat.urls import websocket_application
+from core import db, events, hub, runs
+from core.messages import MessageDict
+from core.models import Run, User
+
+Frame = dict[str, Any]
+HOST = "chat.example"
+SECONDS = 5.0
+
+
+def person(name: str, **fields: Any) -> User:
+    """A person who may sign in."""
+    user = User(username=name, display_name=name.title(), **fields)
+    user.set_password("correct horse")
+    user.save()
+    return user
+
+
+@pytest.fixture
+def ada(transactional_db: None) -> User:
+    """The owner."""
+    return person("ada", is_owner=True, is_staff=True)
+
+
+@pytest.fixture
+def bob(transactional_db: None) -> User:
+    """A guest."""
+    return person("bob")
+
+
+@pytest.fixture(autouse=True)
+def clean_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test sees what another has counted; no database thread outlives its test."""
+    for name in ("addresses", "people", "failures"):
+        monkeypatch.setattr(limits, name, limits.Rate())
+    monkeypatch.setattr(limits, "sockets", limits.Streams())
+    yield
+    db.close_pool()
+
+
+@pytest.fixture(autouse=True)
+def allowed_host(settings: Any) -> None:
+    """The gateway is reached as HOST."""
+    settings.ALLOWED_HOSTS = [HOST, "testserver"]
+
+
+def sign_in(user: User) -> str:
+    """The session key of a browser in which ``user`` is signed in."""
+    store = SessionStore()
+    store[SESSION_KEY] = str(user.pk)
+    store[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+    store[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    store.save()
+    return str(store.session_key)
+
+
+def headers(
+    *, cookie: str = "", origin: str | None = f"http://{HOST}"
+) -> list[tuple[bytes, bytes]]:
+    """What a browser sends with the handshake."""
+    found = [(b"host", HOST.encode())]
+    if origin is not None:
+        found.append((b"origin", origin.encode()))
+    if cookie:
+        found.append((b"cookie", f"{settings.SESSION_COOKIE_NAME}={cookie}".encode()))
+    return found
+
+
+class Socket:
+    """The client's end of ``/ws``."""
+
+    def __init__(self, wire: WebsocketCommunicator) -> None:
+        self.wire = wire
+
+    async def say(self, **frame: Any) -> None:
+        """Send a frame."""
+        await self.wire.send_to(text_data=orjson.dumps(frame).decode())
+
+    async def hear(self) -> Frame:
+        """The next frame."""
+        found: Frame = orjson.loads(await self.wire.receive_from(SECONDS))
+        return found
+
+    async def until(self, wanted: Callable[[Frame], bool]) -> list[Frame]:
+        """The frames up to the first wanted one."""
+        found = [await self.hear()]
+        while not wanted(found[-1]):
+            found.append(await self.hear())
+        return found
+
+    async def ask(self, text: str, **fields: Any) -> Frame:
+        """Send a message; the ``accepted`` frame that answers it."""
+        await self.say(type="message", text=text, **{"client_id": "c1", **fields})
+        return (await self.until(lambda frame: frame["type"] in {"accepted", "error"}))[-1]
+
+    async def closed(self) -> int:
+        """The code with which the server closes; frames before that are dropped."""
+        while True:
+            message = await self.wire.receive_output(SECONDS)
+            if message["type"] == "websocket.close":
+                return int(message["code"])
+
+    async def is_silent(self) -> bool:
+        """Whether nothing comes: a ping is answered first by its pong."""
+        await self.say(type="ping")
+        return bool((await self.hear())["type"] == "pong")
+
+
+@asynccontextmanager
+async def opened(*, path: str = "/ws", **kind: Any) -> AsyncIterator[Socket]:
+    """An accepted socket."""
+    wire = WebsocketCommunicator(websocket_application, path, headers=headers(**kind))
+    accepted, _ = await wire.connect(timeout=SECONDS)
+    assert accepted
+    try:
+        yield Socket(wire)
+    finally:
+        with contextlib.suppress(asyncio.CancelledError):
+            await wire.disconnect(timeout=SECONDS)
+
+
+async def refused(*, path: str = "/ws", **kind: Any) -> int:
+    """The code with which a handshake is refused."""
+    wire = WebsocketCommunicator(websocket_application, path, headers=headers(**kind))
+    accepted, code = await wire.connect(timeout=SECONDS)
+    assert not accepted
+    return int(code)
+
+
+@asynccontextmanager
+async def at_the_page(user: User) -> AsyncIterator[Socket]:
+    """The socket of a browser in which ``user`` is signed in, once the hub feeds it."""
+    cookie = await db.in_thread(sign_in, user)
+    async with opened(cookie=cookie) as socket:
+        await eventually(partial(getattr, hub.local(), "connected"))
+        yield socket
+
+
+@pytest.fixture(autouse=True)
+async def no_task_is_left() -> AsyncIterator[None]:
+    """The hub of this test's loop ends with the test; a client that just connects may swallow
+    one cancellation."""
+    yield
+    for _ in range(10):
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        if not tasks:
+            return
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=1)
+
+
+def event(name: str, **data: Any) -> MessageDict:
+    """A lifecycle event."""
+    return {"type": "event", "props": {"event": name, "data": data}}
+
+
+def text(content: str, message_id: str = "text-1") -> MessageDict:
+    """A piece of an answer."""
+    return {
+        "type": "text",
+        "message_id": message_id,
+        "delta": True,
+        "delta_action": "append",
+        "delta_path": "content",
+        "props": {"content": content},
+    }
+
+
+class Pen:
+    """Writes the log of one run as the worker that claimed it."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.log = events.log_of(run=run, seq=0)
+
+    def write(self, *found: MessageDict, publish: bool = True) -> None:
+        """Commit events, and tell the hub unless that fails today."""
+        frames = events.write_batch([(self.log, list(found), None)])
+        self.log.seq += len(found)
+        if publish:
+            hub.publish(frames)
+
+    def end(self, *, publish: bool = True, **outcome: Any) -> None:
+        """The last event and the result of the run."""
+        given = runs.Outcome(**{"state": Run.State.SUCCEEDED, **outcome})
+        log = self.log
+
+        def finish(last_seq: int) -> None:
+            runs.settle(run=self.run, outcome=given, last_seq=last_seq)
+
+        last = event("stream_end", status="completed")
+        frames = events.write_batch([(log, [last], finish)])
+        if publish:
+            hub.publish(frames)
+
+
+def take(run_id: str) -> Pen:
+    """Claim the run with this public id."""
+    row = Run.objects.get(public_id=run_id)
+    claimed = runs.claim(run_id=row.id, worker="test")
+    assert claimed is not None
+    return Pen(claimed)
+
+
+def is_final(frame: Frame) -> bool:
+    return bool(frame["type"] == "final")
+
+
+async def asked(socket: Socket, said: str = "Hello", **fields: Any) -> tuple[Frame, Pen]:
+    """A message that was accepted, and the pen of its run."""
+    accepted = await socket.ask(said, **fields)
+    assert accepted["type"] == "accepted", accepted
+    return accepted, await db.in_thread(take, accepted["run_id"])
+
+
+async def key_of(**whose: Any) -> tuple[ApiKey, str]:
+    """A new key with the scope ``chat``."""
+    return await db.in_thread(lambda: keys.create(name="test", scopes=["chat"], **whose))
+
+
+async def eventually(ready: Callable[[], Any]) -> Any:
+    """What ``ready()``, called in a database thread, gives once it is something."""
+    for _ in range(1000):
+        if found := await db.in_thread(ready):
+            return found
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came")

@@ -1,0 +1,88 @@
+// The preview of Markdown while it streams.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+const { parseBlocks, parseInline, settledUpTo } = await import(`${process.env.LATCHKEY_JS}/preview.js`);
+
+const types = (text) => parseBlocks(text).map((block) => block.type);
+const flat = (pieces) => pieces.map((p) => (p.children ? `<${p.type}>${flat(p.children)}</>` : p.type === "text" ? p.text : `<${p.type}>${p.text}</>`)).join("");
+const inline = (text) => flat(parseInline(text));
+
+test("blocks are recognised", () => {
+  assert.deepEqual(
+    types("# H\n\npara\nmore\n\n- a\n- b\n\n1. x\n\n> q\n\n---\n\n```py\ncode\n```\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n"),
+    ["heading", "paragraph", "list", "list", "quote", "rule", "code", "table"],
+  );
+});
+
+test("a fence that is still open is code, whatever it holds", () => {
+  const [block, ...rest] = parseBlocks("```html\n<b>\n\n# not a heading\n- no list");
+  assert.equal(rest.length, 0);
+  assert.deepEqual(block, { type: "code", language: "html", text: "<b>\n\n# not a heading\n- no list" });
+});
+
+test("lists nest and keep their numbers", () => {
+  const [list] = parseBlocks("3. a\n   - b\n   - c\n4. d");
+  assert.equal(list.start, 3);
+  assert.equal(list.items.length, 2);
+  assert.equal(list.items[0][1].items.length, 2);
+});
+
+test("table cells are split and aligned", () => {
+  const [table] = parseBlocks("| a | b | c |\n|---|:-:|--:|\n| 1 | x \\| y | 3 |");
+  assert.deepEqual(table.head, ["a", "b", "c"]);
+  assert.deepEqual(table.align, ["", "center", "right"]);
+  assert.deepEqual(table.rows, [["1", "x | y", "3"]]);
+});
+
+test("inline marks", () => {
+  assert.equal(inline("a **b** *c* `d` ~~e~~ __f__ _g_"), "a <strong>b</> <em>c</> <code>d</> <del>e</> <strong>f</> <em>g</>");
+  assert.equal(inline("**a *b* c**"), "<strong>a <em>b</> c</>");
+  assert.equal(inline("``a ` b``"), "<code>a ` b</>");
+  assert.equal(inline("\\*not\\*"), "*not*");
+});
+
+test("what is no mark stays as it is", () => {
+  for (const text of ["2 * 3 * 4", "snake_case_name", "*.py and *.js", "a ** b", "5* hotel", "**open", "`open", "[open](", "!"]) {
+    assert.equal(inline(text), text);
+  }
+});
+
+test("links and images have no address: nothing can be clicked or loaded before the end", () => {
+  assert.deepEqual(parseInline("[t](javascript:x) ![i](https://evil/x)"), [
+    { type: "link", children: [{ type: "text", text: "t" }] },
+    { type: "text", text: " " },
+    { type: "link", children: [{ type: "text", text: "i" }] },
+  ]);
+});
+
+test("settled text never changes its blocks, however it goes on", () => {
+  const text = "# A\n\npara\n\n- a\n\n  more of a\n\n- b\n\n```\nx\n\ny\n```\n\nend of it\n\nlast";
+  for (let cut = 0; cut <= text.length; cut += 1) {
+    const settled = settledUpTo(text.slice(0, cut));
+    const whole = JSON.stringify(parseBlocks(text));
+    const parts = [...parseBlocks(text.slice(0, settled)), ...parseBlocks(text.slice(settled))];
+    assert.equal(JSON.stringify(parts), whole, `cut at ${cut}`);
+  }
+});
+
+test("settling goes on from where it was", () => {
+  const text = "one\n\ntwo\n\nthree\n\nfour";
+  const first = settledUpTo(text.slice(0, 8));
+  assert.equal(settledUpTo(text, first), settledUpTo(text));
+});
+
+test("no text breaks it, and none takes long", () => {
+  const marks = ["[", "*", "_", "`", ">", "- ", "1. ", "#", "|", "~", "[a](", "**a", "*a_", "\n", " ", "> - ", "\\"];
+  for (const mark of marks) {
+    const text = mark.repeat(Math.ceil(20_000 / mark.length));
+    const started = performance.now();
+    parseBlocks(text).forEach((block) => block.text && parseInline(block.text));
+    settledUpTo(text);
+    assert.ok(performance.now() - started < 1000, `${JSON.stringify(mark)} took ${performance.now() - started} ms`);
+  }
+  for (const short of ["", "\n", "|", "|\n|-", "```", ">", "- ", "1.", "[](", "****", "a".repeat(100_000)]) {
+    parseBlocks(short);
+    parseInline(short);
+  }
+});

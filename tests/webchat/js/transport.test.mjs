@@ -1,0 +1,149 @@
+// What is on its way: nothing is lost, nothing goes out as two messages; the line comes back.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+const { Outbox, frameOf } = await import(`${process.env.LATCHKEY_JS}/outbox.js`);
+const { Connection } = await import(`${process.env.LATCHKEY_JS}/connection.js`);
+
+function storage() {
+  const kept = new Map();
+  return { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value) };
+}
+
+function outbox(store = storage(), person = "1") {
+  let count = 0;
+  return new Outbox({ storage: store, newId: () => `c${(count += 1)}-${Math.random()}`, person });
+}
+
+test("what one person has not sent is nothing to the next in the same tab", () => {
+  const store = storage();
+  outbox(store, "1").add({ text: "a", sessionId: null, chat: "n" });
+  assert.deepEqual(outbox(store, "2").entries, []);
+  assert.equal(outbox(store, "1").entries.length, 1);
+});
+
+test("a message stays until it is accepted, over a reload too", () => {
+  const store = storage();
+  const entry = outbox(store).add({ text: "a", sessionId: "s", chat: "s" });
+  const later = outbox(store);
+  assert.deepEqual(later.sendable().map((each) => each.client_id), [entry.client_id]);
+  later.accepted(entry.client_id, "s");
+  assert.deepEqual(outbox(store).entries, []);
+  assert.equal(later.accepted(entry.client_id, "s"), undefined);
+});
+
+test("of a chat without session only the first goes out; the others wait for its session", () => {
+  const box = outbox();
+  const first = box.add({ text: "a", sessionId: null, chat: "new-1" });
+  box.add({ text: "b", sessionId: null, chat: "new-1" });
+  box.add({ text: "c", sessionId: null, chat: "new-2" });
+  assert.deepEqual(box.sendable().map((each) => each.text), ["a", "c"]);
+  box.accepted(first.client_id, "S");
+  assert.deepEqual(box.sendable().map((each) => [each.text, each.session_id]), [["b", "S"], ["c", null]]);
+});
+
+test("a frame has its session and files only when there are some", () => {
+  const box = outbox();
+  const entry = box.add({ text: "a", sessionId: null, chat: "n" });
+  assert.deepEqual(frameOf(entry), { type: "message", text: "a", client_id: entry.client_id });
+});
+
+test("a full or broken storage loses nothing of this page", () => {
+  const broken = { getItem: () => "{nonsense", setItem: () => { throw new Error("full"); } };
+  const box = outbox(broken);
+  box.add({ text: "a", sessionId: "s", chat: "s" });
+  assert.equal(box.sendable().length, 1);
+});
+
+class Wire {
+  sent = [];
+  readyState = 0;
+  send(data) { this.sent.push(JSON.parse(data)); }
+  close() { this.readyState = 3; }
+  opens() { this.readyState = 1; this.onopen(); }
+  brings(frame) { this.onmessage({ data: typeof frame === "string" ? frame : JSON.stringify(frame) }); }
+  dies(code = 1006) { this.readyState = 3; this.onclose({ code }); }
+}
+
+function connected() {
+  const wires = [];
+  const timers = new Map();
+  const heard = { frames: [], states: [], opened: 0, signedOut: 0, refused: 0 };
+  let next = 0;
+  const clock = {
+    set: (call, ms) => { timers.set((next += 1), { call, ms }); return next; },
+    clear: (id) => timers.delete(id),
+    random: () => 1,
+  };
+  const connection = new Connection({
+    open: () => { wires.push(new Wire()); return wires.at(-1); },
+    clock,
+    on: {
+      open: () => { heard.opened += 1; },
+      frame: (frame) => heard.frames.push(frame),
+      state: (state) => heard.states.push(state),
+      signedOut: () => { heard.signedOut += 1; },
+      refused: () => { heard.refused += 1; },
+    },
+  });
+  const fire = () => { const [[id, timer]] = timers; timers.delete(id); timer.call(); return timer.ms; };
+  connection.start();
+  return { connection, wires, timers, heard, fire };
+}
+
+test("a line that is lost comes back, waiting longer each time", () => {
+  const { wires, heard, fire, timers } = connected();
+  const waits = [];
+  for (let round = 0; round < 8; round += 1) {
+    wires.at(-1).dies();
+    assert.equal(timers.size, 1);
+    waits.push(fire());
+  }
+  assert.deepEqual(waits, [500, 1000, 2000, 4000, 8000, 15_000, 15_000, 15_000]);
+  assert.equal(heard.refused, 8);
+  wires.at(-1).opens();
+  wires.at(-1).dies();
+  assert.equal([...timers.values()].at(-1).ms, 500);
+});
+
+test("frames are passed on; pongs and nonsense are not", () => {
+  const { wires, heard } = connected();
+  wires[0].opens();
+  for (const frame of [{ type: "pong" }, "{", "5", "null", { type: "final" }]) wires[0].brings(frame);
+  assert.deepEqual(heard.frames, [{ type: "final" }]);
+});
+
+test("a line that does not answer its heartbeat is dropped and made anew", () => {
+  const { wires, fire } = connected();
+  wires[0].opens();
+  fire();
+  assert.deepEqual(wires[0].sent, [{ type: "ping" }]);
+  fire();
+  assert.equal(wires[0].readyState, 3);
+});
+
+test("who is signed out is told, and the line stays down", () => {
+  const { wires, heard, timers } = connected();
+  wires[0].opens();
+  wires[0].dies(4401);
+  assert.equal(heard.signedOut, 1);
+  assert.equal(timers.size, 0);
+});
+
+test("nothing is sent on a line that is not open", () => {
+  const { connection, wires } = connected();
+  assert.equal(connection.send({ type: "ping" }), false);
+  wires[0].opens();
+  assert.equal(connection.send({ type: "ping" }), true);
+});
+
+test("starting twice makes one line; what an old line says later changes nothing", () => {
+  const { connection, wires, timers } = connected();
+  connection.start();
+  assert.equal(wires.length, 1);
+  wires[0].opens();
+  connection.restart();
+  const waiting = timers.size;
+  wires[0].dies();
+  assert.equal(timers.size, waiting);
+});
