@@ -1,20 +1,42 @@
-"""Vendors that do not speak OpenAI's protocol, through pydantic-ai (``LLM_PROVIDER=vendor:model``).
+"""Every vendor that ``pydantic-ai`` knows: ``LLM_PROVIDER=anthropic:claude-…``, ``google:…`` and so on.
 
-Thin: OpenAI's chat form is turned into the library's messages, its stream events into our deltas.
-It costs several times the CPU of ``openai_compatible`` a token (docs/decisions/003-providers.md).
-The vendor's key comes from the vendor's own variable, such as ``ANTHROPIC_API_KEY``.
+Only its direct model requests are used; the loop stays ours. The vendor's key comes from the
+vendor's own environment variable, its package from ``pip install pydantic-ai-slim[vendor]``. A token
+costs three times the CPU of the lean provider (docs/decisions/003-providers.md).
 """
 
 import asyncio
 import base64
+import binascii
 from collections.abc import AsyncGenerator, Iterator
-from typing import Any, cast
+from typing import Any
 
+import orjson
 from django.conf import settings
-from pydantic_ai import messages as library
 from pydantic_ai.direct import model_request_stream
-from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
-from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.exceptions import AgentRunError, ModelHTTPError, UserError
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    SystemPromptPart,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
+from pydantic_ai.messages import ModelRequest as LibraryRequest
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
@@ -29,19 +51,29 @@ from core.providers.base import (
     ToolCallDelta,
     Usage,
 )
-from core.providers.openai_compatible import refusal
+from core.providers.openai_compatible import broken, refusal
 
-FINISH = {"tool_call": "tool_calls"}
+FINISH = {"tool_call": "tool_calls", "error": "stop"}
+# OpenAI's name -> the library's. Others are left out: each vendor refuses different ones.
+OPTIONS = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "max_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "parallel_tool_calls": "parallel_tool_calls",
+}
 
 
 def build(name: str) -> "AgentLibrary":
-    """The model called ``name`` (``vendor:model``). Raises ProviderError when it is not set up."""
+    """The provider of the model ``vendor:model``. Raises ProviderError when it is not set up."""
     try:
         model = infer_model(name)
     except (UserError, ImportError, ValueError) as error:
         raise ProviderError(
-            "The model is not set up: LLM_PROVIDER names a vendor whose package or key is missing.",
-            code="setup",
+            f"The model is not set up. The owner should check LLM_PROVIDER: {error}", code="setup"
         ) from error
     return AgentLibrary(
         model,
@@ -51,107 +83,112 @@ def build(name: str) -> "AgentLibrary":
 
 
 class AgentLibrary:
-    """Streams from a model of pydantic-ai. Seconds bound the first event and each pause."""
+    """Streams from a model of the library. Seconds bound the first token and each pause."""
 
     def __init__(self, model: Model, *, first_seconds: float, idle_seconds: float) -> None:
-        """Nothing is sent before the first call."""
+        """No connection is made before the first call."""
         self._model = model
         self._first_seconds = first_seconds
         self._idle_seconds = idle_seconds
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """See ``Provider.stream``."""
-        calls: dict[int, int] = {}
+        asked = model_request_stream(
+            self._model,
+            converted(request.messages),
+            model_settings=options(request.options),
+            model_request_parameters=ModelRequestParameters(
+                function_tools=[definition(tool) for tool in request.tools]
+            ),
+        )
+        spoke = False
         try:
-            async with (
-                asyncio.timeout(self._first_seconds) as bound,
-                model_request_stream(
-                    self._model,
-                    converted(request.messages),
-                    model_settings=cast(ModelSettings, request.options),
-                    model_request_parameters=ModelRequestParameters(
-                        function_tools=[definition(tool) for tool in request.tools]
-                    ),
-                ) as stream,
-            ):
-                async for event in stream:
+            async with asyncio.timeout(self._first_seconds) as bound, asked as response:
+                async for event in response:
                     bound.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
-                    for delta in deltas(event, calls):
+                    for delta in deltas(event):
+                        spoke = True
                         yield delta
-                usage = stream.usage
-                yield Usage(usage.input_tokens, usage.output_tokens)
-                reason = stream.finish_reason or ("tool_call" if calls else "stop")
-                yield Finish(FINISH.get(reason, reason))
+                last = ending(response, spoke=spoke)
         except TimeoutError as error:
             raise ProviderError(
                 "The model did not answer in time.", code="timeout", retry_after=1
             ) from error
         except ModelHTTPError as error:
-            raise refusal(error.status_code, "") from error
-        except ModelAPIError as error:
-            raise ProviderError(
-                "The model server cannot be reached.", code="unreachable", retry_after=1
-            ) from error
-        except UnexpectedModelBehavior as error:
-            raise ProviderError("The model's answer broke off.", code="bad_stream") from error
+            raise refused(error) from error
+        except (AgentRunError, ValueError) as error:
+            raise (broken() if spoke else unreachable_or_broken(error)) from error
+        for each in last:
+            yield each
 
     async def close(self) -> None:
-        """The library keeps its connections for the process."""
+        """The library keeps its own connections."""
 
 
-def converted(messages: list[ChatMessage]) -> list[library.ModelMessage]:
-    """OpenAI's chat messages as the library's, in order."""
-    names: dict[str, str] = {}
-    found: list[library.ModelMessage] = []
-    for message in messages:
-        if message["role"] == "assistant":
-            calls = message.get("tool_calls") or []
-            names |= {call["id"]: call["function"]["name"] for call in calls}
-            found.append(library.ModelResponse(parts=list(answer_parts(message, calls))))
-        else:
-            found.append(library.ModelRequest(parts=[request_part(message, names)]))
-    return found
+def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
+    """What follows the last event. Raises ProviderError when nothing came at all."""
+    reason = response.finish_reason
+    if reason is None and not spoke:
+        raise broken()
+    called = any(isinstance(part, ToolCallPart) for part in response.get().parts)
+    usage = response.usage
+    given = FINISH.get(reason or "", reason) or ("tool_calls" if called else "stop")
+    return [Usage(usage.input_tokens, usage.output_tokens), Finish(given)]
 
 
-def answer_parts(
-    message: ChatMessage, calls: list[dict[str, Any]]
-) -> Iterator[library.ModelResponsePart]:
-    """What the assistant said and called."""
-    if message.get("content"):
-        yield library.TextPart(content=message["content"])
-    for call in calls:
-        yield library.ToolCallPart(
-            tool_name=call["function"]["name"],
-            args=call["function"]["arguments"],
-            tool_call_id=call["id"],
-        )
+def deltas(event: ModelResponseStreamEvent) -> Iterator[Delta]:
+    """What one event of the library brings."""
+    match event:
+        case PartStartEvent(part=TextPart(content=text)) if text:
+            yield TextDelta(text)
+        case PartStartEvent(part=ThinkingPart(content=text)) if text:
+            yield ThinkingDelta(text)
+        case PartStartEvent(index=index, part=ToolCallPart() as part):
+            yield ToolCallDelta(
+                index, id=part.tool_call_id, name=part.tool_name, arguments=json_of(part.args)
+            )
+        case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
+            yield TextDelta(text)
+        case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)) if text:
+            yield ThinkingDelta(text)
+        case PartDeltaEvent(index=index, delta=ToolCallPartDelta() as part):
+            yield ToolCallDelta(
+                index, name=part.tool_name_delta or "", arguments=json_of(part.args_delta)
+            )
 
 
-def request_part(message: ChatMessage, names: dict[str, str]) -> library.ModelRequestPart:
-    """A message of the system, of a tool or of the person."""
-    role, content = message["role"], message["content"]
-    if role == "system":
-        return library.SystemPromptPart(content=content)
-    if role == "tool":
-        call_id = message["tool_call_id"]
-        return library.ToolReturnPart(
-            tool_name=names.get(call_id, "tool"), content=content, tool_call_id=call_id
-        )
-    if isinstance(content, str):
-        return library.UserPromptPart(content=content)
-    return library.UserPromptPart(content=[user_content(part) for part in content])
+def json_of(arguments: str | dict[str, Any] | None) -> str:
+    """Arguments as JSON text; some vendors send them whole, as an object."""
+    if isinstance(arguments, dict):
+        return orjson.dumps(arguments).decode()
+    return arguments or ""
 
 
-def user_content(part: dict[str, Any]) -> library.UserContent:
-    """A text or a picture of OpenAI's content parts."""
-    if part["type"] == "text":
-        return str(part["text"])
-    url = str(part["image_url"]["url"])
-    if url.startswith("data:"):
-        head, _, data = url.partition(",")
-        media_type = head.removeprefix("data:").partition(";")[0]
-        return library.BinaryContent(data=base64.b64decode(data), media_type=media_type)
-    return library.ImageUrl(url=url)
+def refused(error: ModelHTTPError) -> ProviderError:
+    """The error for an HTTP status: the same words as the lean provider's."""
+    seconds = error.retry_after
+    return refusal(error.status_code, str(int(seconds)) if seconds is not None else "")
+
+
+def unreachable_or_broken(error: Exception) -> ProviderError:
+    """The error for a call that failed without a status."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if "Connect" in type(cause).__name__:
+            text = "The model server cannot be reached."
+            return ProviderError(text, code="unreachable", retry_after=1)
+        cause = cause.__cause__
+    return broken()
+
+
+def options(given: dict[str, Any]) -> ModelSettings:
+    """The options that every vendor understands."""
+    known = {OPTIONS[name]: value for name, value in given.items() if name in OPTIONS}
+    stop = given.get("stop")
+    if stop:
+        known["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+    made: ModelSettings = known  # type: ignore[assignment]  # the names are those of ModelSettings
+    return made
 
 
 def definition(tool: dict[str, Any]) -> ToolDefinition:
@@ -164,31 +201,74 @@ def definition(tool: dict[str, Any]) -> ToolDefinition:
     )
 
 
-def deltas(event: library.ModelResponseStreamEvent, calls: dict[int, int]) -> Iterator[Delta]:
-    """What one event of the library's stream brings; ``calls``: part -> number of the call."""
-    if isinstance(event, library.PartStartEvent):
-        part = event.part
-        if isinstance(part, library.TextPart) and part.content:
-            yield TextDelta(part.content)
-        elif isinstance(part, library.ThinkingPart) and part.content:
-            yield ThinkingDelta(part.content)
-        elif isinstance(part, library.ToolCallPart):
-            number = calls.setdefault(event.index, len(calls))
-            yield ToolCallDelta(number, part.tool_call_id, part.tool_name, arguments_of(part))
-    elif isinstance(event, library.PartDeltaEvent):
-        delta = event.delta
-        if isinstance(delta, library.TextPartDelta) and delta.content_delta:
-            yield TextDelta(delta.content_delta)
-        elif isinstance(delta, library.ThinkingPartDelta) and delta.content_delta:
-            yield ThinkingDelta(delta.content_delta)
-        elif isinstance(delta, library.ToolCallPartDelta):
-            number = calls.setdefault(event.index, len(calls))
-            pieces = delta.args_delta if isinstance(delta.args_delta, str) else ""
-            yield ToolCallDelta(number, "", delta.tool_name_delta or "", pieces)
+def converted(messages: list[ChatMessage]) -> list[ModelMessage]:
+    """OpenAI's chat messages in the library's form; neighbouring ones of one side are one."""
+    made: list[ModelMessage] = []
+    asked: list[ModelRequestPart] = []
+    names: dict[str, str] = {}
+    for message in messages:
+        if message["role"] != "assistant":
+            asked.append(request_part(message, names))
+            continue
+        if asked:
+            made.append(LibraryRequest(parts=asked))
+            asked = []
+        for call in message.get("tool_calls") or ():
+            names[call["id"]] = call["function"]["name"]
+        made.append(ModelResponse(parts=response_parts(message)))
+    if asked:
+        made.append(LibraryRequest(parts=asked))
+    return made
 
 
-def arguments_of(part: library.ToolCallPart) -> str:
-    """The arguments that a call begins with, as JSON text."""
-    if isinstance(part.args, str):
-        return part.args
-    return part.args_as_json_str() if part.args else ""
+def request_part(message: ChatMessage, names: dict[str, str]) -> ModelRequestPart:
+    """A message to the model. ``names``: tool call id -> tool."""
+    match message["role"]:
+        case "system" | "developer":
+            return SystemPromptPart(content=words_of(message["content"]))
+        case "tool":
+            call = message["tool_call_id"]
+            return ToolReturnPart(
+                tool_name=names.get(call, "unknown"),
+                content=words_of(message["content"]),
+                tool_call_id=call,
+            )
+    content = message["content"]
+    if isinstance(content, str):
+        return UserPromptPart(content=content)
+    return UserPromptPart(content=[user_content(part) for part in content])
+
+
+def response_parts(message: ChatMessage) -> list[ModelResponsePart]:
+    """What the model said and called."""
+    text = words_of(message.get("content"))
+    parts: list[ModelResponsePart] = [TextPart(content=text)] if text else []
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        parts.append(
+            ToolCallPart(
+                tool_name=function["name"], args=function["arguments"], tool_call_id=call["id"]
+            )
+        )
+    return parts
+
+
+def words_of(content: Any) -> str:
+    """The text of a message's content, which may be a list of parts."""
+    if isinstance(content, list):
+        return "\n".join(part.get("text", "") for part in content if part.get("type") == "text")
+    return content or ""
+
+
+def user_content(part: dict[str, Any]) -> UserContent:
+    """One part of a person's message. Addresses are named, not fetched: the library would do it."""
+    if part.get("type") != "image_url":
+        return str(part.get("text", ""))
+    url = str(part["image_url"]["url"])
+    head, comma, data = url.partition(";base64,")
+    if not (head.startswith("data:") and comma):
+        return f"[image: {url}]"
+    try:
+        return BinaryContent(data=base64.b64decode(data), media_type=head.removeprefix("data:"))
+    except binascii.Error:
+        return "[an image that cannot be read]"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+import psycopg
 import pytest
 import redis
 
@@ -160,7 +161,7 @@ def test_a_worker_that_was_frozen_past_its_lease_stops_writing(arena: MakeArena)
         run, _ = socket.say("slow one", client_id="c1")
         socket.until(run, 5)
         frozen = it.gateway.processes["runs"]
-        wait_until(lambda: freeze(it, frozen.pid), seconds=10, what="a moment without a lock")
+        wait_until(lambda: freeze(it, frozen.pid, run), seconds=10, what="a moment without a lock")
         second = Process(command=frozen.command, log=it.folder / "second.log", env=it.gateway.env)
         second.start(reports_ready=True)
         try:
@@ -175,19 +176,23 @@ def test_a_worker_that_was_frozen_past_its_lease_stops_writing(arena: MakeArena)
     check_logs(it)
 
 
-def freeze(arena: Arena, pid: int) -> bool:
-    """Stop a process; when it held the database's only lock, let it go on."""
+def freeze(arena: Arena, pid: int, run: str) -> bool:
+    """Stop a process; when that holds a lock that others need, let it go on."""
     os.kill(pid, signal.SIGSTOP)
-    if not arena.gateway.database_url.startswith("sqlite"):
-        return True
-    path = arena.gateway.database_url.removeprefix("sqlite://")
-    with closing(sqlite3.connect(path, isolation_level=None, timeout=0.2)) as connection:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError:
-            os.kill(pid, signal.SIGCONT)
-            return False
-        connection.execute("ROLLBACK")
+    url = arena.gateway.database_url
+    try:
+        if url.startswith("sqlite"):
+            path = url.removeprefix("sqlite://")
+            with closing(sqlite3.connect(path, isolation_level=None, timeout=0.2)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
+        else:
+            query(
+                arena.gateway, f"SELECT 1 FROM core_run WHERE public_id = '{run}' FOR UPDATE NOWAIT"
+            )
+    except (sqlite3.OperationalError, psycopg.errors.LockNotAvailable):
+        os.kill(pid, signal.SIGCONT)
+        return False
     return True
 
 

@@ -1,7 +1,7 @@
 """``kill -9`` of the ``runs`` worker at eight points of a run: nothing lost, nothing twice."""
 
 import os
-import signal
+from contextlib import suppress
 from functools import partial
 
 import psutil
@@ -34,25 +34,30 @@ def test_c8_every_accepted_message_has_one_answer_wherever_the_worker_dies(
     rounds = [point for point in POINTS for _ in range(TIMES)]
     it.dice.shuffle(rounds)
     for number, point in enumerate(rounds):
-        # The order is taken by the worker that is forked when the one before it dies.
         it.order(point, it.dice.randint(1, PASSES.get(point, 3)))
-        if number == 0:
-            os.kill(child_of(it), signal.SIGKILL)
-        else:
-            wait_until(partial(has_died, it, number), seconds=30, what=rounds[number - 1])
-        wait_until(it.taken, seconds=30, what="the next worker")
+        # Whoever was forked at the last death came before this order.
+        wait_until(partial(children, it), seconds=10, what="a worker")
+        kill_child(it)
+        wait_until(it.taken, seconds=30, what=f"a worker that is to die {point}")
         feed(it, number, runs, chats)
-    wait_until(lambda: len(it.deaths()) >= len(rounds), seconds=30, what=rounds[-1])
+        wait_until(partial(has_died, it, number + 1), seconds=30, what=f"a death {point}")
     assert sorted(set(it.deaths())) == sorted(POINTS)
     wait_final(it, list(runs))
     wait_until(lambda: delivered(it) >= len(chats), seconds=60, what="deliveries")
     judge(it, runs, chats)
 
 
-def child_of(arena: Arena) -> int:
-    """The pid of the worker that was forked last."""
-    [worker] = psutil.Process(arena.gateway.pid("runs")).children()
-    return int(worker.pid)
+def kill_child(arena: Arena) -> None:
+    """End the worker that was forked last, unless it has an order."""
+    for worker in children(arena):
+        if not arena.taken():
+            with suppress(psutil.NoSuchProcess):
+                worker.kill()
+
+
+def children(arena: Arena) -> list[psutil.Process]:
+    """The workers that were forked and live."""
+    return psutil.Process(arena.gateway.pid("runs")).children()
 
 
 def feed(arena: Arena, number: int, runs: dict[str, str], chats: dict[str, list[str]]) -> None:
