@@ -117,7 +117,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     "#": (_heading,),
     "*": (hr, list_block),
     "-": (hr, list_block),
-    **{ch: (list_block,) for ch in "+0123456789"},
+    **dict.fromkeys("+0123456789", (list_block,)),
 }
 _STARTS = {**_RULES, "[": (_definition,)}
 
@@ -234,7 +234,7 @@ class Leaf:
 class _State(StateBlock):
     """The block parser's state, with lighter tokens."""
 
-    def push(self, ttype: str, tag: str, nesting: int) -> Leaf:  # noqa: ARG002
+    def push(self, ttype: str, tag: str, nesting: int) -> Leaf:
         """Add a token; opening ones deepen the level."""
         if nesting < 0:
             self.level -= 1
