@@ -153,7 +153,7 @@ class Tag:
 
 
 def attributes(source: str) -> dict[str, str]:
-    """The attributes of an opening tag, names in lower case, values resolved; the first one wins."""
+    """The attributes of an opening tag, names in lower case, values resolved; the first wins."""
     found: dict[str, str] = {}
     for name, *values in _VALUE.findall(source):
         found.setdefault(name.lower(), html.unescape("".join(values)))
@@ -200,11 +200,10 @@ def _opening(found: re.Match[str]) -> Tag:
 
 
 def _special(src: str, at: int, missing: set[str]) -> Tag | None:
-    for opening, closing in _FORMS:
-        if src.startswith(opening, at):
-            break
-    else:
+    form = next((each for each in _FORMS if src.startswith(each[0], at)), None)
+    if form is None:
         return None
+    opening, closing = form
     if src.startswith(("<!-->", "<!--->"), at):
         end = src.index(">", at)
     elif closing in missing or (opening == "<!" and not src[at + 2 : at + 3].isalpha()):

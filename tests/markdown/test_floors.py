@@ -1,7 +1,8 @@
 """How faithful every rendering is, measured by what the channel shows: floors, not anecdotes.
 
-The texts are the descriptions that installed packages carry. With ``LATCHKEY_ORACLE_CORPUS`` (the file
-of a larger corpus of this kind) the same measurements are made there, with the floors of the product.
+The texts are the descriptions that installed packages carry. With ``LATCHKEY_ORACLE_CORPUS`` (the
+file of a larger corpus of this kind) the same measurements are made there, with the floors of the
+product.
 """
 
 import os
@@ -51,7 +52,7 @@ def short_descriptions() -> list[corpus.Document]:
     return documents
 
 
-def below(measured: dict[str, Any], floors: dict[str, float]) -> dict[str, float]:
+def below(measured: dict[str, Any], floors: dict[str, float]) -> dict[str, Any]:
     """What misses its floor."""
     found = {name: measured.get(name) for name in floors}
     return {name: value for name, value in found.items() if value is None or value < floors[name]}

@@ -1,4 +1,4 @@
-"""Texts to convert: generated ones whose words are known, and those that installed packages carry."""
+"""Texts to convert: generated ones whose words are known, and those of installed packages."""
 
 import random
 import sysconfig
