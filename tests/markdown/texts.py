@@ -4,8 +4,10 @@ import random
 import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from email.message import Message
 from importlib import metadata
 from pathlib import Path
+from typing import cast
 
 WORDS = (
     "alpha", "beta", "naïve", "ß", "Σίγμα", "слово", "重要", "カタカナ", "한국어", "שלום", "مرحبا", "😀", "👨‍👩‍👧‍👦",
@@ -130,8 +132,9 @@ def noise(seed: int) -> str:
 def descriptions(*, content_type: str = "") -> Iterator[tuple[str, str]]:
     """(name, text) of what installed packages say of themselves, of this type or of any."""
     for distribution in metadata.distributions():
-        shape = distribution.metadata.get("Description-Content-Type", "")
-        text = distribution.metadata.get_payload()
+        said = cast(Message, distribution.metadata)  # it is one, whatever the stubs say
+        shape = said.get("Description-Content-Type", "")
+        text = said.get_payload()
         if isinstance(text, str) and text.strip() and shape.startswith(content_type):
             yield f"{distribution.name} description", text
 
