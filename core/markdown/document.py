@@ -124,6 +124,7 @@ class _Writer:
         if self.marker:
             lead = f"{lead}{self.indent[: -len(_INDENT)]}{self.marker} "
             self.marker = ""
+            self.marked = True
         elif self.indent and not flush:
             lead += self.indent
         if lead:
@@ -261,8 +262,12 @@ class _Writer:
 
     def _box(self, *, done: bool) -> None:
         box = self.look.done if done else self.look.todo
-        numbered = self.lists[-1] is not None
-        self.marker = f"{box} {self.marker}" if numbered else box
+        if self.lists[-1] is None:
+            self.marker = box
+        elif box.startswith(self.look.bullet):
+            self.marker += box.removeprefix(self.look.bullet)
+        else:
+            self.marker = f"{box} {self.marker}"
 
     def heading(self, token: Token) -> None:
         """A heading is bold."""
@@ -377,7 +382,9 @@ class _Writer:
 
     def flush_marker(self, line: int) -> None:
         """Give an item's marker a line of its own."""
+        marked = self.marked
         self.begin(line)
+        self.marked = marked  # a dash with nothing behind it is a dash
         self.parts[-1] = self.parts[-1].rstrip(" ")
         self.length -= 1
         self.line = line + 1
@@ -392,11 +399,9 @@ class _Writer:
             self.spans.append(Span("quote", start, self.length))
 
     def bullet_list_open(self, _token: Token) -> None:
-        self.marked = True
         self.lists.append(None)
 
     def ordered_list_open(self, token: Token) -> None:
-        self.marked = True
         self.lists.append(int(token.attrs.get("start", 1)))
 
     def list_close(self, _token: Token) -> None:

@@ -161,7 +161,8 @@ class _Page:
         elif tag.name == "a":
             self._anchor(tag)
         elif tag.name in ("td", "th"):
-            self.write(" ")
+            if tag.role == "open" and self.parts and not self.parts[-1].endswith("\n"):
+                self.write(" ")
         elif tag.name in _BLOCK_NAMES or tag.name in ("br", "hr"):
             self._block(tag)
 

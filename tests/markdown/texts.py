@@ -121,17 +121,22 @@ def noise(seed: int) -> str:
     return "".join(parts)
 
 
+def descriptions(*, content_type: str = "") -> Iterator[tuple[str, str]]:
+    """(name, text) of what installed packages say of themselves, of this type or of any."""
+    for distribution in metadata.distributions():
+        shape = distribution.metadata.get("Description-Content-Type", "")
+        text = distribution.metadata.get_payload()
+        if isinstance(text, str) and text.strip() and shape.startswith(content_type):
+            yield f"{distribution.name} description", text
+
+
 def of_packages() -> Iterator[tuple[str, str]]:
     """(name, text) of the descriptions and documents of everything that is installed here."""
-    for distribution in metadata.distributions():
-        name = distribution.metadata["Name"]
-        text = distribution.metadata.get_payload()
-        if isinstance(text, str) and text.strip():
-            yield f"{name} description", text
+    yield from descriptions()
     library = Path(sysconfig.get_path("purelib"))
     for path in sorted(library.rglob("*")):
-        if path.suffix in (".md", ".rst") or path.name.startswith(("LICENSE", "README")):
-            if path.is_file() and path.suffix not in (".py", ".pyc"):
-                text = path.read_text(encoding="utf-8", errors="replace")
-                if text.strip():
-                    yield str(path.relative_to(library)), text
+        named = path.name.startswith(("LICENSE", "README")) and path.suffix not in (".py", ".pyc")
+        if (named or path.suffix in (".md", ".rst")) and path.is_file():
+            text = path.read_text(encoding="utf-8", errors="replace")
+            if text.strip():
+                yield str(path.relative_to(library)), text
