@@ -9,7 +9,8 @@ from functools import cache
 
 from celery import Celery, shared_task
 from celery.signals import worker_init, worker_shutting_down
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseFailure
+from django.db import connection
 
 from channels_app.runner import BEAT_SECONDS, Runner
 from core import runs
@@ -47,7 +48,7 @@ def beat(queue: str) -> None:
     while True:
         try:
             runs.heard_from(worker=name, queue=queue)
-        except DatabaseError:
+        except DatabaseFailure:
             logger.warning("the heartbeat could not be written")
         finally:
             connection.close()

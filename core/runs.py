@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
@@ -189,8 +189,12 @@ def recover(*, limit: int = 500) -> list[int]:
 
     Queued runs that were asked to end are among them, whether it is their turn or not.
     """
+    expired = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=Now())
     with db.write():
-        expired = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=Now())
+        if connection.features.has_select_for_update_skip_locked:
+            # A worker that froze inside a transaction must not stop every sweeper with it.
+            free = expired.select_for_update(skip_locked=True, no_key=True)
+            expired = expired.filter(id__in=list(free.values_list("id", flat=True)))
         expired.update(state=Run.State.QUEUED, lease_until=None, worker="")
     turn = ~Exists(earlier()) | Q(cancel_requested_at__isnull=False)
     ready = Run.objects.filter(turn, state=Run.State.QUEUED).order_by("id")

@@ -19,9 +19,10 @@ def secret_path(name: str) -> Path:
 
 
 def ensure() -> None:
-    """Make the folder and the secrets that are missing, mode 0600."""
+    """Make what is missing: the folder (mode 0700: it holds conversations), the secrets (0600)."""
+    directory().mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = directory() / "secrets"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.mkdir(exist_ok=True, mode=0o700)
     for name in SECRET_NAMES:
         write_once(path=folder / name, value=secrets.token_urlsafe(48))
 

@@ -205,7 +205,7 @@ STATIC_URL = "/static/"
 STATIC_ROOT = GATEWAY_HOME / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "gateway_project.static_files.StaticFiles"},
 }
 WHITENOISE_USE_FINDERS = DEBUG
 
@@ -306,6 +306,7 @@ LOGGING = {
         # httpx logs every URL at INFO; Telegram's URLs hold the bot token.
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
         "telegram": {"level": "WARNING"},
         # axes logs the path of every sign-in at INFO; that of a link holds its token.
         "axes": {"level": "WARNING"},

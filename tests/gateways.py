@@ -29,12 +29,16 @@ OURS = ("GATEWAY_", "LLM_", "DATABASE_", "REDIS_", "DJANGO_", "TEST_")
 
 @dataclass
 class Gateway:
-    """One running gateway. ``env`` is what all its processes see."""
+    """One running gateway. ``env`` is what all its processes see.
+
+    ``modules``: what a role runs (module and arguments) instead of the product's own process.
+    """
 
     folder: Path
     database_url: str
     extra: Mapping[str, str] = field(default_factory=dict)
     roles: tuple[str, ...] = ("web", "runs", "long")
+    modules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     broker: Valkey = field(init=False)
     port: int = field(init=False)
     processes: dict[str, Process] = field(init=False, default_factory=dict)
@@ -99,7 +103,7 @@ class Gateway:
         process = self.processes.get(name)
         if process is None:
             process = self.processes[name] = Process(
-                command=child.python(*ROLES[name]),
+                command=child.python(*{**ROLES, **self.modules}[name]),
                 log=self.folder / f"{name}.log",
                 cwd=BASE_DIR,
                 env=self.env,
@@ -137,6 +141,10 @@ class Gateway:
             return
         self.launch(name)
         self.wait_ready(name)
+
+    def is_running(self, name: str) -> bool:
+        """Whether the process ``name`` lives."""
+        return self._process(name).is_running()
 
     def log(self, name: str) -> str:
         """What a process has written so far."""

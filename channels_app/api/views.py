@@ -20,7 +20,7 @@ from channels_app import feedback
 from channels_app.api import serializers
 from channels_app.api.permissions import MayChat, MayDecide
 from channels_app.inbound import door_account, replay
-from core import inbox, runs
+from core import inbox, runs, sessions
 from core.db import write
 from core.ids import is_public_id
 from core.models import ChatSession, Message, Run, StoredFile, User
@@ -54,7 +54,7 @@ class Sessions(generics.ListCreateAPIView[ChatSession]):
 
 
 class Session(generics.RetrieveUpdateDestroyAPIView[ChatSession]):
-    """One conversation: read, rename, close."""
+    """One conversation: read, rename, delete."""
 
     permission_classes = (MayChat,)
     serializer_class = serializers.SessionSerializer
@@ -69,9 +69,8 @@ class Session(generics.RetrieveUpdateDestroyAPIView[ChatSession]):
         return found
 
     def perform_destroy(self, instance: ChatSession) -> None:
-        """Close it; its rows stay for the owner's audit."""
-        with write():
-            inbox.close_session(session=instance)
+        """Remove it with all it holds, as "Delete" in the web chat does."""
+        sessions.delete(session=instance)
 
 
 class Messages(generics.ListAPIView[Message]):

@@ -78,8 +78,11 @@ def frames_of(
     return frames
 
 
-def error_frame(error: RefusedError, *, client_id: str = "") -> dict[str, object]:
-    """What was wrong with a client's frame; with the fields of a denied answer ([A3])."""
+def error_frame(error: RefusedError, *, client_id: str = "", run_id: str = "") -> dict[str, object]:
+    """What was wrong with a client's frame, which it can tell by its ``client_id`` or ``run_id``.
+
+    It has the fields of a denied answer ([A3]).
+    """
     found: dict[str, object] = {
         "type": "error",
         "ok": False,
@@ -90,7 +93,8 @@ def error_frame(error: RefusedError, *, client_id: str = "") -> dict[str, object
     }
     if error.field:
         found["field"] = error.field
-    return found | ({"client_id": client_id} if client_id else {})
+    named = {"client_id": client_id, "run_id": run_id}
+    return found | {name: value for name, value in named.items() if value}
 
 
 def refused_plainly(error: RefusedError, *, client_id: str) -> dict[str, object]:

@@ -10,6 +10,7 @@ for every frame, and sockets would wait behind any query).
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping, MutableMapping
 from typing import Any, ClassVar, assert_never
@@ -40,7 +41,10 @@ MAX_WAITING = 200
 MAX_PLAIN = 32
 
 SIGNED_OUT, FOREIGN, TOO_LATE, TOO_LARGE, TOO_MANY = 4401, 4403, 4408, 4413, 4429
-STALLED, BROKEN = 4408, 1011
+# Daphne lets an application close with 1000 or 3000–4999 only, so not with 1011.
+STALLED, BROKEN = 4408, 4500
+# What the servers raise when the client has gone: uvicorn an OSError, Daphne's autobahn the other.
+GONE = (OSError, RuntimeError)
 
 Data = Mapping[str, Any]
 
@@ -49,7 +53,7 @@ class CloseError(Exception):
     """The socket must be closed with ``code``."""
 
     def __init__(self, code: int) -> None:
-        """``code`` is one of the contract's, or 1011."""
+        """``code`` is one of the contract's, or 4500."""
         super().__init__(f"close {code}")
         self.code = code
 
@@ -70,6 +74,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.frames = limits.Rate()
         self.turn = asyncio.Lock()
         self.tasks: set[asyncio.Task[None]] = set()
+        self.deadline: asyncio.Task[None] | None = None
         self.counted = False
         self.closing = False
 
@@ -109,7 +114,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         if WebChatConsumer.waiting >= MAX_WAITING:
             raise CloseError(TOO_MANY)
         await self.accept()
-        self.spawn(self.hurry())
+        self.deadline = self.spawn(self.hurry())
 
     async def hurry(self) -> None:
         """Close a socket that shows no key within AUTH_SECONDS."""
@@ -118,8 +123,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await asyncio.sleep(AUTH_SECONDS)
         finally:
             WebChatConsumer.waiting -= 1
-        if self.speaker is None:
-            await self.end(TOO_LATE)
+        await self.end(TOO_LATE)
 
     def admit(self, speaker: Speaker) -> None:
         """Count the socket of ``speaker``. Raises CloseError 4429 when they have too many."""
@@ -147,13 +151,15 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """Close the socket, once."""
         if not self.closing:
             self.closing = True
-            await self.close(code)
+            with contextlib.suppress(*GONE):
+                await self.close(code)
 
-    def spawn(self, work: Any) -> None:
+    def spawn(self, work: Any) -> asyncio.Task[None]:
         """Run ``work`` beside the socket, as long as that lives."""
         task = asyncio.ensure_future(self.guard(work))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+        return task
 
     async def guard(self, work: Any) -> None:
         """Run ``work``; a failure closes the socket, and the client comes back and resumes."""
@@ -166,7 +172,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await self.end(BROKEN)
 
     async def tell(self, data: Data) -> None:
-        """Send one frame. Raises CloseError when the client has not read for too long."""
+        """Send one frame. Raises CloseError when the client has gone, or has not read for long."""
         if self.closing:
             return
         try:
@@ -174,6 +180,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 await self.send(text_data=orjson.dumps(data).decode())
         except TimeoutError as error:
             raise CloseError(STALLED) from error
+        except GONE as error:
+            raise CloseError(BROKEN) from error
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """One frame of the client."""
@@ -185,15 +193,15 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             raise CloseError(TOO_MANY) from error
         if len(text_data or bytes_data or "") > settings.MAX_FRAME_BYTES:
             raise CloseError(TOO_LARGE)
-        client_id = ""
+        client_id = run_id = ""
         try:
             if text_data is None:
                 raise RefusedError(400, "Frames are JSON text.", field="frame")
             value = frames.parse(text_data)
-            client_id = frames.client_id_of(value)
+            client_id, run_id = frames.client_id_of(value), frames.run_id_of(value)
             await self.handle(frames.read(value))
         except RefusedError as error:
-            await self.tell(adapter.error_frame(error, client_id=client_id))
+            await self.tell(adapter.error_frame(error, client_id=client_id, run_id=run_id))
 
     async def handle(self, frame: frames.Frame) -> None:
         """Do what a frame asks. Raises RefusedError or CloseError."""
@@ -235,6 +243,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await self.tell(adapter.error_frame(error))
             raise CloseError(TOO_MANY if error.status == 429 else SIGNED_OUT) from error
         self.admit(speaker)
+        if self.deadline is not None:
+            self.deadline.cancel()
         await self.tell({"type": "authenticated"})
         self.spawn(self.listen(speaker))
 
@@ -343,8 +353,16 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 await self.tell({"type": "notice", **frame["notice"]})
         if stale:
             for run_id in list(self.following.sent):
-                session = await in_thread(calls.session_of, user_id=self.person(), run_id=run_id)
-                await self.catch_up(run_id, session)
+                await self.look_after(run_id)
+
+    async def look_after(self, run_id: str) -> None:
+        """Send what the log has of a followed run; forget a run whose chat was deleted."""
+        try:
+            session = await in_thread(calls.session_of, user_id=self.person(), run_id=run_id)
+        except RefusedError:
+            self.following.sent.pop(run_id, None)
+            return
+        await self.catch_up(run_id, session)
 
     async def relay_events(self, frame: hub.Frame) -> None:
         """Send the events of one hub frame."""

@@ -10,6 +10,7 @@ from django.conf import settings
 
 from channels_app import strict_json
 from channels_app.http import RefusedError
+from core.ids import is_public_id
 from core.text import is_clean
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -87,6 +88,12 @@ def client_id_of(value: dict[str, Any]) -> str:
     """The client's own id of its frame, so that a refusal can name it; empty when it has none."""
     given = value.get("client_id")
     return given if isinstance(given, str) and CLIENT_ID.fullmatch(given) else ""
+
+
+def run_id_of(value: dict[str, Any]) -> str:
+    """The run that a frame is about; empty when it names none."""
+    given = value.get("run_id")
+    return str(given) if is_public_id(given) else ""
 
 
 def read(value: dict[str, Any]) -> Frame:

@@ -27,6 +27,27 @@ from core.models import User
 P = ParamSpec("P")
 Json = dict[str, Any]
 
+# All that chat.js imports, asked for at once instead of one after the other.
+MODULES = (
+    "latchkey/actions.js",
+    "latchkey/api.js",
+    "latchkey/attachments.js",
+    "latchkey/composer.js",
+    "latchkey/connection.js",
+    "latchkey/conversation.js",
+    "latchkey/dom.js",
+    "latchkey/live.js",
+    "latchkey/log.js",
+    "latchkey/merge.js",
+    "latchkey/messages.js",
+    "latchkey/notices.js",
+    "latchkey/outbox.js",
+    "latchkey/preview.js",
+    "latchkey/settings.js",
+    "latchkey/sidebar.js",
+    "latchkey/time.js",
+    "latchkey/turn.js",
+)
 WRONG = "That user name and password do not belong together."
 USED_LINK = "This link was used already or has expired. Ask the owner for a new one."
 LOCKED = "Too many wrong passwords. Try again in an hour."
@@ -45,6 +66,7 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
     user = person(request)
     context = {
         "session_id": session_id,
+        "person": user.id,
         "name": str(user),
         "first_name": str(user).split()[0] if str(user).strip() else "",
         "initial": (str(user).strip() or "?")[0].upper(),
@@ -53,6 +75,7 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
         "embedded_model": settings.LLM_IS_EMBEDDED,
         "max_characters": settings.MAX_TEXT_CHARACTERS,
         "feedback": True,
+        "modules": MODULES,
     }
     return render(request, "webchat/chat.html", context)
 

@@ -114,6 +114,7 @@ def to_telegram(text: object) -> TelegramText:
 
 
 def _to_telegram(source: str) -> TelegramText:
+    source = source.replace("\0", "")  # ends a text for Telegram's parser
     document = read(source, TELEGRAM)
     if not document.marked:
         return TelegramText(source)

@@ -124,7 +124,8 @@ _STARTS = {**_RULES, "[": (_definition,)}
 
 # What a line must look like for the rules of its first character to be worth asking.
 _LIKELY = re.compile(
-    r"[*+-](?:[ \t]|$)|[0-9]{1,9}[.)](?:[ \t]|$)|([*_-])(?:[ \t]*\1){2}|```|~~~|>|#|<|\[", re.MULTILINE
+    r"[*+-](?:[ \t]|$)|[0-9]{1,9}[.)](?:[ \t]|$)|([*_-])(?:[ \t]*\1){2}|```|~~~|>|#|<|\[",
+    re.MULTILINE,
 )
 
 
@@ -205,7 +206,9 @@ def _table(state: StateBlock, start: int, end: int) -> bool:
     line = start + 2
     while line < end and state.sCount[line] >= state.blkIndent and not state.isEmpty(line):
         text = _line(state, line).strip(" \t")
-        if state.is_code_block(line) or (text[0] in _RULES and _interrupts(state, line, end, text[0])):
+        if state.is_code_block(line) or (
+            text[0] in _RULES and _interrupts(state, line, end, text[0])
+        ):
             break
         rows.append(_cells(text)[: len(columns)])
         line += 1
@@ -285,7 +288,17 @@ def _parser() -> MarkdownIt:
     parser = _Parser("commonmark", {"html": True, "maxNesting": 10 * _MAX_LEVEL})
     parser.block = _Blocks()
     parser.block.ruler.enableOnly(
-        ["code", "fence", "blockquote", "hr", "list", "reference", "html_block", "heading", "paragraph"]
+        [
+            "code",
+            "fence",
+            "blockquote",
+            "hr",
+            "list",
+            "reference",
+            "html_block",
+            "heading",
+            "paragraph",
+        ]
     )
     return parser
 

@@ -48,7 +48,9 @@ class Look:
     boxes: bool = False  # code is drawn in a box, which needs no blank line around it
 
 
-TELEGRAM = Look("•", "☐", "☑", "🖼", links_as_text=False, code_beside_bullet=True, bold_code=False, boxes=True)
+TELEGRAM = Look(
+    "•", "☐", "☑", "🖼", links_as_text=False, code_beside_bullet=True, bold_code=False, boxes=True
+)
 WHATSAPP = Look("•", "☐", "☑", "", links_as_text=True, code_beside_bullet=False, fenced=True)
 PLAIN = Look(
     "-", "- [ ]", "- [x]", "", links_as_text=True, code_beside_bullet=False, code_indent="    "

@@ -86,9 +86,7 @@ class Inline:
 
     __slots__ = ("linked", "marked", "spans", "text")
 
-    def __init__(
-        self, text: str, spans: list[Span], *, marked: bool, linked: bool = False
-    ) -> None:
+    def __init__(self, text: str, spans: list[Span], *, marked: bool, linked: bool = False) -> None:
         self.text, self.spans, self.marked, self.linked = text, spans, marked, linked
 
 
@@ -262,7 +260,11 @@ class Scanner:
             return 0
         end = found.end()
         after = src[end : end + 1]
-        if after and not after.isspace() and not (after in _APART_AFTER and src[end - 1 - len(found[1])].isalnum()):
+        if (
+            after
+            and not after.isspace()
+            and not (after in _APART_AFTER and src[end - 1 - len(found[1])].isalnum())
+        ):
             return 0
         self._text(pos, at)
         number = len(self.fragments)

@@ -32,7 +32,9 @@ _TELEGRAM = re.compile(r"tg://[A-Za-z0-9_-]+(?:[/?#].*)?\Z", re.IGNORECASE | re.
 # Telegram adds the missing slash to such an address.
 _BARE_HOST = re.compile(r"https?://[^/?#]+[?#]", re.IGNORECASE)
 _PATH = re.compile(r"[/:.@?=]")
-_UNSAFE = re.compile(r"(?:javascript|vbscript|file|data):", re.IGNORECASE)
+_UNSAFE = re.compile(
+    r"(?:javascript|vbscript|file|data(?!:image/(?:gif|png|jpeg|webp);)):", re.IGNORECASE
+)
 _SAFE = ";/?:@&=+$,-_.!~*'()#%"
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028-\u202f\ufeff]")
 

@@ -22,5 +22,7 @@ def _drawn(piece: TelegramText) -> str:
     lines = [piece.text, f"--- {utf16_length(piece.text)} of 4096"]
     for span, entity in zip(piece.spans, piece.entities, strict=True):
         words = " ".join(piece.text[span.start : span.end].split())
-        lines.append(f"{entity.type:13} {words[:60]!r} {entity.url or entity.language or ''}".rstrip())
+        lines.append(
+            f"{entity.type:13} {words[:60]!r} {entity.url or entity.language or ''}".rstrip()
+        )
     return "\n".join(lines)

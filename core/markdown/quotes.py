@@ -5,9 +5,7 @@ from __future__ import annotations
 from .spans import Span, insert
 
 
-def quoted(
-    text: str, spans: list[Span], marker: str, *, nested: bool
-) -> tuple[str, list[Span]]:
+def quoted(text: str, spans: list[Span], marker: str, *, nested: bool) -> tuple[str, list[Span]]:
     """Put the marker in front of every line of the quotes; code in them keeps its lines as they are.
 
     If they can be ``nested``, a quote in a quote has the marker twice.

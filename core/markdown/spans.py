@@ -6,7 +6,9 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["quote", "pre", "link", "anchor", "image", "bold", "italic", "strike", "spoiler", "code"]
+Kind = Literal[
+    "quote", "pre", "link", "anchor", "image", "bold", "italic", "strike", "spoiler", "code"
+]
 
 # Where two styles cover the very same range, the earlier one is drawn outside the later one.
 ORDER: dict[str, int] = {
@@ -37,9 +39,7 @@ def shifted(spans: list[Span], by: int) -> list[Span]:
     return [Span(s.kind, s.start + by, s.end + by, s.value) for s in spans]
 
 
-def insert(
-    text: str, spans: list[Span], pieces: list[tuple[int, str]]
-) -> tuple[str, list[Span]]:
+def insert(text: str, spans: list[Span], pieces: list[tuple[int, str]]) -> tuple[str, list[Span]]:
     """Insert pieces of text at offsets (ascending) and move the spans along.
 
     A span that ends where a piece is inserted does not grow; one that starts there moves behind it.

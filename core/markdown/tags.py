@@ -34,7 +34,9 @@ _ATTRIBUTE = (
 )
 _OPEN = re.compile(rf"<([A-Za-z][A-Za-z0-9-]*+)((?:{_ATTRIBUTE})*+)\s*+/?>")
 _CLOSE = re.compile(r"</([A-Za-z][A-Za-z0-9-]*+)\s*+>")
-_VALUE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9:._-]*+)\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'=<>`]++))")
+_VALUE = re.compile(
+    r"([a-zA-Z_:][a-zA-Z0-9:._-]*+)\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'=<>`]++))"
+)
 # Each special form ends with its own terminator.
 _FORMS = (("<!--", "-->"), ("<?", "?>"), ("<![CDATA[", "]]>"), ("<!", ">"))
 

@@ -318,8 +318,7 @@ class _MarkdownV2(_Writer):
             return ""
         if span.kind == "link":
             return f"]({span.value.translate(_URL_ESCAPES)})"
-        # Telegram takes a line break before the fence as code, but trims the end of a message.
-        return "\n```" if span.end == len(self.message.text) else "```"
+        return "```"  # a line break before it would be code
 
 
 class _Html(_Writer):

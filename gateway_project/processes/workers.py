@@ -6,19 +6,25 @@ Gossip, mingle and heartbeats between workers are off: the database knows who is
 is built without Celery's command line, which would import a terminal toolkit (0.6 s, 15 MB).
 """
 
+import logging
 import os
 import sys
+import time
 import warnings
 from typing import Any
 
 from celery import Celery
 from celery.exceptions import SecurityWarning
 from celery.signals import worker_process_init, worker_ready
+from celery.worker import state
 
 from gateway_project import environment
 from gateway_project.processes import child, ready
 
+logger = logging.getLogger(__name__)
+
 PROCESS = "GATEWAY_PROCESS"
+AGAIN_SECONDS = 2.0
 LEAN = {
     "without_gossip": True,
     "without_mingle": True,
@@ -73,9 +79,34 @@ def main(queue: str) -> int:
     warnings.simplefilter("ignore", SecurityWarning)
     worker_process_init.connect(bind_pool_process)
     worker_ready.connect(tell_ready)
-    worker = load().Worker(**options(queue))
-    worker.start()
-    return int(worker.exitcode or 0)
+    app = load()
+    while True:
+        worker = app.Worker(**options(queue))
+        worker.start()
+        if queue != "runs" or not broke_down(worker):
+            return int(worker.exitcode or 0)
+        # The runner goes on without wake-ups: it is the sweeper that a full broker leaves us with.
+        logger.error("the broker refuses wake-ups; asking again in %s s", AGAIN_SECONDS)
+        if stopped_within(AGAIN_SECONDS):
+            return 0
+
+
+def broke_down(worker: Any) -> bool:
+    """Whether Celery gave up by itself: it does on errors that it does not expect of a broker."""
+    return bool(worker.exitcode) and not is_stopping()
+
+
+def is_stopping() -> bool:
+    """Whether we were told to end."""
+    return state.should_stop is not None or state.should_terminate is not None
+
+
+def stopped_within(seconds: float) -> bool:
+    """Wait; whether we were told to end meanwhile."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not is_stopping():
+        time.sleep(0.1)
+    return is_stopping()
 
 
 if __name__ == "__main__":

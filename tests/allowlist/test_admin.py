@@ -788,8 +788,10 @@ def test_c1_the_secrets_of_an_account_go_in_and_never_come_out(
 ) -> None:
     """[C1] Encrypted at rest, named but not shown, audited without their value, removable."""
     base = f"/admin/core/channelaccount/{telegram.pk}/change/"
-    form = {"channel": "telegram", "name": "main", "enabled": "on", "config": "{}"}
+    form = {"channel": "telegram", "name": "main", "config": "{}"}
     secret = {"secret_name": "token", "secret_value": "123:hush-hush"}
+    incomplete = desk.post(base, form | secret | {"enabled": "on"})
+    assert "Not yet: " in incomplete.content.decode()
     assert desk.post(base, form | secret).status_code == 302
     telegram.refresh_from_db()
     assert sealed.unseal(telegram.secrets) == {"token": "123:hush-hush"}

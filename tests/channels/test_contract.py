@@ -1,6 +1,7 @@
 """[C1] What every plugin keeps, ours and the documented example's, found by its entry point."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ EXAMPLE = BASE_DIR / "docs" / "example_channel"
 
 
 @pytest.fixture(autouse=True)
-def with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The example of the documentation, installed as pip would: a package and its entry point."""
     info = tmp_path / "latchkey_example-1.0.dist-info"
     info.mkdir()

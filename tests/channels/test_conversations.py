@@ -3,9 +3,11 @@
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.utils import timezone
+from pytest_django import Settings
 
 from channels_app.base import Capability, ChannelError, Target
 from channels_app.memory.channel import CHANNEL, PLATFORM, TEXT_LIMIT, say
@@ -26,11 +28,11 @@ def account(owner: User, guest: User) -> ChannelAccount:
 
 def write(account: ChannelAccount, text: str, message_id: str, **more: str) -> None:
     """The guest writes."""
-    place = {"sender": "556", "chat": "c1", **more}
+    place: dict[str, Any] = {"sender": "556", "chat": "c1", **more}
     say(account=account, text=text, message_id=message_id, now=timezone.now(), **place)
 
 
-def script(settings: pytest.FixtureRequest, folder: Path, rules: list[dict[str, object]]) -> None:
+def script(settings: Settings, folder: Path, rules: list[dict[str, object]]) -> None:
     """What the model says."""
     path = folder / "script.json"
     path.write_text(json.dumps(rules))
@@ -58,7 +60,7 @@ def test_c4_typing_ends_with_the_run(runner: Runner, account: ChannelAccount) ->
 
 
 def test_a_long_answer_is_shown_while_it_grows_and_ends_as_one_message(
-    runner: Runner, account: ChannelAccount, settings: pytest.FixtureRequest, tmp_path: Path
+    runner: Runner, account: ChannelAccount, settings: Settings, tmp_path: Path
 ) -> None:
     answer = " ".join(f"word{number}" for number in range(60))
     script(
@@ -72,7 +74,7 @@ def test_a_long_answer_is_shown_while_it_grows_and_ends_as_one_message(
 
 
 def test_c5_nine_thousand_characters_that_do_not_stream_arrive_whole(
-    runner: Runner, account: ChannelAccount, settings: pytest.FixtureRequest, tmp_path: Path
+    runner: Runner, account: ChannelAccount, settings: Settings, tmp_path: Path
 ) -> None:
     paragraphs = [f"Paragraph {number}. " + "x" * 80 for number in range(95)]
     answer = "\n\n".join(paragraphs)
@@ -87,7 +89,7 @@ def test_c5_nine_thousand_characters_that_do_not_stream_arrive_whole(
 def test_a_platform_that_cannot_edit_gets_the_blocks_once_and_in_order(
     runner: Runner,
     account: ChannelAccount,
-    settings: pytest.FixtureRequest,
+    settings: Settings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -102,7 +104,7 @@ def test_a_platform_that_cannot_edit_gets_the_blocks_once_and_in_order(
 
 
 def test_c9_a_message_during_a_run_waits_its_turn_and_stop_keeps_what_was_said(
-    runner: Runner, account: ChannelAccount, settings: pytest.FixtureRequest, tmp_path: Path
+    runner: Runner, account: ChannelAccount, settings: Settings, tmp_path: Path
 ) -> None:
     text = "This answer has more than forty characters and hangs. "
     steps = [{"text": text}, {"hang": True}]
@@ -122,12 +124,13 @@ def test_an_edit_of_a_waiting_message_changes_it_and_only_its_sender_can(
     account: ChannelAccount, db: None
 ) -> None:
     write(account, "frist", "1")
-    place = {"account": account, "chat": "c1", "message_id": "1"}
+    place: dict[str, Any] = {"account": account, "chat": "c1", "message_id": "1"}
     assert not inbox.edit_waiting(**place, sender="555", text="stolen")
     assert inbox.edit_waiting(**place, sender="556", text="first")
     assert InboundMessage.objects.get().text == "first"
-    message = InboundMessage.objects.get()
-    inbox.flush_due(session_id=message.session_id, now=timezone.now() + timedelta(seconds=9))
+    session_id = InboundMessage.objects.get().session_id
+    assert session_id is not None
+    inbox.flush_due(session_id=session_id, now=timezone.now() + timedelta(seconds=9))
     assert inbox.edit_waiting(**place, sender="556", text="first, again")
     assert Run.objects.get().text == "first, again"
     Run.objects.update(state="running", attempt=1)
@@ -152,7 +155,7 @@ def test_c8_new_with_words_forgets_what_was_said(runner: Runner, account: Channe
     until(lambda: PLATFORM.texts("c1"))
     write(account, "/new and answer this", "2")
     until(lambda: "and answer this" in PLATFORM.texts("c1"))
-    session = InboundMessage.objects.first().session
+    session = InboundMessage.objects.order_by("id")[0].session
     assert session is not None
     session.refresh_from_db()
     assert session.history_from > 0

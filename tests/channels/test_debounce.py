@@ -63,7 +63,7 @@ def test_c2_the_vectors(vector: Vector, owner: User, settings: Any) -> None:
 
 def test_c2_a_restart_loses_no_batch(owner: User) -> None:
     account: ChannelAccount = memory_account()
-    place = {"account": account, "sender": "555", "chat": "c"}
+    place: dict[str, Any] = {"account": account, "sender": "555", "chat": "c"}
     say(text="one", message_id="1", now=at(0), **place)
     # A worker that starts later finds the batch by its moment.
     assert inbox.due_sessions(now=at(499)) == []
@@ -72,7 +72,7 @@ def test_c2_a_restart_loses_no_batch(owner: User) -> None:
 
 def test_c8_a_command_bypasses_the_batch_that_waits(owner: User) -> None:
     account = memory_account()
-    place = {"account": account, "sender": "555", "chat": "c"}
+    place: dict[str, Any] = {"account": account, "sender": "555", "chat": "c"}
     say(text="one", message_id="1", now=at(0), **place)
     say(text="/status", message_id="2", now=at(10), **place)
     (flushed,) = flush_until(at(9000))

@@ -23,6 +23,7 @@ from core.providers.base import (
     Unavailable,
     Usage,
 )
+from core.tokens import estimate
 from core.tools import registry
 from core.tools.base import ToolContext, ToolResult
 from tests.core.conftest import Say
@@ -228,7 +229,8 @@ async def test_a_failure_that_another_try_cannot_mend_is_raised(
 
 async def test_a_turn_that_never_ends_is_stopped(events: Events, settings: Settings) -> None:
     settings.AGENT_MAX_STEPS = 3
-    model = Model(*[[*call("current_time"), Finish("tool_calls")] for _ in range(3)])
+    step: Step = [*call("current_time"), Finish("tool_calls")]
+    model = Model(step, list(step), list(step))
     with pytest.raises(ProviderError, match="too many steps"):
         await turn(model, events).run()
 
@@ -326,7 +328,7 @@ def answer(session: ChatSession) -> Callable[[Run, str], None]:
     """Write what the assistant answered in a run."""
 
     def write(run: Run, text: str) -> None:
-        tokens = prompt.estimate(text)
+        tokens = estimate(text)
         Line.objects.create(session=session, run=run, role="assistant", text=text, tokens=tokens)
 
     return write
@@ -363,8 +365,8 @@ def test_the_oldest_messages_are_left_out_when_the_budget_is_spent(
     assert told[-1][1].startswith("11 ")
     assert told[-3][1].startswith("10 ")
     assert 3 <= len(told) < 9
-    spent = sum(prompt.estimate(content) for _, content in told)
-    assert spent + prompt.estimate(prompt.SYSTEM_PROMPT) <= 900
+    spent = sum(estimate(content) for _, content in told)
+    assert spent + estimate(prompt.SYSTEM_PROMPT) <= 900
 
 
 def test_a_message_that_fills_the_budget_alone_is_still_sent(say: Say, settings: Settings) -> None:

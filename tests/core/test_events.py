@@ -14,7 +14,7 @@ from django.conf import settings as django_settings
 from django.db import DataError, InterfaceError, OperationalError, connection
 from pytest_django import Settings
 
-from core import db, events, hub, runs
+from core import db, events, hub, inbox, runs
 from core.events import Log, LostLeaseError
 from core.messages import (
     MessageDict,
@@ -22,9 +22,9 @@ from core.messages import (
     fold,
     message_start,
     progress,
-    stream_end,
     text_delta,
     thinking_delta,
+    to_dict,
     tool_call_message,
 )
 from core.models import Run, RunEvent
@@ -71,7 +71,7 @@ def test_m2_many_deltas_become_few_events_and_the_same_text(log: Log, frames: Fr
     assert RunEvent.objects.count() < 200
     numbers = [seq for seq, _ in logged(run_of(log))]
     assert numbers == list(range(1, len(numbers) + 1))
-    assert [frame["first"] for frame in frames if "events" in frame][0] == 1
+    assert next(frame["first"] for frame in frames if "events" in frame) == 1
     assert str(RunEvent.objects.first()) == f"{log.run_id}#1"
 
 
@@ -92,11 +92,13 @@ def test_events_of_all_runs_are_committed_together(
     log.append(progress("a"))
     wait_for_events(run_of(log), 1)
     batches: list[int] = []
-    monkeypatch.setattr(
-        events,
-        "write_batch",
-        lambda batch, write=events.write_batch: batches.append(len(batch)) or write(batch),
-    )
+    write = events.write_batch
+
+    def counted(batch: events.Batch) -> list[hub.Frame]:
+        batches.append(len(batch))
+        return write(batch)
+
+    monkeypatch.setattr(events, "write_batch", counted)
     other.fresh = False
     for number in range(20):
         log.append(progress(str(number)))
@@ -124,8 +126,8 @@ def test_events_of_all_runs_are_committed_together(
 def test_only_neighbouring_appends_to_one_text_are_joined(
     first: Any, second: Any, joins: bool
 ) -> None:
-    before = events.to_dict(first)
-    assert events.joined(before, events.to_dict(second)) is joins
+    before = to_dict(first)
+    assert events.joined(before, to_dict(second)) is joins
     if joins:
         assert before["props"]["content"] == "ab"
 
@@ -145,15 +147,13 @@ def test_nothing_follows_the_end(log: Log) -> None:
     with pytest.raises(LostLeaseError):
         log.append(progress("late"))
     with pytest.raises(LostLeaseError):
-        events.writer().add(log, events.to_dict(progress("late")))
+        events.writer().add(log, to_dict(progress("late")))
     assert [events.ends(event) for _, event in logged(run)] == [True]
 
 
 def test_what_one_run_cannot_store_costs_no_other_run(
     say: Say, log: Log, account: Any, user: Any, settings: Settings
 ) -> None:
-    from core import inbox
-
     other_session = inbox.open_session(user=user, account=account, chat="43")
     other = events.log_of(run=claimed(say("2", into=other_session)), seq=0)
     settings.EVENT_FRAME_MILLISECONDS = 100
@@ -161,8 +161,8 @@ def test_what_one_run_cannot_store_costs_no_other_run(
         each.append(progress("begin"))
     wait_for_events(run_of(other), 1)
     wait_for_events(run_of(log), 1)
-    broken = events.to_dict(progress("x"))
-    broken["props"] = {"message": object()}  # type: ignore[typeddict-item]
+    broken = to_dict(progress("x"))
+    broken["props"] = {"message": object()}
     events.writer().add(log, broken)
     other.append(progress("fine"))
     end(other, run_of(other))
@@ -423,7 +423,7 @@ async def test_d2_a_heartbeat_comes_when_nothing_else_does(
 
 def test_frames_with_a_gap_are_no_answer() -> None:
     def frame(first: int, number: int) -> hub.Frame:
-        found = [events.to_dict(progress(str(first + each))) for each in range(number)]
+        found = [to_dict(progress(str(first + each))) for each in range(number)]
         return {"keys": [], "kind": "events", "first": first, "events": found}
 
     def numbers(frames: Frames, seq: int) -> list[int] | None:

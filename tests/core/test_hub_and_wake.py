@@ -1,8 +1,10 @@
 """Redis only wakes people up: when it is away or hangs, nothing waits for it and nothing dies."""
 
 import asyncio
+import base64
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -205,7 +207,7 @@ def test_a_full_queue_drops_wake_ups_and_never_waits(
     application: FakeCelery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wake, "MAX_WAITING", 2)
-    monkeypatch.setattr(wake.threading.Thread, "start", lambda thread: None)
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: None)
     publisher = wake.Publisher()
     started = time.monotonic()
     for number in range(100):
@@ -230,10 +232,8 @@ def celery(broker: Valkey, monkeypatch: pytest.MonkeyPatch) -> Celery:
 def waiting(broker: Valkey) -> list[int]:
     """The ids in the queue ``runs``."""
     with redis.Redis.from_url(broker.url) as client:
-        messages: list[bytes] = client.lrange("runs", 0, -1)  # type: ignore[assignment]
+        messages: list[bytes] = client.lrange("runs", 0, -1)
     bodies = [orjson.loads(message)["body"] for message in messages]
-    import base64
-
     return sorted(orjson.loads(base64.b64decode(body))[1]["row_id"] for body in bodies)
 
 

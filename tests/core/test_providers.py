@@ -11,8 +11,17 @@ import pytest
 from aiohttp import web
 from pytest_django import Settings
 
-from core.providers import openai_compatible, registry
+from openai import AsyncOpenAI
+from pydantic_ai.messages import ModelMessage, TextPart, ThinkingPart
+from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from core.providers import agent_library, openai_compatible, registry
+from core.providers.agent_library import AgentLibrary
 from core.providers.base import (
+    ChatMessage,
     Delta,
     Finish,
     ModelRequest,
@@ -41,13 +50,28 @@ async def server() -> AsyncIterator[ModelServer]:
 
 
 @pytest.fixture
-async def provider(server: ModelServer) -> AsyncIterator[Provider]:
-    """The provider under test."""
-    lean = OpenAICompatible(
+async def lean(server: ModelServer) -> AsyncIterator[OpenAICompatible]:
+    """The lean provider."""
+    made = OpenAICompatible(
         base_url=server.url, api_key="sk-secret", model="m", first_seconds=5, idle_seconds=5
     )
-    yield lean
-    await lean.close()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def library(server: ModelServer) -> AsyncIterator[AgentLibrary]:
+    """The agent library on its OpenAI model."""
+    async with AsyncOpenAI(base_url=server.url, api_key="sk-secret", max_retries=0) as client:
+        model = OpenAIChatModel("m", provider=OpenAIProvider(openai_client=client))
+        yield AgentLibrary(model, first_seconds=5, idle_seconds=5)
+
+
+@pytest.fixture(params=["lean", "library"])
+def provider(request: pytest.FixtureRequest) -> Provider:
+    """Each provider: what follows is the contract of all."""
+    made: Provider = request.getfixturevalue(request.param)
+    return made
 
 
 async def ask(provider: Provider, request: ModelRequest = ASKED) -> list[Delta]:
@@ -94,7 +118,7 @@ async def test_what_is_asked_arrives(server: ModelServer, provider: Provider) ->
             "parameters": {"type": "object", "properties": {}},
         },
     }
-    messages = [
+    messages: list[ChatMessage] = [
         {"role": "system", "content": "be kind"},
         {"role": "user", "content": "hi"},
         {
@@ -216,11 +240,11 @@ async def test_an_answer_can_be_abandoned(server: ModelServer, provider: Provide
 @pytest.fixture
 async def hasty(server: ModelServer) -> AsyncIterator[OpenAICompatible]:
     """A provider with little patience, and no key."""
-    lean = OpenAICompatible(
+    made = OpenAICompatible(
         base_url=server.url, api_key="", model="m", first_seconds=0.3, idle_seconds=0.3
     )
-    yield lean
-    await lean.close()
+    yield made
+    await made.close()
 
 
 async def test_a_model_that_hangs_before_or_within_its_answer_times_out(
@@ -262,17 +286,17 @@ async def test_a_slow_answer_that_moves_on_is_no_timeout(
     ],
 )
 async def test_what_is_no_stream_of_the_format_is_a_failure(
-    body: bytes, server: ModelServer, provider: Provider
+    body: bytes, server: ModelServer, lean: OpenAICompatible
 ) -> None:
     server.replies = [streams(body)]
-    assert (await failure(provider)).code == "bad_stream"
+    assert (await failure(lean)).code == "bad_stream"
 
 
 async def test_an_error_inside_the_stream_is_the_servers(
-    server: ModelServer, provider: Provider
+    server: ModelServer, lean: OpenAICompatible
 ) -> None:
     server.replies = [streams(sse(chunk({"content": "a"}), {"error": {"message": "sk-secret"}}))]
-    assert (await failure(provider)).code == "server"
+    assert (await failure(lean)).code == "server"
 
 
 @pytest.mark.parametrize(
@@ -291,47 +315,47 @@ async def test_an_error_inside_the_stream_is_the_servers(
     ],
 )
 async def test_odd_streams_of_real_servers_are_read(
-    body: bytes, said: str, server: ModelServer, provider: Provider
+    body: bytes, said: str, server: ModelServer, lean: OpenAICompatible
 ) -> None:
     server.replies = [streams(body)]
-    deltas = await ask(provider)
+    deltas = await ask(lean)
     assert text(deltas) == said
     assert deltas[-1] == Finish("stop")
 
 
 async def test_an_answer_that_was_whole_before_the_connection_broke_counts(
-    server: ModelServer, provider: Provider
+    server: ModelServer, lean: OpenAICompatible
 ) -> None:
     body = sse(chunk({"content": "a"}), chunk(finish="stop"), done=False)
     server.replies = [streams(body, cut=True, pause=0.05)]
-    assert text(await ask(provider)) == "a"
+    assert text(await ask(lean)) == "a"
 
 
 async def test_tool_calls_without_an_index_or_a_function_are_read(
-    server: ModelServer, provider: Provider
+    server: ModelServer, lean: OpenAICompatible
 ) -> None:
     calls = [{"function": {"name": "f", "arguments": None}}, {"index": None, "id": "x"}]
     server.replies = [streams(sse(chunk({"tool_calls": calls}), chunk(finish="tool_calls")))]
-    deltas = await ask(provider)
+    deltas = await ask(lean)
     assert deltas[:2] == [ToolCallDelta(0, name="f"), ToolCallDelta(1, id="x")]
 
 
 async def test_the_key_is_not_taken_along_a_redirect(
-    server: ModelServer, provider: Provider
+    server: ModelServer, lean: OpenAICompatible
 ) -> None:
     async def away(request: web.Request) -> web.StreamResponse:
         raise web.HTTPFound(f"{server.url}/elsewhere")
 
     server.replies = [away]
-    error = await failure(provider)
+    error = await failure(lean)
     assert (error.code, len(server.requests)) == ("refused", 1)
 
 
 async def test_options_cannot_replace_what_the_gateway_sets(
-    server: ModelServer, provider: Provider
+    server: ModelServer, lean: OpenAICompatible
 ) -> None:
     server.replies = [streams(hello("a"))]
-    await ask(provider, ModelRequest(ASKED.messages, options={"stream": False, "messages": []}))
+    await ask(lean, ModelRequest(ASKED.messages, options={"stream": False, "messages": []}))
     assert server.requests[0]["stream"] is True
     assert server.requests[0]["messages"] == ASKED.messages
 
@@ -350,6 +374,109 @@ def test_a_retry_after_that_is_no_number_is_two_seconds() -> None:
     assert (
         openai_compatible.refusal(429, "9" * 9).retry_after == openai_compatible.MAX_RETRY_SECONDS
     )
+
+
+# The agent library -------------------------------------------------------------------------------
+
+
+def library_of(model: Any, *, seconds: float = 5) -> AgentLibrary:
+    """The provider on a model of the library."""
+    return AgentLibrary(model, first_seconds=seconds, idle_seconds=seconds)
+
+
+async def test_any_model_of_the_library_streams_text_thoughts_and_calls() -> None:
+    seen: list[ModelMessage] = []
+
+    async def play(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
+        seen.extend(messages)
+        assert [tool.name for tool in info.function_tools] == ["f"]
+        yield {0: DeltaThinkingPart(content="hm")}
+        yield {1: DeltaToolCall(name="f", json_args='{"a"', tool_call_id="c")}
+        yield {1: DeltaToolCall(json_args=": 1}")}
+
+    tool = {"type": "function", "function": {"name": "f"}}
+    pictures = [
+        {"type": "text", "text": "look"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,A"}},
+        {"type": "image_url", "image_url": {"url": "http://169.254.169.254/"}},
+    ]
+    messages = [
+        {"role": "system", "content": "be kind"},
+        {"role": "user", "content": pictures},
+        {"role": "assistant", "content": None, "tool_calls": []},
+        {"role": "tool", "tool_call_id": "x", "content": [{"type": "text", "text": "42"}]},
+    ]
+    deltas = await ask(
+        library_of(FunctionModel(stream_function=play)), ModelRequest(messages, [tool])
+    )
+    assert ThinkingDelta("hm") in deltas
+    calls = [delta for delta in deltas if isinstance(delta, ToolCallDelta)]
+    assert "".join(call.name for call in calls) == "f"
+    assert "".join(call.arguments for call in calls) == '{"a": 1}'
+    assert deltas[-1] == Finish("tool_calls")
+    content = seen[0].parts[1].content  # type: ignore[union-attr]
+    assert [str(each)[:8] for each in content if isinstance(each, str)] == [  # type: ignore[union-attr]
+        "look", "[an imag", "[image: ",
+    ]  # fmt: skip
+    assert seen[-1].parts[0].content == "42"  # type: ignore[union-attr]
+
+
+async def test_the_librarys_own_test_model_is_a_provider() -> None:
+    deltas = await ask(library_of(TestModel(custom_output_text="hello you", call_tools=[])))
+    assert text(deltas) == "hello you"
+    assert deltas[-1] == Finish("stop")
+    assert isinstance(deltas[-2], Usage)
+    await library_of(TestModel()).close()
+
+
+async def test_a_library_model_that_hangs_times_out() -> None:
+    async def hang(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        yield "a"
+        await asyncio.Event().wait()
+
+    provider = library_of(FunctionModel(stream_function=hang), seconds=0.3)
+    assert (await failure(provider)).code == "timeout"
+
+
+def test_options_are_translated_and_unknown_ones_left_out() -> None:
+    given = {"temperature": 0.5, "max_completion_tokens": 7, "stop": "END", "logprobs": True}
+    assert agent_library.options(given) == {
+        "temperature": 0.5, "max_tokens": 7, "stop_sequences": ["END"],
+    }  # fmt: skip
+    assert agent_library.options({"stop": ["a", "b"]}) == {"stop_sequences": ["a", "b"]}
+
+
+@pytest.mark.parametrize("name", ["anthropic:claude-x", "nobody:x", "nonsense", "openai:gpt-x"])
+async def test_a_library_model_that_is_not_set_up_is_said(
+    name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    settings.LLM_PROVIDER = name
+    with pytest.raises(ProviderError, match="LLM_PROVIDER") as error:
+        await ask(registry.current())
+    assert error.value.code == "setup"
+
+
+async def test_a_library_model_is_chosen_by_its_name(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    settings.LLM_PROVIDER = "openai:gpt-x"
+    assert isinstance(registry.current(), AgentLibrary)
+    await registry.close()
+
+
+def test_parts_that_come_whole_are_deltas_too() -> None:
+    def found(event: Any) -> list[Delta]:
+        return list(agent_library.deltas(event))
+
+    start = agent_library.PartStartEvent
+    assert found(start(index=0, part=TextPart(content="a"))) == [TextDelta("a")]
+    assert found(start(index=0, part=ThinkingPart(content="a"))) == [ThinkingDelta("a")]
+    call = agent_library.ToolCallPart(tool_name="f", args={"a": 1}, tool_call_id="c")
+    assert found(start(index=2, part=call)) == [ToolCallDelta(2, "c", "f", '{"a":1}')]
+    assert found(start(index=0, part=TextPart(content=""))) == []
 
 
 # The scripted one --------------------------------------------------------------------------------

@@ -8,9 +8,17 @@ from django.db.models.functions import Now
 
 from core import db, events, hub, inbox, runs
 from core.events import Log, LostLeaseError
-from core.messages import progress, stream_end
-from core.models import ChannelAccount, ChatSession, InboundMessage, Job, Message, Run, User
-from core.models import WorkerHeartbeat
+from core.messages import MessageDict, progress, stream_end
+from core.models import (
+    ChannelAccount,
+    ChatSession,
+    InboundMessage,
+    Job,
+    Message,
+    Run,
+    User,
+    WorkerHeartbeat,
+)
 from tests.allowlist.crowd import at_once
 from tests.core.conftest import Say
 from tests.servers import wait_until
@@ -80,7 +88,7 @@ def test_a_claim_that_meets_a_running_one_gives_way(
     """On PostgreSQL two claims may not see each other; the constraint decides."""
     first, second = say("1"), say("2")
     claimed(first)
-    monkeypatch.setattr(runs, "earlier", lambda: Run.objects.none())
+    monkeypatch.setattr(runs, "earlier", Run.objects.none)
     assert runs.claim(run_id=second.id, worker="w") is None
 
 
@@ -236,7 +244,7 @@ def test_the_next_run_is_woken_after_the_commit_also_when_it_came_meanwhile(
     assert ("wake", late[0].id) in woken
 
 
-def logged(run: Run) -> list[tuple[int, events.MessageDict]]:
+def logged(run: Run) -> list[tuple[int, MessageDict]]:
     """The log of ``run``."""
     return events.after(run_id=run.id, seq=0)
 

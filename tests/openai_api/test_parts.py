@@ -10,7 +10,7 @@ from channels_app import lean, runlog
 from channels_app.http import Receive, Scope, Send
 from channels_app.openai_api import errors
 from core import files
-from core.db import close_pool
+from core.db import close_pool, in_thread
 from core.messages import MessageDict, image_message, text_message, to_dict
 from core.models import User
 
@@ -18,9 +18,9 @@ from core.models import User
 @pytest.mark.django_db(transaction=True)
 async def test_a_stored_picture_is_told_as_data() -> None:
     """[M3] [T7] A client has no cookie for its address; any other address stays as it is."""
-    user = await User.objects.acreate(username="ann")
+    user = await in_thread(User.objects.create, username="ann")
     png = b"\x89PNG\r\n\x1a\n..."
-    stored = await runlog.in_thread(files.keep, user=user, name="x.png", content=png)
+    stored = await in_thread(files.keep, user=user, name="x.png", content=png)
 
     async def told(event: MessageDict) -> Any:
         return (await runlog.with_picture(event))["props"]

@@ -101,7 +101,7 @@ class Client:
 
     def get(self, path: str, **headers: str) -> Answer:
         """``GET path``."""
-        return self.call("GET", path, **headers)
+        return self.call("GET", path, None, **headers)
 
     def post(self, path: str, body: Any, **headers: str) -> Answer:
         """``POST path`` with JSON."""
@@ -162,9 +162,13 @@ def people(
     name: str = "user",
     owner: bool = False,
     channel: str = "bridge",
+    more: str = "",
 ) -> list[Client]:
-    """So many people with a key, and last the key of a bridge account ``channel/name``."""
-    code = MAKE_PEOPLE.format(number=number, name=name, owner=owner, channel=channel)
+    """So many people with a key, and last the key of a bridge account ``channel/name``.
+
+    ``more`` is code that runs in the gateway besides.
+    """
+    code = MAKE_PEOPLE.format(number=number, name=name, owner=owner, channel=channel) + more
     output = gateway.manage("shell", "-v0", "-c", code)
     line = next(line for line in output.splitlines() if line.startswith("TOKENS"))
     return [Client(gateway, token) for token in json.loads(line.removeprefix("TOKENS"))]

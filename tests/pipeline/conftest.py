@@ -13,7 +13,8 @@ from tests.pipeline.client import Client, people
 INJECTION = 'a\n\ndata: {"event": "done"}\n\nid: 99\r\n\r\nb'
 SCRIPT: list[dict[str, Any]] = [
     {"match": "", "after_tool": True, "steps": [{"text": "It is what it is."}]},
-    {"match": "^slow", "steps": [{"text": "word " * 60, "tokens_per_second": 30}]},
+    {"match": "^slow ?(?!er)", "steps": [{"text": "word " * 60, "tokens_per_second": 30}]},
+    {"match": "^slower", "steps": [{"text": "word " * 80, "tokens_per_second": 15}]},
     {"match": "^very slow", "steps": [{"text": "word " * 200, "tokens_per_second": 10}]},
     {"match": "^hang", "steps": [{"text": "before "}, {"hang": True}]},
     {"match": "^fail", "steps": [{"error": "unauthorised", "message": "The key is wrong."}]},

@@ -4,12 +4,13 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 
 import psutil
 import pytest
 
 from tests.gateways import Gateway
-from tests.pipeline.client import Client, counts, query
+from tests.pipeline.client import Client, Event, counts, query
 from tests.pipeline.conftest import INJECTION
 from tests.servers import wait_until
 
@@ -181,7 +182,8 @@ def test_d2_a_stream_cut_after_every_event_and_resumed_is_the_same_bytes(
 
 def test_d2_a_live_stream_that_is_cut_and_resumed_over_and_over_is_whole(ada: Client) -> None:
     run = ada.start("busy")
-    found, last = [], "0"
+    found: list[Event] = []
+    last = "0"
     while not found or found[-1].data["event"] != "done":
         part = ada.stream("GET", f"/runs/{run}/events", stop_after=1, Last_Event_ID=last)
         assert part
@@ -207,12 +209,16 @@ def test_i13_a_reader_that_stalls_is_cut_off_and_can_resume(ada: Client, house: 
         with ExitStack() as readers:
             for _ in range(16):
                 readers.enter_context(ada.request("GET", f"/runs/{run}/events"))
-            cut = "without completing"
-            wait_until(lambda n=stalled: house.log("web").count(cut) >= n, seconds=20)
+            wait_until(partial(is_cut_off, house, stalled), seconds=20)
             sizes.append(memory(house))
     assert sizes[-1] - sizes[0] < 20_000, sizes
     done = ada.follow(run)[-1]
     assert len(done.data["text"]) > 6_000_000
+
+
+def is_cut_off(gateway: Gateway, readers: int) -> bool:
+    """Whether so many readers have been cut off."""
+    return gateway.log("web").count("without completing") >= readers
 
 
 def memory(gateway: Gateway) -> int:
@@ -264,7 +270,8 @@ from core.models import User
 owner, _ = User.objects.get_or_create(username="the-owner", defaults={"is_owner": True})
 row = UnknownRequest.objects.get(sender="friend")
 for _ in range(3):
-    decisions.decide(request=row.public_id, verdict="approve", owner=owner, via="test", now=timezone.now())
+    now = timezone.now()
+    decisions.decide(request=row.public_id, verdict="approve", owner=owner, via="test", now=now)
 """
     house.manage("shell", "-v0", "-c", code)
 
@@ -323,7 +330,7 @@ def test_fifty_people_at_once_are_each_answered_once_and_in_order(
             if number % 2:
                 said.append(client.follow(run)[-1].data["text"])
             else:
-                wait_until(lambda run=run: ended(client, run), seconds=60)
+                wait_until(partial(ended, client, run), seconds=60)
                 said.append(client.result(run).body["text"])
         return said
 
@@ -332,7 +339,8 @@ def test_fifty_people_at_once_are_each_answered_once_and_in_order(
             assert said == [f"{number}: message {each}" for each in range(4)]
     rows = query(
         house,
-        "SELECT s.user_id, m.text FROM core_message m JOIN core_chatsession s ON s.id = m.session_id "
+        "SELECT s.user_id, m.text "
+        "FROM core_message m JOIN core_chatsession s ON s.id = m.session_id "
         "WHERE m.role = 'assistant' AND m.text LIKE '%: message %' ORDER BY m.id",
     )
     by_person: dict[int, list[str]] = {}

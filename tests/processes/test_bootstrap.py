@@ -75,9 +75,10 @@ def test_a_python_without_venv_and_pip_names_the_package(machine: Path) -> None:
 
 
 def test_a_venv_in_step_with_the_lock_is_left_alone(machine: Path) -> None:
-    """No network, no pip, no uv: there is nothing on this machine that could install."""
+    """Its Python has no pip, and there is no uv: nothing on this machine could install."""
     (machine / ".venv" / "bin").mkdir(parents=True)
-    (machine / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    program(machine, "python3", '[ "$1" = -c ]')
+    (machine / "bin" / "python3").rename(machine / ".venv" / "bin" / "python")
     wanted = subprocess.run(
         ["/bin/sh", "-c", "cat uv.lock pyproject.toml | cksum"],
         cwd=machine,
@@ -88,7 +89,10 @@ def test_a_venv_in_step_with_the_lock_is_left_alone(machine: Path) -> None:
     assert bootstrap(machine, "test").returncode == 0
     assert bootstrap(machine, "run").returncode == 0
     (machine / "uv.lock").write_text("changed")
-    assert bootstrap(machine, "run").returncode != 0
+    program(machine, "python3", '[ "$1" = -c ]')
+    refused = bootstrap(machine, "run")
+    assert refused.returncode == 1
+    assert "uv could not be installed" in refused.stderr
 
 
 def test_a_full_disk_is_named(machine: Path) -> None:

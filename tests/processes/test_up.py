@@ -71,9 +71,10 @@ def test_the_first_start_makes_an_owner_who_is_only_listed(up: Up) -> None:
 
 
 def test_secrets_are_readable_by_their_owner_only(up: Up) -> None:
-    """Mode 0600, in a folder of mode 0700, and none of them in an argument of any process."""
+    """Mode 0600, in folders of mode 0700, and none of them in an argument of any process."""
     folder = up.home / "secrets"
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for private in (up.home, folder):
+        assert stat.S_IMODE(private.stat().st_mode) == 0o700
     arguments = "\n".join(" ".join(process.cmdline()) for process in up.family())
     for name in SECRET_NAMES:
         path = folder / name

@@ -1,6 +1,7 @@
 """A Bot API server for tests, in a thread: what Telegram does where the emulator does not.
 
-429 with ``retry_after``, reactions, topics, time-outs after the effect, blocked users, 409, files. ``chats`` is what people see; ``calls`` is everything that was asked, in order.
+429 with ``retry_after``, reactions, topics, time-outs after the effect, blocked users, 409, files.
+``chats`` is what people see; ``calls`` is everything that was asked, in order.
 """
 
 import asyncio

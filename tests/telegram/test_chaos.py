@@ -5,6 +5,7 @@ messages in its chats. A first part of an answer that was sent twice is counted 
 no second answer, and it is printed.
 """
 
+import json
 import os
 import signal
 import threading
@@ -42,7 +43,14 @@ def bots(
     """A gateway that streams an answer of about two seconds."""
     script: Path = tmp_path_factory.mktemp("script") / "script.json"
     script.write_text(
-        '[{"match": "", "steps": [{"text": "%s to {input}", "tokens_per_second": 14}]}]' % WORDS
+        json.dumps(
+            [
+                {
+                    "match": "",
+                    "steps": [{"text": f"{WORDS} to {{input}}", "tokens_per_second": 14}],
+                }
+            ]
+        )
     )
     gateway = module_gateways(
         **FAST, LLM_SCRIPT=str(script), RUN_LEASE_SECONDS="2", RUN_MAX_ATTEMPTS="50"
@@ -115,9 +123,7 @@ def test_kill_9_leaves_each_update_answered_exactly_once(bots: Bots, point: str)
         return bots.texts(chat)[known[chat] :]
 
     wanted = {chat: answer_to(updates[chat]["message"]["text"]) for chat in CHATS}
-    wait_until(
-        lambda: all(wanted[chat] in answers(chat) for chat in CHATS), seconds=90, what=point
-    )
+    wait_until(lambda: all(wanted[chat] in answers(chat) for chat in CHATS), seconds=90, what=point)
     wait_until(lambda: not bots.api.reactions, seconds=30, what="the eyes to go")
     quiet_since = time.monotonic()
     wait_until(

@@ -2,6 +2,7 @@
 
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def test_a_stream_is_one_message_that_is_edited_to_its_end(
     assert 40 <= len(shown.history[0]) < len(answer)
     edits = [call.at for call in local.api.of("editMessageText", 556)]
     assert len(edits) >= 2
-    gaps = [later - earlier for earlier, later in zip(edits, edits[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(edits)]
     assert min(gaps, default=1.0) >= 0.95
 
 
@@ -63,7 +64,10 @@ def test_a_group_is_edited_more_slowly_and_topics_keep_apart(
         77,
         78,
     }
-    assert set(ChatSession.objects.values_list("chat", "thread")) == {("-100", "77"), ("-100", "78")}
+    assert set(ChatSession.objects.values_list("chat", "thread")) == {
+        ("-100", "77"),
+        ("-100", "78"),
+    }
 
 
 def test_429_on_block_2_keeps_the_order_and_holds_up_no_other_chat(
@@ -139,7 +143,11 @@ def test_a_chat_in_trouble_is_a_dead_letter_and_the_owner_hears_of_it_once(
 
 def test_a_chat_that_migrated_is_followed(runner: Runner, local: Local) -> None:
     local.api.fail(
-        "sendMessage", 400, "Bad Request: group chat was upgraded", chat=556, migrate_to_chat_id=-777
+        "sendMessage",
+        400,
+        "Bad Request: group chat was upgraded",
+        chat=556,
+        migrate_to_chat_id=-777,
     )
     local.say("hello", user=556)
     until(lambda: local.texts(-777) == ["hello"])
@@ -168,11 +176,17 @@ def test_t7_images_are_photos_and_a_refused_photo_is_a_document(
     image = {"native": {"type": "image", "props": {"url": pixel, "alt": "A pixel"}}}
     script(settings, tmp_path, {"match": "", "steps": [image, {"text": "Here it is."}]})
     local.say("draw", user=556)
-    until(lambda: [each.kind for each in local.api.shown(local.tokens["main"], 556)] == ["text", "photo"])
+    until(
+        lambda: (
+            [each.kind for each in local.api.shown(local.tokens["main"], 556)] == ["text", "photo"]
+        )
+    )
     assert local.api.shown(local.tokens["main"], 556)[1].file.startswith(b"\x89PNG")
     local.api.fail("sendPhoto", 400, "Bad Request: PHOTO_INVALID_DIMENSIONS", chat=555)
     local.say("draw", user=555)
-    until(lambda: any(each.kind == "document" for each in local.api.shown(local.tokens["main"], 555)))
+    until(
+        lambda: any(each.kind == "document" for each in local.api.shown(local.tokens["main"], 555))
+    )
 
 
 def test_c9_stop_ends_within_3_s_and_keeps_what_was_said(

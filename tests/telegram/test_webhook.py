@@ -149,8 +149,8 @@ def test_w17_a_foreign_group_is_denied_by_the_person_and_by_the_group(local: Loc
 def test_an_edit_of_a_stranger_reaches_nothing(local: Local) -> None:
     first = message("hello", user=556)
     local.post(first)
-    stolen = {"update_id": number(), "edited_message": {**first["message"], "from": person(666)}}
-    stolen["edited_message"]["text"] = "stolen"
+    changed = {**first["message"], "from": person(666), "text": "stolen"}
+    stolen = {"update_id": number(), "edited_message": changed}
     assert local.post(stolen)[1]["outcome"] == "too late to edit"
     mine = {"update_id": number(), "edited_message": {**first["message"], "text": "hello again"}}
     assert local.post(mine)[1]["outcome"] == "edited"
@@ -180,7 +180,7 @@ def test_stickers_places_contacts_and_polls_are_a_line_of_text(
 
 def test_an_album_is_one_message(local: Local) -> None:
     for place in range(3):
-        caption = {"caption": "three cats"} if place == 0 else {}
+        caption: dict[str, Any] = {"caption": "three cats"} if place == 0 else {}
         photo = [{"file_id": f"p{place}", "width": 10, "height": 10}]
         local.post(message(user=556, photo=photo, media_group_id="album-1", **caption))
     rows = InboundMessage.objects.order_by("id")

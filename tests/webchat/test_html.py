@@ -116,6 +116,10 @@ def test_x8_a_link_that_shows_another_address_names_its_real_host(
     assert real_host(text=text, href=href) == host
 
 
+def test_x8_an_address_that_is_none_has_no_host() -> None:
+    assert real_host(text="bank.example", href="https://[x") == ""
+
+
 def test_x8_the_real_host_stands_beside_the_link() -> None:
     shown = render("[https://bank.example](https://evil.example/login)")
     assert '<span class="real-host">(evil.example)</span>' in shown

@@ -1,11 +1,14 @@
 """The page's pure modules under node: preview, conversation, outbox, connection."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from channels_app.webchat import views
 
 HERE = Path(__file__).parent
 MODULES = HERE.parent.parent / "channels_app" / "static" / "latchkey"
@@ -25,6 +28,17 @@ def test_d3_m1_the_pages_modules_keep_their_promises(suite: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_every_module_of_the_page_is_asked_for_at_once() -> None:
+    seen: set[str] = set()
+    waiting = {"chat.js"}
+    while waiting:
+        name = waiting.pop()
+        seen.add(name)
+        source = (MODULES / name).read_text(encoding="utf-8")
+        waiting |= set(re.findall(r'from "\./(.+?)"', source)) - seen
+    assert {f"latchkey/{name}" for name in seen - {"chat.js"}} == set(views.MODULES)
 
 
 def test_x3_no_module_writes_html_but_through_the_one_policy() -> None:

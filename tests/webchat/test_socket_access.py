@@ -1,13 +1,15 @@
 """Who may open ``/ws`` and how it ends: [D3] [A9], redteam WS1, WS3, WS4, WS6, WS12."""
 
+import asyncio
 from functools import partial
 from typing import Any
 
 import pytest
+from django.db import DatabaseError
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app.webchat import consumers
+from channels_app.webchat import calls, consumers
 from core import hub
 from core.db import in_thread
 from core.models import InboundMessage, Run, User
@@ -15,6 +17,7 @@ from tests.webchat.conftest import (
     HOST,
     asked,
     at_the_page,
+    event,
     eventually,
     is_final,
     key_of,
@@ -173,6 +176,64 @@ async def test_ws12_sockets_without_identity_are_bounded(
 ) -> None:
     monkeypatch.setattr(consumers, "MAX_WAITING", 0)
     assert await refused() == 4429
+
+
+async def test_a_client_that_does_not_read_is_cut_off_and_may_resume(
+    ada: User, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with at_the_page(ada) as socket:
+        assert await socket.is_silent()
+        settings.STREAM_STALL_SECONDS = 0.01
+        never = asyncio.Event()
+        monkeypatch.setattr(consumers.WebChatConsumer, "send", lambda *_, **__: never.wait())
+        await socket.say(type="ping")
+        assert await socket.closed() == 4408
+
+
+@pytest.mark.parametrize("error", [OSError, RuntimeError])
+async def test_a_client_that_has_gone_is_no_failure(
+    ada: User, error: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """uvicorn raises the one when it sends to a client that left, Daphne the other."""
+    gone = asyncio.Event()
+
+    async def fail(*_: object, **__: object) -> None:
+        gone.set()
+        raise error
+
+    async with at_the_page(ada) as socket:
+        _, pen = await asked(socket)
+        monkeypatch.setattr(consumers.WebChatConsumer, "send", fail)
+        monkeypatch.setattr(consumers.WebChatConsumer, "close", fail)
+        await in_thread(pen.write, event("stream_start"))
+        async with asyncio.timeout(5):
+            await gone.wait()
+    assert caplog.records == []
+
+
+async def test_c6_a_database_that_fails_closes_the_socket_and_the_client_comes_back(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with at_the_page(ada) as socket:
+
+        def fail(*_: object, **__: object) -> None:
+            raise DatabaseError
+
+        monkeypatch.setattr(calls, "accept", fail)
+        await socket.say(type="message", text="Hello")
+        assert await socket.closed() == 4500
+
+
+async def test_a_task_that_fails_closes_the_socket(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(calls, "pending_notices", fail)
+    cookie = await in_thread(sign_in, ada)
+    async with opened(cookie=cookie) as socket:
+        assert await socket.closed() == 4500
 
 
 async def test_ws12_one_person_has_a_bounded_number_of_sockets(ada: User, settings: Any) -> None:

@@ -112,6 +112,7 @@ async def test_d3_another_persons_chat_does_not_exist(ada: User, bob: User) -> N
             await socket.say(type=kind, run_id=mine["run_id"])
             answer = await socket.hear()
             assert (answer["status"], answer["field"]) == (404, "run_id")
+            assert answer["run_id"] == mine["run_id"]
     assert await in_thread(lambda: Run.objects.get().cancel_requested_at) is None
 
 

@@ -110,6 +110,21 @@ async def test_a5_a6_the_owner_sees_who_knocks_and_decides_once(ada: User) -> No
     assert await in_thread(lambda: ChannelIdentity.objects.get().value) == "666"
 
 
+async def test_a6_a_sender_who_can_never_be_listed_is_said_so(ada: User) -> None:
+    account = await in_thread(bridge)
+    row = await in_thread(knock, account)
+
+    def spoil() -> None:
+        UnknownRequest.objects.filter(id=row.id).update(kind="email", sender="no address")
+
+    await in_thread(spoil)
+    async with at_the_page(ada) as socket:
+        await socket.hear()
+        await socket.say(type="decide", request=row.public_id, verdict="approve")
+        answer = await socket.hear()
+        assert (answer["type"], answer["status"]) == ("error", 422)
+
+
 async def test_a6_a_guest_neither_sees_nor_decides(ada: User, bob: User) -> None:
     account = await in_thread(bridge)
     row = await in_thread(knock, account)

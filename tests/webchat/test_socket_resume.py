@@ -11,6 +11,7 @@ from core import hub
 from core.db import in_thread
 from core.inbox import Draft
 from core.models import User
+from core.sessions import delete
 from tests.webchat.conftest import Pen, asked, at_the_page, event, is_final, take, text
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -83,9 +84,9 @@ async def test_m2_the_final_frame_never_overtakes_an_event(
             return found
 
         monkeypatch.setattr(following, "read", read_then_end)
-        await socket.say(type="resume", run_id=accepted["run_id"])
+        await socket.say(type="resume", run_id=accepted["run_id"], after=2)
         frames = await socket.until(is_final)
-    assert [frame["seq"] for frame in frames] == [1, 2, 3, 3]
+    assert [frame["seq"] for frame in frames if frame["seq"] > 2] == [3, 3]
 
 
 async def test_m2_without_the_hub_the_log_is_read_now_and_then(
@@ -102,6 +103,20 @@ async def test_m2_without_the_hub_the_log_is_read_now_and_then(
         await in_thread(answer)
         frames = await socket.until(is_final)
     assert [frame["seq"] for frame in frames] == [1, 2, 3, 3]
+
+
+async def test_a_chat_deleted_in_mid_answer_does_not_end_the_socket(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers, "POLL_SECONDS", 0.05)
+    async with at_the_page(ada) as socket:
+        _, pen = await asked(socket)
+        await in_thread(pen.write, event("stream_start"))
+        assert (await socket.hear())["seq"] == 1
+        await in_thread(lambda: delete(session=pen.run.session))
+        accepted, pen = await asked(socket, client_id="c2")
+        await in_thread(pen.end)
+        assert (await socket.until(is_final))[-1]["run_id"] == accepted["run_id"]
 
 
 async def test_m2_frames_that_come_twice_are_sent_once(ada: User) -> None:

@@ -25,7 +25,11 @@ class Chat {
 
   constructor() {
     this.session = document.body.dataset.session || null;
-    this.outbox = new Outbox({ storage: sessionStorage, newId: () => randomId() });
+    this.outbox = new Outbox({
+      storage: sessionStorage,
+      newId: randomId,
+      person: document.body.dataset.person,
+    });
     this.settings = new Settings({ changed: () => this.#redrawWaiting(), failed: toast });
     this.log = new Log({ suggest: (text) => this.composer.offer(text) });
     this.drawer = sidebarToggle();
@@ -294,10 +298,18 @@ class Chat {
       turn.clientId = null;
       turn.refuse(message);
       this.composer.offer(entry.text);
+    } else if (this.#runs.has(frame.run_id)) {
+      this.#lost(this.#runs.get(frame.run_id), message);
     } else {
       toast(message);
     }
     this.#updateBusy();
+  }
+
+  /** The gateway does not know a run (any more): nothing will come of it. */
+  #lost(run, message) {
+    if (!run.finish({ error: message })) return;
+    this.log.keepAtEnd(() => this.#turnOf(run)?.finish());
   }
 
   notice(frame) {

@@ -1,6 +1,5 @@
 // The box one writes in: grows with its text, keeps drafts, Enter sends, Esc stops.
 
-const DRAFT = "latchkey.draft.";
 const TALLEST = 240;
 
 import { Attachments } from "./attachments.js";
@@ -11,6 +10,8 @@ export class Composer {
   #send = document.querySelector("#send");
   #stop = document.querySelector("#stop");
   #chat = "new";
+  // By person: the next to sign in in this tab must not read them.
+  #drafts = `latchkey.draft.${document.body.dataset.person}.`;
 
   /** on: {send(text, files), stop(), failed(message)}. */
   constructor(on) {
@@ -35,13 +36,13 @@ export class Composer {
   /** Write for this chat now: its draft comes back. */
   open(chat) {
     this.#chat = chat ?? "new";
-    this.#text.value = sessionStorage.getItem(DRAFT + this.#chat) ?? "";
+    this.#text.value = sessionStorage.getItem(this.#drafts + this.#chat) ?? "";
     this.#changed();
   }
 
   /** The chat got its session: what is typed belongs to it. */
   rename(chat) {
-    sessionStorage.removeItem(DRAFT + this.#chat);
+    sessionStorage.removeItem(this.#drafts + this.#chat);
     this.#chat = chat;
     this.#changed();
   }
@@ -85,8 +86,8 @@ export class Composer {
     this.#send.hidden = !this.#stop.hidden;
     this.#text.rows = Math.min(10, Math.max(1, text.split("\n").length));
     if (!CSS.supports("field-sizing", "content")) this.#grow();
-    if (text) sessionStorage.setItem(DRAFT + this.#chat, text);
-    else sessionStorage.removeItem(DRAFT + this.#chat);
+    if (text) sessionStorage.setItem(this.#drafts + this.#chat, text);
+    else sessionStorage.removeItem(this.#drafts + this.#chat);
   }
 
   #grow() {

@@ -1,16 +1,17 @@
 // Messages that the server has not said it stored. They are kept for the tab, so that a reload or
 // a lost connection loses none, and go out again under the same client id, so that none is doubled.
 
-const KEY = "latchkey.outbox";
-
 export class Outbox {
   #storage;
   #newId;
+  #key;
 
-  constructor({ storage, newId }) {
+  /** `person`: whose messages these are; the next to sign in in this tab must not send them. */
+  constructor({ storage, newId, person }) {
     this.#storage = storage;
     this.#newId = newId;
-    this.entries = read(storage);
+    this.#key = `latchkey.outbox.${person}`;
+    this.entries = read(storage, this.#key);
   }
 
   /** Keep a message; `chat` is its session id, or a name of our own for a chat that has none yet. */
@@ -54,16 +55,16 @@ export class Outbox {
 
   #save() {
     try {
-      this.#storage.setItem(KEY, JSON.stringify(this.entries));
+      this.#storage.setItem(this.#key, JSON.stringify(this.entries));
     } catch {
       // The storage is full or forbidden: memory still holds them for this page.
     }
   }
 }
 
-function read(storage) {
+function read(storage, key) {
   try {
-    const found = JSON.parse(storage.getItem(KEY) ?? "[]");
+    const found = JSON.parse(storage.getItem(key) ?? "[]");
     return Array.isArray(found) ? found.filter((entry) => typeof entry?.client_id === "string") : [];
   } catch {
     return [];

@@ -127,7 +127,7 @@ export class Turn {
 
   #showEnd(final) {
     const broken = [...this.#views.values()].some((view) => view.type === "error");
-    if (final.interrupted) this.#parts.append(el("p.stopped", {}, "You stopped this answer."));
+    if (final.interrupted) this.#parts.append(el("p.stopped", {}, "This answer was stopped."));
     else if (textOf(final.error) && !broken) this.#parts.append(errorBlock({ message: final.error }));
   }
 

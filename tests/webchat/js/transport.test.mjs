@@ -10,10 +10,17 @@ function storage() {
   return { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value) };
 }
 
-function outbox(store = storage()) {
+function outbox(store = storage(), person = "1") {
   let count = 0;
-  return new Outbox({ storage: store, newId: () => `c${(count += 1)}-${Math.random()}` });
+  return new Outbox({ storage: store, newId: () => `c${(count += 1)}-${Math.random()}`, person });
 }
+
+test("what one person has not sent is nothing to the next in the same tab", () => {
+  const store = storage();
+  outbox(store, "1").add({ text: "a", sessionId: null, chat: "n" });
+  assert.deepEqual(outbox(store, "2").entries, []);
+  assert.equal(outbox(store, "1").entries.length, 1);
+});
 
 test("a message stays until it is accepted, over a reload too", () => {
   const store = storage();

@@ -1,0 +1,274 @@
+"""Every vendor that ``pydantic-ai`` knows: ``LLM_PROVIDER=anthropic:claude-…``, ``google:…`` and so on.
+
+Only its direct model requests are used; the loop stays ours. The vendor's key comes from the
+vendor's own environment variable, its package from ``pip install pydantic-ai-slim[vendor]``. A token
+costs three times the CPU of the lean provider (docs/decisions/003-providers.md).
+"""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import AsyncGenerator, Iterator
+from typing import Any
+
+import orjson
+from django.conf import settings
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.exceptions import AgentRunError, ModelHTTPError, UserError
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    SystemPromptPart,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
+from pydantic_ai.messages import ModelRequest as LibraryRequest
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from core.providers.base import (
+    ChatMessage,
+    Delta,
+    Finish,
+    ModelRequest,
+    ProviderError,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    Usage,
+)
+from core.providers.openai_compatible import broken, refusal
+
+FINISH = {"tool_call": "tool_calls", "error": "stop"}
+# OpenAI's name -> the library's. Others are left out: each vendor refuses different ones.
+OPTIONS = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "max_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "parallel_tool_calls": "parallel_tool_calls",
+}
+
+
+def build(name: str) -> "AgentLibrary":
+    """The provider of the model ``vendor:model``. Raises ProviderError when it is not set up."""
+    try:
+        model = infer_model(name)
+    except (UserError, ImportError, ValueError) as error:
+        raise ProviderError(
+            f"The model is not set up. The owner should check LLM_PROVIDER: {error}", code="setup"
+        ) from error
+    return AgentLibrary(
+        model,
+        first_seconds=settings.LLM_FIRST_TOKEN_SECONDS,
+        idle_seconds=settings.LLM_IDLE_SECONDS,
+    )
+
+
+class AgentLibrary:
+    """Streams from a model of the library. Seconds bound the first token and each pause."""
+
+    def __init__(self, model: Model, *, first_seconds: float, idle_seconds: float) -> None:
+        """No connection is made before the first call."""
+        self._model = model
+        self._first_seconds = first_seconds
+        self._idle_seconds = idle_seconds
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """See ``Provider.stream``."""
+        asked = model_request_stream(
+            self._model,
+            converted(request.messages),
+            model_settings=options(request.options),
+            model_request_parameters=ModelRequestParameters(
+                function_tools=[definition(tool) for tool in request.tools]
+            ),
+        )
+        spoke = False
+        try:
+            async with asyncio.timeout(self._first_seconds) as bound, asked as response:
+                async for event in response:
+                    bound.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
+                    for delta in deltas(event):
+                        spoke = True
+                        yield delta
+                last = ending(response, spoke=spoke)
+        except TimeoutError as error:
+            raise ProviderError(
+                "The model did not answer in time.", code="timeout", retry_after=1
+            ) from error
+        except ModelHTTPError as error:
+            raise refused(error) from error
+        except (AgentRunError, ValueError) as error:
+            raise (broken() if spoke else unreachable_or_broken(error)) from error
+        for each in last:
+            yield each
+
+    async def close(self) -> None:
+        """The library keeps its own connections."""
+
+
+def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
+    """What follows the last event. Raises ProviderError when nothing came at all."""
+    reason = response.finish_reason
+    if reason is None and not spoke:
+        raise broken()
+    called = any(isinstance(part, ToolCallPart) for part in response.get().parts)
+    usage = response.usage
+    given = FINISH.get(reason or "", reason) or ("tool_calls" if called else "stop")
+    return [Usage(usage.input_tokens, usage.output_tokens), Finish(given)]
+
+
+def deltas(event: ModelResponseStreamEvent) -> Iterator[Delta]:
+    """What one event of the library brings."""
+    match event:
+        case PartStartEvent(part=TextPart(content=text)) if text:
+            yield TextDelta(text)
+        case PartStartEvent(part=ThinkingPart(content=text)) if text:
+            yield ThinkingDelta(text)
+        case PartStartEvent(index=index, part=ToolCallPart() as part):
+            yield ToolCallDelta(
+                index, id=part.tool_call_id, name=part.tool_name, arguments=json_of(part.args)
+            )
+        case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
+            yield TextDelta(text)
+        case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)) if text:
+            yield ThinkingDelta(text)
+        case PartDeltaEvent(index=index, delta=ToolCallPartDelta() as part):
+            yield ToolCallDelta(
+                index, name=part.tool_name_delta or "", arguments=json_of(part.args_delta)
+            )
+
+
+def json_of(arguments: str | dict[str, Any] | None) -> str:
+    """Arguments as JSON text; some vendors send them whole, as an object."""
+    if isinstance(arguments, dict):
+        return orjson.dumps(arguments).decode()
+    return arguments or ""
+
+
+def refused(error: ModelHTTPError) -> ProviderError:
+    """The error for an HTTP status: the same words as the lean provider's."""
+    seconds = error.retry_after
+    return refusal(error.status_code, str(int(seconds)) if seconds is not None else "")
+
+
+def unreachable_or_broken(error: Exception) -> ProviderError:
+    """The error for a call that failed without a status."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if "Connect" in type(cause).__name__:
+            text = "The model server cannot be reached."
+            return ProviderError(text, code="unreachable", retry_after=1)
+        cause = cause.__cause__
+    return broken()
+
+
+def options(given: dict[str, Any]) -> ModelSettings:
+    """The options that every vendor understands."""
+    known = {OPTIONS[name]: value for name, value in given.items() if name in OPTIONS}
+    stop = given.get("stop")
+    if stop:
+        known["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+    made: ModelSettings = known  # type: ignore[assignment]  # the names are those of ModelSettings
+    return made
+
+
+def definition(tool: dict[str, Any]) -> ToolDefinition:
+    """A tool of OpenAI's ``tools`` parameter."""
+    function = tool["function"]
+    return ToolDefinition(
+        name=function["name"],
+        description=function.get("description"),
+        parameters_json_schema=function.get("parameters") or {"type": "object", "properties": {}},
+    )
+
+
+def converted(messages: list[ChatMessage]) -> list[ModelMessage]:
+    """OpenAI's chat messages in the library's form; neighbouring ones of one side are one."""
+    made: list[ModelMessage] = []
+    asked: list[ModelRequestPart] = []
+    names: dict[str, str] = {}
+    for message in messages:
+        if message["role"] != "assistant":
+            asked.append(request_part(message, names))
+            continue
+        if asked:
+            made.append(LibraryRequest(parts=asked))
+            asked = []
+        for call in message.get("tool_calls") or ():
+            names[call["id"]] = call["function"]["name"]
+        made.append(ModelResponse(parts=response_parts(message)))
+    if asked:
+        made.append(LibraryRequest(parts=asked))
+    return made
+
+
+def request_part(message: ChatMessage, names: dict[str, str]) -> ModelRequestPart:
+    """A message to the model. ``names``: tool call id -> tool."""
+    match message["role"]:
+        case "system" | "developer":
+            return SystemPromptPart(content=words_of(message["content"]))
+        case "tool":
+            call = message["tool_call_id"]
+            return ToolReturnPart(
+                tool_name=names.get(call, "unknown"),
+                content=words_of(message["content"]),
+                tool_call_id=call,
+            )
+    content = message["content"]
+    if isinstance(content, str):
+        return UserPromptPart(content=content)
+    return UserPromptPart(content=[user_content(part) for part in content])
+
+
+def response_parts(message: ChatMessage) -> list[ModelResponsePart]:
+    """What the model said and called."""
+    text = words_of(message.get("content"))
+    parts: list[ModelResponsePart] = [TextPart(content=text)] if text else []
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        parts.append(
+            ToolCallPart(
+                tool_name=function["name"], args=function["arguments"], tool_call_id=call["id"]
+            )
+        )
+    return parts
+
+
+def words_of(content: Any) -> str:
+    """The text of a message's content, which may be a list of parts."""
+    if isinstance(content, list):
+        return "\n".join(part.get("text", "") for part in content if part.get("type") == "text")
+    return content or ""
+
+
+def user_content(part: dict[str, Any]) -> UserContent:
+    """One part of a person's message. Addresses are named, not fetched: the library would do it."""
+    if part.get("type") != "image_url":
+        return str(part.get("text", ""))
+    url = str(part["image_url"]["url"])
+    head, comma, data = url.partition(";base64,")
+    if not (head.startswith("data:") and comma):
+        return f"[image: {url}]"
+    try:
+        return BinaryContent(data=base64.b64decode(data), media_type=head.removeprefix("data:"))
+    except binascii.Error:
+        return "[an image that cannot be read]"

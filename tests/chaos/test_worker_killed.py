@@ -1,0 +1,118 @@
+"""``kill -9`` of the ``runs`` worker at eight points of a run: nothing lost, nothing twice."""
+
+import os
+from contextlib import suppress
+from functools import partial
+
+import psutil
+import pytest
+
+from tests import settings
+from tests.chaos.conftest import Arena, MakeArena, wait_final
+from tests.chaos.worker_points import POINTS
+from tests.pipeline.client import query
+from tests.servers import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+TIMES = int(os.environ.get("CHAOS_TIMES", "10" if settings.TEST_DATABASE == "sqlite" else "2"))
+# How often a point is passed by one batch: the moment of death is drawn from it.
+PASSES = {"between tokens": 30, "after flush": 2}
+WORDS = "the quick brown fox jumps over the lazy dog again and again"
+
+
+def has_died(arena: Arena, times: int) -> bool:
+    """Whether the worker died so often."""
+    return len(arena.deaths()) >= times
+
+
+def test_c8_every_accepted_message_has_one_answer_wherever_the_worker_dies(
+    arena: MakeArena,
+) -> None:
+    it = arena()
+    runs: dict[str, str] = {}
+    chats: dict[str, list[str]] = {}
+    rounds = [point for point in POINTS for _ in range(TIMES)]
+    it.dice.shuffle(rounds)
+    for number, point in enumerate(rounds):
+        it.order(point, it.dice.randint(1, PASSES.get(point, 3)))
+        # Whoever was forked at the last death came before this order.
+        wait_until(partial(children, it), seconds=10, what="a worker")
+        kill_child(it)
+        wait_until(it.taken, seconds=30, what=f"a worker that is to die {point}")
+        feed(it, number, runs, chats)
+        wait_until(partial(has_died, it, number + 1), seconds=30, what=f"a death {point}")
+    assert sorted(set(it.deaths())) == sorted(POINTS)
+    wait_final(it, list(runs))
+    wait_until(lambda: delivered(it) >= len(chats), seconds=60, what="deliveries")
+    judge(it, runs, chats)
+
+
+def kill_child(arena: Arena) -> None:
+    """End the worker that was forked last, unless it has an order."""
+    for worker in children(arena):
+        if not arena.taken():
+            with suppress(psutil.NoSuchProcess):
+                worker.kill()
+
+
+def children(arena: Arena) -> list[psutil.Process]:
+    """The workers that were forked and live."""
+    return psutil.Process(arena.gateway.pid("runs")).children()
+
+
+def feed(arena: Arena, number: int, runs: dict[str, str], chats: dict[str, list[str]]) -> None:
+    """Two messages at the HTTP door, one session of two, and two of a platform that are joined."""
+    session = ""
+    for each in range(3):
+        text = f"{number}/{each} {WORDS}"
+        more = {"session_id": session} if session and each == 2 else {}
+        answer = arena.ada.say(text, **{"async": True, **more})
+        assert answer.status == 202
+        session = answer.body["session_id"]
+        runs[answer.body["run_id"]] = text
+    chat = f"chat-{number}"
+    chats[chat] = [f"{number}:a {WORDS}", f"{number}:b"]
+    for text in chats[chat]:
+        arena.door.say(chat, text)
+
+
+def delivered(arena: Arena) -> int:
+    """In how many chats something is seen."""
+    return len({each["chat"] for each in arena.platform.messages.values()})
+
+
+def judge(arena: Arena, runs: dict[str, str], chats: dict[str, list[str]]) -> None:
+    """Look from outside: HTTP answers, event streams, and the chats of the platform."""
+    for run, text in runs.items():
+        result = arena.ada.result(run)
+        assert (result.status, result.body["text"]) == (200, text)
+        done = [event for event in arena.ada.follow(run) if event.data["event"] == "done"]
+        assert [event.data["text"] for event in done] == [text]
+    for chat, texts in chats.items():
+        # Who was too late for a batch is answered by the next one; nobody twice, in order.
+        assert "\n".join(arena.platform.texts(chat)) == "\n".join(texts)
+    twice = query(
+        arena.gateway,
+        "SELECT run_id, count(*) FROM core_message WHERE role = 'assistant' "
+        "GROUP BY run_id HAVING count(*) <> 1",
+    )
+    assert twice == []
+    left = query(
+        arena.gateway, "SELECT count(*) FROM core_inboundmessage WHERE state <> 'answered'"
+    )
+    assert left == [(0,)]
+    check_logs(arena)
+
+
+def check_logs(arena: Arena) -> None:
+    """[M2] Each log is numbered without a gap and has one start and one end, the end last."""
+    rows = query(arena.gateway, "SELECT run_id, seq, data FROM core_runevent ORDER BY run_id, seq")
+    logs: dict[int, list[str]] = {}
+    for run, seq, data in rows:
+        logs.setdefault(run, []).append(data)
+        assert len(logs[run]) == seq
+    for log in logs.values():
+        assert [number for number, data in enumerate(log) if '"stream_start"' in data] == [0]
+        assert [number for number, data in enumerate(log) if '"stream_end"' in data] == [
+            len(log) - 1
+        ]

@@ -1,0 +1,109 @@
+"""A ``runs`` worker that kills itself: ``python -m tests.chaos.worker runs``.
+
+This process loads everything once and then forks the normal worker, again and again: a death costs
+a fork, not a start. Before each fork it reads the order in CHAOS_FOLDER (``{"point", "at"}``, taken
+away when read) and wraps the named function in the child, which sends itself SIGKILL at its
+``at``-th call. Each death is noted in the folder.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import django
+
+from gateway_project.processes import child, ready, workers
+from tests.chaos.worker_points import POINTS
+
+FOLDER = Path(os.environ["CHAOS_FOLDER"])
+ORDER = FOLDER / "order.json"
+DEATHS = FOLDER / "deaths"
+
+
+class Trigger:
+    """Counts the calls of one point and dies at the right one."""
+
+    def __init__(self, *, name: str, at: int) -> None:
+        self.name, self.left = name, at
+        self.lock = threading.Lock()
+
+    def __call__(self) -> None:
+        with self.lock:
+            self.left -= 1
+            if self.left == 0:
+                with DEATHS.open("a") as file:
+                    file.write(f"{self.name}\n")
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arm(*, point: str, at: int) -> None:
+    """Wrap the function of ``point`` in this process."""
+    module_name, path, when = POINTS[point]
+    owner: Any = import_module(module_name)
+    *parents, name = path.split(".")
+    for parent in parents:
+        owner = getattr(owner, parent)
+    trigger = Trigger(name=point, at=at)
+    setattr(owner, name, wrapped(getattr(owner, name), trigger, when))
+
+
+def wrapped(original: Callable[..., Any], trigger: Trigger, when: str) -> Callable[..., Any]:
+    """``original`` with the trigger before it, or after it when it did something."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if when == "before":
+            trigger()
+            return original(*args, **kwargs)
+        result = original(*args, **kwargs)
+        if result is not None or original.__name__ != "claim":
+            trigger()
+        return result
+
+    return call
+
+
+def run_worker() -> None:
+    """In the child: carry out the order, then be the normal worker."""
+    child.die_with_parent(parent=os.getppid())
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if ORDER.exists():
+        order = json.loads(ORDER.read_text())
+        ORDER.unlink()
+        arm(**order)
+    registry = import_module("channels_app.registry")
+    registry.CHANNELS["recorder"] = "tests.chaos.recorder.CHANNEL"
+    sys.exit(workers.main("runs"))
+
+
+def stop(pid: int, number: int, _frame: FrameType | None) -> None:
+    """End with the child."""
+    os.kill(pid, signal.SIGTERM)
+    os.waitpid(pid, 0)
+    os._exit(0)
+
+
+def main() -> None:
+    """Fork the worker whenever there is none."""
+    workers.load()
+    django.setup()
+    for name in ("channels_app.tasks", "core.providers.scripted", "celery.concurrency.thread"):
+        import_module(name)
+    ready.tell()
+    while True:
+        pid = os.fork()
+        if pid == 0:
+            run_worker()
+        signal.signal(signal.SIGTERM, partial(stop, pid))
+        os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    main()

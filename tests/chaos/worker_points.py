@@ -1,0 +1,13 @@
+"""Where a run can die."""
+
+# Name -> (module, attribute path, before or after the call).
+POINTS: dict[str, tuple[str, str, str]] = {
+    "after accept": ("channels_app.runner", "Runner.submit", "before"),
+    "after flush": ("channels_app.runner", "flush", "after"),
+    "after claim": ("core.runs", "claim", "after"),
+    "before the first token": ("core.providers.scripted", "Scripted.stream", "before"),
+    "between tokens": ("core.agent.loop", "Turn._say", "after"),
+    "before finish": ("core.runs", "settle", "after"),
+    "before delivery": ("core.outbox", "claim", "after"),
+    "between send and record": ("core.outbox", "sent", "before"),
+}

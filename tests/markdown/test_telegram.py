@@ -1,0 +1,178 @@
+"""[T5]: one parse, three forms, all accepted by TDLib's own parser with the same text and spans."""
+
+from collections import Counter
+
+import pytest
+
+from core import markdown
+from core.markdown import TelegramText
+
+from . import texts
+from .checks import delivered, forms, lost
+
+GENERATED = 20_000
+BATCH = 2_000
+COMPARED = 1_500  # noise texts compared with the reference reading
+
+
+def spans(source: str) -> list[tuple[str, str, str]]:
+    """(kind, words, value) of every span that Telegram keeps, in any of the three forms."""
+    entities, markup, html = forms(markdown.to_telegram(source))
+    assert entities == markup == html
+    text, found = entities
+    return [(kind, text[start:end], value) for kind, start, end, value in found]
+
+
+def check(messages: list[TelegramText]) -> None:
+    for message in messages:
+        entities, markup, html = forms(message)
+        assert entities == markup == html, message.text
+        assert len(message.entities) <= markdown.ENTITY_LIMIT
+
+
+@pytest.mark.parametrize("batch", range(GENERATED // BATCH))
+def test_t5_generated_texts_are_accepted_agree_and_lose_no_word(batch: int) -> None:
+    """[T5], [T6]: nested Markdown whose words are known, and words and markers in any order."""
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        if seed % 2:
+            check(markdown.split(texts.noise(seed)))
+            continue
+        generated = texts.well_formed(seed)
+        messages = markdown.split(generated.source)
+        check(messages)
+        seen = delivered(messages)
+        for word, count in Counter(generated.words).items():
+            assert seen.count(word) >= count, (word, generated.source)
+
+
+def test_t5_noise_loses_nothing_that_the_reference_shows() -> None:
+    """[T5]: compared with an independent reading of the same Markdown."""
+    for seed in range(1, 2 * COMPARED, 2):
+        # Left as they are on purpose: formulas, spoilers. Read differently: escapes before addresses.
+        source = texts.noise(seed).translate(str.maketrans("\0$|\\", "    "))
+        assert not lost(source, markdown.split(source)), source
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("***both***", [("bold", "both", ""), ("italic", "both", "")]),
+        ("**a *b* c**", [("bold", "a ", ""), ("bold", "b c", ""), ("italic", "b", "")]),
+        ("snake_case and 2 * 3", []),
+        ("**注意：**请", [("bold", "注意：", "")]),
+        ("**[a](https://e.com)**", [("bold", "a", ""), ("link", "a", "https://e.com")]),
+        ("[a](https://e.com/x_(y))", [("link", "a", "https://e.com/x_(y)")]),
+        ("**use `a*b` now**", [("bold", "use ", ""), ("bold", " now", ""), ("code", "a*b", "")]),
+        ("- ```py\n  x\n  ```", [("pre", "x", "py")]),
+        ("> ```c++\n> x\n> ```", [("pre", "x", "c++"), ("quote", "x", "")]),
+        ("```py\nx = 1", [("pre", "x = 1", "py")]),
+        ("````\n```\nx\n```\n````", [("pre", "```\nx\n```", "")]),
+        ("~~~\na **b**\n~~~", [("pre", "a **b**", "")]),
+        ("a\n\n    code", [("pre", "code", "")]),
+        ("> > a\n> b", [("quote", "a\nb", "")]),
+        ("> a\n\n> b", [("quote", "a\n", ""), ("quote", "b", "")]),
+        ("# Title `c`", [("bold", "Title ", ""), ("code", "c", "")]),
+        ("## The `Source` class", [("bold", "The Source class", "")]),
+        ("||secret|| and a || b || c", [("spoiler", "secret", "")]),
+        ("<tg-spoiler>x</tg-spoiler>", [("spoiler", "x", "")]),
+        ("😀 **x** 👨‍👩‍👧‍👦 _y_", [("bold", "x", ""), ("italic", "y", "")]),
+        ("[`c`](https://e.com)", [("link", "c", "https://e.com")]),
+        ("[a](tg://user?id=1)", [("link", "a", "tg://user?id=1")]),
+        ("[a](www.e.com/x)", [("link", "a", "http://www.e.com/x")]),
+        ("<a href='https://e.com'>x</a> **y**", [("bold", "y", ""), ("link", "x", "https://e.com")]),
+        ("~~a~~ ~b~", [("strike", "a", "")]),
+    ],
+)  # fmt: skip
+def test_t5_styles_survive(source: str, expected: list[tuple[str, str, str]]) -> None:
+    """[T5]."""
+    assert sorted(spans(source)) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("[a](docs/x.md) b", "a b"),
+        ("[a](#x) b", "a b"),
+        ("[a](http://localhost:8000/x)", "a (http://localhost:8000/x)"),
+        ("[a](ftp://e.com/x)", "a (ftp://e.com/x)"),
+        ("[a](http://e.com:99999/)", "a (http://e.com:99999/)"),
+        ("[a](mailto:b@c.de)", "a (b@c.de)"),
+        ("[](https://e.com)", "https://e.com"),
+        ("![](https://e.com/i.png)", "🖼 https://e.com/i.png"),
+        ("![x](data:image/png;base64,AA)", "🖼x"),
+    ],
+)
+def test_t5_a_link_that_telegram_refuses_becomes_text(source: str, text: str) -> None:
+    """[T5]: it never costs the message."""
+    message = markdown.to_telegram(source)
+    assert message.text == text
+    assert forms(message)[0] == forms(message)[1] == forms(message)[2]
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("- a\n  - b\n\n    c\n- d", "• a\n  • b\n\n    c\n• d"),
+        ("3. a\n4. b\n   - c", "3. a\n4. b\n  • c"),
+        ("- [ ] a\n- [x] b\n\n1. [x] c", "☐ a\n☑ b\n\n☑ 1. c"),
+        ("- - a", "•\n  • a"),
+        ("-\n- b", "•\n• b"),
+        ("- > q", "• q"),
+        ("a\n\n***\n\nb", "a\n\n———\n\nb"),
+        ("**a**  \nb\\\nc", "a\nb\nc"),
+        ("**AT&amp;T** &#x41;&#0;", "AT&T A\ufffd"),
+        ("x[^1] **y**\n\n[^1]: Smith, 2020.", "x[^1] y\n\n[^1]: Smith, 2020."),
+        ("**a** $x_1 * y_2*$ \\(a_b*c*d\\)", "a $x_1 * y_2*$ (a_b*c*d)"),
+        ("**a** List<String> b", "a List<String> b"),
+        ("**a** <kbd>b</kbd><br>c<!-- d -->", "a b\nc"),
+        ("a <script> **b**", "a  b"),
+        ("<details>\n<summary>S</summary>\n\n**H**\n\n</details>", "S\n\nH"),
+        ("[INFO]: started **now**", "[INFO]: started now"),
+        ("[r] **a**\n\n[r]: https://e.com 'T'", "r a"),
+        ("| a | b |\n|--:|:-:|\n| 重要 | `x\\|y` |", "   a |  b\n-----+----\n重要 | x|y"),
+        ("| a |\n|---|", "a\n-"),
+        ("| n | l |\n|---|---|\n| 1 | [x](https://e.com) |", "n | l\n1 | x"),
+    ],
+)  # fmt: skip
+def test_t5_structure_is_drawn(source: str, text: str) -> None:
+    """[T5]: lists, tasks, rules, references, formulas, tags and tables."""
+    assert markdown.to_telegram(source).text == text
+
+
+def test_t5_a_wide_table_is_a_list_and_so_are_its_neighbours() -> None:
+    """[T3], [T5]: header and value; all tables of a text alike."""
+    wide = f"| Option | Meaning |\n|---|---|\n| -v | {'long ' * 12}|\n| -q | no |"
+    text = markdown.to_telegram(f"{wide}\n\n| a | b |\n|---|---|\n| 1 | 2 |").text
+    assert "• Option: -q\nMeaning: no" in text
+    assert text.endswith("• a: 1\nb: 2")
+
+
+def test_t5_a_table_of_many_columns_is_rows() -> None:
+    """[T5]: nine lines for every row would be no table any more."""
+    row = "|" + " a cell |" * 9
+    source = f"{row}\n|{'---|' * 9}\n{row}"
+    assert markdown.to_telegram(source).text == "\n".join([" | ".join(["a cell"] * 9)] * 2)
+
+
+def test_t5_offsets_are_utf16_units() -> None:
+    """[T5]: as the Bot API counts."""
+    message = markdown.to_telegram("😀 **𝔊x** [l](https://e.com) `c`\n\n```py\nz\n```")
+    assert [entity.to_dict() for entity in message.entities] == [
+        {"type": "bold", "offset": 3, "length": 3},
+        {"type": "text_link", "offset": 7, "length": 1, "url": "https://e.com"},
+        {"type": "code", "offset": 9, "length": 1},
+        {"type": "pre", "offset": 11, "length": 1, "language": "py"},
+    ]
+
+
+def test_t2_plain_text_goes_out_as_it_came() -> None:
+    """[T2]: byte for byte, without entities."""
+    for source in ("a\r\n\r\n\n b ", "2*3*4 = 24", "*.py", "5* hotel", "https://e.com/a_b", "$5-6"):
+        assert markdown.to_telegram(source) == TelegramText(source)
+
+
+def test_t5_what_shows_nothing_is_no_message() -> None:
+    """[T5]: a comment or a definition alone."""
+    assert markdown.split("<!-- x -->") == []
+    assert markdown.split("[r]: https://e.com") == []
+    assert markdown.split(None) == []

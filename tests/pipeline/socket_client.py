@@ -1,0 +1,107 @@
+"""A client of the WebSocket door that reconnects and resumes, as the page does."""
+
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from tests.gateways import Gateway
+from tests.servers import wait_until
+
+Frame = dict[str, Any]
+
+
+@dataclass
+class Socket:
+    """One person's socket. ``seen``: every frame of each run, in the order it came."""
+
+    gateway: Gateway
+    token: str
+    seen: dict[str, list[Frame]] = field(default_factory=dict)
+    reconnections: int = 0
+    _open: ClientConnection | None = None
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    def connect(self) -> None:
+        """Open the socket and show the key."""
+        self.close()
+        self._open = self._stack.enter_context(connect(self.gateway.ws_url, open_timeout=10))
+        self.send({"type": "auth", "key": self.token})
+        assert self.receive()["type"] == "authenticated"
+
+    def send(self, frame: Frame) -> None:
+        """Send one frame."""
+        assert self._open
+        self._open.send(json.dumps(frame))
+
+    def receive(self, *, seconds: float = 20) -> Frame:
+        """The next frame; kept when it belongs to a run."""
+        assert self._open
+        frame: Frame = json.loads(self._open.recv(timeout=seconds))
+        if "run_id" in frame and "seq" in frame:
+            self.seen.setdefault(frame["run_id"], []).append(frame)
+        return frame
+
+    def say(self, text: str, *, client_id: str, session_id: str = "") -> tuple[str, str]:
+        """Send a message; its run and its session."""
+        self.send(
+            {"type": "message", "text": text, "client_id": client_id, "session_id": session_id}
+        )
+        while True:
+            frame = self.receive()
+            if frame["type"] == "accepted" and frame["client_id"] == client_id:
+                return frame["run_id"], frame["session_id"]
+            assert frame["type"] != "error", frame
+
+    def is_final(self, run: str) -> bool:
+        """Whether the final frame of ``run`` came."""
+        return any(frame["type"] == "final" for frame in self.seen.get(run, []))
+
+    def until(self, run: str, number: int) -> None:
+        """Receive until ``run`` has so many frames, or its final one."""
+        while len(self.seen.get(run, [])) < number and not self.is_final(run):
+            self.receive_somehow(run)
+
+    def until_final(self, run: str) -> None:
+        """Receive to the end of ``run``."""
+        while not self.is_final(run):
+            self.receive_somehow(run)
+
+    def receive_somehow(self, run: str) -> None:
+        """Receive; when the connection breaks, come back and resume ``run``."""
+        try:
+            self.receive()
+        except (ConnectionClosed, OSError):
+            self.reconnections += 1
+            wait_until(self._comes_back, seconds=30, what="the web server")
+            last = max((frame["seq"] for frame in self.seen.get(run, [])), default=0)
+            self.send({"type": "resume", "run_id": run, "after": last})
+
+    def _comes_back(self) -> bool:
+        try:
+            self.connect()
+        except (ConnectionClosed, OSError, TimeoutError):
+            return False
+        return True
+
+    def text(self, run: str) -> str:
+        """The text that the frames of ``run`` add up to; each event came once, in order."""
+        events = [frame for frame in self.seen[run] if frame["type"] != "final"]
+        assert [frame["seq"] for frame in events] == list(range(1, len(events) + 1))
+        [final] = [frame for frame in self.seen[run] if frame["type"] == "final"]
+        assert final["seq"] == events[-1]["seq"]
+        return str(final["text"])
+
+    def close(self) -> None:
+        """Leave."""
+        self._stack.close()
+
+    def __enter__(self) -> "Socket":
+        self.connect()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
