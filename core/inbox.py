@@ -40,14 +40,18 @@ class Draft:
 
 def find_duplicate(draft: Draft) -> InboundMessage | None:
     """The message that was already stored for the same update or platform message."""
-    same = Q()
+    rows = InboundMessage.objects.filter(account=draft.account)
+    # Two queries that repeat the conditions of their partial indexes: anything else reads every
+    # message that the account ever had.
     if draft.update_id:
-        same |= Q(external_update_id=draft.update_id)
+        same = rows.filter(external_update_id=draft.update_id)
+        for found in same.exclude(external_update_id="")[:1]:
+            return found
     if draft.message_id:
-        same |= Q(chat=draft.chat, external_message_id=draft.message_id)
-    if not same:
-        return None
-    return InboundMessage.objects.filter(same, account=draft.account).order_by("id").first()
+        same = rows.filter(chat=draft.chat, external_message_id=draft.message_id)
+        for found in same.exclude(external_message_id="")[:1]:
+            return found
+    return None
 
 
 def store(

@@ -1,5 +1,6 @@
 """How answers go out: the Bot API's send methods, by python-telegram-bot."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from channels_app.telegram import adapter, api, plain
 
 ACK = "👀"  # one of the reactions a bot may give
 PHOTO_BYTES = 10 * 1024 * 1024
+ADDRESS = re.compile(r"\w\.\w|://")  # what Telegram could take for an address
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 
@@ -40,7 +42,7 @@ class TelegramOutbound:
                 message_thread_id=thread_of(target),
                 reply_parameters=reply_of(target),
                 reply_markup=markup_of(block),
-                link_preview_options=NO_PREVIEW,
+                link_preview_options=preview_of(block),
             ),
         )
         return str(sent.message_id)
@@ -57,7 +59,7 @@ class TelegramOutbound:
                     text=block["text"],
                     entities=entities_of(block),
                     reply_markup=markup_of(block),
-                    link_preview_options=NO_PREVIEW,
+                    link_preview_options=preview_of(block),
                 ),
             )
         except ChannelError as error:
@@ -143,6 +145,12 @@ def entities_of(block: Block) -> list[MessageEntity] | None:
     """The entities of a block as python-telegram-bot has them."""
     found = block.get("entities")
     return [MessageEntity(**each) for each in found] if found else None
+
+
+def preview_of(block: Block) -> LinkPreviewOptions | None:
+    """No previews: Telegram would fetch an address that a model or a stranger wrote."""
+    linked = any(each["type"] == "text_link" for each in block.get("entities", ()))
+    return NO_PREVIEW if linked or ADDRESS.search(block["text"]) else None
 
 
 def markup_of(block: Block) -> InlineKeyboardMarkup | None:
