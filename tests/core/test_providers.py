@@ -9,14 +9,13 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import web
-from pytest_django import Settings
-
 from openai import AsyncOpenAI
 from pydantic_ai.messages import ModelMessage, TextPart, ThinkingPart
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.providers.openai import OpenAIProvider
+from pytest_django import Settings
 
 from core.providers import agent_library, openai_compatible, registry
 from core.providers.agent_library import AgentLibrary
