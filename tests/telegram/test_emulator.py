@@ -178,7 +178,12 @@ STATUS = (
 
 def test_a_file_is_fetched_and_named(bots: Bots, emulator: Emulator) -> None:
     emulator.assets["doc1"] = {"data": b"hello file", "filename": "notes.txt", "size": 10}
-    document: Params = {"file_id": "doc1", "file_unique_id": "u1", "file_name": "notes", "file_size": 10}
+    document: Params = {
+        "file_id": "doc1",
+        "file_unique_id": "u1",
+        "file_name": "notes",
+        "file_size": 10,
+    }
     bring(emulator, message(user=556, document=document, caption="read this"))
     wait_until(
         lambda: any(
