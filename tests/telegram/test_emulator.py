@@ -138,7 +138,10 @@ def test_what_could_not_be_delivered_is_delivered_again_and_answered_once(
     bots.gateway.restart("web")
     for _ in range(3):
         emulator.ask("deliver", token=TOKENS["main"])
-    texts = lambda: [each["text"] for each in emulator.sent("sendMessage", 556)]  # noqa: E731
+
+    def texts() -> list[str]:
+        return [str(each["text"]) for each in emulator.sent("sendMessage", 556)]
+
     wait_until(lambda: "while you were out" in texts())
     assert texts().count("while you were out") == 1
 
