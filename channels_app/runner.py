@@ -146,7 +146,8 @@ class Runner:
 
     def submit(self, kind: str, row_id: int) -> None:
         """Do something soon: ``run``, ``batch``, ``ack`` or ``delivery`` with this id."""
-        self.loop.call_soon_threadsafe(self._spawn, kind, row_id)
+        if not self._stopping:
+            self.loop.call_soon_threadsafe(self._spawn, kind, row_id)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -177,10 +178,14 @@ class Runner:
             "ack": presence.refresh,
             "delivery": self._deliver,
         }[kind]
-        task = self.loop.create_task(self._guard(work(row_id)))
+        self._begin(work(row_id)).add_done_callback(lambda _: self._finished(key))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run ``work`` beside everything else, known until it ends."""
+        task = self.loop.create_task(self._guard(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: self._finished(key))
+        return task
 
     def _finished(self, key: tuple[str, int]) -> None:
         if self._again.pop(key):
@@ -304,7 +309,7 @@ class Runner:
                     del self.held[run_id]
                     if place is not None:
                         self._spawn("ack", begun.run.session_id)
-                        self._tasks.add(self.loop.create_task(self._guard(self._send(run_id))))
+                        self._begin(self._send(run_id))
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 

@@ -158,7 +158,7 @@ def test_a_worker_that_was_frozen_past_its_lease_stops_writing(arena: MakeArena)
     """It wakes up in the middle of an answer that another worker has taken over."""
     it = arena(chaotic=False)
     with Socket(it.gateway, it.ada.token) as socket:
-        run, _ = socket.say("slow one", client_id="c1")
+        run, _ = socket.say("slower", client_id="c1")
         socket.until(run, 5)
         frozen = it.gateway.processes["runs"]
         wait_until(lambda: freeze(it, frozen.pid, run), seconds=10, what="a moment without a lock")
@@ -166,13 +166,13 @@ def test_a_worker_that_was_frozen_past_its_lease_stops_writing(arena: MakeArena)
         second.start(reports_ready=True)
         try:
             second.wait_ready(second.said_ready)
-            wait_until(lambda: attempts(it, run) == 2, seconds=20)
+            wait_until(lambda: attempts(it, run) == 2, seconds=20, what="another worker")
             os.kill(frozen.pid, signal.SIGCONT)
             socket.until_final(run)
         finally:
             os.kill(frozen.pid, signal.SIGCONT)
             second.stop()
-        assert socket.text(run).strip() == SLOW
+        assert socket.text(run).strip() == SLOWER
     check_logs(it)
 
 

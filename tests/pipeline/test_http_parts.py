@@ -1,0 +1,342 @@
+"""The parts that every HTTP door stands on: bodies, streams, guards, limits, strict JSON."""
+
+import asyncio
+import json
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from django.db import InterfaceError, OperationalError
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_django import Settings
+
+from channels_app import http, lean, limits, strict_json
+from channels_app.http import ClientGoneError, RefusedError, Request
+from channels_app.lean import Route
+
+Message = dict[str, Any]
+
+
+class Wire:
+    """An ASGI connection of a test: what the client sends, and what it got."""
+
+    def __init__(self, *incoming: Message) -> None:
+        self.incoming = deque(incoming)
+        self.sent: list[Message] = []
+        self.stalled = False
+        self.left = asyncio.Event()
+
+    async def receive(self) -> Message:
+        if self.incoming:
+            return self.incoming.popleft()
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        if self.stalled:
+            await asyncio.Event().wait()
+        self.sent.append(dict(message))
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+    @property
+    def status(self) -> int:
+        return int(self.sent[0]["status"])
+
+
+def part(data: bytes, *, more: bool = False) -> Message:
+    """A piece of a request's body."""
+    return {"type": "http.request", "body": data, "more_body": more}
+
+
+def request(
+    wire: Wire,
+    headers: Iterable[tuple[str, str]] = (),
+    *,
+    query: str = "",
+    client: str = "10.1.1.1",
+) -> Request:
+    """A request on ``wire``."""
+    scope = {
+        "method": "POST",
+        "path": "/x",
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
+        "query_string": query.encode(),
+        "client": (client, 5) if client else None,
+    }
+    return Request(scope, wire.receive)
+
+
+async def test_a_body_in_pieces_is_put_together() -> None:
+    wire = Wire(part(b'{"a"', more=True), part(b": 1}"))
+    assert await request(wire).json() == {"a": 1}
+
+
+async def test_a_client_that_leaves_in_its_body_is_gone() -> None:
+    wire = Wire(part(b"{", more=True), {"type": "http.disconnect"})
+    with pytest.raises(ClientGoneError):
+        await request(wire).body(100)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([("content-length", "101")], 413),
+        ([("content-length", "9" * 5000)], 413),
+        ([("content-encoding", "br")], 415),
+        ([], 413),
+    ],
+)
+async def test_a_body_is_bounded(headers: list[tuple[str, str]], status: int) -> None:
+    wire = Wire(*[part(b"x" * 50, more=True)] * 5)
+    with pytest.raises(RefusedError) as error:
+        await request(wire, headers).body(100)
+    assert error.value.status == status
+
+
+async def test_a_body_that_comes_too_slowly_is_a_408(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "BODY_SECONDS", 0.05)
+    with pytest.raises(RefusedError) as error:
+        await request(Wire(part(b"{", more=True))).body(100)
+    assert error.value.status == 408
+
+
+def test_a_query_has_first_values_and_empty_ones() -> None:
+    asked = request(Wire(), query="after=5&after=6&x=%F0%9F%98%80&y=%ff")
+    assert (asked.query("after"), asked.query("x"), asked.query("none")) == ("5", "😀", "")
+
+
+@pytest.mark.parametrize(
+    ("client", "forwarded", "proxies", "address"),
+    [
+        ("10.1.1.1", "1.2.3.4", [], "10.1.1.1"),
+        ("10.1.1.1", "1.2.3.4", ["10.1.1.1"], "1.2.3.4"),
+        ("10.1.1.1", "6.6.6.6, 1.2.3.4", ["10.1.1.1"], "1.2.3.4"),
+        ("10.1.1.1", "", ["10.1.1.1"], "10.1.1.1"),
+        ("", "1.2.3.4", ["10.1.1.1"], "1.2.3.4"),
+        ("::ffff:10.1.1.1", "", [], "10.1.1.1"),
+        ("2001:db8::1", "", [], "2001:db8::1"),
+        ("unix", "", [], "unix"),
+        ("", "", [], ""),
+    ],
+)
+def test_the_address_is_the_clients_or_the_one_that_our_proxy_saw(
+    client: str, forwarded: str, proxies: list[str], address: str, settings: Settings
+) -> None:
+    settings.GATEWAY_TRUSTED_PROXIES = proxies
+    headers = [("x-forwarded-for", forwarded)] if forwarded else []
+    assert request(Wire(), headers, client=client).address == address
+
+
+def test_secrets_are_compared_whatever_they_hold() -> None:
+    assert http.same_secret("a", "a")
+    assert not http.same_secret("é", "a")
+
+
+async def blocks(*data: bytes) -> AsyncGenerator[bytes, None]:
+    """A stream of ``data``."""
+    for each in data:
+        yield each
+
+
+async def test_a_stream_is_sent_in_pieces_and_ended() -> None:
+    wire = Wire()
+    big = b"x" * (http.PIECE_BYTES * 2 + 1)
+    assert await http.stream(request(wire), wire.send, blocks(b"a", big))
+    assert wire.body == b"a" + big
+    assert max(len(message.get("body", b"")) for message in wire.sent) == http.PIECE_BYTES
+    assert [message.get("more_body") for message in wire.sent[1:]] == [True] * 4 + [False]
+
+
+async def test_a_client_that_leaves_ends_the_stream_and_its_source() -> None:
+    wire, closed = Wire(), asyncio.Event()
+
+    async def endless() -> AsyncGenerator[bytes, None]:
+        try:
+            while True:
+                yield b"x"
+                wire.left.set()
+                await asyncio.sleep(0.01)
+        finally:
+            closed.set()
+
+    assert not await http.stream(request(wire), wire.send, endless())
+    assert closed.is_set()
+
+
+async def test_i13_a_stalled_reader_is_left_and_its_source_closed(settings: Settings) -> None:
+    settings.STREAM_STALL_SECONDS = 0.05
+    wire, closed = Wire(), asyncio.Event()
+    wire.stalled = True
+
+    async def source() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"x"
+        finally:
+            closed.set()
+
+    assert not await http.push(wire.send, source())
+    assert closed.is_set()
+    assert not await http.push(wire.send, blocks())
+
+
+async def test_a_source_that_fails_is_not_hidden() -> None:
+    wire = Wire()
+
+    async def broken() -> AsyncGenerator[bytes, None]:
+        yield b"a"
+        raise OperationalError("gone")
+
+    with pytest.raises(OperationalError):
+        await http.stream(request(wire), wire.send, broken())
+
+
+def test_i14_an_event_is_one_line_of_data() -> None:
+    event = http.sse({"text": "a\n\ndata: x\r\r\n\u2028"}, seq=7)
+    assert event.startswith(b"id: 7\ndata: ")
+    assert event.count(b"\n") == 3
+    assert b"\r" not in event
+    assert http.sse({}) == b"data: {}\n\n"
+
+
+# The guard of the lean doors ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(OperationalError("x"), 503), (InterfaceError("closed"), 503), (KeyError("secret"), 500)],
+)
+async def test_c6_a_door_that_fails_answers_once(error: Exception, status: int) -> None:
+    async def fails(scope: Any, receive: Any, send: Any) -> None:
+        raise error
+
+    wire = Wire()
+    await lean.guarded(Route("/x", fails), {}, wire.receive, wire.send)
+    assert wire.status == status
+    body = json.loads(wire.body)
+    assert (body["ok"], body["status"], body["text"]) == (False, status, "")
+    assert "secret" not in str(body)
+
+
+@pytest.mark.parametrize("error", [OperationalError("x"), KeyError("x")])
+async def test_an_answer_that_began_is_not_followed_by_another(error: Exception) -> None:
+    async def fails(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise error
+
+    wire = Wire()
+    await lean.guarded(Route("/x", fails), {}, wire.receive, wire.send)
+    assert [message["type"] for message in wire.sent] == ["http.response.start"]
+
+
+async def test_routes_match_whole_paths_and_django_gets_the_rest() -> None:
+    heard: list[str] = []
+
+    async def ours(scope: Any, receive: Any, send: Any) -> None:
+        heard.append("ours")
+
+    async def django(scope: Any, receive: Any, send: Any) -> None:
+        heard.append("django")
+
+    app = lean.application([Route(r"/inbound", ours)], django)
+    for path in ("/inbound", "/inbound/x", "/x/inbound", "/inbound\n"):
+        await app({"path": path}, None, None)
+    assert heard == ["ours", "django", "django", "django"]
+
+
+# Limits ------------------------------------------------------------------------------------------
+
+
+def test_i17_the_101st_request_in_a_minute_is_refused_for_that_one_only() -> None:
+    rate = limits.Rate()
+    for number in range(100):
+        rate.check(subject="a", limit=100, now=1000 + number / 10)
+    with pytest.raises(RefusedError) as error:
+        rate.check(subject="a", limit=100, now=1010.0)
+    assert (error.value.status, error.value.headers["Retry-After"]) == (429, "50")
+    rate.check(subject="b", limit=100, now=1010.0)
+    rate.check(subject="a", limit=100, now=1060.05)
+    rate.check(subject="a", limit=0, now=1010.0)
+
+
+def test_a_rate_forgets_who_was_not_seen_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_COUNTED", 10)
+    rate = limits.Rate()
+    for number in range(1000):
+        rate.check(subject=str(number), limit=1)
+    assert len(rate._seen) <= 10
+
+
+def test_a_rate_counts_exactly_when_many_threads_ask() -> None:
+    rate, refused = limits.Rate(), []
+    start = threading.Barrier(16)
+
+    def ask(number: int) -> None:
+        start.wait(timeout=10)
+        for _ in range(200):
+            try:
+                rate.check(subject="a", limit=1000)
+            except RefusedError:
+                refused.append(number)
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(ask, range(16)))
+    assert len(refused) == 16 * 200 - 1000
+
+
+def test_i18_streams_are_counted_and_given_back() -> None:
+    streams = limits.Streams()
+    streams.enter(user_id=1, limit=2)
+    streams.enter(user_id=1, limit=2)
+    streams.enter(user_id="account:3:x", limit=2)
+    with pytest.raises(RefusedError):
+        streams.enter(user_id=1, limit=2)
+    streams.leave(user_id=1)
+    streams.enter(user_id=1, limit=2)
+    for subject in (1, 1, "account:3:x"):
+        streams.leave(user_id=subject)
+    assert streams._open == {}
+
+
+# Strict JSON -------------------------------------------------------------------------------------
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda children: (
+        st.lists(children, max_size=4) | st.dictionaries(st.text(), children, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@given(VALUES)
+def test_every_json_value_is_read(value: Any) -> None:
+    assert strict_json.parse(json.dumps(value).encode(), max_depth=30) == value
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_value_or_a_refusal(data: bytes) -> None:
+    with suppress(strict_json.BadJSONError):
+        strict_json.parse(data, max_depth=10)
+
+
+@pytest.mark.parametrize(("depth", "fine"), [(5, True), (6, False)])
+@pytest.mark.parametrize(("before", "after"), [("[", "]"), ('{"a":', "}")])
+def test_i9_depth_is_bounded_exactly(depth: int, fine: bool, before: str, after: str) -> None:
+    data = (before * depth + "1" + after * depth).encode()
+    if fine:
+        strict_json.parse(data, max_depth=5)
+    else:
+        with pytest.raises(strict_json.BadJSONError, match="deep"):
+            strict_json.parse(data, max_depth=5)

@@ -1,0 +1,400 @@
+"""The runner, in this process: claims, cancels, recovers, and always says how it ended."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import DataError
+from django.db.models.functions import Now
+from django.utils import timezone
+from pytest_django import Settings
+
+from channels_app import inbound, outbound
+from channels_app import runner as runners
+from channels_app.memory.channel import PLATFORM
+from channels_app.memory.channel import say as say_in_memory
+from channels_app.runner import Runner
+from core import db, events, files, hub, inbox, outbox, runs
+from core.messages import (
+    fold,
+    image_message,
+    message_start,
+    stream_start,
+    text_delta,
+)
+from core.models import ChannelAccount, Delivery, InboundMessage, Message, Run, User
+from core.providers.base import Delta, ModelRequest
+from core.providers.scripted import Scripted
+from core.tools import registry
+from core.tools.base import ToolContext, ToolResult
+from tests.channels.running import make_person, memory_account, runner
+from tests.core.test_small_parts import PIXEL
+from tests.servers import wait_until
+
+__all__ = ["runner"]
+pytestmark = pytest.mark.django_db(transaction=True)
+SCRIPT: list[dict[str, Any]] = [
+    {"match": "", "after_tool": True, "steps": [{"text": "Here it is."}]},
+    {"match": "^hang", "steps": [{"text": "before "}, {"hang": True}]},
+    {"match": "^draw", "steps": [{"tool": "current_time"}]},
+]
+
+
+@pytest.fixture
+def script(tmp_path: Path, settings: Settings, runner: Runner) -> Runner:
+    """The runner with a script."""
+    path = tmp_path / "script.json"
+    path.write_text(json.dumps(SCRIPT))
+    settings.LLM_SCRIPT = str(path)
+    return runner
+
+
+@pytest.fixture
+def http(runner: Runner) -> ChannelAccount:
+    """An account without an outbound side."""
+    return inbound.door_account("http")
+
+
+@pytest.fixture
+def ada(http: ChannelAccount) -> User:
+    """A person."""
+    return User.objects.create(username="ada")
+
+
+Say = Callable[..., Run]
+
+
+@pytest.fixture
+def say(ada: User, http: ChannelAccount) -> Say:
+    """Say something at the HTTP door; the run."""
+
+    def make(text: str, session: str = "") -> Run:
+        receipt = inbound.receive_personal(
+            user=ada,
+            draft=inbox.Draft(account=http, text=text),
+            session_id=session,
+            now=timezone.now(),
+        )
+        assert receipt.run
+        return receipt.run
+
+    return make
+
+
+def ended(run: Run) -> Run:
+    """``run`` when it is final."""
+
+    def final() -> bool:
+        run.refresh_from_db()
+        return run.state in Run.FINAL
+
+    wait_until(final, seconds=20, what="the end of the run")
+    return run
+
+
+def log(run: Run) -> list[events.MessageDict]:
+    """The log of ``run``."""
+    return [event for _, event in events.after(run_id=run.id, seq=0)]
+
+
+def kinds(run: Run) -> list[str]:
+    """Its lifecycle events and types, in order."""
+    return [str(event["props"].get("event", event["type"])) for event in log(run)]
+
+
+def texts(run: Run) -> list[str]:
+    """The texts that its log adds up to."""
+    return [str(each["props"]["content"]) for each in fold(log(run)) if each["type"] == "text"]
+
+
+def started(run: Run) -> bool:
+    """Whether the run said something."""
+    return bool(texts(run))
+
+
+def test_m2_a_run_begins_and_ends_once(say: Say) -> None:
+    run = ended(say("hello"))
+    assert (run.state, run.attempt, run.result["text"]) == ("succeeded", 1, "hello")
+    assert kinds(run).count("stream_start") == kinds(run).count("stream_end") == 1
+    assert (kinds(run)[0], kinds(run)[-1]) == ("stream_start", "stream_end")
+    assert run.last_seq == len(log(run))
+    assert Message.objects.filter(run=run, role="assistant").count() == 1
+
+
+def test_c9_messages_of_a_session_are_answered_in_order(say: Say) -> None:
+    first = say("0")
+    session = first.session.public_id
+    rest = [say(str(number), session) for number in range(1, 6)]
+    for run in rest:
+        ended(run)
+    answers = Message.objects.filter(session=first.session, role="assistant").order_by("id")
+    assert [line.text for line in answers] == [str(number) for number in range(6)]
+
+
+def test_c9_cancelling_a_running_run_keeps_what_was_said(script: Runner, say: Say) -> None:
+    run = say("hang")
+    wait_until(lambda: started(run), seconds=10)
+    begun = time.monotonic()
+    assert runs.request_cancel(run=run)
+    ended(run)
+    assert time.monotonic() - begun < 3
+    assert (run.state, run.result["text"].strip()) == ("cancelled", "before")
+    assert Message.objects.get(run=run, role="assistant").data["interrupted"] is True
+    assert kinds(run)[-2:] == ["message_end", "stream_end"]
+
+
+def test_c9_a_cancellation_that_the_hub_loses_is_read_from_the_database(
+    script: Runner, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "publish", lambda frames: None)
+    run = say("hang")
+    wait_until(lambda: started(run), seconds=10)
+    begun = time.monotonic()
+    runs.request_cancel(run=run)
+    ended(run)
+    assert time.monotonic() - begun < 3
+
+
+def test_c9_a_queued_run_is_cancelled_before_its_turn(script: Runner, say: Say) -> None:
+    running = say("hang")
+    queued = say("later", running.session.public_id)
+    begun = time.monotonic()
+    runs.request_cancel(run=queued)
+    ended(queued)
+    assert time.monotonic() - begun < 3
+    assert kinds(queued) == ["stream_start", "stream_end"]
+    running.refresh_from_db()
+    assert running.state == Run.State.RUNNING
+    runs.request_cancel(run=running)
+    ended(running)
+
+
+def test_a_run_that_was_cancelled_before_it_was_claimed_asks_no_model(
+    runner: Runner, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = runs.claim
+
+    def cancelled_meanwhile(*, run_id: int, worker: str) -> Run | None:
+        Run.objects.filter(id=run_id).update(cancel_requested_at=Now())
+        return claim(run_id=run_id, worker=worker)
+
+    monkeypatch.setattr(runs, "claim", cancelled_meanwhile)
+    run = ended(say("hello"))
+    assert (run.state, texts(run)) == ("cancelled", [])
+
+
+def test_a_run_that_died_too_often_ends_with_a_message(
+    say: Say, settings: Settings, runner: Runner
+) -> None:
+    settings.RUN_MAX_ATTEMPTS = 2
+    run = dead_attempt(say, attempt=2)
+    ended(run)
+    assert (run.state, run.attempt) == ("failed", 3)
+    assert "please ask again" in run.error
+    assert kinds(run).count("stream_start") == kinds(run).count("stream_end") == 1
+
+
+def dead_attempt(say: Say, *, attempt: int = 1) -> Run:
+    """A run whose worker died after it had said something."""
+    stopped = runs.claim
+
+    run: Run | None = None
+
+    def none(*, run_id: int, worker: str) -> Run | None:
+        return None
+
+    runs.claim = none  # type: ignore[assignment]
+    try:
+        run = say("hello again")
+        Run.objects.filter(id=run.id).update(attempt=attempt - 1)
+        claimed = stopped(run_id=run.id, worker="dead")
+        assert claimed
+        old = events.log_of(run=claimed, seq=0)
+        old.append(stream_start(request_id="r", chat_id="c", trace_id="t", timestamp_ms=1))
+        old.append(message_start(message_id="text-1", message_type="text"))
+        old.append(text_delta("hello ag", message_id="text-1"))
+        wait_until(lambda: len(log(claimed)) == 3, seconds=10)
+    finally:
+        runs.claim = stopped
+    Run.objects.filter(id=run.id).update(lease_until=Now() - timedelta(seconds=1))
+    return run
+
+
+def test_m2_a_second_attempt_goes_on_with_the_log_and_says_it_once(say: Say) -> None:
+    run = ended(dead_attempt(say))
+    assert (run.state, run.attempt) == ("succeeded", 2)
+    assert texts(run) == ["hello again"]
+    assert kinds(run).count("stream_start") == kinds(run).count("stream_end") == 1
+    assert run.result["text"] == "hello again"
+    assert [seq for seq, _ in events.after(run_id=run.id, seq=0)] == list(
+        range(1, run.last_seq + 1)
+    )
+
+
+def test_a_model_that_is_not_set_up_is_a_clear_answer(say: Say, settings: Settings) -> None:
+    settings.LLM_PROVIDER, settings.LLM_BASE_URL = "openai-compatible", ""
+    run = ended(say("hello"))
+    assert (run.state, run.attempt) == ("failed", 1)
+    assert "LLM_BASE_URL" in run.error
+
+
+def test_a_run_that_takes_too_long_ends(script: Runner, say: Say, settings: Settings) -> None:
+    settings.AGENT_RUN_SECONDS = 1
+    run = ended(say("hang"))
+    assert (run.state, run.result["text"].strip()) == ("failed", "before")
+    assert "took too long" in run.error
+
+
+def test_what_nobody_expected_ends_the_run_with_a_message(
+    say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(self: Scripted, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        raise KeyError("secret")
+        yield
+
+    monkeypatch.setattr(Scripted, "stream", broken)
+    run = ended(say("hello"))
+    assert run.state == "failed"
+    assert "Something went wrong" in run.error
+    assert "secret" not in json.dumps(log(run))
+
+
+def test_t7_a_picture_of_ours_is_part_of_the_answer(
+    script: Runner, say: Say, ada: User, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    """Reading it is a matter of the database, which an event loop must not ask."""
+    picture = files.keep(user=ada, name="a.png", content=PIXEL)
+
+    class Draws:
+        """A tool that shows a picture."""
+
+        name = "current_time"
+        description = ""
+        parameters: dict[str, Any] = {}
+
+        def progress(self, arguments: dict[str, Any]) -> str:
+            return "Drawing…"
+
+        def infer(self, text: str) -> None:
+            """Never."""
+
+        async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+            context.emit(image_message(f"/files/{picture.public_id}", message_id="image"))
+            return ToolResult("done")
+
+    monkeypatch.setattr(registry, "get", lambda name: Draws())
+    run = ended(say("draw"))
+    assert run.state == "succeeded"
+    [image] = run.result["images"]
+    assert image.startswith("data:image/png;base64,")
+
+
+def test_c8_a_worker_whose_run_was_taken_over_stops_writing(script: Runner, say: Say) -> None:
+    run = say("hang")
+    wait_until(lambda: started(run), seconds=10)
+    with db.write():
+        Run.objects.filter(id=run.id).update(attempt=7, worker="another")
+    wait_until(lambda: run.id not in script.held, seconds=10)
+    run.refresh_from_db()
+    assert run.state == Run.State.RUNNING
+    assert "stream_end" not in kinds(run)
+    Run.objects.filter(id=run.id).update(state=Run.State.CANCELLED)
+
+
+def test_an_end_that_cannot_be_stored_is_tried_again(
+    say: Say, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    settings.RUN_LEASE_SECONDS = 1
+    enqueue, failures = outbound.enqueue_answer, [DataError("no"), DataError("no")]
+
+    def sometimes(run: Run, outcome: runs.Outcome) -> None:
+        if failures:
+            raise failures.pop()
+        enqueue(run, outcome)
+
+    monkeypatch.setattr(outbound, "enqueue_answer", sometimes)
+    run = ended(say("hello"))
+    assert (run.state, run.attempt, texts(run)) == ("succeeded", 3, ["hello"])
+
+
+def test_a_wake_up_that_comes_while_one_is_worked_on_is_not_forgotten(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+
+    async def slow(self: Runner, run_id: int) -> None:
+        calls.append(run_id)
+        await asyncio.sleep(0.1)
+
+    monkeypatch.setattr(Runner, "_execute", slow)
+    for _ in range(10):
+        runner.submit("run", 5)
+    wait_until(lambda: len(calls) == 2, seconds=5)
+    wait_until(lambda: not runner._again, seconds=5)
+    assert calls == [5, 5]
+
+
+def test_a_chore_that_fails_is_done_again(
+    runner: Runner, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recover, failures = runs.recover, [ValueError("no")]
+
+    def sometimes() -> list[int]:
+        if failures:
+            raise failures.pop()
+        return recover()
+
+    monkeypatch.setattr(runs, "recover", sometimes)
+    wait_until(lambda: not failures, seconds=5)
+    ended(dead_attempt(say))
+
+
+def test_a_stopped_runner_gives_its_runs_to_the_next_one(
+    script: Runner, say: Say, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.RUN_LEASE_SECONDS = 3600
+    run = say("hang")
+    wait_until(lambda: started(run), seconds=10)
+    begun = time.monotonic()
+    script.stop()
+    script.stop()
+    assert time.monotonic() - begun < 5
+    assert not script._thread.is_alive()
+    run.refresh_from_db()
+    assert (run.state, run.worker) == ("queued", "")
+    settings.LLM_SCRIPT = ""
+    following = Runner()
+    following.start()
+    try:
+        ended(run)
+        assert (run.state, texts(run)) == ("succeeded", ["hang"])
+    finally:
+        following.stop()
+
+
+def test_a_platform_gets_its_answers_and_nothing_is_left_in_memory(runner: Runner) -> None:
+    account = memory_account()
+    make_person("ada", "7")
+    for number in range(20):
+        say_in_memory(
+            account=account,
+            sender="7",
+            chat="7",
+            text=f"message {number}",
+            message_id=str(number),
+            now=timezone.now(),
+        )
+        wait_until(
+            lambda n=number: any(f"message {n}" in each for each in PLATFORM.texts("7")), seconds=20
+        )
+    wait_until(lambda: not Delivery.objects.exclude(state=Delivery.State.SENT).exists(), seconds=20)
+    wait_until(lambda: not runner._again and not runner.held, seconds=10)
+    wait_until(lambda: len(runner._tasks) <= 5, seconds=10, what="the end of all tasks")
+    assert not InboundMessage.objects.exclude(state=InboundMessage.State.ANSWERED).exists()
+    assert outbox.dead_count() == 0
+    assert runners.CHORE
