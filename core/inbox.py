@@ -6,7 +6,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Q
 from django.db.models.functions import Now
 
 from core import wake

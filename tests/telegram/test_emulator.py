@@ -24,7 +24,7 @@ ANSWER = " ".join(f"**part{each}**" for each in range(30))
 TOKENS = {"main": f"7001:{'B' * 34}", "polled": f"7002:{'C' * 34}"}
 
 
-class Emulator(LoBotApiEmulator):
+class Emulator(LoBotApiEmulator):  # type: ignore[misc]
     """The emulator, with a memory of what it accepted and what it refused."""
 
     def __init__(self, port: int) -> None:
@@ -138,7 +138,10 @@ def test_what_could_not_be_delivered_is_delivered_again_and_answered_once(
     bots.gateway.restart("web")
     for _ in range(3):
         emulator.ask("deliver", token=TOKENS["main"])
-    texts = lambda: [each["text"] for each in emulator.sent("sendMessage", 556)]  # noqa: E731
+
+    def texts() -> list[str]:
+        return [each["text"] for each in emulator.sent("sendMessage", 556)]
+
     wait_until(lambda: "while you were out" in texts())
     assert texts().count("while you were out") == 1
 
@@ -178,7 +181,12 @@ STATUS = (
 
 def test_a_file_is_fetched_and_named(bots: Bots, emulator: Emulator) -> None:
     emulator.assets["doc1"] = {"data": b"hello file", "filename": "notes.txt", "size": 10}
-    document: Params = {"file_id": "doc1", "file_unique_id": "u1", "file_name": "notes", "file_size": 10}
+    document: Params = {
+        "file_id": "doc1",
+        "file_unique_id": "u1",
+        "file_name": "notes",
+        "file_size": 10,
+    }
     bring(emulator, message(user=556, document=document, caption="read this"))
     wait_until(
         lambda: any(
