@@ -1,11 +1,11 @@
 """Markdown as a document of (text, spans), and its renderings for the channels.
 
-Public functions, all total: they take anything (``None`` is ``""``, bytes are decoded), never raise,
-and need time linear in the text. docs/markdown.md describes them.
+Public functions, all total: they take anything (``None`` is ``""``, bytes are decoded), never
+raise, and need time linear in the text. docs/markdown.md describes them.
 
 * ``looks_like_markdown``, ``classify_outbound_format``: what a text is;
-* ``markdown_to_plain``, ``markdown_to_whatsapp``, ``markdown_to_channel``: text for channels that take
-  text only;
+* ``markdown_to_plain``, ``markdown_to_whatsapp``, ``markdown_to_channel``: text for channels that
+  take text only;
 * ``to_telegram`` (text + entities), ``to_markdown_v2``, ``to_html``: Telegram, from one parse;
 * ``split``, ``split_markdown_v2``, ``split_html``, ``truncate``: Telegram's length limit;
 * ``strip_outer_fence``: the fence that models like to wrap a whole answer in;

@@ -69,8 +69,8 @@ def _plain(_text: str) -> Classification:
 def looks_like_markdown(text: object) -> bool:
     """Whether the text has any Markdown that a reader would miss ([T2]).
 
-    Decided by the parser, not by its characters: ``2 * 3``, ``snake_case``, ``*.py``, ``2*3*4`` and a
-    bare URL are not; lists, headings, links, emphasis, code, quotes, tables, rules, escapes are.
+    Decided by the parser, not by its characters: ``2 * 3``, ``snake_case``, ``*.py``, ``2*3*4`` and
+    a bare URL are not; lists, headings, links, emphasis, code, quotes, tables, rules, escapes are.
     """
     return _guarded(text, is_markdown, _not_markdown)
 
@@ -106,7 +106,7 @@ def markdown_to_channel(text: object, format: str) -> str:  # noqa: A002 - requi
 def to_telegram(text: object) -> TelegramText:
     """Text and entities for Telegram ([T5]); ``.markdown_v2()`` and ``.html()`` say the same.
 
-    The text may be longer than one message: see ``split``. It is blank if the Markdown shows nothing.
+    The text may be longer than one message: see ``split``. It is blank if nothing is shown.
     """
     if isinstance(text, TelegramText):
         return text

@@ -2,7 +2,8 @@
 
 markdown-it-py asks every rule about every line; most lines are paragraphs. Here the first character
 decides which of its rules can apply at all, and paragraphs, headings and tables become one token
-each instead of three or more. Containers, fences, HTML blocks and link definitions are the library's.
+each instead of three or more. Containers, fences, HTML blocks and link definitions are the
+library's.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
+from typing import cast
 
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
@@ -77,7 +79,7 @@ def _definition(state: StateBlock, start: int, end: int, silent: bool) -> bool: 
 
 
 def _used(state: StateBlock, start: int) -> bool:
-    """Whether the label defined at this line stands anywhere else; after many, taken for granted."""
+    """Whether the label defined at this line stands elsewhere; after many, taken for granted."""
     doubts = state.env["doubts"] = state.env.get("doubts", 0) + 1
     line = _line(state, start)
     return doubts > _MAX_DOUBTS or state.src.count(line[: line.find("]") + 1]) > 1
@@ -117,7 +119,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     "#": (_heading,),
     "*": (hr, list_block),
     "-": (hr, list_block),
-    **{ch: (list_block,) for ch in "+0123456789"},
+    **dict.fromkeys("+0123456789", (list_block,)),
 }
 _STARTS = {**_RULES, "[": (_definition,)}
 
@@ -134,7 +136,7 @@ def _interrupts(state: StateBlock, line: int, end: int, char: str) -> bool:
     pos = state.bMarks[line] + state.tShift[line]
     if not _LIKELY.match(state.src, pos):
         return False
-    return any(rule(state, line, end, True) for rule in _RULES.get(char, ()))
+    return any(rule(state, line, end, True) for rule in _RULES.get(char, ()))  # noqa: FBT003 - the library's signature
 
 
 def _paragraph(state: StateBlock, start: int, end: int) -> None:
@@ -156,7 +158,7 @@ def _paragraph(state: StateBlock, start: int, end: int) -> None:
             ):
                 break
         line += 1
-    content = state.getLines(start, line, state.blkIndent, False).strip(" \t\n")
+    content = state.getLines(start, line, state.blkIndent, False).strip(" \t\n")  # noqa: FBT003 - the library's signature
     state.line = line + underlined
     _leaf(state, "heading" if underlined else "paragraph", content, start)
     state.parentType = parent
@@ -234,14 +236,14 @@ class Leaf:
 class _State(StateBlock):
     """The block parser's state, with lighter tokens."""
 
-    def push(self, ttype: str, tag: str, nesting: int) -> Leaf:  # noqa: ARG002
+    def push(self, ttype: str, tag: str, nesting: int) -> Leaf:  # type: ignore[override] # lighter
         """Add a token; opening ones deepen the level."""
         if nesting < 0:
             self.level -= 1
         token = Leaf(ttype, self.level)
         if nesting > 0:
             self.level += 1
-        self.tokens.append(token)
+        self.tokens.append(cast(Token, token))
         return token
 
 
@@ -271,14 +273,14 @@ class _Blocks(ParserBlock):
         if _table(state, line, end):
             return
         if state.is_code_block(line):
-            code(state, line, end, False)
+            code(state, line, end, False)  # noqa: FBT003 - the library's signature
             return
         pos = state.bMarks[line] + state.tShift[line]
         rules = _STARTS.get(state.src[pos], ()) if _LIKELY.match(state.src, pos) else ()
         if state.level >= _MAX_LEVEL:
             rules = tuple(rule for rule in rules if rule not in (blockquote, list_block))
         for rule in rules:
-            if rule(state, line, end, False):
+            if rule(state, line, end, False):  # noqa: FBT003 - the library's signature
                 return
         _paragraph(state, line, end)
 
@@ -306,10 +308,10 @@ def _parser() -> MarkdownIt:
 def read_blocks(source: str) -> tuple[list[Token], Definitions]:
     """The block tokens of a text (lines end in ``\\n``) and its link definitions.
 
-    Leaves are ``paragraph``, ``heading`` and ``table`` (one token each, the latter with ``rows`` and
-    ``aligns`` in ``meta``) and markdown-it-py's ``fence``, ``code_block``, ``html_block``, ``hr``;
-    containers are its ``blockquote``, ``bullet_list``, ``ordered_list`` and ``list_item`` pairs. Every
-    leaf has its source lines in ``map``.
+    Leaves are ``paragraph``, ``heading`` and ``table`` (one token each, the latter with ``rows``
+    and ``aligns`` in ``meta``) and markdown-it-py's ``fence``, ``code_block``, ``html_block``,
+    ``hr``; containers are its ``blockquote``, ``bullet_list``, ``ordered_list`` and ``list_item``
+    pairs. Every leaf has its source lines in ``map``.
     """
     env: dict[str, dict[str, dict[str, str]]] = {}
     tokens: list[Token] = []

@@ -1,7 +1,7 @@
 """A Markdown text as a document: one text, its spans, its blocks.
 
-The text already has the layout that a chat shows (bullets, numbers, indentation, drawn tables); what
-differs between channels is a :class:`Look`. Offsets are code points.
+The text already has the layout that a chat shows (bullets, numbers, indentation, drawn tables);
+what differs between channels is a :class:`Look`. Offsets are code points.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Block = tuple[BlockKind, int, int]
 
 @dataclass(slots=True)
 class Document:
-    """``text`` with ``spans`` and ``blocks``; ``marked``: whether the source was Markdown at all."""
+    """``text`` with ``spans`` and ``blocks``; ``marked``: whether the source was Markdown."""
 
     text: str
     spans: list[Span]
@@ -85,6 +85,11 @@ class _Options(NamedTuple):
 @dataclass(slots=True)
 class _Quote:
     start: int = -1
+
+
+def _place(token: Token) -> list[int]:
+    """The first source line of a leaf and the one behind its last; every leaf has them."""
+    return token.map or [0, 0]
 
 
 class _Writer:
@@ -126,6 +131,7 @@ class _Writer:
         if self.marker:
             lead = f"{lead}{self.indent[: -len(_INDENT)]}{self.marker} "
             self.marker = ""
+            self.marked = True
         elif self.indent and not flush:
             lead += self.indent
         if lead:
@@ -259,12 +265,16 @@ class _Writer:
         self.task = False
         inline = self.inline(content)
         if inline.text.strip() or inline.spans or self.marker:
-            self.leaf("paragraph", inline, token.map)
+            self.leaf("paragraph", inline, _place(token))
 
     def _box(self, *, done: bool) -> None:
         box = self.look.done if done else self.look.todo
-        numbered = self.lists[-1] is not None
-        self.marker = f"{box} {self.marker}" if numbered else box
+        if self.lists[-1] is None:
+            self.marker = box
+        elif box.startswith(self.look.bullet):
+            self.marker += box.removeprefix(self.look.bullet)
+        else:
+            self.marker = f"{box} {self.marker}"
 
     def heading(self, token: Token) -> None:
         """A heading is bold."""
@@ -272,7 +282,7 @@ class _Writer:
         if not self.look.bold_code:
             _show_heading(inline)
         inline.spans.append(Span("bold", 0, len(inline.text)))
-        self.leaf("heading", inline, token.map)
+        self.leaf("heading", inline, _place(token))
         self.marked = True
         self.boxed = True  # bold is enough to set it off
 
@@ -284,7 +294,7 @@ class _Writer:
             # A fence that nothing closes runs to the end of the text, also while it is streamed.
             closed = token.level > 0 or (
                 (not content or content.endswith("\n"))
-                and token.map[1] - token.map[0] - 2 == content.count("\n")
+                and _place(token)[1] - _place(token)[0] - 2 == content.count("\n")
             )
             content = _fenced(content, token.markup + token.info.rstrip(), closed=closed)
         self.code(token, content, found.group() if found else "")
@@ -305,32 +315,32 @@ class _Writer:
         """Code is written without any indentation of ours, so that it can be copied."""
         self.marked = True
         if not token.content.strip():
-            self.line = token.map[1]
+            self.line = _place(token)[1]
             return
         content = content.removesuffix("\n")
         if self.marker and not self.look.code_beside_bullet:
-            self.flush_marker(token.map[0])
-        self.begin(token.map[0], flush=True)
-        self.put("code", content, [Span("pre", 0, len(content), language)], token.map)
+            self.flush_marker(_place(token)[0])
+        self.begin(_place(token)[0], flush=True)
+        self.put("code", content, [Span("pre", 0, len(content), language)], _place(token))
 
     def table(self, token: Token) -> None:
         """A table is a monospaced grid, or a list where a table of the text is too wide for one."""
         self.marked = True
         rows = [[self.cell(source) for source in row] for row in token.meta["rows"]]
         if self.marker:
-            self.flush_marker(token.map[0])
+            self.flush_marker(_place(token)[0])
         if self.wide_tables and len(rows) > 1:
-            self._cards(rows, token.map)
+            self._cards(rows, _place(token))
             return
         linked = any(spans for row in rows for _, spans in row)
         if linked or tables.shape(token.meta["rows"]) == "rows":
-            self._plain_rows(rows, token.map)
+            self._plain_rows(rows, _place(token))
             return
         drawn = tables.grid([[text for text, _ in row] for row in rows], token.meta["aligns"])
         if self.look.fenced:
             drawn = _fenced(drawn, "```", closed=True)
-        self.begin(token.map[0], flush=True)
-        self.put("table", drawn, [Span("pre", 0, len(drawn))], token.map)
+        self.begin(_place(token)[0], flush=True)
+        self.put("table", drawn, [Span("pre", 0, len(drawn))], _place(token))
 
     def cell(self, source: str) -> Cell:
         """One line of text and its links; no other style survives in a table."""
@@ -367,19 +377,21 @@ class _Writer:
         text, spans = read_block(token.content)
         self.marked = self.marked or text != token.content.strip()
         if text:
-            self.leaf("html", Inline(text, spans, marked=True, linked=True), token.map)
+            self.leaf("html", Inline(text, spans, marked=True, linked=True), _place(token))
 
     def hr(self, token: Token) -> None:
         """A thematic break."""
         self.marked = True
-        self.begin(token.map[0])
-        self.put("rule", _RULE, [], token.map)
+        self.begin(_place(token)[0])
+        self.put("rule", _RULE, [], _place(token))
 
     # -- containers --------------------------------------------------------------
 
     def flush_marker(self, line: int) -> None:
         """Give an item's marker a line of its own."""
+        marked = self.marked
         self.begin(line)
+        self.marked = marked  # a dash with nothing behind it is a dash
         self.parts[-1] = self.parts[-1].rstrip(" ")
         self.length -= 1
         self.line = line + 1
@@ -394,11 +406,9 @@ class _Writer:
             self.spans.append(Span("quote", start, self.length))
 
     def bullet_list_open(self, _token: Token) -> None:
-        self.marked = True
         self.lists.append(None)
 
     def ordered_list_open(self, token: Token) -> None:
-        self.marked = True
         self.lists.append(int(token.attrs.get("start", 1)))
 
     def list_close(self, _token: Token) -> None:
@@ -406,7 +416,7 @@ class _Writer:
 
     def list_item_open(self, token: Token) -> None:
         if self.marker:
-            self.flush_marker(token.map[0])
+            self.flush_marker(_place(token)[0])
         number = self.lists[-1]
         self.marker = self.look.bullet if number is None else f"{number}{token.markup}"
         if number is not None:

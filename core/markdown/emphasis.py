@@ -46,7 +46,8 @@ class Run:
     """A run of one marker character, and what it may still do."""
 
     __slots__ = (
-        "closes", "count", "fragment", "index", "length", "loose", "marker", "next", "opens", "prev",
+        "closes", "count", "fragment", "index", "length", "loose", "marker", "next", "opens",
+        "prev",
     )  # fmt: skip
 
     def __init__(self, marker: str, length: int, before: str, after: str) -> None:

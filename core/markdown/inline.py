@@ -5,7 +5,8 @@ twelve rules at every special character, which alone costs more than this whole 
 scanner reads the same grammar (CommonMark, strikethrough, autolinks) straight into (text, spans).
 Every construct is either matched from its first character with a bounded look-ahead or resolved at
 its closing bracket, so the time is linear in the text. Differences to CommonMark, all deliberate:
-emphasis next to CJK text, LaTeX kept as it is, ``||spoilers||``, tags that are no HTML kept as text.
+emphasis next to CJK text, LaTeX kept as it is, ``||spoilers||``, tags that are no HTML kept as
+text.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from .spans import Span, insert
 
 
 def quoted(text: str, spans: list[Span], marker: str, *, nested: bool) -> tuple[str, list[Span]]:
-    """Put the marker in front of every line of the quotes; code in them keeps its lines as they are.
+    """Put the marker in front of every line of the quotes; code in them keeps its lines.
 
     If they can be ``nested``, a quote in a quote has the marker twice.
     """

@@ -46,7 +46,8 @@ def insert(text: str, spans: list[Span], pieces: list[tuple[int, str]]) -> tuple
     """
     if not pieces:
         return text, spans
-    out, last = [], 0
+    out: list[str] = []
+    last = 0
     for at, piece in pieces:
         out += (text[last:at], piece)
         last = at

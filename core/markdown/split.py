@@ -47,9 +47,15 @@ def truncate(message: TelegramText, *, limit: int = MESSAGE_LIMIT) -> TelegramTe
     cutter = _Cutter(message, max(1, limit - len(TRUNCATED) - 1))
     far = cutter.reach(start)
     piece = cutter.piece(start, cutter.cut(start, far - (far - start) // 4, far))
-    apart = any(s.kind in ("pre", "quote") and s.end >= len(piece.text) for s in piece.spans)
-    between = "\n" if apart else ""
-    return TelegramText(f"{piece.text}{between}{TRUNCATED}", piece.spans)
+    size = len(piece.text)
+    if not any(span.kind in ("pre", "quote") and span.end == size for span in piece.spans):
+        return TelegramText(f"{piece.text}{TRUNCATED}", piece.spans)
+    # The line break belongs to a quote, as everywhere.
+    spans = [
+        Span("quote", s.start, size + 1) if s.kind == "quote" and s.end == size else s
+        for s in piece.spans
+    ]
+    return TelegramText(f"{piece.text}\n{TRUNCATED}", tuple(spans))
 
 
 def is_blank(text: str) -> bool:
@@ -112,7 +118,10 @@ class _Cutter:
     # -- limits --------------------------------------------------------------------
 
     def reach(self, at: int) -> int:
-        """The farthest end of a piece that begins here, by length, entities and markup."""
+        """The farthest end of a piece that begins here, by length, entities and markup.
+
+        One code point is always within reach, whatever the limit.
+        """
         passed = bisect_left(self.wide, at)
         low, high = at, min(len(self.text), at + self.limit)
         while low < high:
@@ -121,7 +130,7 @@ class _Cutter:
                 low = middle
             else:
                 high = middle - 1
-        return self._reach_of_entities(at, low)
+        return self._reach_of_entities(at, max(low, at + 1))
 
     def _reach_of_entities(self, at: int, end: int) -> int:
         opened = self._open_at(at)

@@ -15,16 +15,112 @@ from .links import unescape
 from .spans import Span
 
 _INLINE_NAMES = frozenset(
-    "a abbr acronym b bdi bdo big button cite code data del dfn em font i ins kbd label mark q s "
-    "samp small span strike strong sub sup time tt tg-spoiler u var".split()
+    [
+        "a",
+        "abbr",
+        "acronym",
+        "b",
+        "bdi",
+        "bdo",
+        "big",
+        "button",
+        "cite",
+        "code",
+        "data",
+        "del",
+        "dfn",
+        "em",
+        "font",
+        "i",
+        "ins",
+        "kbd",
+        "label",
+        "mark",
+        "q",
+        "s",
+        "samp",
+        "small",
+        "span",
+        "strike",
+        "strong",
+        "sub",
+        "sup",
+        "time",
+        "tt",
+        "tg-spoiler",
+        "u",
+        "var",
+    ]
 )
 _BLOCK_NAMES = frozenset(
-    "address article aside blockquote body caption center col colgroup dd details dialog dir div dl "
-    "dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header html "
-    "iframe legend li link main menu meta nav ol optgroup option p picture pre section select source "
-    "summary svg table tbody td template textarea tfoot th thead title tr ul video audio".split()
+    [
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "caption",
+        "center",
+        "col",
+        "colgroup",
+        "dd",
+        "details",
+        "dialog",
+        "dir",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "frame",
+        "frameset",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "head",
+        "header",
+        "html",
+        "iframe",
+        "legend",
+        "li",
+        "link",
+        "main",
+        "menu",
+        "meta",
+        "nav",
+        "ol",
+        "optgroup",
+        "option",
+        "p",
+        "picture",
+        "pre",
+        "section",
+        "select",
+        "source",
+        "summary",
+        "svg",
+        "table",
+        "tbody",
+        "td",
+        "template",
+        "textarea",
+        "tfoot",
+        "th",
+        "thead",
+        "title",
+        "tr",
+        "ul",
+        "video",
+        "audio",
+    ]
 )
-_VOID_NAMES = frozenset("br hr img input wbr meta link source col".split())
+_VOID_NAMES = frozenset(["br", "hr", "img", "input", "wbr", "meta", "link", "source", "col"])
 _HIDDEN_NAMES = frozenset({"script", "style"})
 _KNOWN = _INLINE_NAMES | _BLOCK_NAMES | _VOID_NAMES | _HIDDEN_NAMES
 
@@ -57,7 +153,7 @@ class Tag:
 
 
 def attributes(source: str) -> dict[str, str]:
-    """The attributes of an opening tag, names in lower case, values resolved; the first one wins."""
+    """The attributes of an opening tag, names in lower case, values resolved; the first wins."""
     found: dict[str, str] = {}
     for name, *values in _VALUE.findall(source):
         found.setdefault(name.lower(), html.unescape("".join(values)))
@@ -104,11 +200,10 @@ def _opening(found: re.Match[str]) -> Tag:
 
 
 def _special(src: str, at: int, missing: set[str]) -> Tag | None:
-    for opening, closing in _FORMS:
-        if src.startswith(opening, at):
-            break
-    else:
+    form = next((each for each in _FORMS if src.startswith(each[0], at)), None)
+    if form is None:
         return None
+    opening, closing = form
     if src.startswith(("<!-->", "<!--->"), at):
         end = src.index(">", at)
     elif closing in missing or (opening == "<!" and not src[at + 2 : at + 3].isalpha()):
@@ -124,7 +219,8 @@ def _special(src: str, at: int, missing: set[str]) -> Tag | None:
 
 _PIECE = re.compile(r"<(?=[A-Za-z/!?])")
 _HIDDEN_BLOCK = re.compile(
-    r"<(script|style|head|title|template|noscript|svg)\b[^>]*+>.*?(?:</\1\s*+>|\Z)", re.I | re.S
+    r"<(script|style|head|title|template|noscript|svg)\b[^>]*+>.*?(?:</\1\s*+>|\Z)",
+    re.IGNORECASE | re.DOTALL,
 )
 _INDENT = re.compile(r"[ \t]*\n[ \t\n]*")
 
@@ -163,7 +259,8 @@ class _Page:
         elif tag.name == "a":
             self._anchor(tag)
         elif tag.name in ("td", "th"):
-            self.write(" ")
+            if tag.role == "open" and self.parts and not self.parts[-1].endswith("\n"):
+                self.write(" ")
         elif tag.name in _BLOCK_NAMES or tag.name in ("br", "hr"):
             self._block(tag)
 

@@ -201,6 +201,7 @@ def _shown(active: dict[int, Span]) -> dict[tuple[Kind, str], int]:
     for span in active.values():
         kinds[span.kind, span.value] = span.end
         names.add(span.kind)
+    keep: set[Kind]
     if "pre" in names:
         keep = {"pre"}
     elif "link" in names:

@@ -31,14 +31,16 @@ Piece = tuple[str, int, int, str]
 def render(source: str) -> str:
     """Text for WhatsApp and its like.
 
-    Text that is no Markdown stays as it is, but for markers that the messenger would take for its own.
+    Text that is no Markdown stays as it is, but for markers that the messenger would take for its
+    own.
     """
     document = read(source, WHATSAPP)
     if not document.marked:
         return _lines(source, 0, len(source), {})
     text, spans = quoted(document.text, document.spans, "> ", nested=False)
     pieces = _by_line(text, spans)
-    out, last = [], 0
+    out: list[str] = []
+    last = 0
     for span in sorted((s for s in spans if s.kind == "pre"), key=_start):
         out += (_lines(text, last, span.start, pieces), text[span.start : span.end])
         last = span.end
@@ -144,7 +146,7 @@ class _Line:
         return not (_joins(before) or _joins(after))
 
     def render(self) -> str:
-        """The line with markers, literal ones guarded; a style gives way where that does not help."""
+        """The line with markers, literal ones guarded; a style gives way where that is no help."""
         line = self._compose()
         if not _LITERAL.search(self.text, self.start, self.end):
             return line.text
@@ -199,7 +201,7 @@ def _united(pieces: list[Piece], kind: str) -> list[tuple[int, int]]:
 
 
 def _ticks(code: str, ticks: str) -> tuple[str, str]:
-    """The backticks around inline code; three where one would not hold it, none where none would."""
+    """The backticks around inline code; three where one would not hold it, else none."""
     if "```" in code:
         return "", ""
     if "`" not in code:

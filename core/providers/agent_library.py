@@ -1,8 +1,8 @@
-"""Every vendor that ``pydantic-ai`` knows: ``LLM_PROVIDER=anthropic:claude-…``, ``google:…`` and so on.
+"""Every vendor that ``pydantic-ai`` knows: ``LLM_PROVIDER=anthropic:claude-…`` and so on.
 
 Only its direct model requests are used; the loop stays ours. The vendor's key comes from the
-vendor's own environment variable, its package from ``pip install pydantic-ai-slim[vendor]``. A token
-costs three times the CPU of the lean provider (docs/decisions/003-providers.md).
+vendor's own environment variable, its package from ``pip install pydantic-ai-slim[vendor]``. What
+a token costs beside the lean provider: docs/decisions/003-providers.md.
 """
 
 import asyncio

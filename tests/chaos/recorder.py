@@ -1,23 +1,24 @@
 """A channel whose platform is an HTTP server of the test; it drops a key that it has seen."""
 
 import os
+from dataclasses import dataclass, field
 
 import aiohttp
 
-from channels_app.base import Account, ChannelError, Target
+from channels_app.base import Account, Block, Capability, ChannelError, Pace, Target
+from channels_app.memory.channel import MemoryConfig, MemoryGateway
 
 
-class Recorder:
-    """See ``channels_app.base.Channel``."""
+class RecorderOutbound:
+    """See ``channels_app.base.Outbound``."""
 
-    id = "recorder"
-    name = "Recorder"
-    text_limit = 4000
-    idempotent = True
+    def render(self, text: str) -> list[Block]:
+        """As it is."""
+        return [{"text": text}]
 
-    async def send_text(self, *, account: Account, target: Target, text: str, key: str) -> str:
+    async def send_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
         """POST the text to the platform of the test."""
-        body = {"chat": target.chat, "text": text, "key": key, "reply_to": target.reply_to}
+        body = {"chat": target.chat, "text": block["text"], "key": key}
         timeout = aiohttp.ClientTimeout(total=10)
         try:
             async with (
@@ -28,6 +29,30 @@ class Recorder:
                 return await answer.text()
         except (aiohttp.ClientError, TimeoutError) as error:
             raise ChannelError(str(error), unsure=True) from error
+
+    async def reply_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
+        """The same: nobody looks at replies."""
+        return await self.send_text(account=account, target=target, block=block, key=key)
+
+
+@dataclass
+class Recorder:
+    """See ``channels_app.base.Channel``."""
+
+    id: str = "recorder"
+    name: str = "Recorder"
+    description: str = "For tests."
+    idempotent: bool = True
+    pace: Pace = Pace()  # noqa: RUF009 - frozen
+    capabilities: frozenset[Capability] = frozenset()
+    config: MemoryConfig = field(default_factory=MemoryConfig)
+    gateway: MemoryGateway = field(default_factory=MemoryGateway)
+    outbound: RecorderOutbound = field(default_factory=RecorderOutbound)
+
+    def is_group(self, chat: str) -> bool:
+        """Never."""
+        del chat
+        return False
 
 
 CHANNEL = Recorder()

@@ -16,7 +16,12 @@ from tests.servers import wait_until
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 TIMES = int(os.environ.get("CHAOS_TIMES", "10" if settings.TEST_DATABASE == "sqlite" else "2"))
 # How often a point is passed by one batch: the moment of death is drawn from it.
-PASSES = {"between tokens": 30, "after flush": 2}
+PASSES = {
+    "between tokens": 30,
+    "after flush": 2,
+    "before delivery": 2,
+    "between send and record": 2,
+}
 WORDS = "the quick brown fox jumps over the lazy dog again and again"
 
 
@@ -61,7 +66,7 @@ def children(arena: Arena) -> list[psutil.Process]:
 
 
 def feed(arena: Arena, number: int, runs: dict[str, str], chats: dict[str, list[str]]) -> None:
-    """Two messages at the HTTP door, one session of two, and two of a platform that are joined."""
+    """Three messages at the HTTP door, two in one session; two chats of a platform, two in each."""
     session = ""
     for each in range(3):
         text = f"{number}/{each} {WORDS}"
@@ -70,10 +75,10 @@ def feed(arena: Arena, number: int, runs: dict[str, str], chats: dict[str, list[
         assert answer.status == 202
         session = answer.body["session_id"]
         runs[answer.body["run_id"]] = text
-    chat = f"chat-{number}"
-    chats[chat] = [f"{number}:a {WORDS}", f"{number}:b"]
-    for text in chats[chat]:
-        arena.door.say(chat, text)
+    for chat in (f"chat-{2 * number}", f"chat-{2 * number + 1}"):
+        chats[chat] = [f"{number}:a {WORDS}", f"{number}:b"]
+        for text in chats[chat]:
+            arena.door.say(chat, text)
 
 
 def delivered(arena: Arena) -> int:

@@ -9,14 +9,19 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import web
-from pytest_django import Settings
-
 from openai import AsyncOpenAI
-from pydantic_ai.messages import ModelMessage, TextPart, ThinkingPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    PartStartEvent,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.providers.openai import OpenAIProvider
+from pytest_django import Settings
 
 from core.providers import agent_library, openai_compatible, registry
 from core.providers.agent_library import AgentLibrary
@@ -401,7 +406,7 @@ async def test_any_model_of_the_library_streams_text_thoughts_and_calls() -> Non
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,A"}},
         {"type": "image_url", "image_url": {"url": "http://169.254.169.254/"}},
     ]
-    messages = [
+    messages: list[ChatMessage] = [
         {"role": "system", "content": "be kind"},
         {"role": "user", "content": pictures},
         {"role": "assistant", "content": None, "tool_calls": []},
@@ -471,10 +476,10 @@ def test_parts_that_come_whole_are_deltas_too() -> None:
     def found(event: Any) -> list[Delta]:
         return list(agent_library.deltas(event))
 
-    start = agent_library.PartStartEvent
+    start = PartStartEvent
     assert found(start(index=0, part=TextPart(content="a"))) == [TextDelta("a")]
     assert found(start(index=0, part=ThinkingPart(content="a"))) == [ThinkingDelta("a")]
-    call = agent_library.ToolCallPart(tool_name="f", args={"a": 1}, tool_call_id="c")
+    call = ToolCallPart(tool_name="f", args={"a": 1}, tool_call_id="c")
     assert found(start(index=2, part=call)) == [ToolCallDelta(2, "c", "f", '{"a":1}')]
     assert found(start(index=0, part=TextPart(content=""))) == []
 

@@ -1,6 +1,7 @@
 """The shared vectors: what breaks naive converters, entities, and Telegram's parser itself."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from .mdb.model import Rejected
 FOLDER = Path(__file__).parents[1] / "vectors"
 TEXTS: list[dict[str, Any]] = json.loads((FOLDER / "markdown.json").read_text("utf-8"))["vectors"]
 TELEGRAM: dict[str, Any] = json.loads((FOLDER / "telegram_text.json").read_text("utf-8"))
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[[str], str]] = {
     "whatsapp": markdown.markdown_to_whatsapp,
     "plain": markdown.markdown_to_plain,
     "looks_like_markdown": lambda text: str(markdown.looks_like_markdown(text)),

@@ -1,11 +1,13 @@
-"""Texts to convert: generated ones whose words are known, and those that installed packages carry."""
+"""Texts to convert: generated ones whose words are known, and those of installed packages."""
 
 import random
 import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from email.message import Message
 from importlib import metadata
 from pathlib import Path
+from typing import cast
 
 WORDS = (
     "alpha", "beta", "naïve", "ß", "Σίγμα", "слово", "重要", "カタカナ", "한국어", "שלום", "مرحبا", "😀", "👨‍👩‍👧‍👦",
@@ -127,17 +129,23 @@ def noise(seed: int) -> str:
     return "".join(parts)
 
 
+def descriptions(*, content_type: str = "") -> Iterator[tuple[str, str]]:
+    """(name, text) of what installed packages say of themselves, of this type or of any."""
+    for distribution in metadata.distributions():
+        said = cast(Message, distribution.metadata)  # it is one, whatever the stubs say
+        shape = said.get("Description-Content-Type", "")
+        text = said.get_payload()
+        if isinstance(text, str) and text.strip() and shape.startswith(content_type):
+            yield f"{distribution.name} description", text
+
+
 def of_packages() -> Iterator[tuple[str, str]]:
     """(name, text) of the descriptions and documents of everything that is installed here."""
-    for distribution in metadata.distributions():
-        name = distribution.metadata["Name"]
-        text = distribution.metadata.get_payload()
-        if isinstance(text, str) and text.strip():
-            yield f"{name} description", text
+    yield from descriptions()
     library = Path(sysconfig.get_path("purelib"))
     for path in sorted(library.rglob("*")):
-        if path.suffix in (".md", ".rst") or path.name.startswith(("LICENSE", "README")):
-            if path.is_file() and path.suffix not in (".py", ".pyc"):
-                text = path.read_text(encoding="utf-8", errors="replace")
-                if text.strip():
-                    yield str(path.relative_to(library)), text
+        named = path.name.startswith(("LICENSE", "README")) and path.suffix not in (".py", ".pyc")
+        if (named or path.suffix in (".md", ".rst")) and path.is_file():
+            text = path.read_text(encoding="utf-8", errors="replace")
+            if text.strip():
+                yield str(path.relative_to(library)), text

@@ -140,7 +140,7 @@ def test_what_could_not_be_delivered_is_delivered_again_and_answered_once(
         emulator.ask("deliver", token=TOKENS["main"])
 
     def texts() -> list[str]:
-        return [each["text"] for each in emulator.sent("sendMessage", 556)]
+        return [str(each["text"]) for each in emulator.sent("sendMessage", 556)]
 
     wait_until(lambda: "while you were out" in texts())
     assert texts().count("while you were out") == 1

@@ -1,0 +1,168 @@
+"""[T2], [T3], [T4]: what a text is, and how it reads where there are no entities."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import markdown
+
+from . import texts
+from .mdb import whatsapp
+
+PLAIN_TEXTS = (
+    "", " ", "Hello.", "2 * 3", "2*3*4 = 24", "snake_case and __dunder", "*.py and *.txt", "5* hotel",
+    "https://e.com/a_b_c?x=1&y=2", "C:\\Users\\me", "a | b", "x || y", "#tag", "1.5 and 2.", "cost ~5, ~10",
+    "a < b && c > d", "List<String> x", "50% [...] done", "a\r\nb\r\n\r\n\r\nc ", "文件_名称_测试", "\ufeffbom\u200b",
+    "[INFO]: started", "100$ and 5$", "f(x) = x_1 * x_2", "-5", "=> ok", "~/.config", "a `b", "@me #1 !", "-",
+)  # fmt: skip
+MARKDOWN = (
+    "**a**", "_a_", "~~a~~", "`a`", "[a](https://e.com)", "![a](b.png)", "# a", "a\n===", "- a", "1. a", "> a",
+    "```\na", "    a", "---", "|a|b|\n|-|-|", "<https://e.com>", "\\*a\\*", "AT&amp;T", "<b>x</b>", "- [ ] a",
+    "a\n\n* b", "||s||", "\\(x^2\\)", "[a]\n\n[a]: https://e.com",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("source", PLAIN_TEXTS)
+def test_t2_plain_text_is_not_markdown_and_passes_unchanged(source: str) -> None:
+    """[T2]: byte for byte, whichever format; twice is once."""
+    assert not markdown.looks_like_markdown(source)
+    for shape in (*markdown.FORMATS, "unknown"):
+        assert markdown.markdown_to_channel(source, shape) == source
+
+
+@pytest.mark.parametrize("source", MARKDOWN)
+def test_t2_markdown_is_recognised(source: str) -> None:
+    """[T2], [T4]."""
+    assert markdown.looks_like_markdown(source)
+    assert markdown.classify_outbound_format(source) == "markdown"
+    assert markdown.markdown_to_channel(source, "none") == source
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("Report is ready. Open: https://e.com/files/out?token=a_b", "link"),
+        ("See /files/out?token=x", "link"),
+        ("https://e.com " + "x" * 600, "plain"),
+        ("Hello.", "plain"),
+        ("**Ready**: https://e.com", "markdown"),
+        (None, "plain"),
+    ],
+)
+def test_t4_texts_are_classified(source: str | None, expected: str) -> None:
+    """[T4]."""
+    assert markdown.classify_outbound_format(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("**bold** *it* ~~no~~ `c*d`", "*bold* _it_ ~no~ `c*d`"),
+        ("# Title\n\ntext", "*Title*\n\ntext"),
+        ("[t](https://e.com/a_b) end", "t (https://e.com/a_b) end"),
+        ("[https://e.com/a_b](https://e.com/a_b)", "https://e.com/a_b"),
+        ("[r](docs/x.md)", "r (docs/x.md)"),
+        ("[h](#x)", "h"),
+        ("![alt](https://e.com/i.png)", "alt (https://e.com/i.png)"),
+        ("[![alt](https://e.com/i.png)](https://e.com)", "alt (https://e.com)"),
+        ("- a\n  - b\n- [x] c\n\n2. d", "• a\n  • b\n☑ c\n\n2. d"),
+        ("> q\n> r\n>\n> > s", "> q\n> r\n> \n> s"),
+        ("a\n\n---\n\nb", "a\n\n———\n\nb"),
+        ("```py\nx *y*\n```", "```\nx *y*\n```"),
+        ("a\n\n    x", "a\n\n```\nx\n```"),
+        ("~~~\n```\nx\n~~~", "```\nx"),
+        ("``a ` b``", "```a ` b```"),
+        ("`` `a` ``", "``` `a` ```"),
+        ("|a|b|\n|-|-|\n|1|2|", "```\na | b\n--+--\n1 | 2\n```"),
+        ("- ```\n  x\n  ```", "•\n```\nx\n```"),
+        ("> ```\n> x\n> y\n> ```", "> ```\nx\ny\n```"),
+        ("**a**b", "ab"),
+        ("a**b**, **c**", "ab, *c*"),
+        ("**a\nb**", "*a*\n*b*"),
+        ("**[t](https://e.com)**", "*t* (https://e.com)"),
+        ("\\*x\\*", "*\u200a\u2060x*"),
+        ("\\*x **b**", "*\u200a\u2060x *b*"),
+        ("**a\\* b**", "*a\u2060\u200a* b*"),
+        ("see `a` and https://e.com/*x*/_y_ **b**", "see `a` and https://e.com/*x*/_y_ *b*"),
+        ("[a](https://e.com/`x`) **b**", "a (https://e.com/%60x%60) *b*"),
+        ("**a** ```\u2060``` `` ``` ``", "*a* ```\u2060``` ```"),
+    ],
+)
+def test_t3_whatsapp(source: str, expected: str) -> None:
+    """[T3]."""
+    assert markdown.markdown_to_whatsapp(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("# T\n\n**a** _b_ ~~c~~ `d`", "T\n\na b c d"),
+        ("- a\n  1. b\n- [ ] c\n- [x] d", "- a\n  1. b\n- [ ] c\n- [x] d"),
+        ("1. [x] a", "1. [x] a"),
+        ("> a\n> > b", "> a\n> > b"),
+        ("a\n\n    x\n      y", "a\n\n    x\n      y"),
+        ("|a|b|\n|-|-:|\n|1|22|", "a |  b\n--+---\n1 | 22"),
+        ("<p>x<br>y <img alt='i'></p>", "x\ny i"),
+        ("[a](https://e.com/with%20space 'title')", "a (https://e.com/with%20space)"),
+        ("[a](<https://e.com/with space>)", "a (https://e.com/with%20space)"),
+        ("<ul><li>a</li><li>b</li></ul>\n\n**c**", "• a\n• b\n\nc"),
+        ("<ol>\n<li>a</li>\n<li>b</li>\n</ol>", "1. a\n2. b"),
+        ("<table><tr><td>a</td><td>b</td></tr></table>", "a b"),
+        ("<script>x</script>\n\n**c**", "c"),
+        ("<MyTag>\nx\n</MyTag>\n\n**c**", "<MyTag>\nx\n</MyTag>\n\nc"),
+    ],
+)
+def test_t3_plain(source: str, expected: str) -> None:
+    """[T3]."""
+    assert markdown.markdown_to_plain(source) == expected
+
+
+def test_t3_a_wide_table_is_a_list() -> None:
+    """[T3]: header and value."""
+    source = f"| Option | Meaning |\n|---|---|\n| -v | {'word ' * 12}|\n| -q | |"
+    expected = f"- Option: -v\nMeaning: {('word ' * 12).strip()}\n- Option: -q"
+    assert markdown.markdown_to_plain(source) == expected
+
+
+def test_t3_addresses_amid_sentences_are_numbered() -> None:
+    """[T3]: one is written behind its text, several go to notes at the end, each address once."""
+    one = "See [a](https://e.com/a) and this."
+    assert markdown.markdown_to_plain(one) == "See a (https://e.com/a) and this."
+    many = "See [a](https://e.com/a), [b](https://e.com/b), [c](https://e.com/a)."
+    notes = "See a [1], b [2], c [1].\n\n[1] https://e.com/a\n[2] https://e.com/b"
+    assert markdown.markdown_to_plain(many) == notes
+
+
+def test_t3_tags_are_text_where_some_are_no_html() -> None:
+    """[T3]: who writes about `<T>` writes about `<b>`, too."""
+    assert markdown.markdown_to_plain("**a** <T> <b>c</b>") == "a <T> <b>c</b>"
+    assert markdown.markdown_to_plain("**a** <b>c</b>") == "a c"
+
+
+def test_t3_whatsapp_formats_what_markdown_does_and_nothing_else() -> None:
+    """[T3]: by the documented rules of the messenger, over generated texts."""
+    for seed in range(0, 2_000, 2):
+        generated = texts.well_formed(seed)
+        shown = whatsapp.parse(markdown.markdown_to_whatsapp(generated.source)).text
+        for word in generated.words:
+            assert word in shown or not word.isalnum(), (word, generated.source)
+
+
+@given(st.text(alphabet="ab*_~ .\n", max_size=40))
+def test_t2_whatsapp_of_plain_text_is_stable(source: str) -> None:
+    """[T2]: what was guarded once needs no guard again."""
+    once = markdown.markdown_to_whatsapp(source)
+    if not markdown.looks_like_markdown(source):
+        assert once.replace("\u200a", "").replace("\u2060", "") == source
+        assert markdown.markdown_to_plain(source) == source
+
+
+@given(st.text(alphabet="abc*_`#-> \n", max_size=60))
+def test_t3_code_is_never_altered(code: str) -> None:
+    """[T3]."""
+    fence = "`" * 12
+    source = f"{fence}\n{code}\n{fence}"
+    if code.strip():
+        assert code in markdown.markdown_to_plain(source)
+        assert code in markdown.markdown_to_whatsapp(source)
+        assert code == markdown.to_telegram(source).text

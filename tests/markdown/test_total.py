@@ -1,0 +1,147 @@
+"""[T1]: never raises, whatever comes; time grows with the text, not with its square."""
+
+import logging
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core import markdown
+from core.markdown import plain
+
+from .checks import forms
+
+FUNCTIONS: tuple[Callable[[object], object], ...] = (
+    markdown.looks_like_markdown, markdown.classify_outbound_format, markdown.markdown_to_plain,
+    markdown.markdown_to_whatsapp, markdown.to_telegram, markdown.to_markdown_v2, markdown.to_html,
+    markdown.split, markdown.truncate, markdown.strip_outer_fence,
+)  # fmt: skip
+SPECIALS = "*_~`[]()<>!|\\&#$:;-+=.0123\n\t\r \u00a0\u2028\u200d\ufe0f\x00ab中é😀\"'/@?{}^%"
+# Units whose repetition hurts a parser that looks back or ahead too far.
+UNITS = (
+    "[", "*", "`", ">", "> ", "- ", "* ", "1. ", "![", "](", "[a](", "[a](b", "[a](<b", "[a](b \"", "[a][", "[](",
+    "*a ", "*a _b ", "**a*b ", "_a __b", "~~a", "||a", "$a", "\\(", "\\*", "<", "<a ", "<a b='", "<!--", "<?", "</b>",
+    "<b>", "<T>", "&", "&amp;", "https://a.b/c_d*e ", "# a\n", "a\n=\n", "- a\n", "- > a\n", "a | b\n--|--\n", "|a\n",
+    "[a]: b\n", "[a]: /b\n\n", "<div>\n", "```\n", "***\n", "\\*a\\* ", "中**a**", " ", "\n", "👨‍👩‍👧‍👦",
+)  # fmt: skip
+GROWN = {
+    "brackets": lambda n: "[" * (n // 2) + "]" * (n // 2),
+    "images": lambda n: "![" * (n // 7) + "](b)" * (n // 7),
+    "emphasis": lambda n: "*a " * (n // 6) + "b* " * (n // 6),
+    "lists": lambda n: "".join("  " * min(i, 300) + "- x\n" for i in range(n // 600)),
+    "quotes": lambda n: ">" * n,
+    "quote lines": lambda n: (">" * 60 + "a\n") * (n // 62),
+    "ticks": lambda n: "".join("`" * i + "a" for i in range(1, int((2 * n) ** 0.5))),
+    "table": lambda n: "a|" * (n // 6) + "\n" + "-|" * (n // 6) + "\n" + "a\n" * (n // 6),
+    "definitions": lambda n: "".join(f"[a{i}]: /u{i}\n" for i in range(n // 12)),
+}  # fmt: skip
+
+
+def all_accept(source: str) -> None:
+    """Every function takes ``source``, and TDLib every form of every piece."""
+    for function in FUNCTIONS:
+        function(source)
+    for piece in markdown.split(source):
+        entities, markup, html = forms(piece)
+        assert entities == markup == html
+
+
+@given(st.text(alphabet=SPECIALS, max_size=200))
+@settings(max_examples=400)
+def test_t1_no_text_of_markers_raises_or_is_refused(source: str) -> None:
+    """[T1], [T5]: TDLib accepts all three forms of every piece, and they agree."""
+    all_accept(source)
+
+
+@given(st.text(max_size=300))
+@settings(max_examples=300)
+def test_t1_no_text_at_all_raises_or_is_refused(source: str) -> None:
+    """[T1], [T5]: any code points."""
+    all_accept(source)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "value",
+    [None, b"**a** \xff", bytearray(b"a"), 12, ["*a*"], "\ud800 **a** \udfff", "\x00", "\ud83d\ude00 **x**", object()],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_t1_anything_is_text(function: Callable[[object], object], value: object) -> None:
+    """[T1]: and what comes out can be encoded."""
+    result = function(value)
+    if isinstance(result, str):
+        result.encode()
+
+
+def test_t1_none_is_empty_and_bytes_are_decoded() -> None:
+    """[T1]."""
+    assert markdown.markdown_to_plain(None) == ""
+    assert markdown.markdown_to_channel(None, "none") == ""
+    assert markdown.markdown_to_whatsapp(b"**a**") == "*a*"
+    assert markdown.to_telegram("\ud83d\ude00 **x**").text == "😀 x"
+
+
+def test_t1_a_failure_is_logged_and_the_text_sent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[T1]: the one guard."""
+
+    def broken(_source: str) -> str:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(plain, "render", broken)
+    with caplog.at_level(logging.ERROR):
+        assert markdown.markdown_to_plain("**a**") == "**a**"
+    assert "broken" in caplog.text
+
+
+@pytest.mark.parametrize("unit", ["[", "*", "`", ">", "> " * 20 + "\n", "a **b** `c`\n"])
+def test_t1_a_megabyte_takes_seconds(unit: str) -> None:
+    """[T1]: generous bound of CPU time; the text is all there."""
+    source = (unit * (1_000_000 // len(unit) + 1))[:1_000_000]
+    for function in (markdown.to_markdown_v2, markdown.markdown_to_whatsapp):
+        began = time.process_time()
+        function(source)
+        assert time.process_time() - began < 4
+
+
+def cost(source: str) -> float:
+    """CPU seconds of the two most expensive renderings, the best of three."""
+    times = []
+    for _ in range(3):
+        began = time.process_time()
+        markdown.to_markdown_v2(source)
+        markdown.markdown_to_whatsapp(source)
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+def grows_linearly(make: Callable[[int], str]) -> None:
+    small, large = cost(make(8_000)), cost(make(32_000))
+    # Four times the text: linear is 4, quadratic 16. What takes milliseconds may do as it likes.
+    assert large < 0.05 or large < 9 * small, (small, large)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_t1_repetition_is_linear(unit: str) -> None:
+    """[T1]."""
+    grows_linearly(lambda size: (unit * (size // len(unit) + 1))[:size])
+
+
+@pytest.mark.parametrize("name", GROWN)
+def test_t1_nesting_is_linear(name: str) -> None:
+    """[T1]."""
+    grows_linearly(GROWN[name])
+
+
+def test_t1_no_nesting_loses_its_text() -> None:
+    """[T1], [T5]: deeper than the parser follows."""
+    for source in (
+        ">" * 300 + "end",
+        "- " * 300 + "end",
+        "\n".join("  " * n + f"- x{n}" for n in range(200)),
+    ):
+        text = markdown.to_telegram(source).text
+        assert "end" in text or all(f"x{n}" in text for n in range(200))
