@@ -5,7 +5,8 @@ account only when a second chat got one meanwhile.
 """
 
 import time
-from collections import OrderedDict, deque
+from bisect import bisect_right, insort
+from collections import OrderedDict
 from functools import cache
 
 from channels_app.base import Pace
@@ -20,8 +21,8 @@ class Pacer:
     def __init__(self) -> None:
         """Nobody has spoken yet."""
         self._last: OrderedDict[tuple[int, str], float] = OrderedDict()
-        self._group: dict[tuple[int, str], deque[float]] = {}
-        self._second: dict[int, deque[float]] = {}
+        self._group: dict[tuple[int, str], list[float]] = {}
+        self._second: dict[int, list[float]] = {}
         self._held: dict[tuple[int, str], float] = {}
 
     def reserve(
@@ -44,20 +45,22 @@ class Pacer:
             self._last.get(place, -pace.chat_seconds) + pace.chat_seconds,
         )
         if is_group and pace.group_per_minute:
-            at = max(at, room(self._group.get(place), pace.group_per_minute, GROUP_SECONDS))
+            at = room(self._group.get(place, []), pace.group_per_minute, GROUP_SECONDS, at)
         if pace.per_second:
-            at = max(at, room(self._second.get(account_id), pace.per_second, 1.0))
+            at = room(self._second.get(account_id, []), pace.per_second, 1.0, at)
         if at - moment <= most:
-            self._take(place, at, pace, is_group=is_group)
+            self._take(place, at, pace, is_group=is_group, now=moment)
         return at - moment
 
-    def _take(self, place: tuple[int, str], at: float, pace: Pace, *, is_group: bool) -> None:
+    def _take(
+        self, place: tuple[int, str], at: float, pace: Pace, *, is_group: bool, now: float
+    ) -> None:
         self._last[place] = at
         self._last.move_to_end(place)
         if is_group and pace.group_per_minute:
-            self._group.setdefault(place, deque(maxlen=pace.group_per_minute)).append(at)
+            add(self._group.setdefault(place, []), at, after=now - GROUP_SECONDS)
         if pace.per_second:
-            self._second.setdefault(place[0], deque(maxlen=pace.per_second)).append(at)
+            add(self._second.setdefault(place[0], []), at, after=now - 1.0)
         if len(self._last) > MAX_CHATS:
             oldest, _ = self._last.popitem(last=False)
             self._group.pop(oldest, None)
@@ -74,9 +77,22 @@ class Pacer:
             self._held[account_id, ""] = moment + seconds
 
 
-def room(times: deque[float] | None, most: int, seconds: float) -> float:
-    """When the next of at most ``most`` events in ``seconds`` may be."""
-    return times[0] + seconds if times is not None and len(times) >= most else 0.0
+def room(times: list[float], most: int, seconds: float, at: float) -> float:
+    """The first moment from ``at`` on with fewer than ``most`` turns in the ``seconds`` before it.
+
+    Turns that were given away later than that do not count against it.
+    """
+    while True:
+        recent = [each for each in times if at - seconds < each <= at]
+        if len(recent) < most:
+            return at
+        at = recent[-most] + seconds
+
+
+def add(times: list[float], at: float, *, after: float) -> None:
+    """Put ``at`` into the sorted ``times``; those before ``after`` are forgotten."""
+    insort(times, at)
+    del times[: bisect_right(times, after)]
 
 
 @cache

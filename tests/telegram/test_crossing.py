@@ -30,7 +30,7 @@ def test_c3_nothing_crosses(owner: User, guest: User) -> None:
     now = START
     with patch("django.utils.timezone.now", side_effect=lambda: now):
         for number in range(TIMES):
-            now += timedelta(milliseconds=chance.choice((5, 40, 200, 700)))
+            now += timedelta(milliseconds=chance.choice((5, 20, 60, 600)))
             row, chat, thread = chance.choice(places)
             update = message(
                 f"@my_bot {row.name}/{chat}/{thread}/{number}",
@@ -41,7 +41,7 @@ def test_c3_nothing_crosses(owner: User, guest: User) -> None:
             )
             taken = receive.take(row=row, bot=Bot(1, "my_bot"), value=update, raw=b"")
             assert taken == "accepted"
-            if chance.random() < 0.05:
+            if chance.random() < 0.01:
                 for session_id in inbox.due_sessions(now=now):
                     inbox.flush_due(session_id=session_id, now=now)
     for session_id in ChatSession.objects.values_list("id", flat=True):

@@ -24,7 +24,7 @@ ANSWER = " ".join(f"**part{each}**" for each in range(30))
 TOKENS = {"main": f"7001:{'B' * 34}", "polled": f"7002:{'C' * 34}"}
 
 
-class Emulator(LoBotApiEmulator):
+class Emulator(LoBotApiEmulator):  # type: ignore[misc]
     """The emulator, with a memory of what it accepted and what it refused."""
 
     def __init__(self, port: int) -> None:

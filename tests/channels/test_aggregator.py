@@ -1,0 +1,56 @@
+"""[C5] Blocks at natural boundaries, the same however the deltas were cut."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels_app.aggregator import Aggregator, split, utf16_units
+
+PARTS = [
+    "word ", "Sentence one. ", "\n", "\n\n", "```python\ncode line\n", "```\n", "| a | b |\n",
+    "😀", "👩‍👩‍👧", "x" * 50, "é", "。",
+]  # fmt: skip
+TEXTS = st.lists(st.sampled_from(PARTS), max_size=60).map("".join)
+
+
+@given(text=TEXTS, cuts=st.lists(st.integers(1, 9), min_size=1))
+def test_c5_the_blocks_of_a_stream_are_the_blocks_of_the_text(text: str, cuts: list[int]) -> None:
+    whole = Aggregator(limit=120, enough=60)
+    expected = whole.feed(text) + whole.flush()
+    streamed, found, at = Aggregator(limit=120, enough=60), [], 0
+    while at < len(text):
+        step = cuts[at % len(cuts)]
+        found += streamed.feed(text[at : at + step])
+        at += step
+    assert found + streamed.flush() == expected
+
+
+@given(text=TEXTS)
+def test_c5_no_block_is_too_long_and_no_character_is_lost(text: str) -> None:
+    blocks = split(text, limit=100, measure=utf16_units)
+    assert all(utf16_units(block) <= 100 for block in blocks)
+    for mark in ("😀", "x", "é", "word", "code line"):
+        assert "".join(blocks).count(mark) >= text.count(mark)
+
+
+def test_c5_paragraph_then_line_then_sentence_then_word() -> None:
+    text = "a" * 60 + "\n\n" + "b" * 60
+    assert split(text, limit=100) == ["a" * 60, "b" * 60]
+    assert split(text.replace("\n\n", "\n"), limit=100) == ["a" * 60, "b" * 60]
+    assert split("A" * 60 + ". " + "b" * 60, limit=100) == ["A" * 60 + ". ", "b" * 60]
+    assert split("a" * 60 + " " + "b" * 60, limit=100) == ["a" * 60 + " ", "b" * 60]
+
+
+def test_c5_a_fence_is_not_cut_unless_it_is_larger_than_a_block() -> None:
+    fence = "```py\n" + "x = 1\n" * 8 + "```"
+    text = "Introduction, long enough to matter here.\n\n" + fence
+    assert split(text, limit=90) == ["Introduction, long enough to matter here.", fence]
+    pieces = split("```py\n" + "x = 1\n" * 60 + "```\n", limit=100)
+    assert all(piece.startswith("```py\n") for piece in pieces)
+    assert all(piece.endswith("```") for piece in pieces)
+    assert sum(piece.count("x = 1") for piece in pieces) == 60
+
+
+def test_c5_a_table_is_not_cut() -> None:
+    table = "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 4
+    text = "Some words before the table that fill a block.\n\n" + table
+    assert split(text, limit=100)[1] == table.strip("\n")
