@@ -80,7 +80,8 @@ async def send_file(channel: Channel, account: Account, delivery: Delivery) -> s
     found = await in_thread(outgoing, delivery)
     if found is None:
         raise ChannelError("The file is gone.", permanent=True)
-    if not isinstance(channel.outbound, SendsFiles):
+    can_send = Capability.FILES in channel.capabilities
+    if not (can_send and isinstance(channel.outbound, SendsFiles)):
         text = {"text": found.caption or found.name}
         target = target_of(delivery)
         return await channel.outbound.send_text(

@@ -91,10 +91,12 @@ def change(*, delivery: Delivery, payload: dict[str, Any]) -> None:
     """
     if delivery.payload == payload and delivery.state != Delivery.State.SENT:
         return
-    values: dict[str, Any] = {"payload": payload}
-    if delivery.state == Delivery.State.SENT:
-        values |= {"state": Delivery.State.PENDING, "retry_at": None, "error": ""}
-    Delivery.objects.filter(id=delivery.id).update(**values)
+    row = Delivery.objects.filter(id=delivery.id)
+    row.update(payload=payload)
+    # In this order: who records a sending after the first line sees that the payload changed.
+    row.filter(state=Delivery.State.SENT).update(
+        state=Delivery.State.PENDING, retry_at=None, error=""
+    )
     delivery.payload = payload
     wake.delivery(delivery.id)
 

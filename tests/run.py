@@ -64,7 +64,9 @@ def static_steps(home: str) -> list[Step]:
 def test_steps(*, marker: str, coverage: bool) -> list[Step]:
     """pytest with ``-m marker`` on each database, on two cores."""
     measured = ["--cov", "--cov-report=", "--cov-fail-under=0"] if coverage else []
-    parallel = ["-n", os.environ.get("TEST_PROCESSES", "2"), "--dist", "loadfile"]
+    # Slow proofs start whole gateways and kill them: two at a time would share two cores by six.
+    processes = "1" if marker == "slow" else os.environ.get("TEST_PROCESSES", "2")
+    parallel = ["-n", processes, "--dist", "loadfile"]
     command = [sys.executable, "-m", "pytest", "-q", "-m", marker, *parallel, *measured]
     return [
         Step(

@@ -13,7 +13,8 @@ from typing import TypeVar
 from . import plain, previews, whatsapp, wrapper
 from . import split as splitting
 from .classify import Classification, classify, is_markdown
-from .document import TELEGRAM, read
+from .document import read
+from .looks import TELEGRAM
 from .telegram import TelegramText, compose
 
 logger = logging.getLogger(__name__)
@@ -106,7 +107,8 @@ def markdown_to_channel(text: object, format: str) -> str:  # noqa: A002 - requi
 def to_telegram(text: object) -> TelegramText:
     """Text and entities for Telegram ([T5]); ``.markdown_v2()`` and ``.html()`` say the same.
 
-    The text may be longer than one message: see ``split``. It is blank if nothing is shown.
+    The text may be longer than one message: see ``split``. It is blank if the Markdown shows
+    nothing.
     """
     if isinstance(text, TelegramText):
         return text

@@ -1,9 +1,9 @@
 """The blocks of a Markdown text: markdown-it-py with its rules chosen by the first character.
 
-markdown-it-py asks every rule about every line; most lines are paragraphs. Here the first character
-decides which of its rules can apply at all, and paragraphs, headings and tables become one token
-each instead of three or more. Containers, fences, HTML blocks and link definitions are the
-library's.
+markdown-it-py asks every rule about every line; most lines are paragraphs. Here the first
+character decides which of its rules can apply at all, and paragraphs, headings and tables become
+one token each instead of three or more. Containers, fences, HTML blocks and link definitions are
+the library's.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from markdown_it.rules_block.state_block import StateBlock
 from markdown_it.token import Token
 
 from . import links
+
+# The library's rules and states take positional flags.
+_SILENT, _FOR_GOOD = True, False
+_LAST_BREAK = False
 
 Rule = Callable[[StateBlock, int, int, bool], bool]
 
@@ -102,8 +106,8 @@ def _heading(state: StateBlock, start: int, _end: int, silent: bool) -> bool:  #
     return True
 
 
-def _leaf(state: StateBlock, kind: str, content: str, start: int) -> Token:
-    token = state.push(kind, "", 0)
+def _leaf(state: StateBlock, kind: str, content: str, start: int) -> Leaf:
+    token = cast("Leaf", state.push(kind, "", 0))
     token.content = content
     token.map = [start, state.line]
     return token
@@ -136,7 +140,7 @@ def _interrupts(state: StateBlock, line: int, end: int, char: str) -> bool:
     pos = state.bMarks[line] + state.tShift[line]
     if not _LIKELY.match(state.src, pos):
         return False
-    return any(rule(state, line, end, True) for rule in _RULES.get(char, ()))  # noqa: FBT003 - the library's signature
+    return any(rule(state, line, end, _SILENT) for rule in _RULES.get(char, ()))
 
 
 def _paragraph(state: StateBlock, start: int, end: int) -> None:
@@ -158,7 +162,7 @@ def _paragraph(state: StateBlock, start: int, end: int) -> None:
             ):
                 break
         line += 1
-    content = state.getLines(start, line, state.blkIndent, False).strip(" \t\n")  # noqa: FBT003 - the library's signature
+    content = state.getLines(start, line, state.blkIndent, _LAST_BREAK).strip(" \t\n")
     state.line = line + underlined
     _leaf(state, "heading" if underlined else "paragraph", content, start)
     state.parentType = parent
@@ -208,15 +212,14 @@ def _table(state: StateBlock, start: int, end: int) -> bool:
     line = start + 2
     while line < end and state.sCount[line] >= state.blkIndent and not state.isEmpty(line):
         text = _line(state, line).strip(" \t")
-        if state.is_code_block(line) or (
-            text[0] in _RULES and _interrupts(state, line, end, text[0])
-        ):
+        if state.is_code_block(line) or _interrupts(state, line, end, text[0]):
             break
         rows.append(_cells(text)[: len(columns)])
         line += 1
     state.line = line
     state.parentType = parent
-    _leaf(state, "table", "", start).meta = {"rows": rows, "aligns": columns}
+    token = _leaf(state, "table", "", start)
+    token.rows, token.aligns = rows, columns
     return True
 
 
@@ -226,7 +229,8 @@ class Leaf:
     attrs: dict[str, int] = {}
     map: list[int] = [0, 0]
     content = info = markup = ""
-    meta: dict[str, list[list[str]]] = {}
+    rows: list[list[str]] = []  # of a table, cells as they are written
+    aligns: list[str] = []
     hidden = False
 
     def __init__(self, kind: str, level: int) -> None:
@@ -236,14 +240,15 @@ class Leaf:
 class _State(StateBlock):
     """The block parser's state, with lighter tokens."""
 
-    def push(self, ttype: str, tag: str, nesting: int) -> Leaf:  # type: ignore[override] # lighter
+    # The library only ever sets what a leaf has, and reads its level and type.
+    def push(self, ttype: str, tag: str, nesting: int) -> Leaf:  # type: ignore[override]
         """Add a token; opening ones deepen the level."""
         if nesting < 0:
             self.level -= 1
         token = Leaf(ttype, self.level)
         if nesting > 0:
             self.level += 1
-        self.tokens.append(cast(Token, token))
+        self.tokens.append(cast("Token", token))
         return token
 
 
@@ -273,14 +278,14 @@ class _Blocks(ParserBlock):
         if _table(state, line, end):
             return
         if state.is_code_block(line):
-            code(state, line, end, False)  # noqa: FBT003 - the library's signature
+            code(state, line, end, _FOR_GOOD)
             return
         pos = state.bMarks[line] + state.tShift[line]
         rules = _STARTS.get(state.src[pos], ()) if _LIKELY.match(state.src, pos) else ()
         if state.level >= _MAX_LEVEL:
             rules = tuple(rule for rule in rules if rule not in (blockquote, list_block))
         for rule in rules:
-            if rule(state, line, end, False):  # noqa: FBT003 - the library's signature
+            if rule(state, line, end, _FOR_GOOD):
                 return
         _paragraph(state, line, end)
 
@@ -305,18 +310,18 @@ def _parser() -> MarkdownIt:
     return parser
 
 
-def read_blocks(source: str) -> tuple[list[Token], Definitions]:
+def read_blocks(source: str) -> tuple[list[Leaf], Definitions]:
     """The block tokens of a text (lines end in ``\\n``) and its link definitions.
 
     Leaves are ``paragraph``, ``heading`` and ``table`` (one token each, the latter with ``rows``
-    and ``aligns`` in ``meta``) and markdown-it-py's ``fence``, ``code_block``, ``html_block``,
+    and ``aligns``) and markdown-it-py's ``fence``, ``code_block``, ``html_block``,
     ``hr``; containers are its ``blockquote``, ``bullet_list``, ``ordered_list`` and ``list_item``
     pairs. Every leaf has its source lines in ``map``.
     """
     env: dict[str, dict[str, dict[str, str]]] = {}
-    tokens: list[Token] = []
+    tokens: list[Leaf] = []
     if source:
         parser = _parser()
-        state = _State(source, parser, env, tokens)
+        state = _State(source, parser, env, cast("list[Token]", tokens))
         parser.block.tokenize(state, 0, state.lineMax)
     return tokens, Definitions(env.get("references", {}))

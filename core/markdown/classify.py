@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from .document import PLAIN, read
+from .document import read
+from .looks import PLAIN
 
 Classification = Literal["plain", "markdown", "link"]
 

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from markdown_it.token import Token
-
 from . import links, tables
-from .blocks import Definitions, read_blocks
-from .inline import Inline, Scanner, has_markup
-from .spans import Span, insert, shifted
+from .addresses import Addresses
+from .blocks import Definitions, Leaf, read_blocks
+from .inline import Scanner, has_markup
+from .looks import Look, fenced
+from .spans import Inline, Span, insert
 from .tags import read_block
 
 BlockKind = Literal["paragraph", "heading", "code", "table", "rule", "html"]
@@ -29,32 +29,7 @@ _MOSTLY_BOLD = 0.28  # share of code in a heading up to which it is seen as one
 _INDENT = "  "
 # Without one of these a text has no Markdown, and most short answers have none of them.
 _HINT = re.compile(r"[*_`~#\[\]|&<>\\]")
-_LINE_HINT = re.compile(r"^(?:[ \t]*(?:[-+=]|[0-9]{1,9}[.)])| {4}|\t)", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How a channel draws what is not text."""
-
-    bullet: str
-    todo: str
-    done: str
-    image: str  # in front of an image's description
-    links_as_text: bool  # the address is written behind the text
-    code_beside_bullet: bool  # an item's code may begin on the bullet's line
-    code_indent: str = ""  # in front of every line of an indented code block
-    fenced: bool = False  # code is written with its fence
-    bold_code: bool = True  # code can be bold
-    boxes: bool = False  # code is drawn in a box, which needs no blank line around it
-
-
-TELEGRAM = Look(
-    "•", "☐", "☑", "🖼", links_as_text=False, code_beside_bullet=True, bold_code=False, boxes=True
-)
-WHATSAPP = Look("•", "☐", "☑", "", links_as_text=True, code_beside_bullet=False, fenced=True)
-PLAIN = Look(
-    "-", "- [ ]", "- [x]", "", links_as_text=True, code_beside_bullet=False, code_indent="    "
-)
+_LINE_HINT = re.compile(r"^(?:[ \t]*(?:[-+=]|[0-9]{1,9}[.)])| {0,3}\t| {4})", re.MULTILINE)
 
 
 # A leaf of the document: what it is, and from where to where it stands in the text.
@@ -63,15 +38,12 @@ Block = tuple[BlockKind, int, int]
 
 @dataclass(slots=True)
 class Document:
-    """``text`` with ``spans`` and ``blocks``; ``marked``: whether the source was Markdown."""
+    """``text`` with ``spans`` and ``blocks``; ``marked``: whether the source is Markdown at all."""
 
     text: str
     spans: list[Span]
     blocks: list[Block] = field(default_factory=list)
     marked: bool = True
-
-
-Cell = tuple[str, list[Span]]
 
 
 class _Options(NamedTuple):
@@ -87,22 +59,15 @@ class _Quote:
     start: int = -1
 
 
-def _place(token: Token) -> list[int]:
-    """The first source line of a leaf and the one behind its last; every leaf has them."""
-    return token.map or [0, 0]
-
-
 class _Writer:
     """Lays the leaves of a token stream out as one text."""
 
     def __init__(self, look: Look, definitions: Definitions, options: _Options) -> None:
         self.look = look
         self.definitions = definitions
-        self.wide_tables, self.tags_as_text, self.in_notes = options
+        self.wide_tables, self.tags_as_text, _ = options
         self.html = self.others = False  # whether tags of HTML were taken out, others seen
-        self.addresses = 0  # written out
-        self.interruptions = 0  # those before more text on their line
-        self.notes: dict[str, int] = {}
+        self.addresses = Addresses(look, in_notes=options.in_notes)
         self.parts: list[str] = []
         self.length = 0
         self.spans: list[Span] = []
@@ -141,7 +106,7 @@ class _Writer:
     def leaf(self, kind: BlockKind, inline: Inline, lines: list[int]) -> None:
         """Write a leaf whose text continues under its indentation."""
         self.begin(lines[0])
-        text, spans = self.linked(inline) if inline.linked else (inline.text, inline.spans)
+        text, spans = self.addresses.apply(inline) if inline.linked else (inline.text, inline.spans)
         if self.indent and "\n" in text:
             breaks = [(at + 1, self.indent) for at, char in enumerate(text) if char == "\n"]
             text, spans = insert(text, spans, breaks)
@@ -173,88 +138,20 @@ class _Writer:
             self.marked = True
         return inline
 
-    def document(self, tokens: list[Token]) -> Document:
+    def document(self, tokens: list[Leaf]) -> Document:
         """Write all the blocks."""
         self.marked = bool(self.definitions)
         for token in tokens:
             _HANDLERS[token.type](self, token)
-        if self.notes:
-            notes = (f"[{number}] {address}" for address, number in self.notes.items())
+        notes = self.addresses.notes()
+        if notes:
             self.begin(self.line + 1)
-            self.put("paragraph", "\n".join(notes), [], [self.line, self.line])
+            self.put("paragraph", notes, [], [self.line, self.line])
         return Document("".join(self.parts), self.spans, self.blocks, marked=self.marked)
-
-    # -- links ---------------------------------------------------------------
-
-    def linked(self, inline: Inline) -> tuple[str, list[Span]]:
-        """The inline text with the addresses of its links and images where this look has them."""
-        pieces: list[tuple[int, str]] = []
-        spans: list[Span] = []
-        until = 0  # end of the last link: an image inside it shows the link's address only
-        for span in sorted(inline.spans, key=_link_first):
-            if span.kind in ("link", "anchor"):
-                until = max(until, span.end)
-                self._link(inline.text, span, spans, pieces)
-            elif span.kind == "image":
-                inside = span.end <= until and until > 0
-                self._image(inline.text, span, spans, pieces, inside=inside)
-            else:
-                spans.append(span)
-        pieces.sort(key=_offset)
-        return insert(inline.text, spans, pieces)
-
-    def _link(
-        self, text: str, span: Span, spans: list[Span], pieces: list[tuple[int, str]]
-    ) -> None:
-        address = None if self.look.links_as_text else links.telegram_address(span.value)
-        if address is not None:
-            spans.append(Span("link", span.start, span.end, address))
-            if not links.rewritten(address) or text[span.start : span.end] in address:
-                return
-        written = self._address(span.value)
-        if span.kind == "anchor":
-            return
-        if not self.look.links_as_text and "//" not in span.value and "@" not in written:
-            return  # a relative address leads nowhere from a chat
-        if written and not _same_address(text[span.start : span.end], written):
-            pieces.append((span.end, self._written(text, span.end, written)))
-
-    def _address(self, url: str) -> str:
-        return links.written_address(url, ticks=not self.look.fenced)
-
-    def _written(self, text: str, end: int, address: str) -> str:
-        """An address behind the text that it belongs to, or the number of a note that has it."""
-        self.addresses += 1
-        if text[end : end + 1].strip("\n"):
-            self.interruptions += 1
-        if not self.in_notes:
-            return f" ({address})"
-        return f" [{self.notes.setdefault(address, len(self.notes) + 1)}]"
-
-    def _image(
-        self,
-        text: str,
-        span: Span,
-        spans: list[Span],
-        pieces: list[tuple[int, str]],
-        *,
-        inside: bool,
-    ) -> None:
-        look = self.look
-        written = "" if inside else self._address(span.value)
-        address = links.telegram_address(written) if written else None
-        if look.image:
-            pieces.append((span.start, look.image))
-        if span.end == span.start:
-            pieces.append((span.end, f" {written}" if look.image and written else written))
-        elif look.links_as_text and written:
-            pieces.append((span.end, self._written(text, span.end, written)))
-        elif address is not None:
-            spans.append(Span("link", span.start, span.end, address))
 
     # -- the tokens ------------------------------------------------------------
 
-    def paragraph(self, token: Token) -> None:
+    def paragraph(self, token: Leaf) -> None:
         """A paragraph; the first one of an item may be a task."""
         content = token.content
         if self.task and self.marker:
@@ -265,7 +162,7 @@ class _Writer:
         self.task = False
         inline = self.inline(content)
         if inline.text.strip() or inline.spans or self.marker:
-            self.leaf("paragraph", inline, _place(token))
+            self.leaf("paragraph", inline, token.map)
 
     def _box(self, *, done: bool) -> None:
         box = self.look.done if done else self.look.todo
@@ -276,17 +173,17 @@ class _Writer:
         else:
             self.marker = f"{box} {self.marker}"
 
-    def heading(self, token: Token) -> None:
+    def heading(self, token: Leaf) -> None:
         """A heading is bold."""
         inline = self.inline(token.content)
         if not self.look.bold_code:
             _show_heading(inline)
         inline.spans.append(Span("bold", 0, len(inline.text)))
-        self.leaf("heading", inline, _place(token))
+        self.leaf("heading", inline, token.map)
         self.marked = True
         self.boxed = True  # bold is enough to set it off
 
-    def fence(self, token: Token) -> None:
+    def fence(self, token: Leaf) -> None:
         """A fenced code block keeps its language, and its fence where a channel draws one."""
         content = token.content
         found = _LANGUAGE.match(links.unescape(token.info.strip()))
@@ -294,16 +191,16 @@ class _Writer:
             # A fence that nothing closes runs to the end of the text, also while it is streamed.
             closed = token.level > 0 or (
                 (not content or content.endswith("\n"))
-                and _place(token)[1] - _place(token)[0] - 2 == content.count("\n")
+                and token.map[1] - token.map[0] - 2 == content.count("\n")
             )
-            content = _fenced(content, token.markup + token.info.rstrip(), closed=closed)
+            content = fenced(content, token.markup + token.info.rstrip(), closed=closed)
         self.code(token, content, found.group() if found else "")
 
-    def code_block(self, token: Token) -> None:
+    def code_block(self, token: Leaf) -> None:
         """An indented code block."""
         content = token.content
         if self.look.fenced:
-            content = _fenced(content, "```", closed=True)
+            content = fenced(content, "```", closed=True)
         elif self.look.code_indent:
             content = "".join(
                 f"{self.look.code_indent}{line}" if line.strip() else line
@@ -311,53 +208,53 @@ class _Writer:
             )
         self.code(token, content, "")
 
-    def code(self, token: Token, content: str, language: str) -> None:
+    def code(self, token: Leaf, content: str, language: str) -> None:
         """Code is written without any indentation of ours, so that it can be copied."""
         self.marked = True
         if not token.content.strip():
-            self.line = _place(token)[1]
+            self.line = token.map[1]
             return
         content = content.removesuffix("\n")
         if self.marker and not self.look.code_beside_bullet:
-            self.flush_marker(_place(token)[0])
-        self.begin(_place(token)[0], flush=True)
-        self.put("code", content, [Span("pre", 0, len(content), language)], _place(token))
+            self.flush_marker(token.map[0])
+        self.begin(token.map[0], flush=True)
+        self.put("code", content, [Span("pre", 0, len(content), language)], token.map)
 
-    def table(self, token: Token) -> None:
+    def table(self, token: Leaf) -> None:
         """A table is a monospaced grid, or a list where a table of the text is too wide for one."""
         self.marked = True
-        rows = [[self.cell(source) for source in row] for row in token.meta["rows"]]
+        rows = [[self.cell(source) for source in row] for row in token.rows]
         if self.marker:
-            self.flush_marker(_place(token)[0])
+            self.flush_marker(token.map[0])
         if self.wide_tables and len(rows) > 1:
-            self._cards(rows, _place(token))
+            self._cards(rows, token.map)
             return
         linked = any(spans for row in rows for _, spans in row)
-        if linked or tables.shape(token.meta["rows"]) == "rows":
-            self._plain_rows(rows, _place(token))
+        if linked or tables.shape(token.rows) == "rows":
+            self._plain_rows(rows, token.map)
             return
-        drawn = tables.grid([[text for text, _ in row] for row in rows], token.meta["aligns"])
+        drawn = tables.grid([[text for text, _ in row] for row in rows], token.aligns)
         if self.look.fenced:
-            drawn = _fenced(drawn, "```", closed=True)
-        self.begin(_place(token)[0], flush=True)
-        self.put("table", drawn, [Span("pre", 0, len(drawn))], _place(token))
+            drawn = fenced(drawn, "```", closed=True)
+        self.begin(token.map[0], flush=True)
+        self.put("table", drawn, [Span("pre", 0, len(drawn))], token.map)
 
-    def cell(self, source: str) -> Cell:
+    def cell(self, source: str) -> tables.Cell:
         """One line of text and its links; no other style survives in a table."""
         inline = self.inline(source)
-        text, spans = self.linked(inline) if inline.linked else (inline.text, [])
+        text, spans = self.addresses.apply(inline) if inline.linked else (inline.text, [])
         return text.replace("\n", " "), [span for span in spans if span.kind == "link"]
 
-    def _plain_rows(self, rows: list[list[Cell]], lines: list[int]) -> None:
+    def _plain_rows(self, rows: list[list[tables.Cell]], lines: list[int]) -> None:
         """A line for each row: links do not work in monospaced text."""
         start = lines[0]
         for row in rows:
             self.begin(start)
-            text, spans = _joined(row, " | ")
+            text, spans = tables.joined(row, " | ")
             self.put("table", text, spans, [start, lines[1]])
             start = lines[1]
 
-    def _cards(self, rows: list[list[Cell]], lines: list[int]) -> None:
+    def _cards(self, rows: list[list[tables.Cell]], lines: list[int]) -> None:
         header, start = rows[0], lines[0]
         for number, row in enumerate(rows[1:]):
             lead = f"{self.look.bullet} "
@@ -368,22 +265,22 @@ class _Writer:
                 parts = [(lead, []), name, (": ", []), cell]
                 if not name[0] or (number and len(name[0]) > tables.REPEATED_HEADER):
                     parts = [(lead, []), cell]
-                text, spans = _joined(parts, "")
+                text, spans = tables.joined(parts, "")
                 self.put("table", text, spans, [start, lines[1]])
                 start, lead = lines[1], ""
 
-    def html_block(self, token: Token) -> None:
+    def html_block(self, token: Leaf) -> None:
         """An HTML block shows its text."""
         text, spans = read_block(token.content)
         self.marked = self.marked or text != token.content.strip()
         if text:
-            self.leaf("html", Inline(text, spans, marked=True, linked=True), _place(token))
+            self.leaf("html", Inline(text, spans, marked=True, linked=True), token.map)
 
-    def hr(self, token: Token) -> None:
+    def hr(self, token: Leaf) -> None:
         """A thematic break."""
         self.marked = True
-        self.begin(_place(token)[0])
-        self.put("rule", _RULE, [], _place(token))
+        self.begin(token.map[0])
+        self.put("rule", _RULE, [], token.map)
 
     # -- containers --------------------------------------------------------------
 
@@ -396,27 +293,27 @@ class _Writer:
         self.length -= 1
         self.line = line + 1
 
-    def blockquote_open(self, _token: Token) -> None:
+    def blockquote_open(self, _token: Leaf) -> None:
         self.marked = True
         self.quotes.append(_Quote())
 
-    def blockquote_close(self, _token: Token) -> None:
+    def blockquote_close(self, _token: Leaf) -> None:
         start = self.quotes.pop().start
         if start >= 0:
             self.spans.append(Span("quote", start, self.length))
 
-    def bullet_list_open(self, _token: Token) -> None:
+    def bullet_list_open(self, _token: Leaf) -> None:
         self.lists.append(None)
 
-    def ordered_list_open(self, token: Token) -> None:
+    def ordered_list_open(self, token: Leaf) -> None:
         self.lists.append(int(token.attrs.get("start", 1)))
 
-    def list_close(self, _token: Token) -> None:
+    def list_close(self, _token: Leaf) -> None:
         self.lists.pop()
 
-    def list_item_open(self, token: Token) -> None:
+    def list_item_open(self, token: Leaf) -> None:
         if self.marker:
-            self.flush_marker(_place(token)[0])
+            self.flush_marker(token.map[0])
         number = self.lists[-1]
         self.marker = self.look.bullet if number is None else f"{number}{token.markup}"
         if number is not None:
@@ -424,7 +321,7 @@ class _Writer:
         self.indent += _INDENT
         self.task = True
 
-    def list_item_close(self, _token: Token) -> None:
+    def list_item_close(self, _token: Leaf) -> None:
         if self.marker:
             self.flush_marker(self.line)
         self.indent = self.indent[: -len(_INDENT)]
@@ -438,44 +335,7 @@ def _show_heading(inline: Inline) -> None:
         inline.spans = [span for span in inline.spans if span.kind != "code"]
 
 
-def _fenced(content: str, fence: str, *, closed: bool) -> str:
-    """Code in the fence that messengers draw: three backticks, no language.
-
-    Content that holds such a fence keeps the longer one of the source; tildes mean nothing to them.
-    """
-    if "```" not in content:
-        fence = "```"
-    elif fence[0] == "~":
-        return content
-    end = content if content.endswith("\n") or not content else f"{content}\n"
-    ticks = fence[: len(fence) - len(fence.lstrip("`"))]
-    return f"{fence}\n{end}{ticks}" if closed else f"{fence}\n{content}"
-
-
-def _joined(cells: list[Cell], separator: str) -> Cell:
-    """Cells as one line, with their spans."""
-    texts, spans, at = [], [], 0
-    for text, found in cells:
-        texts.append(text)
-        spans += shifted(found, at)
-        at += len(text) + len(separator)
-    return separator.join(texts), spans
-
-
-def _offset(piece: tuple[int, str]) -> int:
-    return piece[0]
-
-
-def _link_first(span: Span) -> tuple[int, bool, int]:
-    return span.start, span.kind not in ("link", "anchor"), -span.end
-
-
-def _same_address(text: str, address: str) -> bool:
-    """Whether a link's text is its own address, give or take a slash."""
-    return text.strip().rstrip("/") == address.rstrip("/")
-
-
-_HANDLERS: dict[str, Callable[[_Writer, Token], None]] = {
+_HANDLERS: dict[str, Callable[[_Writer, Leaf], None]] = {
     "paragraph": _Writer.paragraph,
     "heading": _Writer.heading,
     "fence": _Writer.fence,
@@ -500,7 +360,7 @@ def read(source: str, look: Look) -> Document:
         return Document(source, [], marked=False)
     tokens, definitions = read_blocks(_LINE_BREAKS.sub("\n", source) if "\r" in source else source)
     # One table in a form of its own would read as another kind of thing: all or none are lists.
-    shapes = {tables.shape(token.meta["rows"]) for token in tokens if token.type == "table"}
+    shapes = {tables.shape(token.rows) for token in tokens if token.type == "table"}
     wide = "list" in shapes
     writer = _Writer(look, definitions, _Options(wide_tables=wide))
     document = writer.document(tokens)
@@ -509,7 +369,7 @@ def read(source: str, look: Look) -> Document:
     options = _Options(
         wide_tables=wide,
         tags_as_text=writer.html and writer.others,
-        in_notes=writer.interruptions > 1 or (writer.interruptions == 1 and writer.addresses > 3),
+        in_notes=writer.addresses.too_many(),
     )
     if options.tags_as_text or options.in_notes:
         document = _Writer(look, definitions, options).document(tokens)

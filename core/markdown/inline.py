@@ -5,8 +5,7 @@ twelve rules at every special character, which alone costs more than this whole 
 scanner reads the same grammar (CommonMark, strikethrough, autolinks) straight into (text, spans).
 Every construct is either matched from its first character with a bounded look-ahead or resolved at
 its closing bracket, so the time is linear in the text. Differences to CommonMark, all deliberate:
-emphasis next to CJK text, LaTeX kept as it is, ``||spoilers||``, tags that are no HTML kept as
-text.
+emphasis next to CJK text, LaTeX kept as it is, ``||spoilers||``, tags that are no HTML kept.
 """
 
 from __future__ import annotations
@@ -16,9 +15,10 @@ from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Protocol
 
-from . import links
+from . import formulas, links
+from .destinations import destination
 from .emphasis import Mark, Run, Runs
-from .spans import Kind, Span
+from .spans import Inline, Kind, Span
 from .tags import Tag, read_tag
 
 _SPECIAL = re.compile(r"[\n\\`*_~\[\]<&$|]")
@@ -33,21 +33,8 @@ _EMAIL = re.compile(
     r"(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?){0,8})>"
 )
 _LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.){0,999}+)\]", re.DOTALL)
-_DESTINATION = re.compile(r"\(\s*+(?:<((?:[^<>\n\\]|\\.)*+)>)?")
-_PLAIN_DESTINATION = re.compile(r"(?:[^\s()\\\x00-\x1f\x7f]|\\[^\s]|\\(?=\s))++")
-_TITLE = re.compile(
-    r"\s++(?:\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|'[^'\\]*+(?:\\.[^'\\]*+)*+'"
-    r"|\([^()\\]*+(?:\\.[^()\\]*+)*+\))",
-    re.DOTALL,
-)
-_END = re.compile(r"\s*+\)")
-# `$5 and $6` are prices: a formula has no space inside its dollars and no digit behind them.
-_FORMULA = re.compile(r"\$\$[^$]{1,2000}+\$\$|\$(?=[^\s$])[^$\n]{0,500}+(?<!\s)\$(?![\d$])")
-_LATEX = re.compile(r"[\\^_={}]")
 _ESCAPABLE = re.compile(r"[!-/:-@\[-`{-~]")
 _MARKUP_ESCAPES = frozenset("*_`~#[]|<>&")
-_LATEX_LIMIT = 1000
-_MAX_PARENTHESES = 32
 _LABEL_LIMIT = 999
 # `**words**`, `*words*` and the like without anything special inside, edges in ASCII.
 _SIMPLE = re.compile(
@@ -77,18 +64,6 @@ class _Bracket:
     ) -> None:
         self.fragment, self.start, self.bottom, self.marks = fragment, start, bottom, marks
         self.image = image
-
-
-class Inline:
-    """The result: ``text`` with its ``spans``.
-
-    ``marked``: whether any markup was found; ``linked``: whether there are links or images.
-    """
-
-    __slots__ = ("linked", "marked", "spans", "text")
-
-    def __init__(self, text: str, spans: list[Span], *, marked: bool, linked: bool = False) -> None:
-        self.text, self.spans, self.marked, self.linked = text, spans, marked, linked
 
 
 def has_markup(src: str) -> bool:
@@ -168,7 +143,7 @@ class Scanner:
             self._text(pos, at)
             return self.newline(at + 1, at + 1)
         if following and following in "([":
-            end = self._formula_end(at, "\\)" if following == "(" else "\\]")
+            end = formulas.bracketed_end(self.src, at)
             if end:
                 self._text(pos, at)
                 self.marked = True
@@ -178,22 +153,15 @@ class Scanner:
             return self._text(pos, at + 1)
         self._text(pos, at)
         self.fragments.append(following)
-        if following in _MARKUP_ESCAPES:
+        if following in _MARKUP_ESCAPES or (
+            following in "-+" and (at == 0 or self.src[at - 1] == "\n")
+        ):
             self.marked = True
         return at + 2
 
-    def _formula_end(self, at: int, closer: str) -> int:
-        end = self.src.find(closer, at + 2, at + _LATEX_LIMIT)
-        if end < 0 or not _LATEX.search(self.src, at + 2, end):
-            return 0
-        return end + 2
-
     def dollar(self, pos: int, at: int) -> int:
         """A formula in dollars stays as it is, whatever stars and underscores it has."""
-        found = _FORMULA.match(self.src, at)
-        if found and _LATEX.search(found.group()):
-            return self._text(pos, found.end())
-        return self._text(pos, at + 1)
+        return self._text(pos, formulas.dollar_end(self.src, at) or at + 1)
 
     def backticks(self, pos: int, at: int) -> int:
         """A code span, or backticks that nothing closes."""
@@ -261,12 +229,10 @@ class Scanner:
             return 0
         end = found.end()
         after = src[end : end + 1]
-        if (
-            after
-            and not after.isspace()
-            and not (after in _APART_AFTER and src[end - 1 - len(found[1])].isalnum())
-        ):
-            return 0
+        if after and not after.isspace():
+            inner = src[end - 1 - len(found[1])]
+            if after not in _APART_AFTER or not inner.isalnum():
+                return 0
         self._text(pos, at)
         number = len(self.fragments)
         self.marks.append((_SIMPLE_KINDS[found[1]], number, number + 1, ""))
@@ -381,7 +347,7 @@ class Scanner:
         self.dead = min(self.dead, depth)
         if dead:
             return self._text(pos, at + 1)
-        target = self._destination(at + 1) or self._definition(bracket, at)
+        target = destination(self.src, at + 1) or self._definition(bracket, at)
         if target is None:
             return self._text(pos, at + 1)
         self._text(pos, at)
@@ -405,42 +371,6 @@ class Scanner:
         kind: Kind = "image" if bracket.image else "link"
         self.marks.append((kind, first, len(self.fragments), address))
         self.linked = True
-
-    def _destination(self, at: int) -> tuple[str, int] | None:
-        """``(address "title")`` at this position: the address and the position behind it."""
-        found = _DESTINATION.match(self.src, at)
-        if found is None:
-            return None
-        pos = found.end()
-        raw = found.group(1)
-        if raw is None:
-            end = self._plain_destination(pos)
-            if end < 0:
-                return None
-            raw, pos = self.src[pos:end], end
-        title = _TITLE.match(self.src, pos)
-        closing = _END.match(self.src, title.end() if title else pos)
-        if closing is None:
-            return None
-        address = links.unescape(raw)
-        return (address, closing.end()) if links.allowed(address) else None
-
-    def _plain_destination(self, pos: int) -> int:
-        """Where an address without angle brackets ends; -1 if its parentheses do not balance."""
-        depth = 0
-        if self.src[pos : pos + 1] == "<":
-            return -1
-        while True:
-            found = _PLAIN_DESTINATION.match(self.src, pos)
-            pos = found.end() if found else pos
-            following = self.src[pos : pos + 1]
-            if following == "(" and depth < _MAX_PARENTHESES:
-                depth += 1
-            elif following == ")" and depth:
-                depth -= 1
-            else:
-                return -1 if depth else pos
-            pos += 1
 
     def _definition(self, bracket: _Bracket, at: int) -> tuple[str, int] | None:
         found = _LABEL.match(self.src, at + 1)

@@ -21,7 +21,7 @@ _BARE = re.compile(
 _SCHEME_BEFORE = re.compile(r"(?:\A|[^a-z0-9.+-])(https?|ftp)\Z", re.IGNORECASE)
 _TRAILING = ".,;:!?*_~'\"-"
 
-# What TDLib's link check lets pass, read off its behaviour: http(s), and a host with a dot.
+# What TDLib's link check lets pass, read off its behaviour: http(s) and a host with a dot.
 _HOST = r"(?:[A-Za-z0-9._~!$&'()*,;=+-]|[^\x00-\x7f]|%[0-9A-Fa-f]{2})+"
 _WEB = re.compile(
     rf"https?://(?:[A-Za-z0-9._~-]+(?::[A-Za-z0-9._~-]*)?@)?(?P<host>{_HOST})"
@@ -40,7 +40,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028-\u202f\ufeff]")
 
 
 def unescape(text: str) -> str:
-    """Resolve backslash escapes and character references, as in addresses and info strings."""
+    """Resolve the backslash escapes and character references of an address or an info string."""
     if "\\" in text:
         text = _ESCAPED.sub(r"\1", text)
     if "&" in text:
@@ -50,7 +50,7 @@ def unescape(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def character(reference: str) -> str:
-    """The text of one character reference (``&amp;``, ``&#x41;``); unknown ones stay."""
+    """The text of a character reference (``&amp;``, ``&#x41;``); unknown ones stay."""
     if not reference.startswith("&#"):
         return html5.get(reference[1:], reference)
     digits = reference[2:-1]
@@ -80,7 +80,7 @@ def allowed(url: str) -> bool:
 
 
 def encoded(url: str) -> str:
-    """The address as written, percent-encoded only if white space or the like would end it."""
+    """The address as it was written; percent-encoded only if white space would end it."""
     return quote(url, safe=_SAFE) if _UNPRINTABLE.search(url) else url
 
 

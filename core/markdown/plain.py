@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .document import PLAIN, read
+from .document import read
+from .looks import PLAIN
 from .quotes import quoted
 
 

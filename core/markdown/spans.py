@@ -34,6 +34,18 @@ class Span:
     value: str = ""
 
 
+class Inline:
+    """The result: ``text`` with its ``spans``.
+
+    ``marked``: whether any markup was found; ``linked``: whether there are links or images.
+    """
+
+    __slots__ = ("linked", "marked", "spans", "text")
+
+    def __init__(self, text: str, spans: list[Span], *, marked: bool, linked: bool = False) -> None:
+        self.text, self.spans, self.marked, self.linked = text, spans, marked, linked
+
+
 def shifted(spans: list[Span], by: int) -> list[Span]:
     """The same spans in a text that has ``by`` more code points in front."""
     return [Span(s.kind, s.start + by, s.end + by, s.value) for s in spans]

@@ -6,6 +6,10 @@ from typing import Literal
 
 from wcwidth import wcswidth
 
+from .spans import Span, shifted
+
+# The text of a cell, and its links.
+Cell = tuple[str, list[Span]]
 Shape = Literal["grid", "list", "rows"]
 
 MAX_COLUMNS = 60  # display columns of a grid, contracts [T3]
@@ -59,3 +63,13 @@ def grid(rows: list[list[str]], aligns: list[str]) -> str:
         lines.append(" | ".join(map(_pad, cells, rooms, aligns)).rstrip())
     rule = "-+-".join("-" * room for room in rooms)
     return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def joined(cells: list[Cell], separator: str) -> Cell:
+    """Cells as one line, with their spans."""
+    texts, spans, at = [], [], 0
+    for text, found in cells:
+        texts.append(text)
+        spans += shifted(found, at)
+        at += len(text) + len(separator)
+    return separator.join(texts), spans

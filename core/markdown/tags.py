@@ -14,114 +14,23 @@ from typing import Literal
 from .links import unescape
 from .spans import Span
 
-_INLINE_NAMES = frozenset(
-    [
-        "a",
-        "abbr",
-        "acronym",
-        "b",
-        "bdi",
-        "bdo",
-        "big",
-        "button",
-        "cite",
-        "code",
-        "data",
-        "del",
-        "dfn",
-        "em",
-        "font",
-        "i",
-        "ins",
-        "kbd",
-        "label",
-        "mark",
-        "q",
-        "s",
-        "samp",
-        "small",
-        "span",
-        "strike",
-        "strong",
-        "sub",
-        "sup",
-        "time",
-        "tt",
-        "tg-spoiler",
-        "u",
-        "var",
-    ]
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_INLINE_NAMES = _names(
+    "a abbr acronym b bdi bdo big button cite code data del dfn em font i ins kbd label mark q s "
+    "samp small span strike strong sub sup time tt tg-spoiler u var"
 )
-_BLOCK_NAMES = frozenset(
-    [
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "body",
-        "caption",
-        "center",
-        "col",
-        "colgroup",
-        "dd",
-        "details",
-        "dialog",
-        "dir",
-        "div",
-        "dl",
-        "dt",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "frame",
-        "frameset",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "head",
-        "header",
-        "html",
-        "iframe",
-        "legend",
-        "li",
-        "link",
-        "main",
-        "menu",
-        "meta",
-        "nav",
-        "ol",
-        "optgroup",
-        "option",
-        "p",
-        "picture",
-        "pre",
-        "section",
-        "select",
-        "source",
-        "summary",
-        "svg",
-        "table",
-        "tbody",
-        "td",
-        "template",
-        "textarea",
-        "tfoot",
-        "th",
-        "thead",
-        "title",
-        "tr",
-        "ul",
-        "video",
-        "audio",
-    ]
+_BLOCK_NAMES = _names(
+    "address article aside audio blockquote body caption center colgroup dd details dialog dir div "
+    "dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header "
+    "html iframe legend li main menu nav ol optgroup option p picture pre section select summary "
+    "svg table tbody td template textarea tfoot th thead title tr ul video"
 )
-_VOID_NAMES = frozenset(["br", "hr", "img", "input", "wbr", "meta", "link", "source", "col"])
-_HIDDEN_NAMES = frozenset({"script", "style"})
+_VOID_NAMES = _names("br col hr img input link meta source wbr")
+_HIDDEN_NAMES = _names("script style")
 _KNOWN = _INLINE_NAMES | _BLOCK_NAMES | _VOID_NAMES | _HIDDEN_NAMES
 
 _ATTRIBUTE = (
@@ -153,7 +62,7 @@ class Tag:
 
 
 def attributes(source: str) -> dict[str, str]:
-    """The attributes of an opening tag, names in lower case, values resolved; the first wins."""
+    """The attributes of an opening tag, names in lower case, values resolved."""
     found: dict[str, str] = {}
     for name, *values in _VALUE.findall(source):
         found.setdefault(name.lower(), html.unescape("".join(values)))
@@ -200,7 +109,7 @@ def _opening(found: re.Match[str]) -> Tag:
 
 
 def _special(src: str, at: int, missing: set[str]) -> Tag | None:
-    form = next((each for each in _FORMS if src.startswith(each[0], at)), None)
+    form = next((form for form in _FORMS if src.startswith(form[0], at)), None)
     if form is None:
         return None
     opening, closing = form

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 
-from .document import WHATSAPP, read
+from .document import read
 from .emphasis import is_cjk
+from .looks import WHATSAPP
 from .quotes import quoted
 from .spans import ORDER, Span, insert
 
@@ -146,7 +147,7 @@ class _Line:
         return not (_joins(before) or _joins(after))
 
     def render(self) -> str:
-        """The line with markers, literal ones guarded; a style gives way where that is no help."""
+        """The line with markers, literal ones guarded; styles give way where that does not help."""
         line = self._compose()
         if not _LITERAL.search(self.text, self.start, self.end):
             return line.text
@@ -201,7 +202,7 @@ def _united(pieces: list[Piece], kind: str) -> list[tuple[int, int]]:
 
 
 def _ticks(code: str, ticks: str) -> tuple[str, str]:
-    """The backticks around inline code; three where one would not hold it, else none."""
+    """The backticks around inline code; three where one would not hold it, none if none would."""
     if "```" in code:
         return "", ""
     if "`" not in code:

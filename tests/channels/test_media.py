@@ -1,12 +1,16 @@
 """[C6] Media become text: the vectors, and a picture, a voice and a video on their way in."""
 
+import asyncio
 import json
 import shutil
 import subprocess
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from django.utils import timezone
 
 from channels_app.memory.channel import PLATFORM, say
@@ -14,6 +18,7 @@ from channels_app.runner import Runner
 from core.media import transcribe
 from core.media.text import Medium, media_text
 from core.models import Run, StoredFile, User
+from gateway_project.processes import listener
 from tests.channels.running import memory_account, until
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "channels.json").read_text())
@@ -125,3 +130,78 @@ def test_c6_a_voice_message_is_transcribed_on_this_machine(
     assert text.startswith("[Voice Message]\nTranscript: ")
     assert "monday" in text.lower()
     assert "meeting" in text.lower()
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs ffmpeg; CI has it")
+@pytest.mark.django_db(transaction=True)
+def test_c6_a_video_is_described_by_a_frame_of_it(
+    runner: Runner, owner: User, settings: Any, tmp_path: Path
+) -> None:
+    settings.VISION_MODEL = "eyes"
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([{"match": "^Describe", "steps": [{"text": "Coloured bars."}]}]))
+    settings.LLM_SCRIPT = str(script)
+    path = tmp_path / "bars.mp4"
+    make = ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=duration=1:size=64x64:rate=5"]
+    subprocess.run([*make, "-pix_fmt", "yuv420p", str(path)], check=True)
+    media = {"kind": "video", "remote": "v1", "name": "bars.mp4", "duration": 1}
+    send("what is it", media, content=path.read_bytes())
+    until(lambda: PLATFORM.texts("c"), seconds=60)
+    assert PLATFORM.texts("c")[0].startswith("[Video]\nDescription: Coloured bars.")
+    assert "Duration: 1s" in PLATFORM.texts("c")[0]
+
+
+@pytest.fixture
+def speech_service() -> Iterator[tuple[str, list[int]]]:
+    """An audio endpoint: its address, and the statuses it will answer with (200 when empty)."""
+    statuses: list[int] = []
+    port = listener.free_port()
+    loop = asyncio.new_event_loop()
+    ready = threading.Event()
+
+    async def hear(request: web.Request) -> web.Response:
+        form = await request.post()
+        assert form["model"] == "whisper-1"
+        status = statuses.pop() if statuses else 200
+        return web.json_response({"text": " hello from afar "}, status=status)
+
+    def serve() -> None:
+        asyncio.set_event_loop(loop)
+        app = web.Application()
+        app.router.add_post("/v1/audio/transcriptions", hear)
+        runner = web.AppRunner(app, access_log=None)
+        loop.run_until_complete(runner.setup())
+        loop.run_until_complete(web.TCPSite(runner, "127.0.0.1", port).start())
+        ready.set()
+        loop.run_forever()
+        loop.run_until_complete(runner.cleanup())
+        loop.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    assert ready.wait(10)
+    yield f"http://127.0.0.1:{port}/v1", statuses
+    loop.call_soon_threadsafe(loop.stop)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (200, "[Voice Message]\nTranscript: hello from afar"),
+        (500, "Note: The transcription failed (status 500)."),
+    ],
+)
+def test_c6_a_voice_is_transcribed_by_the_providers_endpoint(
+    runner: Runner,
+    owner: User,
+    settings: Any,
+    speech_service: tuple[str, list[int]],
+    status: int,
+    words: str,
+) -> None:
+    settings.TRANSCRIPTION_MODEL = "whisper-1"
+    settings.TRANSCRIPTION_BASE_URL, statuses = speech_service
+    statuses.append(status)
+    send("", {"kind": "audio", "remote": "v1", "name": "voice.ogg", "duration": 3})
+    until(lambda: PLATFORM.texts("c"))
+    assert words in PLATFORM.texts("c")[0]

@@ -1,8 +1,7 @@
 """How faithful every rendering is, measured by what the channel shows: floors, not anecdotes.
 
 The texts are the descriptions that installed packages carry. With ``LATCHKEY_ORACLE_CORPUS`` (the
-file of a larger corpus of this kind) the same measurements are made there, with the floors of the
-product.
+file of a larger corpus of this kind) the same is measured there, with the floors of the product.
 """
 
 import os
@@ -52,10 +51,10 @@ def short_descriptions() -> list[corpus.Document]:
     return documents
 
 
-def below(measured: dict[str, Any], floors: dict[str, float]) -> dict[str, Any]:
+def below(measured: dict[str, Any], floors: dict[str, float]) -> dict[str, float]:
     """What misses its floor."""
-    found = {name: measured.get(name) for name in floors}
-    return {name: value for name, value in found.items() if value is None or value < floors[name]}
+    found = {name: float(measured.get(name, 0)) for name in floors}
+    return {name: value for name, value in found.items() if value < floors[name]}
 
 
 @pytest.mark.parametrize(("target", "function", "floors"), TARGETS, ids=[t[0] for t in TARGETS])

@@ -48,7 +48,7 @@ def test_t5_generated_texts_are_accepted_agree_and_lose_no_word(batch: int) -> N
 def test_t5_noise_loses_nothing_that_the_reference_shows() -> None:
     """[T5]: compared with an independent reading of the same Markdown."""
     for seed in range(1, 2 * COMPARED, 2):
-        # Left as they are on purpose: formulas, spoilers. Read differently: escapes before addresses.
+        # Left as they are on purpose: formulas, spoilers. Read differently: escaped addresses.
         source = texts.noise(seed).translate(str.maketrans("\0$|\\", "    "))
         assert not lost(source, markdown.split(source)), source
 

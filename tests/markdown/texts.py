@@ -1,26 +1,132 @@
 """Texts to convert: generated ones whose words are known, and those of installed packages."""
 
+import email
 import random
 import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from email.message import Message
 from importlib import metadata
 from pathlib import Path
-from typing import cast
 
 WORDS = (
-    "alpha", "beta", "naïve", "ß", "Σίγμα", "слово", "重要", "カタカナ", "한국어", "שלום", "مرحبا", "😀", "👨‍👩‍👧‍👦",
-    "🇩🇪", "𝔊𝔬", "3.14", "a_b", "x=y", "C++", "50%", "e.g.", "“quoted”", "—", "#42", "@me", "A&B", "don't",
-    "नमस्ते", "z̵", "٣٤", "1,200.50", "--flag", "v1.2", "(x)", "~5", "wörd", "２０", "x!", "y?", "«z»",
-)  # fmt: skip
+    "alpha",
+    "beta",
+    "naïve",
+    "ß",
+    "Σίγμα",
+    "слово",
+    "重要",
+    "カタカナ",
+    "한국어",
+    "שלום",
+    "مرحبا",
+    "😀",
+    "👨\u200d👩\u200d👧\u200d👦",
+    "🇩🇪",
+    "𝔊𝔬",
+    "3.14",
+    "a_b",
+    "x=y",
+    "C++",
+    "50%",
+    "e.g.",
+    "“quoted”",
+    "—",
+    "#42",
+    "@me",
+    "A&B",
+    "don't",
+    "नमस्ते",
+    "z̵",
+    "٣٤",
+    "1,200.50",
+    "--flag",
+    "v1.2",
+    "(x)",
+    "~5",
+    "wörd",
+    "２０",
+    "x!",
+    "y?",
+    "«z»",
+)
+# Separated by "¶", which is in none of them.
 NOISE = (
-    "*", "**", "***", "_", "__", "~~", "`", "``", "```", "[", "]", "](", "](https://e.com/a_(b))", "![", "||",
-    "|", "\n", "\n\n", "\n- ", "\n1. ", "\n> ", "\n# ", "\n| a | b |\n|---|---|\n| c | d |\n", "\n```py\n",
-    "\n---\n", "\\", "\\*", "&amp;", "&#x41;", "<b>", "</b>", "<br>", "<T>", "<!-- c -->", "$x_1$", "\\(y^2\\)",
-    "\t", "    ", " ", " ", " ", "https://e.com/a_b*c", "<https://e.com>", "\u200b", "\u202e", "\u2028", "\x00", "\r\n",
-    "\u030a", "[^1]", "\n[^1]: x", "\n[r]: https://e.com\n", "[r]", ":", "!", ")", "(", "}", "{", "+", "=", ".", ">",
-)  # fmt: skip
+    "*",
+    "**",
+    "***",
+    "_",
+    "__",
+    "~~",
+    "`",
+    "``",
+    "```",
+    "[",
+    "]",
+    "](",
+    "](https://e.com/a_(b))",
+    "![",
+    "||",
+    "|",
+    "\n",
+    "\n\n",
+    "\n- ",
+    "\n1. ",
+    "\n> ",
+    "\n# ",
+    "\\",
+    "\\*",
+    "\n| a | b |\n|---|---|\n| c | d |\n",
+    "\n```py\n",
+    "\n---\n",
+    "&amp;",
+    "&#x41;",
+    "<b>",
+    "</b>",
+    "<br>",
+    "<T>",
+    "<!-- c -->",
+    "$x_1$",
+    "\\(y^2\\)",
+    "\t",
+    "    ",
+    " ",
+    " ",
+    " ",
+    "https://e.com/a_b*c",
+    "<https://e.com>",
+    "\u200b",
+    "\u202e",
+    "\u2028",
+    "\x00",
+    "\r\n",
+    "̊",
+    "[^1]",
+    "\n[^1]: x",
+    "\n[r]: https://e.com\n",
+    "[r]",
+    ":",
+    "!",
+    ")",
+    "(",
+    "}",
+    "{",
+    "+",
+    "=",
+    ".",
+    ">",
+)
+# Every way for a channel to like or dislike an address.
+ADDRESSES = (
+    "https://e.com/a_(b)?q=*x*&y",
+    "docs/guide.md",
+    "#anchor",
+    "http://localhost:80/x",
+    "ftp://e.com/f",
+    "https://e.com?x=1",
+    "tg://user?id=1",
+    "mailto:a@b.co",
+)
 
 
 @dataclass(frozen=True)
@@ -64,10 +170,7 @@ class _Writer:
         if kind == 7:
             return f"`{self.word()} {self.random.choice(('a*b', 'x_y', '|', '||', '<b>'))}`"
         if kind == 8:
-            address = self.random.choice(
-                ("https://e.com/a_(b)?q=*x*&y", "docs/guide.md", "#anchor", "http://localhost:80/x",
-                 "ftp://e.com/f", "https://e.com?x=1", "tg://user?id=1", "mailto:a@b.co")
-            )  # fmt: skip
+            address = self.random.choice(ADDRESSES)
             return f"[{self.phrase(2)}]({address})"
         return f"![{self.word()}](https://e.com/i.png)"
 
@@ -132,9 +235,9 @@ def noise(seed: int) -> str:
 def descriptions(*, content_type: str = "") -> Iterator[tuple[str, str]]:
     """(name, text) of what installed packages say of themselves, of this type or of any."""
     for distribution in metadata.distributions():
-        said = cast(Message, distribution.metadata)  # it is one, whatever the stubs say
-        shape = said.get("Description-Content-Type", "")
-        text = said.get_payload()
+        message = email.message_from_string(distribution.read_text("METADATA") or "")
+        text = message.get_payload()
+        shape = message.get("Description-Content-Type", "")
         if isinstance(text, str) and text.strip() and shape.startswith(content_type):
             yield f"{distribution.name} description", text
 

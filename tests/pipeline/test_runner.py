@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from channels_app.memory.channel import say as say_in_memory
 from channels_app.runner import Runner
 from core import db, events, files, hub, inbox, outbox, runs
 from core.messages import (
+    MessageDict,
     fold,
     image_message,
     message_start,
@@ -97,7 +99,12 @@ def ended(run: Run) -> Run:
     return run
 
 
-def log(run: Run) -> list[events.MessageDict]:
+def is_answered(number: int) -> bool:
+    """Whether the platform shows the answer to this message."""
+    return any(f"message {number}" in each for each in PLATFORM.texts("7"))
+
+
+def log(run: Run) -> list[MessageDict]:
     """The log of ``run``."""
     return [event for _, event in events.after(run_id=run.id, seq=0)]
 
@@ -208,7 +215,7 @@ def dead_attempt(say: Say, *, attempt: int = 1) -> Run:
     def none(*, run_id: int, worker: str) -> Run | None:
         return None
 
-    runs.claim = none  # type: ignore[assignment]
+    runs.claim = none
     try:
         run = say("hello again")
         Run.objects.filter(id=run.id).update(attempt=attempt - 1)
@@ -389,9 +396,7 @@ def test_a_platform_gets_its_answers_and_nothing_is_left_in_memory(runner: Runne
             message_id=str(number),
             now=timezone.now(),
         )
-        wait_until(
-            lambda n=number: any(f"message {n}" in each for each in PLATFORM.texts("7")), seconds=20
-        )
+        wait_until(partial(is_answered, number), seconds=20)
     wait_until(lambda: not Delivery.objects.exclude(state=Delivery.State.SENT).exists(), seconds=20)
     wait_until(lambda: not runner._again and not runner.held, seconds=10)
     wait_until(lambda: len(runner._tasks) <= 5, seconds=10, what="the end of all tasks")

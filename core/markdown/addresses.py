@@ -1,0 +1,105 @@
+"""The addresses of links and images: on their text, behind it, or in notes at the end."""
+
+from __future__ import annotations
+
+from . import links
+from .looks import Look
+from .spans import Inline, Span, insert
+
+
+class Addresses:
+    """Places the addresses of one document, as its look has them."""
+
+    def __init__(self, look: Look, *, in_notes: bool) -> None:
+        self.look = look
+        self.in_notes = in_notes
+        self.written = 0  # addresses behind their text
+        self.interruptions = 0  # those before more text on their line
+        self.numbers: dict[str, int] = {}
+
+    def too_many(self) -> bool:
+        """Whether a text with so many addresses amid its sentences is better read with notes."""
+        return self.interruptions > 1 or (self.interruptions == 1 and self.written > 3)
+
+    def notes(self) -> str:
+        """The numbered notes, a line each."""
+        return "\n".join(f"[{number}] {address}" for address, number in self.numbers.items())
+
+    def apply(self, inline: Inline) -> tuple[str, list[Span]]:
+        """The inline text with the addresses of its links and images where this look has them."""
+        pieces: list[tuple[int, str]] = []
+        spans: list[Span] = []
+        until = 0  # end of the last link: an image inside it shows the link's address only
+        for span in sorted(inline.spans, key=_link_first):
+            if span.kind in ("link", "anchor"):
+                until = max(until, span.end)
+                self._link(inline.text, span, spans, pieces)
+            elif span.kind == "image":
+                inside = span.end <= until and until > 0
+                self._image(inline.text, span, spans, pieces, inside=inside)
+            else:
+                spans.append(span)
+        pieces.sort(key=_offset)
+        return insert(inline.text, spans, pieces)
+
+    def _link(
+        self, text: str, span: Span, spans: list[Span], pieces: list[tuple[int, str]]
+    ) -> None:
+        address = None if self.look.links_as_text else links.telegram_address(span.value)
+        if address is not None:
+            spans.append(Span("link", span.start, span.end, address))
+            if not links.rewritten(address) or text[span.start : span.end] in address:
+                return
+        written = self._address(span.value)
+        if span.kind == "anchor":
+            return
+        if not self.look.links_as_text and "//" not in span.value and "@" not in written:
+            return  # a relative address leads nowhere from a chat
+        if written and not _same_address(text[span.start : span.end], written):
+            pieces.append((span.end, self._written(text, span.end, written)))
+
+    def _address(self, url: str) -> str:
+        return links.written_address(url, ticks=not self.look.fenced)
+
+    def _written(self, text: str, end: int, address: str) -> str:
+        """An address behind the text that it belongs to, or the number of a note that has it."""
+        self.written += 1
+        if text[end : end + 1].strip("\n"):
+            self.interruptions += 1
+        if not self.in_notes:
+            return f" ({address})"
+        return f" [{self.numbers.setdefault(address, len(self.numbers) + 1)}]"
+
+    def _image(
+        self,
+        text: str,
+        span: Span,
+        spans: list[Span],
+        pieces: list[tuple[int, str]],
+        *,
+        inside: bool,
+    ) -> None:
+        look = self.look
+        written = "" if inside else self._address(span.value)
+        address = links.telegram_address(written) if written else None
+        if look.image:
+            pieces.append((span.start, look.image))
+        if span.end == span.start:
+            pieces.append((span.end, f" {written}" if look.image and written else written))
+        elif look.links_as_text and written:
+            pieces.append((span.end, self._written(text, span.end, written)))
+        elif address is not None:
+            spans.append(Span("link", span.start, span.end, address))
+
+
+def _offset(piece: tuple[int, str]) -> int:
+    return piece[0]
+
+
+def _link_first(span: Span) -> tuple[int, bool, int]:
+    return span.start, span.kind not in ("link", "anchor"), -span.end
+
+
+def _same_address(text: str, address: str) -> bool:
+    """Whether a link's text is its own address, give or take a slash."""
+    return text.strip().rstrip("/") == address.rstrip("/")

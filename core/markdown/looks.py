@@ -1,0 +1,44 @@
+"""How the channels draw what is not text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a channel draws what is not text."""
+
+    bullet: str
+    todo: str
+    done: str
+    image: str  # in front of an image's description
+    links_as_text: bool  # the address is written behind the text
+    code_beside_bullet: bool  # an item's code may begin on the bullet's line
+    code_indent: str = ""  # in front of every line of an indented code block
+    fenced: bool = False  # code is written with its fence
+    bold_code: bool = True  # code can be bold
+    boxes: bool = False  # code is drawn in a box, which needs no blank line around it
+
+
+TELEGRAM = Look(
+    "•", "☐", "☑", "🖼", links_as_text=False, code_beside_bullet=True, bold_code=False, boxes=True
+)
+WHATSAPP = Look("•", "☐", "☑", "", links_as_text=True, code_beside_bullet=False, fenced=True)
+PLAIN = Look(
+    "-", "- [ ]", "- [x]", "", links_as_text=True, code_beside_bullet=False, code_indent="    "
+)
+
+
+def fenced(content: str, fence: str, *, closed: bool) -> str:
+    """Code in the fence that messengers draw: three backticks, no language.
+
+    Content that holds such a fence keeps the longer one of the source; tildes mean nothing to them.
+    """
+    if "```" not in content:
+        fence = "```"
+    elif fence[0] == "~":
+        return content
+    end = content if content.endswith("\n") or not content else f"{content}\n"
+    ticks = fence[: len(fence) - len(fence.lstrip("`"))]
+    return f"{fence}\n{end}{ticks}" if closed else f"{fence}\n{content}"

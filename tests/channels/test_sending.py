@@ -1,0 +1,141 @@
+"""What the outbox does with files, blocks that went, and answers that became shorter."""
+
+from typing import Any
+
+import orjson
+import pytest
+from django.utils import timezone
+
+from channels_app import outbound
+from channels_app.base import Block, Capability, ChannelError
+from channels_app.memory.channel import CHANNEL, PLATFORM, say
+from channels_app.runner import Runner
+from core import files, outbox
+from core.models import ChannelAccount, Delivery, Run, StoredFile, User
+from core.runs import Outcome
+from tests.channels.running import memory_account, until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def put(account: ChannelAccount, payload: Block, key: str = "x") -> Delivery:
+    """A block on its way to the chat ``c``."""
+    return outbox.enqueue(
+        key=key,
+        account_id=account.pk,
+        conversation=key,
+        target={"chat": "c", "thread": "", "reply_to": ""},
+        payload=payload,
+    )
+
+
+@pytest.fixture
+def answered(runner: Runner, owner: User) -> Run:
+    """A run in the chat ``c`` that was answered with ``hello``."""
+    account = memory_account()
+    say(account=account, sender="555", chat="c", text="hello", message_id="1", now=timezone.now())
+    until(lambda: PLATFORM.texts("c") == ["hello"])
+    return Run.objects.select_related("session__account", "user").get()
+
+
+@pytest.mark.parametrize(("name", "kind"), [("notes.txt", "document"), ("song.mp3", "audio")])
+def test_stored_files_are_documents_or_audio(
+    runner: Runner, owner: User, name: str, kind: str
+) -> None:
+    stored = files.keep(user=owner, name=name, content=b"content")
+    put(memory_account(), {"kind": "document", "file": stored.public_id, "caption": "for you"})
+    until(lambda: PLATFORM.sent)
+    sent = PLATFORM.sent[0].file
+    assert sent is not None
+    assert (sent.kind, sent.name, sent.content, sent.caption) == (kind, name, b"content", "for you")
+
+
+def test_a_file_that_is_gone_is_a_dead_letter(runner: Runner, owner: User) -> None:
+    stored = files.keep(user=owner, name="a.txt", content=b"x")
+    files.path_of(stored).unlink()
+    put(memory_account(), {"kind": "document", "file": stored.public_id})
+    put(memory_account("other"), {"kind": "document", "file": "unknown"}, key="y")
+    until(lambda: Delivery.objects.filter(state="dead").count() == 2)
+    assert set(Delivery.objects.values_list("error", flat=True)) == {"The file is gone."}
+
+
+def test_a_channel_without_files_gets_the_name(
+    runner: Runner, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_text = frozenset({Capability.EDIT})
+    monkeypatch.setattr(CHANNEL, "capabilities", only_text)
+    stored = files.keep(user=owner, name="a.txt", content=b"x")
+    put(memory_account(), {"kind": "document", "file": stored.public_id})
+    until(lambda: PLATFORM.texts("c") == ["a.txt"])
+
+
+def test_a_payload_of_a_newer_version_is_a_dead_letter(runner: Runner, owner: User) -> None:
+    put(memory_account(), {"kind": "hologram"})
+    until(lambda: Delivery.objects.filter(state="dead").exists())
+
+
+def test_an_answer_that_became_shorter_takes_its_surplus_back(answered: Run) -> None:
+    surplus = outbound.put_block(run=answered, index=1, payload={"text": "second half"})
+    until(lambda: PLATFORM.texts("c") == ["hello", "second half"])
+    outbound.enqueue_answer(answered, Outcome(state="succeeded", text="Hello!"))
+    until(lambda: PLATFORM.texts("c") == ["Hello!"])
+    until(lambda: Delivery.objects.get(id=surplus.id).state == "sent")
+
+
+def test_a_failed_run_says_so_and_an_empty_answer_says_something(answered: Run) -> None:
+    outbound.enqueue_answer(answered, Outcome(state="failed", error="The model broke."))
+    until(lambda: PLATFORM.texts("c") == ["⚠️ The model broke."])
+    outbound.enqueue_answer(answered, Outcome(state="succeeded"))
+    until(lambda: PLATFORM.texts("c") == ["The assistant had nothing to say."])
+
+
+def test_where_nothing_can_be_edited_another_answer_begins_anew(
+    answered: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CHANNEL, "capabilities", frozenset[Capability]())
+    outbound.enqueue_answer(answered, Outcome(state="succeeded", text="Something else."))
+    until(lambda: PLATFORM.texts("c")[-1] == "Something else.")
+    assert PLATFORM.texts("c")[0] == "hello"
+    assert "interrupted" in PLATFORM.texts("c")[1]
+
+
+def test_the_outcome_of_a_lost_sending_is_unknown_and_it_goes_out_once_more(
+    runner: Runner, owner: User
+) -> None:
+    PLATFORM.refusals.append(ChannelError("no answer", unsure=True))
+    put(memory_account(), {"text": "hello"})
+    until(lambda: PLATFORM.texts("c") == ["hello"])
+    until(lambda: Delivery.objects.get().state == "sent")
+    assert "unknown" in Delivery.objects.get().error
+    Delivery.objects.update(state="sending", lease_until=timezone.now(), external_message_id="1")
+    until(lambda: Delivery.objects.get().state == "sent")
+    assert PLATFORM.texts("c") == ["hello"]
+
+
+def test_two_doubts_leave_it_to_the_owner(runner: Runner, owner: User) -> None:
+    PLATFORM.refusals += [ChannelError("no answer", unsure=True)] * 2
+    put(memory_account(), {"text": "hello"})
+    until(lambda: Delivery.objects.get().state == "uncertain")
+    assert outbox.dismiss(Delivery.objects.get().id)
+
+
+def test_an_account_of_a_channel_that_is_not_installed(runner: Runner, owner: User) -> None:
+    account = ChannelAccount.objects.create(channel="gone", name="x")
+    put(account, {"text": "hello"})
+    until(lambda: Delivery.objects.filter(state="dead").exists())
+    assert not StoredFile.objects.exists()
+
+
+def test_a_progress_line_becomes_the_answer(
+    runner: Runner, owner: User, settings: Any, tmp_path: Any
+) -> None:
+    path = tmp_path / "script.json"
+    loading = {"native": {"type": "loading", "props": {"message": "Drawing slides…"}}}
+    path.write_bytes(
+        orjson.dumps([{"match": "", "steps": [loading, {"sleep": 1}, {"text": "Here they are."}]}])
+    )
+    settings.LLM_SCRIPT = str(path)
+    account = memory_account()
+    say(account=account, sender="555", chat="c", text="go", message_id="1", now=timezone.now())
+    until(lambda: PLATFORM.texts("c") == ["Drawing slides…"])
+    until(lambda: PLATFORM.texts("c") == ["Here they are."])
