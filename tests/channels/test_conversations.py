@@ -12,6 +12,7 @@ from pytest_django import Settings
 from channels_app.base import Capability, ChannelError, Target
 from channels_app.memory.channel import CHANNEL, PLATFORM, TEXT_LIMIT, say
 from channels_app.runner import Runner
+from core import db as database
 from core import inbox, outbox
 from core.models import ChannelAccount, Delivery, InboundMessage, Run, User
 from tests.channels.running import memory_account, until
@@ -50,7 +51,7 @@ def test_c2_c3_c4_messages_are_joined_answered_as_a_reply_and_lose_their_eyes(
     until(lambda: PLATFORM.reactions[("main", "c1", "1")] is False)
     until(lambda: PLATFORM.reactions[("main", "c1", "2")] is False)
     assert Target("c1") in PLATFORM.typing
-    assert InboundMessage.objects.filter(state="answered", ack="cleared").count() == 2
+    until(lambda: InboundMessage.objects.filter(state="answered", ack="cleared").count() == 2)
 
 
 def test_c4_typing_ends_with_the_run(runner: Runner, account: ChannelAccount) -> None:
@@ -120,21 +121,28 @@ def test_c9_a_message_during_a_run_waits_its_turn_and_stop_keeps_what_was_said(
     until(lambda: not any(PLATFORM.reactions.values()))
 
 
+def edited(**change: Any) -> bool:
+    """Change a waiting message, in a transaction as the doors do."""
+    with database.write():
+        return inbox.edit_waiting(**change)
+
+
 def test_an_edit_of_a_waiting_message_changes_it_and_only_its_sender_can(
     account: ChannelAccount, db: None
 ) -> None:
     write(account, "frist", "1")
     place: dict[str, Any] = {"account": account, "chat": "c1", "message_id": "1"}
-    assert not inbox.edit_waiting(**place, sender="555", text="stolen")
-    assert inbox.edit_waiting(**place, sender="556", text="first")
+    assert not edited(**place, sender="555", text="stolen")
+    assert edited(**place, sender="556", text="first")
     assert InboundMessage.objects.get().text == "first"
     session_id = InboundMessage.objects.get().session_id
     assert session_id is not None
-    inbox.flush_due(session_id=session_id, now=timezone.now() + timedelta(seconds=9))
-    assert inbox.edit_waiting(**place, sender="556", text="first, again")
+    with database.write():
+        inbox.flush_due(session_id=session_id, now=timezone.now() + timedelta(seconds=9))
+    assert edited(**place, sender="556", text="first, again")
     assert Run.objects.get().text == "first, again"
     Run.objects.update(state="running", attempt=1)
-    assert not inbox.edit_waiting(**place, sender="556", text="too late")
+    assert not edited(**place, sender="556", text="too late")
 
 
 def test_c8_commands_are_answered_past_the_queue(runner: Runner, account: ChannelAccount) -> None:

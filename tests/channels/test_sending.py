@@ -11,11 +11,18 @@ from channels_app.base import Block, Capability, ChannelError
 from channels_app.memory.channel import CHANNEL, PLATFORM, say
 from channels_app.runner import Runner
 from core import files, outbox
+from core.db import write
 from core.models import ChannelAccount, Delivery, Run, StoredFile, User
 from core.runs import Outcome
 from tests.channels.running import memory_account, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def settled(run: Run, outcome: Outcome) -> None:
+    """What the end of a run sends, in a transaction as there."""
+    with write():
+        outbound.enqueue_answer(run, outcome)
 
 
 def put(account: ChannelAccount, payload: Block, key: str = "x") -> Delivery:
@@ -75,17 +82,18 @@ def test_a_payload_of_a_newer_version_is_a_dead_letter(runner: Runner, owner: Us
 
 
 def test_an_answer_that_became_shorter_takes_its_surplus_back(answered: Run) -> None:
-    surplus = outbound.put_block(run=answered, index=1, payload={"text": "second half"})
+    with write():
+        surplus = outbound.put_block(run=answered, index=1, payload={"text": "second half"})
     until(lambda: PLATFORM.texts("c") == ["hello", "second half"])
-    outbound.enqueue_answer(answered, Outcome(state="succeeded", text="Hello!"))
+    settled(answered, Outcome(state="succeeded", text="Hello!"))
     until(lambda: PLATFORM.texts("c") == ["Hello!"])
     until(lambda: Delivery.objects.get(id=surplus.id).state == "sent")
 
 
 def test_a_failed_run_says_so_and_an_empty_answer_says_something(answered: Run) -> None:
-    outbound.enqueue_answer(answered, Outcome(state="failed", error="The model broke."))
+    settled(answered, Outcome(state="failed", error="The model broke."))
     until(lambda: PLATFORM.texts("c") == ["⚠️ The model broke."])
-    outbound.enqueue_answer(answered, Outcome(state="succeeded"))
+    settled(answered, Outcome(state="succeeded"))
     until(lambda: PLATFORM.texts("c") == ["The assistant had nothing to say."])
 
 
@@ -93,7 +101,7 @@ def test_where_nothing_can_be_edited_another_answer_begins_anew(
     answered: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(CHANNEL, "capabilities", frozenset[Capability]())
-    outbound.enqueue_answer(answered, Outcome(state="succeeded", text="Something else."))
+    settled(answered, Outcome(state="succeeded", text="Something else."))
     until(lambda: PLATFORM.texts("c")[-1] == "Something else.")
     assert PLATFORM.texts("c")[0] == "hello"
     assert "interrupted" in PLATFORM.texts("c")[1]
