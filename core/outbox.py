@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from core import db, wake
@@ -111,11 +111,15 @@ def retract(*, run_id: int, from_index: int) -> None:
         change(delivery=row, payload={"kind": "delete"})
 
 
-def claim(*, delivery_id: int) -> Delivery | None:
-    """Take a pending delivery that is due and first in its conversation; None when it is not."""
-    earlier = Delivery.objects.filter(
+def earlier() -> QuerySet[Delivery]:
+    """The open deliveries of the same conversation that come before the outer query's."""
+    return Delivery.objects.filter(
         conversation=OuterRef("conversation"), id__lt=OuterRef("id"), state__in=OPEN
     )
+
+
+def claim(*, delivery_id: int) -> Delivery | None:
+    """Take a pending delivery that is due and first in its conversation; None when it is not."""
     with db.write():
         taken = (
             Delivery.objects.filter(
@@ -123,7 +127,7 @@ def claim(*, delivery_id: int) -> Delivery | None:
                 id=delivery_id,
                 state=Delivery.State.PENDING,
             )
-            .exclude(Exists(earlier))
+            .exclude(Exists(earlier()))
             .update(
                 state=Delivery.State.SENDING,
                 attempt=F("attempt") + 1,
@@ -249,12 +253,9 @@ def lost() -> list[Delivery]:
 
 def due(*, limit: int = 200) -> list[int]:
     """The ids of deliveries that may go out now."""
-    earlier = Delivery.objects.filter(
-        conversation=OuterRef("conversation"), id__lt=OuterRef("id"), state__in=OPEN
-    )
     rows = Delivery.objects.filter(
         Q(retry_at__isnull=True) | Q(retry_at__lte=Now()), state=Delivery.State.PENDING
-    ).exclude(Exists(earlier))
+    ).exclude(Exists(earlier()))
     return list(rows.order_by("id").values_list("id", flat=True)[:limit])
 
 
