@@ -1,0 +1,1 @@
+"""Plugins: long work that ``route_to_plugin`` reaches. No Django, no Celery in here."""

@@ -1,0 +1,96 @@
+"""The contract of a plugin: what it is given, what it gives back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One thing that a plugin can do. ``parameters`` is a JSON schema (an object)."""
+
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the work is about: a topic, a text, or a document that was read.
+
+    ``parts`` are (reference, text) pairs in reading order: "page 3", "section Costs".
+    """
+
+    title: str
+    parts: Sequence[tuple[str, str]]
+
+    @property
+    def text(self) -> str:
+        """The whole text, parts apart by a blank line."""
+        return "\n\n".join(text for _reference, text in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A finished file: where it lies (in the host's ``folder``), its name for people, its type."""
+
+    path: Path
+    name: str
+    mime: str
+
+
+@dataclass(frozen=True, slots=True)
+class PluginResult:
+    """What the model is told (``text``), and the files that the user gets."""
+
+    text: str
+    files: Sequence[Artifact] = ()
+
+
+class PluginError(Exception):
+    """The work can't be done; the text is for the user, in plain words."""
+
+
+class PluginHost(Protocol):
+    """What a plugin may use of the gateway while it works."""
+
+    folder: Path
+    """A folder of its own, empty at the start, removed afterwards."""
+    context_tokens: int
+    """How many tokens the model takes in and gives out together."""
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        schema: Mapping[str, Any] | None = None,
+        max_tokens: int = 1024,
+    ) -> str:
+        """The model's answer; JSON text after ``schema`` (a JSON schema) where one is given.
+
+        Raises PluginError where the model can't be reached or does not keep to the schema.
+        """
+        ...
+
+    async def progress(self, message: str, percent: float | None = None) -> None:
+        """Tell the user how far it is (``percent`` 0-100). Raises Cancelled where the job is over."""
+        ...
+
+
+class Cancelled(Exception):
+    """The job was cancelled or taken over: stop at once, leave nothing."""
+
+
+class Plugin(Protocol):
+    """One plugin, found by the entry point group ``latchkey.plugins``."""
+
+    id: str
+    name: str
+    capabilities: Mapping[str, Capability]
+
+    async def run(
+        self, capability_id: str, parameters: Mapping[str, Any], source: Source, host: PluginHost
+    ) -> PluginResult:
+        """Do it. Raises PluginError with a text for the user."""
+        ...
