@@ -74,7 +74,7 @@ class PluginHost(Protocol):
         ...
 
     async def progress(self, message: str, percent: float | None = None) -> None:
-        """Tell the user how far it is (``percent`` 0-100). Raises Cancelled where the job is over."""
+        """Tell the user how far it is (0-100 %). Raises Cancelled where the job is over."""
         ...
 
 
