@@ -86,10 +86,12 @@ def test_429_on_block_2_keeps_the_order_and_holds_up_no_other_chat(
     until(lambda: len(local.api.of("sendMessage", 556)) == 2)
     refused = local.api.of("sendMessage", 556)[1].at
     local.say("quick", user=555)
-    until(lambda: local.texts(555) == ["quick"], seconds=2.9)
+    until(lambda: local.texts(555) == ["quick"])
+    (other,) = local.api.of("sendMessage", 555)
     until(lambda: "\n\n".join(local.texts(556)) == LONG, seconds=30)
     again = local.api.of("sendMessage", 556)[2].at
     assert again - refused >= 3.0
+    assert other.at < again
 
 
 def test_a_time_out_after_the_effect_is_sent_once_more_and_marked(
@@ -100,6 +102,37 @@ def test_a_time_out_after_the_effect_is_sent_once_more_and_marked(
     until(lambda: Delivery.objects.filter(state="sent").exists())
     assert local.texts(556) == ["hello", "hello"]
     assert "unknown" in Delivery.objects.get().error
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Bad Request: can't parse entities: unsupported", "Bad Request: ENTITY_BOUNDS_INVALID"],
+)
+def test_t5_refused_entities_cost_the_formatting_and_not_the_message(
+    words: str, runner: Runner, local: Local
+) -> None:
+    local.api.fail(
+        "sendMessage", 400, words, when=lambda params: bool(params.get("entities")), times=99
+    )
+    local.say("it is **bold**", user=556)
+    until(lambda: local.texts(556) == ["it is bold"])
+    until(lambda: Delivery.objects.get().state == "sent")
+
+
+def test_t5_an_edit_whose_entities_are_refused_is_plain(
+    runner: Runner, local: Local, settings: object, tmp_path: Path
+) -> None:
+    answer = "**bold** " + " ".join(f"word{number}" for number in range(60))
+    script(settings, tmp_path, {"match": "", "steps": [{"text": answer, "tokens_per_second": 25}]})
+    local.api.fail(
+        "editMessageText",
+        400,
+        "Bad Request: can't parse entities",
+        when=lambda params: bool(params.get("entities")),
+        times=999,
+    )
+    local.say("go", user=556)
+    until(lambda: local.texts(556) == [answer.replace("**", "")])
 
 
 def test_a_time_out_of_an_edit_shows_nothing_twice(
