@@ -11,6 +11,7 @@ from channels_app.runner import Runner
 from core.models import ChatSession, Delivery, InboundMessage, Run
 from tests.channels.running import until
 from tests.telegram.local import Local
+from tests.telegram.people import message
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LONG = "\n\n".join(f"Paragraph {number}. " + "x" * 900 for number in range(9))
@@ -34,6 +35,18 @@ def test_c3_c4_the_answer_replies_and_the_eyes_go(runner: Runner, local: Local) 
     assert local.api.of("setMessageReaction", 556)[0].params["reaction"][0]["emoji"] == "👀"
     assert not local.api.reactions
     assert local.api.of("sendChatAction", 556)
+
+
+def test_w19_messages_of_a_long_downtime_are_answered_in_order(
+    runner: Runner, local: Local
+) -> None:
+    """Our policy: what was asked is answered, however late Telegram brings it."""
+    two_days_ago = int(time.time()) - 2 * 24 * 3600
+    for number, text in enumerate(("first", "second", "third")):
+        update = message(text, user=556)
+        update["message"]["date"] = two_days_ago + number
+        assert local.post(update)[0] == 200
+    until(lambda: "\n".join(local.texts(556)) == "first\nsecond\nthird")
 
 
 def test_a_stream_is_one_message_that_is_edited_to_its_end(
