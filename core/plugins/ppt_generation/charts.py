@@ -16,7 +16,7 @@ from core.plugins.slides.deck import Chart, Point
 from core.plugins.slides.grids import PAD_X
 from core.plugins.slides.page import Grid, Plot, Text
 from core.plugins.slides.texts import writable
-from core.plugins.slides.theme import CHART_COLOURS, COLOURS
+from core.plugins.slides.theme import CHART_COLOURS, COLOURS, PIE_COLOURS
 
 TYPES = {
     "column": XL_CHART_TYPE.COLUMN_CLUSTERED,
@@ -31,9 +31,10 @@ ACCENTS = {
     "plum": MSO_THEME_COLOR.ACCENT_4,
     "sage": MSO_THEME_COLOR.ACCENT_5,
     "mist": MSO_THEME_COLOR.ACCENT_6,
+    "night": MSO_THEME_COLOR.TEXT_2,
 }
 LABEL_LIMIT = 28
-MOST_LABELLED = 24
+MOST_LABELLED = 12
 NO_STYLE = "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"
 
 
@@ -67,8 +68,7 @@ def number_format(chart: Chart) -> str:
     digits = "#,##0" if all(value == int(value) for value in values) else "#,##0.0#"
     if chart.unit in {"$", "€", "£", "¥"}:
         return f'"{chart.unit}"{digits}'
-    unit = "".join(letter for letter in chart.unit if letter.isalpha() or letter in "%/‰")
-    return f'{digits}"{"" if unit in {"%", "‰"} else " "}{unit}"' if unit else digits
+    return f'{digits}"{chart.unit}"' if chart.unit in {"%", "‰"} else digits
 
 
 def dress(native: NativeChart, chart: Chart, *, rtl: bool) -> None:
@@ -92,7 +92,7 @@ def dress(native: NativeChart, chart: Chart, *, rtl: bool) -> None:
 def dress_pie(native: NativeChart, chart: Chart) -> None:
     """Each part in a colour of its own, with its share on it."""
     plot = native.plots[0]
-    for at, name in enumerate(CHART_COLOURS[: len(chart.categories)]):
+    for at, name in enumerate(PIE_COLOURS[: len(chart.categories)]):
         point = plot.series[0].points[at]
         point.format.fill.solid()
         point.format.fill.fore_color.theme_color = ACCENTS[name]
@@ -145,7 +145,9 @@ def dress_series(native: NativeChart, chart: Chart) -> None:
 def labelled(chart: Chart) -> bool:
     """Whether there is room for a value at each mark."""
     count = len(chart.categories) * len(chart.series)
-    return count <= (MOST_LABELLED if len(chart.series) == 1 else 12)
+    if len(chart.series) == 1:
+        return True
+    return chart.kind != "line" and count <= MOST_LABELLED
 
 
 def label(plot: object, chart: Chart, *, size: float) -> None:

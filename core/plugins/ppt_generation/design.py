@@ -56,8 +56,8 @@ BOXES: dict[Layout, tuple[tuple[float, float, float, float], ...]] = {
     "title": ((60, 96, 465, 240), (60, 356, 465, 88)),
     "contents": ((44, 96, 224, 170), (360, 70, 500, 404)),
     "section": ((60, 240, 705, 160),),
-    "content": ((MARGIN, 54, INNER, 82), (MARGIN, 152, INNER, 324)),
-    "figure": ((MARGIN, 54, INNER, 82),),
+    "content": ((MARGIN, 52, INNER, 74), (MARGIN, 138, INNER, 338)),
+    "figure": ((MARGIN, 52, INNER, 74),),
     "quote": ((92, 126, 744, 280), (92, 424, 744, 32)),
     "closing": ((60, 84, 705, 104), (60, 206, 705, 256)),
 }

@@ -9,18 +9,20 @@ from core.plugins.slides.deck import Deck, Point
 from core.plugins.slides.fit import Fitted, fit, heading, points_height, spread
 from core.plugins.slides.grids import grids
 from core.plugins.slides.language import LANGUAGES
-from core.plugins.slides.measure import clip, pitch
+from core.plugins.slides.measure import clip, height, pitch
 from core.plugins.slides.page import Element, Page, Plot, Text
 from core.plugins.slides.theme import INNER, MARGIN, TILE, WIDTH, Layout, Shape, mirror_shape
 from core.plugins.slides.words import chart_alt
 
-BODY_TOP, BODY_ROOM = 152.0, 324.0
-BODY_SIZES = (24, 22, 20, 18, 16)
-COLUMN_SIZES = (20, 18, 16, 14)
-CARD_SIZES = (18, 17, 16, 15, 14)
-ASIDE_SIZES = (17, 16, 15, 14, 13)
+BODY_TOP, BODY_ROOM = 138.0, 338.0
+BODY_SIZES = (26, 24, 22, 20, 18, 16)
+COLUMN_SIZES = (22, 20, 18, 16, 14)
+CARD_SIZES = (20, 19, 18, 17, 16, 15, 14)
+ASIDE_SIZES = (18, 17, 16, 15, 14, 13)
 TITLE_SIZES = (32, 30, 28, 26, 24)
 CARD_GAP = 20.0
+# Units that stand with each number; all others stand once, above the chart.
+OWN_SIGNS = {"", "%", "‰", "$", "€", "£", "¥"}
 MARK = 26.0
 Draft = tuple[Layout, str, list[Element], str]
 
@@ -84,8 +86,8 @@ def one(text: str) -> tuple[Point, ...]:
 
 def head(title: str, section: str) -> list[Element]:
     """The head of a content page: the section's name, and the title."""
-    text, size, line = heading(title, INNER, 80, TITLE_SIZES)
-    title_box = Text("title", MARGIN, 54, INNER, 82, one(text), size, line, bold=True)
+    text, size, line = heading(title, INNER, 72, TITLE_SIZES)
+    title_box = Text("title", MARGIN, 52, INNER, 74, one(text), size, line, bold=True)
     if not section:
         return [title_box]
     name = clip(section, 12, INNER, 1, bold=True)
@@ -191,36 +193,45 @@ def card_row(points: Sequence[Point]) -> list[Element] | None:
         return None
     wide = (INNER - CARD_GAP * (count - 1)) / count
     inner = wide - 40
-    tops = [heading(point.lead, inner, 52, (20, 19, 18, 17, 16)) for point in points]
+    tops = [heading(point.lead, inner, 58, (22, 21, 20, 19, 18, 17, 16)) for point in points]
     if any(top != point.lead for (top, _size, _line), point in zip(tops, points, strict=True)):
         return None
     top_size = min(size for _text, size, _line in tops)
-    texts = [fit(one(point.text), inner, 172, CARD_SIZES) for point in points]
+    under = max(
+        height([point.lead], top_size, inner, bold=True) for point in points
+    )
+    texts = [fit(one(point.text), inner, 252 - under, CARD_SIZES) for point in points]
     if None in texts:
         return None
     size = min(part.size for part in texts if part)
     elements: list[Element] = []
     for at, point in enumerate(points):
         x = MARGIN + at * (wide + CARD_GAP)
-        elements += card(point, at, x, wide, (top_size, size))
+        elements += card(point, at, x, wide, (top_size, size, under))
     return elements
 
 
-def card(point: Point, at: int, x: float, wide: float, sizes: tuple[float, float]) -> list[Element]:
+def card(
+    point: Point, at: int, x: float, wide: float, sizes: tuple[float, float, float]
+) -> list[Element]:
     """One card: a bar in a colour of its own, its number, the lead, the text."""
     colour = ("coral", "teal", "mustard", "plum")[at]
-    lead, text = sizes
+    lead, text, under = sizes
     left, inner, top = x + 20, wide - 40, BODY_TOP + 4
     number = f"{at + 1:02d}"
+    rest = top + 66 + under + 10
     return [
-        Shape("rect", x, top, wide, 320, "white"),
+        Shape("rect", x, top, wide, 332, "white"),
         Shape("rect", x, top, wide, 6, colour),
-        Text("number", left, top + 22, inner, 32, one(number), 20, 26, colour="muted", bold=True),
+        Text("number", left, top + 24, inner, 32, one(number), 20, 26, colour="muted", bold=True),
         Text(
-            "text", left, top + 60, inner, 58, one(point.lead), lead, pitch(point.lead, lead),
-            bold=True,
+            "text", left, top + 66, inner, under + 2, one(point.lead), lead,
+            pitch(point.lead, lead), bold=True,
         ),
-        Text("text", left, top + 126, inner, 178, one(point.text), text, pitch(point.text, text)),
+        Text(
+            "text", left, rest, inner, top + 332 - rest - 4, one(point.text), text,
+            pitch(point.text, text),
+        ),
     ]  # fmt: skip
 
 
@@ -254,8 +265,14 @@ def chart_pages(slide: d.ChartSlide) -> Iterator[Draft]:
     parts = spread(slide.points, 236 - 18, BODY_ROOM - 8, ASIDE_SIZES) if slide.points else []
     wide = 570.0 if parts else INNER
     alt = chart_alt(slide.title, slide.chart)
-    plot = Plot(MARGIN, BODY_TOP, wide, BODY_ROOM + 10, slide.chart, alt)
-    body: list[Element] = [plot]
+    body: list[Element] = []
+    top = BODY_TOP + 4
+    if slide.chart.unit not in OWN_SIGNS:
+        unit = clip(slide.chart.unit, 13, wide, 1)
+        line = pitch(unit, 13)
+        body.append(Text("text", MARGIN, top, wide, line + 2, one(unit), 13, line, colour="muted"))
+        top += line + 6
+    body.append(Plot(MARGIN, top, wide, BODY_TOP + BODY_ROOM + 10 - top, slide.chart, alt))
     if parts:
         body.append(Shape("rect", 654, BODY_TOP + 8, 2, BODY_ROOM - 8, "line"))
         body.append(listed(parts[0], 672, BODY_TOP + 8, 236, BODY_ROOM - 4, indent=18))

@@ -24,6 +24,8 @@ COLOURS = {
     "line": "DDD7CB",
 }
 CHART_COLOURS = ("teal", "coral", "mustard", "plum", "sage", "mist")
+# White numbers stand on the parts of a pie.
+PIE_COLOURS = ("teal", "coral", "plum", "night", "sage", "mustard")
 LATIN = "Arial"
 EAST_ASIAN = {
     "ja": "Yu Gothic",
@@ -69,7 +71,8 @@ class Shape:
 
 def mirror_shape(shape: Shape) -> Shape:
     """``shape`` on the other side of the page, for scripts from right to left."""
-    return replace(shape, x=WIDTH - shape.x - shape.w, turn=shape.turn ^ 1)
+    turn = shape.turn ^ 1 if shape.form == "quarter" else shape.turn
+    return replace(shape, x=WIDTH - shape.x - shape.w, turn=turn)
 
 
 @dataclass(frozen=True, slots=True)
