@@ -88,7 +88,9 @@ def table(found: dict[int, int]) -> dict[str, object]:
         "blocks": {
             f"{start:x}": most
             for start in range(0, LAST, BLOCK)
-            if (most := max((found.get(code, 0) for code in range(start, start + BLOCK)), default=0))
+            if (
+                most := max((found.get(code, 0) for code in range(start, start + BLOCK)), default=0)
+            )
         },
     }
 

@@ -43,7 +43,9 @@ def parts(chart: Chart, w: float, h: float, *, rtl: bool) -> Iterator[str]:
         yield from legend(names, CHART_COLOURS, w, h)
 
 
-def words(text: str, x: float, y: float, *, anchor: str = "middle", fill: str = INK, bold: bool = False) -> str:
+def words(
+    text: str, x: float, y: float, *, anchor: str = "middle", fill: str = INK, bold: bool = False
+) -> str:
     """A word at a place."""
     weight = ' font-weight="700"' if bold else ""
     return (
@@ -54,7 +56,10 @@ def words(text: str, x: float, y: float, *, anchor: str = "middle", fill: str = 
 
 def rect(x: float, y: float, w: float, h: float, colour: str) -> str:
     """A filled rectangle."""
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" fill="#{COLOURS[colour]}"/>'
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" '
+        f'fill="#{COLOURS[colour]}"/>'
+    )
 
 
 def rule(x: float, y: float, to_x: float, to_y: float, colour: str) -> str:

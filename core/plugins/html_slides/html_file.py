@@ -26,6 +26,7 @@ from core.plugins.slides.theme import (
 
 ANCHORS = {"top": "flex-start", "middle": "center", "bottom": "flex-end"}
 CORNERS = ("100% 0 0 0", "0 100% 0 0", "0 0 100% 0", "0 0 0 100%")
+LATIN = 'Arial,"Helvetica Neue","Liberation Sans"'
 EAST_ASIAN = {
     "ja": '"Yu Gothic","Hiragino Sans","Noto Sans CJK JP"',
     "ko": '"Malgun Gothic","Apple SD Gothic Neo","Noto Sans CJK KR"',
@@ -51,7 +52,7 @@ def document(pages: Sequence[Page], *, title: str, language: str) -> str:
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{words(title)}</title>
-<style>:root{{--faces:Arial,"Helvetica Neue","Liberation Sans",{faces},"Noto Sans Arabic",sans-serif}}
+<style>:root{{--faces:{LATIN},{faces},"Noto Sans Arabic",sans-serif}}
 {style}</style>
 <main>
 {body}
@@ -164,7 +165,7 @@ def row_html(row: Sequence[str], grid: Grid, at: int, high: float) -> str:
     """One row; the first is a header where the table has one."""
     tag = "th" if grid.named and at == 0 else "td"
     cells = "".join(
-        f'<{tag}{" class=n" if numeric else ""}>{words(cell)}</{tag}>'
+        f"<{tag}{' class=n' if numeric else ''}>{words(cell)}</{tag}>"
         for cell, numeric in zip(row, grid.numeric, strict=True)
     )
     return f'<tr style="height:{unit(high)}">{cells}</tr>'

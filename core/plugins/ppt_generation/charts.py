@@ -1,8 +1,9 @@
 """Native charts and tables: they can be edited, and their numbers are in the file."""
 
+from typing import Any
+
 from pptx.chart.chart import Chart as NativeChart
 from pptx.chart.data import CategoryChartData
-from pptx.chart.plot import PiePlot
 from pptx.chart.series import LineSeries
 from pptx.dml.color import RGBColor
 from pptx.enum.chart import XL_CHART_TYPE, XL_LABEL_POSITION, XL_LEGEND_POSITION, XL_MARKER_STYLE
@@ -51,9 +52,9 @@ def add_chart(slide: Slide, plot: Plot, *, rtl: bool) -> None:
     dress(added.chart, chart, rtl=rtl)
 
 
-def described(properties: "object", alt: str) -> None:
+def described(properties: Any, alt: str) -> None:
     """Put alt text on a shape's ``cNvPr``."""
-    properties.set("descr", writable(alt))  # type: ignore[attr-defined]
+    properties.set("descr", writable(alt))
 
 
 def short(label: str) -> str:
@@ -99,7 +100,7 @@ def dress_pie(native: NativeChart, chart: Chart) -> None:
         point.format.line.color.rgb = RGBColor.from_string(COLOURS["paper"])
         point.format.line.width = Pt(2)
     label(plot, chart, size=13)
-    for hole in plot.element.xpath("./c:holeSize") if isinstance(plot, PiePlot) else ():
+    for hole in native.element.xpath(".//c:holeSize"):
         hole.set("val", "58")
 
 
@@ -150,10 +151,10 @@ def labelled(chart: Chart) -> bool:
     return chart.kind != "line" and count <= MOST_LABELLED
 
 
-def label(plot: object, chart: Chart, *, size: float) -> None:
+def label(plot: Any, chart: Chart, *, size: float) -> None:
     """A value at each mark."""
-    plot.has_data_labels = True  # type: ignore[attr-defined]
-    labels = plot.data_labels  # type: ignore[attr-defined]
+    plot.has_data_labels = True
+    labels = plot.data_labels
     labels.show_value = True
     labels.number_format = number_format(chart)
     labels.number_format_is_linked = False
@@ -174,8 +175,8 @@ def add_table(slide: Slide, grid: Grid, *, named: bool, language: str, rtl: bool
     described(added.element.nvGraphicFramePr.cNvPr, grid.alt)
     table = added.table
     table.first_row, table.horz_banding = named, False
-    properties = added.element.graphic.graphicData.tbl.tblPr
-    for style in properties.xpath("./a:tableStyleId"):
+    native = added.element.graphic.graphicData.tbl
+    for style in native.tblPr.xpath("./a:tableStyleId"):
         style.text = NO_STYLE
     order = list(range(len(grid.widths)))[:: -1 if rtl else 1]
     for at, column in enumerate(order):
@@ -183,10 +184,10 @@ def add_table(slide: Slide, grid: Grid, *, named: bool, language: str, rtl: bool
     for down, row in enumerate(grid.rows):
         table.rows[down].height = emu(grid.heights[down])
         header = named and down == 0
+        cells = native.tr_lst[down].tc_lst
         for at, column in enumerate(order):
-            cell = table.cell(down, at)
             words = cell_text(row[column], grid, numeric=grid.numeric[column], header=header)
-            write_cell(cell.element if hasattr(cell, "element") else cell._tc, words, header=header, language=language, rtl=rtl)
+            write_cell(cells[at], words, header=header, language=language, rtl=rtl)
 
 
 def cell_text(words: str, grid: Grid, *, numeric: bool, header: bool) -> Text:
@@ -197,13 +198,14 @@ def cell_text(words: str, grid: Grid, *, numeric: bool, header: bool) -> Text:
     )  # fmt: skip
 
 
-def write_cell(cell: object, text: Text, *, header: bool, language: str, rtl: bool) -> None:
+def write_cell(cell: Any, text: Text, *, header: bool, language: str, rtl: bool) -> None:
     """Words, ground and rule of one cell."""
     spacing = f'<a:lnSpc><a:spcPts val="{round(text.pitch * 100)}"/></a:lnSpc>'
     words = run(text.paragraphs[0].text, text, language, bold=text.bold)
     body = parse_xml(
         f"<a:txBody {NAMESPACES}><a:bodyPr/><a:lstStyle/><a:p>"
-        f"<a:pPr {alignment(text.align, rtl=rtl)}>{spacing}<a:buNone/></a:pPr>{words}</a:p></a:txBody>"
+        f"<a:pPr {alignment(text.align, rtl=rtl)}>{spacing}<a:buNone/></a:pPr>{words}</a:p>"
+        "</a:txBody>"
     )
     none = "".join(f"<a:{side}><a:noFill/></a:{side}>" for side in ("lnL", "lnR", "lnT"))
     rule = f'<a:lnB w="9525">{fill("line")}</a:lnB>'
@@ -212,7 +214,7 @@ def write_cell(cell: object, text: Text, *, header: bool, language: str, rtl: bo
         f'<a:tcPr {NAMESPACES} marL="{emu(PAD_X)}" marR="{emu(PAD_X)}" marT="{emu(4)}" '
         f'marB="{emu(4)}" anchor="ctr">{none}{rule}{ground}</a:tcPr>'
     )
-    for old in list(cell):  # type: ignore[call-overload]
-        cell.remove(old)  # type: ignore[attr-defined]
-    cell.append(body)  # type: ignore[attr-defined]
-    cell.append(properties)  # type: ignore[attr-defined]
+    for old in list(cell):
+        cell.remove(old)
+    cell.append(body)
+    cell.append(properties)

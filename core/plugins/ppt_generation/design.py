@@ -19,7 +19,7 @@ from core.plugins.ppt_generation.drawing import (
     text_xml,
 )
 from core.plugins.slides.deck import Point
-from core.plugins.slides.page import Text
+from core.plugins.slides.page import Anchor, Text
 from core.plugins.slides.theme import (
     COLOURS,
     DARK,
@@ -62,6 +62,7 @@ BOXES: dict[Layout, tuple[tuple[float, float, float, float], ...]] = {
     "closing": ((60, 84, 705, 104), (60, 206, 705, 256)),
 }
 TITLE_SIZES: dict[Layout, float] = {"title": 44, "section": 44, "quote": 32, "closing": 40}
+ANCHORS: dict[Layout, Anchor] = {"title": "bottom", "quote": "middle"}
 NAMES: dict[Layout, str] = {
     "title": "Title",
     "contents": "Contents",
@@ -172,13 +173,15 @@ def prompt(
         "title", WIDTH - x - w if rtl else x, y, w, h, (Point(words),), size, size * 1.24,
         colour="white" if layout in DARK or (layout, kind) == ("contents", "title") else "ink",
         bold=kind == "title" and layout != "quote",
-        anchor={"title": "bottom", "quote": "middle"}.get(layout, "top") if index is None else "top",
+        anchor=ANCHORS.get(layout, "top") if index is None else "top",
     )  # fmt: skip
     ph = placeholder(kind, index)
     return text_xml(text, number, name=f"{words} {number}", ph=ph, language="en-US", rtl=rtl)
 
 
-def foot_xml(name: Layout, number: int, footer: str, *, rtl: bool, language: str = "en-US") -> list[str]:
+def foot_xml(
+    name: Layout, number: int, footer: str, *, rtl: bool, language: str = "en-US"
+) -> list[str]:
     """Footer and page number as placeholders."""
     place = foot(name)
     if place is None:
@@ -209,9 +212,7 @@ def redraw(part: SlideMaster | SlideLayout, colour: str, shapes: list[str]) -> N
     sheet = part.element.cSld
     for old in sheet.xpath("./p:bg"):
         sheet.remove(old)
-    ground = parse_xml(
-        f"<p:bg {NAMESPACES}><p:bgPr>{fill(colour)}<a:effectLst/></p:bgPr></p:bg>"
-    )
+    ground = parse_xml(f"<p:bg {NAMESPACES}><p:bgPr>{fill(colour)}<a:effectLst/></p:bgPr></p:bg>")
     sheet.insert(0, ground)
     tree = sheet.spTree
     for old in tree.xpath("./p:sp | ./p:pic | ./p:grpSp | ./p:graphicFrame | ./p:cxnSp"):

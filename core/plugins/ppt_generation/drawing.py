@@ -1,6 +1,8 @@
-"""Shapes and text of a page as DrawingML (ECMA-376 part 1, chapters 19 to 21), with exact pitches."""
+"""Shapes and text of a page as DrawingML (ECMA-376 part 1, chapters 19 to 21)."""
 
 from xml.sax.saxutils import escape, quoteattr
+
+from pptx.util import Emu, Length
 
 from core.plugins.slides.deck import Point
 from core.plugins.slides.page import Text
@@ -33,9 +35,9 @@ DECORATIVE = (
 )
 
 
-def emu(points: float) -> int:
+def emu(points: float) -> Length:
     """Points in English Metric Units, the unit of DrawingML."""
-    return round(points * EMU)
+    return Emu(round(points * EMU))
 
 
 def xml(text: str) -> str:
@@ -63,7 +65,7 @@ def shape_xml(shape: Shape, number: int) -> str:
     """A shape that only adorns, marked as such for screen readers."""
     return (
         f'<p:sp {NAMESPACES}><p:nvSpPr><p:cNvPr id="{number}" name="Decor {number}" descr="">'
-        f"{DECORATIVE}</p:cNvPr><p:cNvSpPr/><p:nvPr userDrawn=\"1\"/></p:nvSpPr><p:spPr>"
+        f'{DECORATIVE}</p:cNvPr><p:cNvSpPr/><p:nvPr userDrawn="1"/></p:nvSpPr><p:spPr>'
         f"{frame(shape.x, shape.y, shape.w, shape.h, shape.turn)}"
         f'<a:prstGeom prst="{FORMS[shape.form]}"><a:avLst/></a:prstGeom>{fill(shape.colour)}'
         "<a:ln><a:noFill/></a:ln></p:spPr></p:sp>"
@@ -81,7 +83,7 @@ def text_xml(text: Text, number: int, *, name: str, ph: str, language: str, rtl:
     box = "" if ph else ' txBox="1"'
     body = "".join(paragraph(point, text, language, rtl=rtl) for point in text.paragraphs)
     return (
-        f"<p:sp {NAMESPACES}><p:nvSpPr><p:cNvPr id=\"{number}\" name={quoteattr(name)}/>"
+        f'<p:sp {NAMESPACES}><p:nvSpPr><p:cNvPr id="{number}" name={quoteattr(name)}/>'
         f"<p:cNvSpPr{box}/><p:nvPr>{ph}</p:nvPr></p:nvSpPr><p:spPr>"
         f"{frame(text.x, text.y, text.w, text.h)}"
         '<a:prstGeom prst="rect"><a:avLst/></a:prstGeom><a:noFill/></p:spPr>'
@@ -107,9 +109,10 @@ def paragraph(point: Point, text: Text, language: str, *, rtl: bool) -> str:
         runs = run(point.lead + tail, text, language, bold=True)
     if point.text:
         runs += run(point.text, text, language, bold=text.bold)
+    line = f'<a:lnSpc><a:spcPts val="{round(text.pitch * 100)}"/></a:lnSpc>'
     return (
-        f"<a:p><a:pPr {alignment(text.align, rtl=rtl)} marL=\"{emu(text.indent)}\" "
-        f'indent="{-emu(text.indent)}"><a:lnSpc><a:spcPts val="{round(text.pitch * 100)}"/></a:lnSpc>'
+        f'<a:p><a:pPr {alignment(text.align, rtl=rtl)} marL="{emu(text.indent)}" '
+        f'indent="{-emu(text.indent)}">{line}'
         f'<a:spcBef><a:spcPts val="0"/></a:spcBef><a:spcAft><a:spcPts val="{round(after * 100)}"/>'
         f"</a:spcAft>{mark(text.mark)}</a:pPr>{runs}</a:p>"
     )
@@ -153,7 +156,9 @@ def field_xml(
     letters = run(point.text, text, language, bold=text.bold)
     if kind == "sldNum":
         inner = letters.removeprefix("<a:r>").removesuffix("</a:r>")
-        letters = f'<a:fld id="{{B6F15528-21DE-4FAA-801E-634DDDAF4B2B}}" type="slidenum">{inner}</a:fld>'
+        letters = (
+            f'<a:fld id="{{B6F15528-21DE-4FAA-801E-634DDDAF4B2B}}" type="slidenum">{inner}</a:fld>'
+        )
     name = f"{content} {number}"
     return (
         f'<p:sp {NAMESPACES}><p:nvSpPr><p:cNvPr id="{number}" name={quoteattr(name)}/>'

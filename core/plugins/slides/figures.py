@@ -14,21 +14,29 @@ MOST_CATEGORIES = 12
 MOST_SERIES = 4
 MOST_SLICES = 6
 NUMBER = re.compile(
-    r"(?P<before>[$€£¥]?)\s*(?P<number>[-−+]?\d{1,3}(?:[ ,.'\u00a0\u202f]\d{3})+(?:[.,]\d+)?|[-−+]?\d+(?:[.,]\d+)?)"
+    r"(?P<before>[$€£¥]?)\s*(?P<number>[-−+]?\d{1,3}(?:[ ,.'\u00a0\u202f]\d{3})+(?:[.,]\d+)?"
+    r"|[-−+]?\d+(?:[.,]\d+)?)"
     r"\s*(?P<after>%|％|٪|‰|[^\W\d_]{1,12}(?:/[^\W\d_]{1,6})?|[€$£¥])?"
 )
 YEAR = re.compile(r"(?:1[89]|20|21)\d\d")
 RULE = re.compile(r"\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?")
-LISTED = re.compile(r"^\s*(?:[-*•+]\s+)?(?P<label>[^:：=|\d][^:：=|]{0,60}?)\s*[:：=]\s*(?P<value>[^:：]{1,30})$")
-INLINE = re.compile(r"(?P<label>[^\W\d_][\w &/'’-]{1,30}?)\s*(?:[:：(]|at|mit|con|avec|占|为|為)?\s*(?P<value>\d+(?:[.,]\d+)?\s*[%％])")
-BY_YEAR = re.compile(r"(?P<label>(?:19|20)\d\d)\D{1,24}?(?P<value>\d+(?:[.,]\d+)?\s*(?:%|[^\W\d_]{1,10}))")
+LISTED = re.compile(
+    r"^\s*(?:[-*•+]\s+)?(?P<label>[^:：=|\d][^:：=|]{0,60}?)\s*[:：=]\s*(?P<value>[^:：]{1,30})$"
+)
+INLINE = re.compile(
+    r"(?P<label>[^\W\d_][\w &/'’-]{1,30}?)\s*(?:[:：(]|at|mit|con|avec|占|为|為)?\s*"
+    r"(?P<value>\d+(?:[.,]\d+)?\s*[%％])"
+)
+BY_YEAR = re.compile(
+    r"(?P<label>(?:19|20)\d\d)\D{1,24}?(?P<value>\d+(?:[.,]\d+)?\s*(?:%|[^\W\d_]{1,10}))"
+)
 AND = re.compile(r"^(?:and|und|et|y|e|en)\s+", re.IGNORECASE)
 DIGITS = str.maketrans("٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹０１２３４５６７８９٫", "0123456789" * 3 + ".")
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A table of the source; ``chart`` where its numbers are worth one. ``context`` is around it."""
+    """A table of the source, the text around it, and a chart where its numbers are worth one."""
 
     heading: str
     context: str
@@ -79,7 +87,9 @@ def tables(lines: Sequence[str], reference: str) -> Iterator[Figure]:
                 rows.append(row)
             at += 1
         if len(rows) >= 3 and len(rows[0]) >= 2:
-            yield from figure_of(rows, heading_above(lines, start, reference), near(lines, start, at))
+            yield from figure_of(
+                rows, heading_above(lines, start, reference), near(lines, start, at)
+            )
         start = max(at, start + 1)
 
 
@@ -129,7 +139,10 @@ def runs(text: str) -> Iterator[Figure]:
     """Sentences with three values or more of one unit: shares, or a series of years."""
     for sentence in sentences(text):
         for pattern in (BY_YEAR, INLINE):
-            rows = [[AND.sub("", match["label"].strip()), match["value"].strip()] for match in pattern.finditer(sentence)]
+            rows = [
+                [AND.sub("", match["label"].strip()), match["value"].strip()]
+                for match in pattern.finditer(sentence)
+            ]
             labels = {label for label, _value in rows}
             units = {found[1] for _label, value in rows if (found := number(value))}
             if len(rows) >= 3 and len(labels) == len(rows) and len(units) == 1:
@@ -147,7 +160,7 @@ def figure_of(rows: list[list[str]], heading: str, context: str) -> Iterator[Fig
 
 
 def chart_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Chart | None:
-    """The chart of a table: its first column against the columns that are all numbers of one unit."""
+    """The chart of a table: its first column against those that are all numbers of one unit."""
     if not 3 <= len(rows) <= MOST_CATEGORIES:
         return None
     series: list[Series] = []
@@ -162,7 +175,9 @@ def chart_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Chart | No
     if not series:
         return None
     categories = [row[0] for row in rows]
-    return Chart(kind_of(categories, series, unit or ""), categories, series[:MOST_SERIES], unit or "")
+    return Chart(
+        kind_of(categories, series, unit or ""), categories, series[:MOST_SERIES], unit or ""
+    )
 
 
 def kind_of(categories: Sequence[str], series: Sequence[Series], unit: str) -> ChartKind:
@@ -178,10 +193,15 @@ def kind_of(categories: Sequence[str], series: Sequence[Series], unit: str) -> C
 
 def quote(text: str) -> tuple[str, str] | None:
     """The first quotation in ``text`` that is worth a slide, and who said it (may be "")."""
-    marked = re.compile(r"[“„«\"「『](?P<words>[^“”„«»\"「」『』\n]{25,240})[”“»\"」』](?P<rest>[^\n]{0,80})")
+    marked = re.compile(
+        r"[“„«\"「『](?P<words>[^“”„«»\"「」『』\n]{25,240})[”“»\"」』](?P<rest>[^\n]{0,80})"
+    )
     for match in marked.finditer(writable(text)):
         words = plain(match["words"])
         if len(terms(words)) >= 6:
-            said = re.match(r"\s*[,，]?\s*(?:[—–-]+|said|says|sagt[e]?|dit|dijo)\s*(?P<by>[^.,;:。，]{3,50})", match["rest"])
+            said = re.match(
+                r"\s*[,，]?\s*(?:[—–-]+|said|says|sagt[e]?|dit|dijo)\s*(?P<by>[^.,;:。，]{3,50})",
+                match["rest"],
+            )
             return words, plain(said["by"]) if said else ""
     return None

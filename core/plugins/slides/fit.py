@@ -39,7 +39,9 @@ def gap_of(line: float) -> float:
     return round(line * 0.5, 1)
 
 
-def fit(points: Sequence[Point], width: float, room: float, sizes: Sequence[float]) -> Fitted | None:
+def fit(
+    points: Sequence[Point], width: float, room: float, sizes: Sequence[float]
+) -> Fitted | None:
     """``points`` at the first of ``sizes`` that fits; ``None`` where none does."""
     for size in sizes:
         if points_height(points, size, width) <= room:
@@ -61,7 +63,9 @@ def spread(
             if groups[-1] and points_height([*groups[-1], piece], smallest, width) > room:
                 groups.append([])
             groups[-1].append(piece)
-    return [fit(group, width, room, sizes) or clipped(group, width, room, smallest) for group in groups]
+    return [
+        fit(group, width, room, sizes) or clipped(group, width, room, smallest) for group in groups
+    ]
 
 
 def pieces(point: Point, width: float, room: float, size: float) -> list[Point]:
@@ -86,7 +90,9 @@ def clipped(points: Sequence[Point], width: float, room: float, size: float) -> 
     return Fitted(kept, size, line, gap_of(line))
 
 
-def heading(text: str, width: float, room: float, sizes: Sequence[float]) -> tuple[str, float, float]:
+def heading(
+    text: str, width: float, room: float, sizes: Sequence[float]
+) -> tuple[str, float, float]:
     """A bold heading in ``width`` × ``room`` points: its text (cut if need be), size and pitch."""
     for size in sizes:
         if height([text], size, width, bold=True) <= room:

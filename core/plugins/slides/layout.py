@@ -1,7 +1,7 @@
 """From slides to pages: everything measured and in its place, split where it is too much."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from core.plugins.slides import deck as d
@@ -24,7 +24,18 @@ CARD_GAP = 20.0
 # Units that stand with each number; all others stand once, above the chart.
 OWN_SIGNS = {"", "%", "‰", "$", "€", "£", "¥"}
 MARK = 26.0
+CARD_LEAST = 210.0
 Draft = tuple[Layout, str, list[Element], str]
+
+
+@dataclass(frozen=True, slots=True)
+class CardSizes:
+    """Letters of the lead and the text, the lead's height, and the card's (points)."""
+
+    lead: float
+    text: float
+    under: float
+    high: float
 
 
 def pages(deck: Deck) -> list[Page]:
@@ -119,13 +130,14 @@ def title_page(slide: d.TitleSlide) -> Draft:
 def contents_pages(slide: d.ContentsSlide) -> Iterator[Draft]:
     """The sections, numbered, beside a dark panel with the heading."""
     text, size, line = heading(slide.title, 220, 160, (34, 30, 26, 22, 18))
-    title_box = Text(
-        "title", 44, 96, 224, 170, one(text), size, line, colour="white", bold=True
-    )
+    title_box = Text("title", 44, 96, 224, 170, one(text), size, line, colour="white", bold=True)
     entries = [Point(entry) for entry in slide.entries]
     for part in spread(entries, 500 - 44, 400, (28, 26, 24, 22, 20, 18, 16)):
         airy = replace(part, gap=min(26.0, room_between(part, 400)))
-        elements = [title_box, listed(airy, 360, 70, 500, 404, mark="number", indent=44, middle=True)]
+        elements = [
+            title_box,
+            replace(listed(airy, 360, 70, 500, 404, indent=44), mark="number", anchor="middle"),
+        ]
         yield "contents", slide.title, [*elements], slide.notes
 
 
@@ -151,14 +163,13 @@ def section_page(slide: d.SectionSlide) -> Draft:
 
 
 def listed(
-    part: Fitted, x: float, y: float, w: float, h: float, *, mark: str = "square",
-    indent: float = MARK, colour: str = "ink", middle: bool = False,
+    part: Fitted, x: float, y: float, w: float, h: float,
+    *, indent: float = MARK, colour: str = "ink",
 ) -> Text:  # fmt: skip
-    """A box with fitted points."""
+    """A box with fitted points, a square before each."""
     return Text(
         "body", x, y, w, h, part.points, part.size, part.pitch, part.gap, colour,
-        mark="number" if mark == "number" else "square", indent=indent,
-        anchor="middle" if middle else "top",
+        mark="square", indent=indent,
     )  # fmt: skip
 
 
@@ -197,40 +208,37 @@ def card_row(points: Sequence[Point]) -> list[Element] | None:
     if any(top != point.lead for (top, _size, _line), point in zip(tops, points, strict=True)):
         return None
     top_size = min(size for _text, size, _line in tops)
-    under = max(
-        height([point.lead], top_size, inner, bold=True) for point in points
-    )
+    under = max(height([point.lead], top_size, inner, bold=True) for point in points)
     texts = [fit(one(point.text), inner, 252 - under, CARD_SIZES) for point in points]
     if None in texts:
         return None
     size = min(part.size for part in texts if part)
+    most = max(points_height(one(point.text), size, inner) for point in points)
+    sizes = CardSizes(top_size, size, under, max(CARD_LEAST, 66 + under + 10 + most + 26))
     elements: list[Element] = []
     for at, point in enumerate(points):
-        x = MARGIN + at * (wide + CARD_GAP)
-        elements += card(point, at, x, wide, (top_size, size, under))
+        elements += card(point, at, MARGIN + at * (wide + CARD_GAP), wide, sizes)
     return elements
 
 
-def card(
-    point: Point, at: int, x: float, wide: float, sizes: tuple[float, float, float]
-) -> list[Element]:
+def card(point: Point, at: int, x: float, wide: float, sizes: CardSizes) -> list[Element]:
     """One card: a bar in a colour of its own, its number, the lead, the text."""
     colour = ("coral", "teal", "mustard", "plum")[at]
-    lead, text, under = sizes
     left, inner, top = x + 20, wide - 40, BODY_TOP + 4
     number = f"{at + 1:02d}"
-    rest = top + 66 + under + 10
+    lead, text = pitch(point.lead, sizes.lead), pitch(point.text, sizes.text)
+    rest = 66 + sizes.under + 10
     return [
-        Shape("rect", x, top, wide, 332, "white"),
+        Shape("rect", x, top, wide, sizes.high, "white"),
         Shape("rect", x, top, wide, 6, colour),
         Text("number", left, top + 24, inner, 32, one(number), 20, 26, colour="muted", bold=True),
         Text(
-            "text", left, top + 66, inner, under + 2, one(point.lead), lead,
-            pitch(point.lead, lead), bold=True,
+            "text", left, top + 66, inner, sizes.under + 2, one(point.lead), sizes.lead, lead,
+            bold=True,
         ),
         Text(
-            "text", left, rest, inner, top + 332 - rest - 4, one(point.text), text,
-            pitch(point.text, text),
+            "text", left, top + rest, inner, sizes.high - rest - 4, one(point.text), sizes.text,
+            text,
         ),
     ]  # fmt: skip
 

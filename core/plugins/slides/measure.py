@@ -21,10 +21,14 @@ SAFETY = 1.02
 # Marks over and under letters that renderers set without an advance of their own.
 NO_ADVANCE = {"Mn", "Me", "Cf"}
 SELF_PLACED_MARKS = 0x0900
-CJK = re.compile("[\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]")
+CJK = re.compile(
+    "[\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]"
+)
 # Written without spaces, broken by dictionary: lines end up to a word earlier than we can know.
 BY_DICTIONARY = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-TALL = re.compile("[\u0590-\u10ff\u1780-\u18af\u2e80-\ua4cf\ua840-\ud7af\uf900-\ufdff\ufe70-\ufeff]")
+TALL = re.compile(
+    "[\u0590-\u10ff\u1780-\u18af\u2e80-\ua4cf\ua840-\ud7af\uf900-\ufdff\ufe70-\ufeff]"
+)
 TALLEST = re.compile("[\u0600-\u0dff\u0e00-\u109f\u1780-\u17ff\ufb50-\ufdff\ufe70-\ufeff]")
 NOT_FIRST = "、。，．！？：；）」』】〕〉》’”)]},.!?:;…ー々"
 
@@ -119,7 +123,9 @@ def chopped(atom: str, size: float, limit: float, *, bold: bool) -> list[str]:
     return [*pieces, piece]
 
 
-def height(texts: list[str], size: float, limit: float, *, bold: bool = False, gap: float = 0) -> float:
+def height(
+    texts: list[str], size: float, limit: float, *, bold: bool = False, gap: float = 0
+) -> float:
     """How high paragraphs are in points, ``gap`` points apart, in lines of ``limit`` points."""
     lines = sum(len(wrap(text, size, limit, bold=bold)) * pitch(text, size) for text in texts)
     return lines + gap * max(0, len(texts) - 1)

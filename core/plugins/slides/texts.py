@@ -16,7 +16,9 @@ SENTENCE_END = re.compile(r"(?<=[.!?؟۔।])[\"”’»)]?\s+|(?<=[。！？])|
 WORD = re.compile(r"\w+")
 MOST_MARKS = 3
 # Scripts whose sentences have no spaces between words: compared by pairs of characters.
-UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+)
 ELLIPSIS = "…"
 
 
@@ -47,7 +49,7 @@ def tidy(text: object, limit: int) -> str:
 
 
 def cut(line: str, limit: int) -> str:
-    """The start of ``line``: whole sentences where they fill half of ``limit``, else words and …."""
+    """The start of ``line``: whole sentences where they fill half of ``limit``, else words, …."""
     head = line[:limit]
     ends = [match.end() for match in re.finditer(r"[.!?。！？؟](?=\s|$)|[。！？]", head)]
     if ends and ends[-1] >= limit // 2:
@@ -76,7 +78,7 @@ def sentences(text: str) -> list[str]:
 
 
 def terms(text: str) -> set[str]:
-    """What a text is about, for comparing: its words, or pairs of characters where none are apart."""
+    """What a text is about, for comparing: its words, or pairs of signs where none are apart."""
     found: set[str] = set()
     for word in WORD.findall(text.casefold()):
         if UNSPACED.search(word):
