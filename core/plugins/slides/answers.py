@@ -7,9 +7,12 @@ from typing import Any
 
 from core.plugins.base import PluginError, PluginHost
 from core.plugins.slides.deck import Point
-from core.plugins.slides.texts import is_empty, is_repeat, is_stutter, likeness, tidy, title
+from core.plugins.slides.texts import cut, is_repeat, is_stutter, likeness, terms, tidy, title
 
 TEXT_LIMIT, LEAD_LIMIT = 220, 44
+# The bounds of the schemas: a grammar cuts what is longer in the middle of a word.
+SENTENCE_MOST, LABEL_MOST = 170, 36
+ENDS = tuple(".!?。！？؟…")
 FIELD = re.compile(r'"(?P<name>label|text|title)"\s*:\s*"(?P<value>(?:[^"\\]|\\.){1,400})"')
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 FILLER = re.compile(
@@ -54,50 +57,72 @@ def saved(answer: str) -> dict[str, Any]:
     return whole
 
 
-def text_of(value: object, limit: int) -> str:
-    """A field as clean text; "" for what says nothing."""
+def text_of(value: object, limit: int, most: int = 0) -> str:
+    """A field as clean text; "" for what says nothing.
+
+    ``most``: the schema's own bound; text that reaches it was cut in mid-word by the grammar.
+    """
     text = tidy(value, limit)
-    return "" if is_empty(text) or is_stutter(text) or FILLER.match(text) else text
+    if most and isinstance(value, str) and len(value) >= most and text[-1:] not in ENDS:
+        text = cut(text + " ", max(2, len(text)))
+    return "" if says_nothing(text) else text
+
+
+def says_nothing(text: str) -> bool:
+    """Whether there is no word in ``text``, always the same words, or a form's own."""
+    letters = sum(character.isalpha() for character in text)
+    return letters < 2 or is_stutter(text) or FILLER.match(text) is not None
 
 
 def heading_of(value: object, limit: int = 90) -> str:
     """A field as a heading; "" for what says nothing."""
     text = title(value, limit)
-    return "" if is_empty(text) or is_stutter(text) or FILLER.match(text) else text
+    return "" if says_nothing(text) else text
 
 
 def texts_of(value: object, limit: int, most: int) -> list[str]:
     """A list of strings (or of objects with a "text"), cleaned, without repeats."""
     found: list[str] = []
     for entry in value if isinstance(value, list) else ():
-        text = text_of(entry.get("text") if isinstance(entry, dict) else entry, limit)
+        raw = entry.get("text") if isinstance(entry, dict) else entry
+        text = text_of(raw, limit, SENTENCE_MOST)
         if text and not is_repeat(text, found):
             found.append(text)
     return found[:most]
 
 
-def points_of(value: object, *, earlier: Iterable[str], numbers: set[str] | None) -> list[Point]:
-    """The points of a slide that are worth showing.
+def points_of(
+    value: object, *, heading: str, earlier: Iterable[str], numbers: set[str] | None
+) -> list[Point]:
+    """The points of a slide under ``heading`` that are worth showing.
 
-    Left out: what is empty, stutters, repeats ``earlier`` or itself, and, where ``numbers`` holds
-    the numbers of the source, what names a number that is not among them.
+    Left out: what is empty, stutters, repeats ``earlier``, itself or the heading, and, where
+    ``numbers`` holds the numbers of the source, what names a number that is not among them.
     """
     said = list(earlier)
+    leads: list[str] = []
     found: list[Point] = []
     for entry in value if isinstance(value, list) else ():
         raw = entry if isinstance(entry, dict) else {"text": entry}
-        text = text_of(raw.get("text"), TEXT_LIMIT)
-        lead = heading_of(raw.get("label"), LEAD_LIMIT)
-        if not any(letter.isalpha() for letter in lead) or (
-            text and likeness(lead, text[:60]) == 1
-        ):
-            lead = ""
+        text = text_of(raw.get("text"), TEXT_LIMIT, SENTENCE_MOST)
+        lead = lead_of(raw.get("label"), text, [heading, *leads])
         whole = f"{lead} {text}".strip()
         if not whole or is_repeat(whole, said) or invented(whole, numbers):
             continue
+        if terms(whole) <= terms(heading):
+            continue
         said.append(whole)
+        leads += [lead] if lead else []
         found.append(Point(text, lead) if text else Point(lead))
     return found
+
+
+def lead_of(value: object, text: str, taken: Iterable[str]) -> str:
+    """A label as the lead of ``text``; "" where it is cut, taken, or said by the text again."""
+    lead = heading_of(value, LEAD_LIMIT)
+    cut_off = isinstance(value, str) and len(value) >= LABEL_MOST
+    repeats = any(terms(lead) <= terms(other) for other in taken)
+    return "" if cut_off or repeats or (text and likeness(lead, text[:60]) == 1) else lead
 
 
 def numbers_of(text: str) -> set[str]:

@@ -18,7 +18,7 @@ MOST_SOURCE = 9000
 THING = (
     r"(?:ppt|power ?point|presentation|slide ?show|slides?|deck|folien|präsentation|vortrag|"
     r"presentaci[oó]n|diapositivas|présentation|diaporama|presentazione|apresentação|презентаци\w+|"
-    r"عرض\w*(?: تقديمي\w*)?)"
+    r"عرض\S*(?: تقديمي\S*)?)"
 )
 ABOUT = r"(?:about|on|regarding|for|of|über|zum|zur|zu|sobre|acerca de|sur|su|de|о|об|про|عن|حول)"
 TOPICS = tuple(

@@ -6,8 +6,12 @@ from typing import Any
 
 from core.plugins.base import PluginError, PluginHost
 from core.plugins.slides.answers import (
+    LABEL_MOST,
+    SENTENCE_MOST,
     ask,
     heading_of,
+    invented,
+    lead_of,
     numbers_of,
     points_of,
     text_of,
@@ -29,8 +33,8 @@ from core.plugins.slides.texts import cut, is_repeat, sentences, tidy
 
 FEWEST, MOST = 2, 5
 NOTES_LIMIT = 900
-SENTENCE = {"type": "string", "maxLength": 170}
-LABEL = {"type": "string", "maxLength": 36}
+SENTENCE = {"type": "string", "maxLength": SENTENCE_MOST}
+LABEL = {"type": "string", "maxLength": LABEL_MOST}
 SLIDE: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -96,7 +100,9 @@ async def slide(
     )
     answer = await ask(host, prompt, SLIDE, system=system(brief), max_tokens=900)
     numbers = None if brief.thin else numbers_of(brief.text)
-    points = points_of(answer.get("points"), earlier=written.said, numbers=numbers)[:MOST]
+    points = points_of(answer.get("points"), heading=name, earlier=written.said, numbers=numbers)[
+        :MOST
+    ]
     if len(points) < FEWEST:
         written.own += 1
         points = await topped_up(points, name, brief, written, host)
@@ -104,8 +110,9 @@ async def slide(
         return None
     written.add(points)
     notes = text_of(answer.get("notes"), NOTES_LIMIT) or " ".join(map(whole, points))
-    sides = (heading_of(answer.get("left"), 36), heading_of(answer.get("right"), 36))
-    named = all(any(map(str.isalpha, side)) for side in sides) and sides[0] != sides[1]
+    left, right = (lead_of(answer.get(side), "", [name]) for side in ("left", "right"))
+    sides = (left, lead_of(right, "", [left]))
+    named = all(sides)
     compared = answer.get("layout") == "comparison" and named
     if compared and len(points) >= 4:
         half = (len(points) + 1) // 2
@@ -154,10 +161,10 @@ async def figure(
     answer = await ask(host, prompt, FIGURE, system=system(brief), max_tokens=300)
     known = numbers_of(brief.text)
     lines = texts_of(answer.get("points"), 170, 2)
-    points = points_of(lines, earlier=(), numbers=known)
+    points = points_of(lines, heading=figure.heading, earlier=(), numbers=known)
     first = next(iter(sentences(figure.context)), "")
     named = heading_of(answer.get("title"), 70)
-    if points_of([named], earlier=(), numbers=known) == []:
+    if invented(named, known):
         named = ""
     name = figure.heading or named or cut(first, 70) or section or brief.topic
     notes = " ".join(map(whole, points)) or first
@@ -175,6 +182,7 @@ async def closing(brief: Brief, points: Sequence[Point], host: PluginHost) -> Cl
     )
     answer = await ask(host, prompt, CLOSING, system=system(brief), max_tokens=300)
     numbers = None if brief.thin else numbers_of(brief.text)
-    found = points_of(texts_of(answer.get("points"), 170, 3), earlier=(), numbers=numbers)
+    lines = texts_of(answer.get("points"), 170, 3)
+    found = points_of(lines, heading=brief.topic, earlier=(), numbers=numbers)
     chosen = found if len(found) >= FEWEST else list(points[:3])
     return ClosingSlide(brief.language.in_short, chosen, " ".join(map(whole, chosen)))

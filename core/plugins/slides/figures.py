@@ -107,10 +107,14 @@ def cells(line: str) -> list[str] | None:
 
 
 def heading_above(lines: Sequence[str], at: int, reference: str) -> str:
-    """The nearest short line above a table, else the part's own name (not "page 3"), else ""."""
-    above = next((line for line in reversed(lines[max(0, at - 4) : at]) if line.strip()), "")
-    if above and len(above) <= 120 and cells(above) is None and not LISTED.match(above):
-        return title(above)
+    """The nearest heading or short line above, else the part's own name (not "page 3"), else ""."""
+    for line in reversed(lines[max(0, at - 8) : at]):
+        says = line.strip()
+        if says.startswith("#"):
+            return title(says)
+        ends = says.endswith(tuple(".!?。！？"))
+        if says and len(says) <= 90 and not ends and cells(line) is None and not LISTED.match(line):
+            return title(says)
     return "" if re.fullmatch(r"\w+ \d+|", reference.strip()) else title(reference)
 
 
@@ -194,7 +198,7 @@ def kind_of(categories: Sequence[str], series: Sequence[Series], unit: str) -> C
 def quote(text: str) -> tuple[str, str] | None:
     """The first quotation in ``text`` that is worth a slide, and who said it (may be "")."""
     marked = re.compile(
-        r"[“„«\"「『](?P<words>[^“”„«»\"「」『』\n]{25,240})[”“»\"」』](?P<rest>[^\n]{0,80})"
+        r"[“„«\"「『](?P<words>(?:(?!\n\s*\n)[^“”„«»\"「」『』]){25,240})[”“»\"」』](?P<rest>[^\n]{0,80})"
     )
     for match in marked.finditer(writable(text)):
         words = plain(match["words"])

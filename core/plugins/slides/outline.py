@@ -9,7 +9,7 @@ from core.plugins.base import PluginHost
 from core.plugins.slides.answers import ask, heading_of, text_of
 from core.plugins.slides.brief import Brief, digest
 from core.plugins.slides.language import ASPECTS
-from core.plugins.slides.texts import cut, is_repeat, sentences, title, writable
+from core.plugins.slides.texts import cut, is_repeat, sentences, terms, title, writable
 
 HEADING = re.compile(r"^#{1,4}\s+(?P<title>.{3,90})$", re.MULTILINE)
 SENTENCES_A_SLIDE = 4
@@ -97,7 +97,8 @@ def mended(answer: dict[str, Any], brief: Brief, slides: int) -> Outline:
         listed = entry.get("slides")
         for value in listed if isinstance(listed, list) else ():
             name = heading_of(value, 70)
-            if name and len(seen) < slides and not is_repeat(name, seen):
+            adds = not terms(name) <= terms(brief.topic)
+            if name and adds and len(seen) < slides and not is_repeat(name, seen):
                 titles.append(name)
                 seen.append(name)
         if titles:

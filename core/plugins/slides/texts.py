@@ -13,6 +13,7 @@ UNWRITABLE = re.compile(
 MARKERS = re.compile(r"\*\*|__|`+|~~|^\s*(?:#{1,6}|>|[-*•+▪‣◦]|\d{1,2}[.)])\s+", re.MULTILINE)
 LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\s]{1,500}\)")
 SENTENCE_END = re.compile(r"(?<=[.!?؟۔।])[\"”’»)]?\s+|(?<=[。！？])|\n+")
+LABELLED_NUMBER = re.compile(r"[^.:：]{1,60}[:：]\s*[^\s\w]?\s*\d[\d.,]*\s*\S{0,8}")
 WORD = re.compile(r"\w+")
 MOST_MARKS = 3
 # Scripts whose sentences have no spaces between words: compared by pairs of characters.
@@ -71,6 +72,8 @@ def sentences(text: str) -> list[str]:
     for raw in SENTENCE_END.split(writable(text)):
         if raw.lstrip().startswith(("#", "|")) or raw.count("|") > 1 or raw.count("\t") > 1:
             continue
+        if LABELLED_NUMBER.fullmatch(raw.strip()):
+            continue
         sentence = plain(raw)
         if len(terms(sentence)) >= 2:
             found.append(sentence)
@@ -105,8 +108,3 @@ def is_stutter(text: str) -> bool:
     """Whether ``text`` says the same few words again and again, as weak models do."""
     words = WORD.findall(text.casefold())
     return len(words) >= 8 and len(set(words)) < len(words) * 0.4
-
-
-def is_empty(text: str) -> bool:
-    """Whether there is no letter and no digit in ``text``."""
-    return not any(character.isalnum() for character in text)
