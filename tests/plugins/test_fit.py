@@ -1,6 +1,7 @@
 """[L1] Text always fits: for any deck, every box holds what stands in it, by measurement."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -50,7 +51,7 @@ def charts(draw: st.DrawFn) -> d.Chart:
         d.Series(draw(TEXTS), draw(st.lists(NUMBERS, min_size=count, max_size=count)))
         for _number in range(draw(st.integers(1, 3)))
     ]
-    kind = draw(st.sampled_from(["column", "bar", "line"]))
+    kind: d.ChartKind = draw(st.sampled_from(get_args(d.ChartKind)))
     names = [draw(TEXTS) for _at in range(count)]
     return d.Chart(kind, names, series, draw(st.sampled_from(["", "%", "$", "TWh"])))
 

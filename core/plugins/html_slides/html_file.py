@@ -44,7 +44,6 @@ def document(pages: Sequence[Page], *, title: str, language: str) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     rtl = any(page.rtl for page in pages)
-    faces = EAST_ASIAN.get(language) or EAST_ASIAN.get(language[:2], EAST_ASIAN["zh"])
     body = "\n".join(section(page, len(pages)) for page in pages)
     return f"""<!doctype html>
 <html lang="{language}" dir="{"rtl" if rtl else "ltr"}">
@@ -52,7 +51,7 @@ def document(pages: Sequence[Page], *, title: str, language: str) -> str:
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{words(title)}</title>
-<style>:root{{--faces:{LATIN},{faces},"Noto Sans Arabic",sans-serif}}
+<style>:root{{--faces:{faces(language, rtl=rtl)}}}
 {style}</style>
 <main>
 {body}
@@ -63,6 +62,13 @@ def document(pages: Sequence[Page], *, title: str, language: str) -> str:
 <script>{script}</script>
 </html>
 """
+
+
+def faces(language: str, *, rtl: bool) -> str:
+    """The fonts to try: Latin ones first, then those of the deck's own script."""
+    own = EAST_ASIAN.get(language) or EAST_ASIAN.get(language[:2], EAST_ASIAN["zh"])
+    right = '"Noto Sans Arabic",' if rtl else ""
+    return f'{LATIN},{right}"DejaVu Sans",{own},sans-serif'
 
 
 def resource(name: str) -> str:
