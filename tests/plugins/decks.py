@@ -31,7 +31,7 @@ ENGLISH = Deck(
             "Three sources carry the change",
             [
                 Point(
-                    "Cheapest new power in most of the world; panels lost 90 % of it.",
+                    "Cheapest new power in most of the world; panel prices fell by 90 %.",
                     "Solar",
                 ),
                 Point(
@@ -46,7 +46,7 @@ ENGLISH = Deck(
             "Say the three names.",
         ),
         ChartSlide(
-            "Solar has overtaken coal",
+            "Solar is catching up with coal",
             Chart(
                 "line",
                 ["2018", "2019", "2020", "2021", "2022", "2023"],

@@ -113,7 +113,7 @@ def test_it_is_a_document_without_its_script() -> None:
     assert [tag for tag, attributes in found if "hidden" in attributes] == ["nav"]
     labels = [attributes.get("aria-label") for tag, attributes in found if tag == "svg"]
     assert labels[0] is not None
-    assert labels[0].startswith("Line chart: Solar has overtaken coal.")
+    assert labels[0].startswith("Line chart: Solar is catching up with coal.")
 
 
 def test_language_and_direction_are_said() -> None:

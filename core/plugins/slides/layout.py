@@ -17,14 +17,14 @@ from core.plugins.slides.words import chart_alt
 BODY_TOP, BODY_ROOM = 138.0, 338.0
 BODY_SIZES = (26, 24, 22, 20, 18, 16)
 COLUMN_SIZES = (22, 20, 18, 16, 14)
-CARD_SIZES = (20, 19, 18, 17, 16, 15, 14)
+CARD_SIZES = (22, 21, 20, 19, 18, 17, 16, 15, 14)
 ASIDE_SIZES = (18, 17, 16, 15, 14, 13)
 TITLE_SIZES = (32, 30, 28, 26, 24)
 CARD_GAP = 20.0
 # Units that stand with each number; all others stand once, above the chart.
 OWN_SIGNS = {"", "%", "‰", "$", "€", "£", "¥"}
 MARK = 26.0
-CARD_LEAST = 210.0
+CARD_LEAST = 230.0
 Draft = tuple[Layout, str, list[Element], str]
 
 
