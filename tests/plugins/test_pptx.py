@@ -37,7 +37,10 @@ def shapes(file: Any) -> Iterator[Any]:
 
 
 def test_the_slides_are_16_to_9(english: Any) -> None:
-    """960 × 540 points."""
+    """960 × 540 points, and nothing of the library's 4:3 template is left."""
+    assert "type" not in english.element.xpath("./p:sldSz")[0].attrib
+    names = {str(part.partname) for part in english.part.package.iter_parts()}
+    assert not any("thumbnail" in name or "printer" in name for name in names)
     assert (english.slide_width, english.slide_height) == (Pt(960), Pt(540))
 
 

@@ -235,6 +235,18 @@ def test_topic_and_language_are_found_in_the_request(
     assert (order.language.tag, order.topic) == (tag, about)
 
 
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        *((None, 10), ("", 10), (7, 7), ("7", 7), (7.0, 7), (1, 3), (9999, 40), (-5, 10)),
+        *(("many", 10), (True, 10), ([3], 10), (float("nan"), 10), ("٧", 7), ("1e3", 10)),
+    ],
+)
+def test_any_number_of_slides_becomes_one_that_a_deck_may_have(asked: object, count: int) -> None:
+    """What a model puts into parameters."""
+    assert brief.read({"slides": asked, "language": 7}, topic("tea"), 3072).count == count
+
+
 def test_the_language_parameter_wins_over_what_the_text_is_written_in() -> None:
     """A German deck of an English document."""
     order = brief.read({"language": "German", "audience": "children"}, document(REPORT), 3072)

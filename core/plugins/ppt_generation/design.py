@@ -5,6 +5,7 @@ import re
 from pptx import Presentation
 from pptx.opc.constants import RELATIONSHIP_TYPE
 from pptx.oxml import parse_xml
+from pptx.oxml.ns import qn
 from pptx.presentation import Presentation as PresentationFile
 from pptx.slide import SlideLayout, SlideMaster
 
@@ -78,6 +79,7 @@ def new_file(*, language: str, rtl: bool) -> PresentationFile:
     """An empty 16:9 presentation with our theme and layouts, in the order of ``LAYOUTS``."""
     file = Presentation()
     file.slide_width, file.slide_height = emu(WIDTH), emu(HEIGHT)
+    forget_template(file)
     master = file.slide_master
     set_theme(master, language)
     for layout in list(master.slide_layouts)[len(LAYOUTS) :]:
@@ -86,6 +88,16 @@ def new_file(*, language: str, rtl: bool) -> PresentationFile:
     for name, layout in zip(LAYOUTS, master.slide_layouts, strict=True):
         fill_layout(layout, name, rtl=rtl)
     return file
+
+
+def forget_template(file: PresentationFile) -> None:
+    """Drop what python-pptx's own template says of itself: its picture, its printer, 4:3."""
+    file.element.find(qn("p:sldSz")).attrib.pop("type", None)
+    for holder, kind in (
+        (file.part.package, RELATIONSHIP_TYPE.THUMBNAIL),
+        (file.part, RELATIONSHIP_TYPE.PRINTER_SETTINGS),
+    ):
+        holder.drop_rel(holder.relate_to(holder.part_related_by(kind), kind))
 
 
 def set_theme(master: SlideMaster, language: str) -> None:

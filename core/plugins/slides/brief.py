@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from core.plugins.base import Source
@@ -15,6 +16,8 @@ PIECE = 900
 # Room of a prompt for its own words, and of an answer, in tokens.
 RESERVED = 1200
 MOST_SOURCE = 9000
+# Fallback sentences and figures are looked for in so much of a source: enough for a deck.
+SEARCHED = 200_000
 THING = (
     r"(?:ppt|power ?point|presentation|slide ?show|slides?|deck|folien|präsentation|vortrag|"
     r"presentaci[oó]n|diapositivas|présentation|diaporama|presentazione|apresentação|презентаци\w+|"
@@ -40,20 +43,16 @@ COUNT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """One order. ``count`` pages in all; ``thin``: the source is only a topic."""
+    """One order. ``count`` pages in all; ``text``: all parts; ``thin``: it is only a topic."""
 
     topic: str
     language: Language
     count: int
     audience: str
     parts: Sequence[tuple[str, str]]
+    text: str
     thin: bool
     room: int
-
-    @property
-    def text(self) -> str:
-        """The whole source."""
-        return "\n\n".join(text for _reference, text in self.parts)
 
 
 def read(parameters: Mapping[str, Any], source: Source, context_tokens: int) -> Brief:
@@ -73,6 +72,7 @@ def read(parameters: Mapping[str, Any], source: Source, context_tokens: int) -> 
         count=count_of(parameters.get("slides"), f"{asked} {text if thin else ''}"),
         audience=plain(words(parameters, "audience"))[:120],
         parts=parts,
+        text="\n\n".join(part for _reference, part in parts),
         thin=thin,
         room=room_of(context_tokens, text),
     )
@@ -149,9 +149,15 @@ def digest(brief: Brief) -> str:
     return "\n".join(piece.strip()[:260] for piece in parts[::step])[: brief.room]
 
 
+@lru_cache(maxsize=2)
+def source_sentences(text: str) -> tuple[str, ...]:
+    """The sentences of the first 200,000 characters of a source."""
+    return tuple(sentences(text[:SEARCHED]))
+
+
 def nearest_sentences(brief: Brief, query: str) -> list[str]:
     """The source's own sentences, the nearest to ``query`` first."""
     wanted = terms(query)
-    found = sentences(brief.text)
+    found = source_sentences(brief.text)
     order = sorted(range(len(found)), key=lambda at: (-len(wanted & terms(found[at])), at))
     return [found[at] for at in order]

@@ -1,11 +1,12 @@
 """A whole deck from a source: outline first, then each slide, then the figures in their places."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.plugins.base import PluginError, PluginHost
 from core.plugins.slides import content, figures
-from core.plugins.slides.brief import Brief
+from core.plugins.slides.brief import Brief, source_sentences
 from core.plugins.slides.content import Written
 from core.plugins.slides.deck import (
     BulletsSlide,
@@ -53,7 +54,11 @@ class Budget:
 
 
 def budget(brief: Brief) -> Budget:
-    """Share out the pages: title and closing first, a third for figures, the rest for content."""
+    """Share out the pages: title and closing first, a third for figures, the rest for content.
+
+    Reads the whole source: seconds for a book, so it is not for an event loop.
+    """
+    source_sentences(brief.text)
     left = brief.count - 2
     found = [] if brief.thin else figures.find(brief.parts)
     chosen: list[Figure] = []
@@ -81,7 +86,7 @@ async def make(brief: Brief, host: PluginHost) -> Made:
     if not any(letter.isalnum() for letter in brief.text):
         raise PluginError(NOTHING)
     await host.progress("Planning the slides", 3)
-    shares = budget(brief)
+    shares = await asyncio.to_thread(budget, brief)
     outline = await plan(brief, shares.slides, host)
     titles = [(name, section.title) for section in outline.sections for name in section.slides]
     steps = len(titles) + len(shares.figures) + 1

@@ -8,6 +8,7 @@ from core.plugins.slides.deck import Chart, ChartKind, Series
 from core.plugins.slides.texts import plain, sentences, terms, title, writable
 
 CELL_LIMIT = 80
+LONGEST_LINE = 1500
 MOST_COLUMNS = 6
 MOST_ROWS = 24
 MOST_CATEGORIES = 12
@@ -65,11 +66,16 @@ def decimal(digits: str) -> str:
     return whole + part if groups else f"{whole}.{part}"
 
 
-def find(parts: Sequence[tuple[str, str]]) -> list[Figure]:
-    """The figures of a source, in its order, none twice."""
+def find(parts: Sequence[tuple[str, str]], *, most: int = 200_000) -> list[Figure]:
+    """The figures of a source's first ``most`` characters, in its order, none twice."""
     found: list[Figure] = []
-    for reference, text in parts:
-        lines = writable(text).split("\n")
+    for reference, whole in parts:
+        if most <= 0:
+            break
+        text = writable(whole[:most])
+        most -= len(whole)
+        # A row or an entry is short; what is not would only cost time.
+        lines = [line if len(line) <= LONGEST_LINE else "" for line in text.split("\n")]
         for figure in (*tables(lines, reference), *lists(lines, reference), *runs(text)):
             if all(figure.rows != other.rows for other in found):
                 found.append(figure)
@@ -127,7 +133,7 @@ def lists(lines: Sequence[str], reference: str) -> Iterator[Figure]:
     """Lines of "label: value" that follow each other, at least three."""
     rows: list[list[str]] = []
     for at, line in enumerate((*lines, "")):
-        match = LISTED.match(line)
+        match = LISTED.match(line) if len(line) <= 160 else None
         if match and number(match["value"]):
             rows.append([plain(match["label"])[:CELL_LIMIT], match["value"].strip()])
             continue
@@ -195,12 +201,12 @@ def kind_of(categories: Sequence[str], series: Sequence[Series], unit: str) -> C
     return "bar" if max(len(category) for category in categories) > 14 else "column"
 
 
-def quote(text: str) -> tuple[str, str] | None:
+def quote(text: str, *, most: int = 200_000) -> tuple[str, str] | None:
     """The first quotation in ``text`` that is worth a slide, and who said it (may be "")."""
     marked = re.compile(
         r"[“„«\"「『](?P<words>(?:(?!\n\s*\n)[^“”„«»\"「」『』]){25,240})[”“»\"」』](?P<rest>[^\n]{0,80})"
     )
-    for match in marked.finditer(writable(text)):
+    for match in marked.finditer(writable(text[:most])):
         words = plain(match["words"])
         if len(terms(words)) >= 6:
             said = re.match(

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from core.text import clean
 
@@ -10,7 +11,9 @@ from core.text import clean
 UNWRITABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff\ufeff\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
-MARKERS = re.compile(r"\*\*|__|`+|~~|^\s*(?:#{1,6}|>|[-*•+▪‣◦]|\d{1,2}[.)])\s+", re.MULTILINE)
+MARKERS = re.compile(
+    r"\*\*|__|`+|~~|^[^\S\n]*(?:#{1,6}|>|[-*•+▪‣◦]|\d{1,2}[.)])[^\S\n]+", re.MULTILINE
+)
 LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\s]{1,500}\)")
 SENTENCE_END = re.compile(r"(?<=[.!?؟۔।])[\"”’»)]?\s+|(?<=[。！？])|\n+")
 LABELLED_NUMBER = re.compile(r"[^.:：]{1,60}[:：]\s*[^\s\w]?\s*\d[\d.,]*\s*\S{0,8}")
@@ -80,7 +83,8 @@ def sentences(text: str) -> list[str]:
     return found
 
 
-def terms(text: str) -> set[str]:
+@lru_cache(maxsize=2048)
+def terms(text: str) -> frozenset[str]:
     """What a text is about, for comparing: its words, or pairs of signs where none are apart."""
     found: set[str] = set()
     for word in WORD.findall(text.casefold()):
@@ -88,7 +92,7 @@ def terms(text: str) -> set[str]:
             found.update(word[at : at + 2] for at in range(max(1, len(word) - 1)))
         elif len(word) > 2 or word.isdecimal():
             found.add(word)
-    return found
+    return frozenset(found)
 
 
 def likeness(one: str, other: str) -> float:
