@@ -11,7 +11,7 @@ from core.plugins.slides.brief import Brief, digest
 from core.plugins.slides.language import ASPECTS
 from core.plugins.slides.texts import cut, is_repeat, sentences, terms, title, writable
 
-HEADING = re.compile(r"^#{1,4}\s+(?P<title>.{3,90})$", re.MULTILINE)
+HEADING = re.compile(r"^#{2,4}\s+(?P<title>.{3,90})$", re.MULTILINE)
 SENTENCES_A_SLIDE = 4
 
 
