@@ -22,6 +22,9 @@ ONCE = (
     "tests/fetching",
     "tests/markdown",
     "tests/messages",
+    "tests/plugins/test_fit.py",
+    "tests/plugins/test_measure.py",
+    "tests/plugins/test_rendered.py",
     "tests/processes",
 )
 

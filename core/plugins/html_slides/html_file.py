@@ -1,0 +1,195 @@
+"""Pages as one HTML file: no request leaves it, its one script is named by its hash."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+
+from core.plugins.html_slides.drawing import svg
+from core.plugins.slides.deck import Point
+from core.plugins.slides.page import Element, Grid, Page, Plot, Text
+from core.plugins.slides.texts import writable
+from core.plugins.slides.theme import (
+    COLOURS,
+    FOOT_HEIGHT,
+    FOOT_SIZE,
+    FOOT_Y,
+    NUMBER_WIDTH,
+    WIDTH,
+    Shape,
+    background,
+    decor,
+    foot,
+    mirror_shape,
+)
+
+ANCHORS = {"top": "flex-start", "middle": "center", "bottom": "flex-end"}
+CORNERS = ("100% 0 0 0", "0 100% 0 0", "0 0 100% 0", "0 0 0 100%")
+LATIN = 'Arial,"Helvetica Neue","Liberation Sans"'
+EAST_ASIAN = {
+    "ja": '"Yu Gothic","Hiragino Sans","Noto Sans CJK JP"',
+    "ko": '"Malgun Gothic","Apple SD Gothic Neo","Noto Sans CJK KR"',
+    "zh-TW": '"Microsoft JhengHei","PingFang TC","Noto Sans CJK TC"',
+    "zh": '"Microsoft YaHei","PingFang SC","Noto Sans CJK SC"',
+}
+
+
+def document(pages: Sequence[Page], *, title: str, language: str) -> str:
+    """The whole file. It scrolls without its script; with it, it is a slide show."""
+    style, script = resource("style.css"), resource("slides.js")
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    rtl = any(page.rtl for page in pages)
+    body = "\n".join(section(page, len(pages)) for page in pages)
+    return f"""<!doctype html>
+<html lang="{language}" dir="{"rtl" if rtl else "ltr"}">
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{words(title)}</title>
+<style>:root{{--faces:{faces(language, rtl=rtl)}}}
+{style}</style>
+<main>
+{body}
+</main>
+<nav hidden><button type="button" data-go="-1" aria-label="Previous slide">‹</button>
+<output aria-live="polite"></output>
+<button type="button" data-go="1" aria-label="Next slide">›</button></nav>
+<script>{script}</script>
+</html>
+"""
+
+
+def faces(language: str, *, rtl: bool) -> str:
+    """The fonts to try: Latin ones first, then those of the deck's own script."""
+    own = EAST_ASIAN.get(language) or EAST_ASIAN.get(language[:2], EAST_ASIAN["zh"])
+    right = '"Noto Sans Arabic",' if rtl else ""
+    return f'{LATIN},{right}"DejaVu Sans",{own},sans-serif'
+
+
+def resource(name: str) -> str:
+    """A file that lies beside this module."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def words(text: str) -> str:
+    """Text that can be nothing but text."""
+    return escape(writable(text).replace("\n", " "))
+
+
+def section(page: Page, count: int) -> str:
+    """One slide."""
+    adorn = [mirror_shape(shape) if page.rtl else shape for shape in decor(page.layout)]
+    drawn = "".join(shape_html(shape) for shape in adorn)
+    drawn += "".join(element_html(element, page) for element in page.elements)
+    notes = f'<aside class="notes">{words(page.notes)}</aside>' if page.notes else ""
+    return (
+        f'<section class="slide" aria-roledescription="slide" '
+        f'aria-label="{page.number} / {count}: {words(page.title)}">'
+        f'<div class="page" style="background:#{COLOURS[background(page.layout)]}">'
+        f"{drawn}{foot_html(page)}</div>{notes}</section>"
+    )
+
+
+def place(x: float, y: float, w: float, h: float) -> str:
+    """Where a box stands, in units of the page."""
+    return f"left:{unit(x)};top:{unit(y)};width:{unit(w)};height:{unit(h)}"
+
+
+def unit(points: float) -> str:
+    """A length that grows with the page."""
+    return f"calc({points:g}*var(--u))"
+
+
+def shape_html(shape: Shape) -> str:
+    """Something that only adorns: hidden from screen readers."""
+    corners = {"rect": "0", "disc": "50%", "quarter": CORNERS[shape.turn]}[shape.form]
+    return (
+        f'<i aria-hidden="true" style="{place(shape.x, shape.y, shape.w, shape.h)};'
+        f'background:#{COLOURS[shape.colour]};border-radius:{corners}"></i>'
+    )
+
+
+def element_html(element: Element, page: Page) -> str:
+    """One element of a page."""
+    match element:
+        case Text():
+            return text_html(element, page)
+        case Shape():
+            return shape_html(element)
+        case Plot():
+            where = place(element.x, element.y, element.w, element.h)
+            return f'<figure style="{where}">{svg(element, rtl=page.rtl)}</figure>'
+    return grid_html(element)
+
+
+def text_html(text: Text, page: Page) -> str:
+    """A box of text as the element it is: a heading, a list, a paragraph."""
+    style = (
+        f"{place(text.x, text.y, text.w, text.h)};font-size:{unit(text.size)};"
+        f"line-height:{unit(text.pitch)};color:#{COLOURS[text.colour]};"
+        f"justify-content:{ANCHORS[text.anchor]};text-align:{text.align}"
+    )
+    weight = ";font-weight:700" if text.bold else ""
+    if text.mark:
+        tag = "ol" if text.mark == "number" else "ul"
+        gaps = f"--gap:{unit(text.gap)};--indent:{unit(text.indent)}"
+        items = "".join(f"<li>{point_html(point)}</li>" for point in text.paragraphs)
+        return f'<{tag} class="t" style="{style};{gaps}{weight}">{items}</{tag}>'
+    tag = "p"
+    if text.role == "title":
+        tag = "h1" if page.layout == "title" else "h2"
+    inner = " ".join(point_html(point) for point in text.paragraphs)
+    return f'<{tag} class="t" style="{style}{weight}"><span>{inner}</span></{tag}>'
+
+
+def point_html(point: Point) -> str:
+    """A point, its lead bold."""
+    lead = f"<b>{words(point.lead)}</b>" if point.lead else ""
+    return " ".join(filter(None, (lead, words(point.text))))
+
+
+def grid_html(grid: Grid) -> str:
+    """A table."""
+    rows = "".join(
+        row_html(row, grid, at, high)
+        for at, (row, high) in enumerate(zip(grid.rows, grid.heights, strict=True))
+    )
+    columns = "".join(f'<col style="width:{unit(wide)}">' for wide in grid.widths)
+    where = place(grid.x, grid.y, sum(grid.widths), sum(grid.heights))
+    return (
+        f'<table aria-label="{words(grid.alt)}" style="{where};font-size:{unit(grid.size)};'
+        f'line-height:{unit(grid.pitch)}"><colgroup>{columns}</colgroup>{rows}</table>'
+    )
+
+
+def row_html(row: Sequence[str], grid: Grid, at: int, high: float) -> str:
+    """One row; the first is a header where the table has one."""
+    tag = "th" if grid.named and at == 0 else "td"
+    cells = "".join(
+        f"<{tag}{' class=n' if numeric else ''}>{words(cell)}</{tag}>"
+        for cell, numeric in zip(row, grid.numeric, strict=True)
+    )
+    return f'<tr style="height:{unit(high)}">{cells}</tr>'
+
+
+def foot_html(page: Page) -> str:
+    """The footer and the page number."""
+    where = foot(page.layout)
+    if where is None:
+        return ""
+    number_side = "start" if where.number_x < where.x else "end"
+    boxes = (
+        (where.x, where.w, page.footer, "start", ""),
+        (where.number_x, NUMBER_WIDTH, str(page.number), number_side, ";font-weight:700"),
+    )
+    return "".join(
+        f'<small style="{place(WIDTH - x - w if page.rtl else x, FOOT_Y, w, FOOT_HEIGHT)};'
+        f"font-size:{unit(FOOT_SIZE)};line-height:{unit(FOOT_HEIGHT)};"
+        f'color:#{COLOURS[where.colour]};text-align:{side}{weight}">{words(text)}</small>'
+        for x, w, text, side, weight in boxes
+    )

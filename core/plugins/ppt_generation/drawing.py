@@ -1,0 +1,169 @@
+"""Shapes and text of a page as DrawingML (ECMA-376 part 1, chapters 19 to 21)."""
+
+from xml.sax.saxutils import escape, quoteattr
+
+from pptx.util import Emu, Length
+
+from core.plugins.slides.deck import Point
+from core.plugins.slides.page import Text
+from core.plugins.slides.texts import writable
+from core.plugins.slides.theme import COLOURS, Shape
+
+NAMESPACES = (
+    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" '
+    'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships" '
+    'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"'
+)
+EMU = 12700
+SLOTS = {
+    "ink": "tx1",
+    "white": "bg1",
+    "night": "tx2",
+    "paper": "bg2",
+    "coral": "accent1",
+    "teal": "accent2",
+    "mustard": "accent3",
+    "plum": "accent4",
+    "sage": "accent5",
+    "mist": "accent6",
+}
+FORMS = {"rect": "rect", "disc": "ellipse", "quarter": "pieWedge"}
+DECORATIVE = (
+    '<a:extLst><a:ext uri="{C183D7F6-B498-43B3-948B-1728B52AA6E4}"><adec:decorative '
+    'xmlns:adec="http://schemas.microsoft.com/office/drawing/2017/decorative" val="1"/>'
+    "</a:ext></a:extLst>"
+)
+
+
+def emu(points: float) -> Length:
+    """Points in English Metric Units, the unit of DrawingML."""
+    return Emu(round(points * EMU))
+
+
+def xml(text: str) -> str:
+    """``text`` as XML content: escaped, without what XML can't hold."""
+    return escape(writable(text).replace("\n", " "))
+
+
+def fill(colour: str) -> str:
+    """A solid fill with a colour of the theme."""
+    if colour in SLOTS:
+        return f'<a:solidFill><a:schemeClr val="{SLOTS[colour]}"/></a:solidFill>'
+    return f'<a:solidFill><a:srgbClr val="{COLOURS[colour]}"/></a:solidFill>'
+
+
+def frame(x: float, y: float, w: float, h: float, turn: int = 0) -> str:
+    """Where a shape stands."""
+    turned = f' rot="{turn * 5400000}"' if turn else ""
+    return (
+        f'<a:xfrm{turned}><a:off x="{emu(x)}" y="{emu(y)}"/>'
+        f'<a:ext cx="{emu(w)}" cy="{emu(h)}"/></a:xfrm>'
+    )
+
+
+def shape_xml(shape: Shape, number: int) -> str:
+    """A shape that only adorns, marked as such for screen readers."""
+    return (
+        f'<p:sp {NAMESPACES}><p:nvSpPr><p:cNvPr id="{number}" name="Decor {number}" descr="">'
+        f'{DECORATIVE}</p:cNvPr><p:cNvSpPr/><p:nvPr userDrawn="1"/></p:nvSpPr><p:spPr>'
+        f"{frame(shape.x, shape.y, shape.w, shape.h, shape.turn)}"
+        f'<a:prstGeom prst="{FORMS[shape.form]}"><a:avLst/></a:prstGeom>{fill(shape.colour)}'
+        "<a:ln><a:noFill/></a:ln></p:spPr></p:sp>"
+    )
+
+
+def placeholder(kind: str, index: int | None = None) -> str:
+    """The mark that makes a box the slide's title, body, footer or number."""
+    at = "" if index is None else f' idx="{index}"'
+    return f'<p:ph type="{kind}"{at}/>'
+
+
+def text_xml(text: Text, number: int, *, name: str, ph: str, language: str, rtl: bool) -> str:
+    """A box of text. ``ph`` is :func:`placeholder` or "" for a plain box."""
+    box = "" if ph else ' txBox="1"'
+    body = "".join(paragraph(point, text, language, rtl=rtl) for point in text.paragraphs)
+    return (
+        f'<p:sp {NAMESPACES}><p:nvSpPr><p:cNvPr id="{number}" name={quoteattr(name)}/>'
+        f"<p:cNvSpPr{box}/><p:nvPr>{ph}</p:nvPr></p:nvSpPr><p:spPr>"
+        f"{frame(text.x, text.y, text.w, text.h)}"
+        '<a:prstGeom prst="rect"><a:avLst/></a:prstGeom><a:noFill/></p:spPr>'
+        f"<p:txBody>{body_properties(text.anchor)}<a:lstStyle/>{body}</p:txBody></p:sp>"
+    )
+
+
+def body_properties(anchor: str) -> str:
+    """A box without insets that never changes its text's size: it was measured."""
+    at = {"top": "t", "middle": "ctr", "bottom": "b"}[anchor]
+    return (
+        f'<a:bodyPr wrap="square" lIns="0" tIns="0" rIns="0" bIns="0" anchor="{at}" '
+        'rtlCol="0"><a:noAutofit/></a:bodyPr>'
+    )
+
+
+def paragraph(point: Point, text: Text, language: str, *, rtl: bool) -> str:
+    """One paragraph of a box; its lead is bold."""
+    after = text.gap if point is not text.paragraphs[-1] else 0
+    runs = ""
+    if point.lead:
+        tail = " " if point.text else ""
+        runs = run(point.lead + tail, text, language, bold=True)
+    if point.text:
+        runs += run(point.text, text, language, bold=text.bold)
+    line = f'<a:lnSpc><a:spcPts val="{round(text.pitch * 100)}"/></a:lnSpc>'
+    return (
+        f'<a:p><a:pPr {alignment(text.align, rtl=rtl)} marL="{emu(text.indent)}" '
+        f'indent="{-emu(text.indent)}">{line}'
+        f'<a:spcBef><a:spcPts val="0"/></a:spcBef><a:spcAft><a:spcPts val="{round(after * 100)}"/>'
+        f"</a:spcAft>{mark(text.mark)}</a:pPr>{runs}</a:p>"
+    )
+
+
+def alignment(align: str, *, rtl: bool) -> str:
+    """Attributes for where lines begin; left and right are the page's own in DrawingML."""
+    side = {"start": "r" if rtl else "l", "end": "l" if rtl else "r", "center": "ctr"}[align]
+    return f'algn="{side}" rtl="{int(rtl)}"'
+
+
+def mark(kind: str) -> str:
+    """What stands before a paragraph."""
+    if kind == "square":
+        return (
+            '<a:buClr><a:schemeClr val="accent1"/></a:buClr><a:buSzPct val="80000"/>'
+            '<a:buFont typeface="Arial"/><a:buChar char="■"/>'
+        )
+    if kind == "number":
+        return (
+            '<a:buClr><a:schemeClr val="accent1"/></a:buClr><a:buFont typeface="Arial"/>'
+            '<a:buAutoNum type="arabicPlain"/>'
+        )
+    return "<a:buNone/>"
+
+
+def run(words: str, text: Text, language: str, *, bold: bool) -> str:
+    """A run of one weight."""
+    return (
+        f'<a:r><a:rPr lang="{language}" sz="{round(text.size * 100)}" b="{int(bold)}" i="0" '
+        f'dirty="0">{fill(text.colour)}<a:latin typeface="+mn-lt"/><a:ea typeface="+mn-ea"/>'
+        f'<a:cs typeface="+mn-cs"/></a:rPr><a:t>{xml(words)}</a:t></a:r>'
+    )
+
+
+def field_xml(
+    text: Text, number: int, *, kind: str, index: int, language: str, rtl: bool, content: str
+) -> str:
+    """The page number or the footer of a slide."""
+    point = text.paragraphs[0]
+    letters = run(point.text, text, language, bold=text.bold)
+    if kind == "sldNum":
+        inner = letters.removeprefix("<a:r>").removesuffix("</a:r>")
+        letters = (
+            f'<a:fld id="{{B6F15528-21DE-4FAA-801E-634DDDAF4B2B}}" type="slidenum">{inner}</a:fld>'
+        )
+    name = f"{content} {number}"
+    return (
+        f'<p:sp {NAMESPACES}><p:nvSpPr><p:cNvPr id="{number}" name={quoteattr(name)}/>'
+        f'<p:cNvSpPr/><p:nvPr><p:ph type="{kind}" sz="quarter" idx="{index}"/></p:nvPr></p:nvSpPr>'
+        f"<p:spPr>{frame(text.x, text.y, text.w, text.h)}</p:spPr><p:txBody>"
+        f"{body_properties('middle')}<a:lstStyle/><a:p><a:pPr {alignment(text.align, rtl=rtl)}>"
+        f"<a:buNone/></a:pPr>{letters}</a:p></p:txBody></p:sp>"
+    )

@@ -1,0 +1,137 @@
+"""What a model answered, taken apart with patience: weak models break off, repeat, stay empty."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from core.plugins.base import PluginError, PluginHost
+from core.plugins.slides.deck import Point
+from core.plugins.slides.texts import cut, is_repeat, is_stutter, likeness, terms, tidy, title
+
+TEXT_LIMIT, LEAD_LIMIT = 220, 44
+# The bounds of the schemas: a grammar cuts what is longer in the middle of a word.
+SENTENCE_MOST, LABEL_MOST = 170, 36
+ENDS = tuple(".!?。！？؟…")
+FIELD = re.compile(r'"(?P<name>label|text|title)"\s*:\s*"(?P<value>(?:[^"\\]|\\.){1,400})"')
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+FILLER = re.compile(
+    r"^(?:\.+|…|n/?a|none|null|string|text|label|title|point|bullet|slide|"
+    r"placeholder|left|right|lorem ipsum.*|todo|example)"
+    r"[\s\d.:…]*$",
+    re.IGNORECASE,
+)
+
+
+async def ask(
+    host: PluginHost, prompt: str, schema: Mapping[str, Any], **more: Any
+) -> dict[str, Any]:
+    """The model's answer as an object; an empty one where it gave none. Cancelled passes."""
+    try:
+        return parsed(await host.ask(prompt, schema=schema, **more))
+    except PluginError:
+        return {}
+
+
+def parsed(answer: str) -> dict[str, Any]:
+    """The object in ``answer``; what can be saved of one that broke off."""
+    try:
+        found = json.loads(answer[answer.find("{") : answer.rfind("}") + 1] or answer)
+    except (ValueError, RecursionError):
+        return saved(answer)
+    return found if isinstance(found, dict) else {}
+
+
+def saved(answer: str) -> dict[str, Any]:
+    """The complete fields of a broken answer."""
+    points: list[dict[str, str]] = []
+    whole: dict[str, Any] = {"points": points}
+    for match in FIELD.finditer(answer):
+        value = match["value"].replace('\\"', '"').replace("\\n", " ")
+        if match["name"] == "text" and points and "text" not in points[-1]:
+            points[-1]["text"] = value
+        elif match["name"] == "title":
+            whole.setdefault("title", value)
+        else:
+            points.append({match["name"]: value})
+    return whole
+
+
+def text_of(value: object, limit: int, most: int = 0) -> str:
+    """A field as clean text; "" for what says nothing.
+
+    ``most``: the schema's own bound; text that reaches it was cut in mid-word by the grammar.
+    """
+    text = tidy(value, limit)
+    if most and isinstance(value, str) and len(value) >= most and text[-1:] not in ENDS:
+        text = cut(text + " ", max(2, len(text)))
+    return "" if says_nothing(text) else text
+
+
+def says_nothing(text: str) -> bool:
+    """Whether there is no word in ``text``, always the same words, or a form's own."""
+    letters = sum(character.isalpha() for character in text)
+    return letters < 2 or is_stutter(text) or FILLER.match(text) is not None
+
+
+def heading_of(value: object, limit: int = 90) -> str:
+    """A field as a heading; "" for what says nothing."""
+    text = title(value, limit)
+    return "" if says_nothing(text) else text
+
+
+def texts_of(value: object, limit: int, most: int) -> list[str]:
+    """A list of strings (or of objects with a "text"), cleaned, without repeats."""
+    found: list[str] = []
+    for entry in value if isinstance(value, list) else ():
+        raw = entry.get("text") if isinstance(entry, dict) else entry
+        text = text_of(raw, limit, SENTENCE_MOST)
+        if text and not is_repeat(text, found):
+            found.append(text)
+    return found[:most]
+
+
+def points_of(
+    value: object, *, heading: str, earlier: Iterable[str], numbers: set[str] | None
+) -> list[Point]:
+    """The points of a slide under ``heading`` that are worth showing.
+
+    Left out: what is empty, stutters, repeats ``earlier``, itself or the heading, and, where
+    ``numbers`` holds the numbers of the source, what names a number that is not among them.
+    """
+    said = list(earlier)
+    leads: list[str] = []
+    found: list[Point] = []
+    for entry in value if isinstance(value, list) else ():
+        raw = entry if isinstance(entry, dict) else {"text": entry}
+        text = text_of(raw.get("text"), TEXT_LIMIT, SENTENCE_MOST)
+        lead = lead_of(raw.get("label"), text, [heading, *leads])
+        whole = f"{lead} {text}".strip()
+        if not whole or is_repeat(whole, said) or invented(whole, numbers):
+            continue
+        if terms(whole) <= terms(heading):
+            continue
+        said.append(whole)
+        leads += [lead] if lead else []
+        found.append(Point(text, lead) if text else Point(lead))
+    return found
+
+
+def lead_of(value: object, text: str, taken: Iterable[str]) -> str:
+    """A label as the lead of ``text``; "" where it is cut, taken, or said by the text again."""
+    lead = heading_of(value, LEAD_LIMIT)
+    cut_off = isinstance(value, str) and len(value) >= LABEL_MOST
+    repeats = any(terms(lead) <= terms(other) for other in taken)
+    return "" if cut_off or repeats or (text and likeness(lead, text[:60]) == 1) else lead
+
+
+def numbers_of(text: str) -> set[str]:
+    """The numbers of a text, as their digits."""
+    return {re.sub(r"\D", "", number) for number in NUMBER.findall(text)}
+
+
+def invented(text: str, numbers: set[str] | None) -> bool:
+    """Whether ``text`` names a number of two digits or more that the source does not know."""
+    if numbers is None:
+        return False
+    return any(len(number) > 1 and number not in numbers for number in numbers_of(text))

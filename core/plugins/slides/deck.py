@@ -1,0 +1,143 @@
+"""A deck as content: what each slide says, nothing about where it stands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+ChartKind = Literal["column", "bar", "line", "pie"]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of a list: a short ``lead`` (may be empty) and its ``text`` (may be empty)."""
+
+    text: str
+    lead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One row of numbers of a chart, as many as the chart has categories."""
+
+    name: str
+    values: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Numbers of the source as a chart. ``unit`` ("%", "TWh") may be empty."""
+
+    kind: ChartKind
+    categories: Sequence[str]
+    series: Sequence[Series]
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TitleSlide:
+    """The first slide."""
+
+    title: str
+    subtitle: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContentsSlide:
+    """The sections of the deck, numbered."""
+
+    title: str
+    entries: Sequence[str]
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SectionSlide:
+    """The start of section ``number`` (from 1)."""
+
+    title: str
+    number: int
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BulletsSlide:
+    """A list of points."""
+
+    title: str
+    points: Sequence[Point]
+    section: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsSlide:
+    """Two lists beside each other, each with a heading."""
+
+    title: str
+    headings: tuple[str, str]
+    columns: tuple[Sequence[Point], Sequence[Point]]
+    section: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSlide:
+    """A table; every row has as many cells as ``header``."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    section: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartSlide:
+    """A chart, and what to see in it."""
+
+    title: str
+    chart: Chart
+    points: Sequence[Point] = ()
+    section: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteSlide:
+    """Words of the source, to the letter; ``by`` may be empty."""
+
+    quote: str
+    by: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosingSlide:
+    """The last slide: what to take home."""
+
+    title: str
+    points: Sequence[Point] = ()
+    notes: str = ""
+
+
+Slide = (
+    TitleSlide
+    | ContentsSlide
+    | SectionSlide
+    | BulletsSlide
+    | ColumnsSlide
+    | TableSlide
+    | ChartSlide
+    | QuoteSlide
+    | ClosingSlide
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Deck:
+    """A whole presentation in one ``language`` (a BCP 47 tag)."""
+
+    title: str
+    language: str
+    slides: Sequence[Slide] = field(default_factory=tuple)

@@ -1,0 +1,177 @@
+"""The language of a deck: found in the words of the request, and the few words that we add."""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """A language that decks are written in. ``tag`` is BCP 47, ``name`` is for the model."""
+
+    tag: str
+    name: str
+    contents: str
+    in_short: str
+    rtl: bool = False
+
+
+LANGUAGES = {
+    language.tag: language
+    for language in (
+        Language("en-US", "English", "Contents", "In short"),
+        Language("de-DE", "German", "Inhalt", "Kurz gesagt"),
+        Language("fr-FR", "French", "Sommaire", "En bref"),
+        Language("es-ES", "Spanish", "Contenido", "En resumen"),
+        Language("it-IT", "Italian", "Indice", "In breve"),
+        Language("pt-BR", "Portuguese", "Conteúdo", "Em resumo"),
+        Language("nl-NL", "Dutch", "Inhoud", "Kort gezegd"),
+        Language("pl-PL", "Polish", "Spis treści", "W skrócie"),
+        Language("tr-TR", "Turkish", "İçindekiler", "Kısaca"),
+        Language("vi-VN", "Vietnamese", "Nội dung", "Tóm lại"),
+        Language("ru-RU", "Russian", "Содержание", "Коротко"),
+        Language("uk-UA", "Ukrainian", "Зміст", "Коротко"),
+        Language("el-GR", "Greek", "Περιεχόμενα", "Με λίγα λόγια"),
+        Language("hi-IN", "Hindi", "विषय-सूची", "संक्षेप में"),
+        Language("th-TH", "Thai", "สารบัญ", "โดยสรุป"),
+        Language("zh-CN", "Simplified Chinese", "目录", "要点回顾"),
+        Language("zh-TW", "Traditional Chinese", "目錄", "重點回顧"),
+        Language("ja-JP", "Japanese", "目次", "まとめ"),
+        Language("ko-KR", "Korean", "목차", "요약"),
+        Language("ar-SA", "Arabic", "المحتويات", "باختصار", rtl=True),
+        Language("fa-IR", "Persian", "فهرست", "خلاصه", rtl=True),
+        Language("he-IL", "Hebrew", "תוכן העניינים", "בקצרה", rtl=True),
+    )
+}
+ENGLISH = LANGUAGES["en-US"]
+# Scripts that name their language, in the order of asking: kana before the Han they stand among.
+SCRIPTS = (
+    ("ja-JP", re.compile("[\u3040-\u30ff]")),
+    ("ko-KR", re.compile("[\uac00-\ud7af\u1100-\u11ff]")),
+    ("zh-CN", re.compile("[\u3400-\u9fff]")),
+    ("he-IL", re.compile("[\u0590-\u05ff]")),
+    ("ar-SA", re.compile("[\u0600-\u06ff]")),
+    ("hi-IN", re.compile("[\u0900-\u097f]")),
+    ("th-TH", re.compile("[\u0e00-\u0e7f]")),
+    ("el-GR", re.compile("[\u0370-\u03ff]")),
+    ("ru-RU", re.compile("[\u0400-\u04ff]")),
+)
+MARKS = {
+    "fa-IR": re.compile("[پچژگی]"),
+    "uk-UA": re.compile("[їєґі]", re.IGNORECASE),
+    "zh-TW": re.compile("[這為來個們時國會對說與關於簡報製電動]"),
+}
+COMMON = {
+    "en-US": "the of and to a in is for about make create with on this that from what how",
+    "de-DE": "der die das und ein eine über mit für von ist nicht den im zu mach bitte folien",
+    "fr-FR": "le la les des une et sur pour avec du est dans que fais crée moi présentation",
+    "es-ES": "el la los las una y sobre para con del es en que haz crea hazme presentación",
+    "it-IT": "il lo gli una e su per con del della è di che crea fammi presentazione",
+    "pt-BR": "o os as uma e sobre para com do da é em que faça crie apresentação não",
+    "nl-NL": "de het een en over voor met van is niet maak presentatie op",
+    "pl-PL": "o i na w z do jest się nie dla zrób prezentację oraz",
+    "tr-TR": "ve bir için ile hakkında bu sunum hazırla yap",
+    "vi-VN": "và về của là một cho trong những các",
+}
+COMMON_WORDS = {tag: frozenset(words.split()) for tag, words in COMMON.items()}
+# What can be said of most things: slides for a mere topic where a weak model finds too few.
+ASPECTS = {
+    "en-US": (
+        "What it is",
+        "How it works",
+        "Why it matters",
+        "Where it is used",
+        "Challenges",
+        "What comes next",
+    ),
+    "de-DE": (
+        "Worum es geht",
+        "Wie es funktioniert",
+        "Warum es wichtig ist",
+        "Wo es eingesetzt wird",
+        "Schwierigkeiten",
+        "Wie es weitergeht",
+    ),
+    "fr-FR": (
+        "De quoi il s’agit",
+        "Comment ça marche",
+        "Pourquoi c’est important",
+        "Où c’est utilisé",
+        "Les difficultés",
+        "Et demain",
+    ),
+    "es-ES": (
+        "Qué es",
+        "Cómo funciona",
+        "Por qué importa",
+        "Dónde se usa",
+        "Dificultades",
+        "Qué viene después",
+    ),
+    "it-IT": (
+        "Che cos’è",
+        "Come funziona",
+        "Perché conta",
+        "Dove si usa",
+        "Difficoltà",
+        "Il futuro",
+    ),
+    "pt-BR": (
+        "O que é",
+        "Como funciona",
+        "Por que importa",
+        "Onde se usa",
+        "Dificuldades",
+        "O futuro",
+    ),
+    "ru-RU": (
+        "Что это такое",
+        "Как это работает",
+        "Почему это важно",
+        "Где применяется",
+        "Трудности",
+        "Что дальше",
+    ),
+    "zh-CN": ("基本概念", "工作原理", "为什么重要", "应用领域", "面临的挑战", "未来展望"),
+    "zh-TW": ("基本概念", "運作原理", "為什麼重要", "應用領域", "面臨的挑戰", "未來展望"),
+    "ja-JP": ("概要", "しくみ", "なぜ重要か", "活用の場", "課題", "これから"),
+    "ko-KR": ("개요", "작동 원리", "왜 중요한가", "활용 분야", "과제", "앞으로의 전망"),
+    "ar-SA": ("ما هو", "كيف يعمل", "لماذا هو مهم", "أين يُستخدم", "التحديات", "ماذا بعد"),
+}
+SAMPLE = 4000
+LEAST_SHARE = 0.15
+
+
+def named(name: str) -> Language | None:
+    """The language of a tag ("de", "pt-PT", "zh-Hant") or an English name ("German")."""
+    wanted = name.strip().casefold().replace("_", "-")
+    if not wanted:
+        return None
+    if wanted.startswith(("zh-tw", "zh-hk", "zh-hant", "traditional")):
+        return LANGUAGES["zh-TW"]
+    if wanted == "chinese":
+        return LANGUAGES["zh-CN"]
+    for language in LANGUAGES.values():
+        if wanted.split("-")[0] == language.tag[:2] or wanted == language.name.casefold():
+            return language
+    return None
+
+
+def detect(text: str) -> Language:
+    """The language that ``text`` is written in; English where nothing says otherwise."""
+    sample = text[:SAMPLE]
+    letters = sum(character.isalpha() for character in sample)
+    for tag, script in SCRIPTS:
+        if letters and len(script.findall(sample)) >= letters * LEAST_SHARE:
+            return LANGUAGES[variant(tag, sample)]
+    words = re.findall(r"\w+", sample.casefold())
+    counts = {tag: sum(word in known for word in words) for tag, known in COMMON_WORDS.items()}
+    best = max(counts, key=lambda tag: counts[tag])
+    return LANGUAGES[best] if counts[best] else ENGLISH
+
+
+def variant(tag: str, sample: str) -> str:
+    """``tag``, or the language of the same script that ``sample`` shows the letters of."""
+    for other, base in (("fa-IR", "ar-SA"), ("uk-UA", "ru-RU"), ("zh-TW", "zh-CN")):
+        if tag == base and MARKS[other].search(sample):
+            return other
+    return tag

@@ -1,0 +1,318 @@
+"""From slides to pages: everything measured and in its place, split where it is too much."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from core.plugins.slides import deck as d
+from core.plugins.slides.deck import Deck, Point
+from core.plugins.slides.fit import Fitted, fit, heading, points_height, spread
+from core.plugins.slides.grids import grids
+from core.plugins.slides.language import LANGUAGES
+from core.plugins.slides.measure import clip, height, pitch
+from core.plugins.slides.page import Element, Page, Plot, Text
+from core.plugins.slides.theme import INNER, MARGIN, TILE, WIDTH, Layout, Shape, mirror_shape
+from core.plugins.slides.words import chart_alt
+
+BODY_TOP, BODY_ROOM = 138.0, 338.0
+BODY_SIZES = (26, 24, 22, 20, 18, 16)
+COLUMN_SIZES = (22, 20, 18, 16, 14)
+CARD_SIZES = (22, 21, 20, 19, 18, 17, 16, 15, 14)
+ASIDE_SIZES = (18, 17, 16, 15, 14, 13)
+TITLE_SIZES = (32, 30, 28, 26, 24)
+CARD_GAP = 20.0
+# Units that stand with each number; all others stand once, above the chart.
+OWN_SIGNS = {"", "%", "‰", "$", "€", "£", "¥"}
+MARK = 26.0
+CARD_LEAST = 230.0
+Draft = tuple[Layout, str, list[Element], str]
+
+
+@dataclass(frozen=True, slots=True)
+class CardSizes:
+    """Letters of the lead and the text, the lead's height, and the card's (points)."""
+
+    lead: float
+    text: float
+    under: float
+    high: float
+
+
+def pages(deck: Deck) -> list[Page]:
+    """All pages of a deck, numbered from 1."""
+    rtl = LANGUAGES[deck.language].rtl
+    footer = clip(deck.title, 10, 500, 1)
+    drafts = [draft for slide in deck.slides for draft in drafts_of(slide)]
+    made = [
+        Page(layout, title, tuple(elements), notes, footer, number, rtl)
+        for number, (layout, title, elements, notes) in enumerate(drafts, start=1)
+    ]
+    return [mirrored(page) for page in made] if rtl else made
+
+
+def drafts_of(slide: d.Slide) -> list[Draft]:
+    """The pages of one slide: more than one where its text needs them."""
+    match slide:
+        case d.TitleSlide():
+            return [title_page(slide)]
+        case d.ContentsSlide():
+            return list(contents_pages(slide))
+        case d.SectionSlide():
+            return [section_page(slide)]
+        case d.BulletsSlide():
+            return list(bullets_pages(slide))
+        case d.ColumnsSlide():
+            return list(columns_pages(slide))
+        case d.TableSlide():
+            return list(table_pages(slide))
+        case d.ChartSlide():
+            return list(chart_pages(slide))
+        case d.QuoteSlide():
+            return [quote_page(slide)]
+        case d.ClosingSlide():
+            return list(closing_pages(slide))
+        case _:
+            assert_never(slide)
+
+
+def mirrored(page: Page) -> Page:
+    """The page for a script that runs from right to left."""
+    return replace(page, elements=tuple(flip(element) for element in page.elements))
+
+
+def flip(element: Element) -> Element:
+    """An element on the other side."""
+    match element:
+        case Shape():
+            return mirror_shape(element)
+        case Text() | Plot():
+            return replace(element, x=WIDTH - element.x - element.w)
+    return replace(element, x=WIDTH - element.x - sum(element.widths))
+
+
+def one(text: str) -> tuple[Point, ...]:
+    """A text as the one paragraph of a box."""
+    return (Point(text),)
+
+
+def head(title: str, section: str) -> list[Element]:
+    """The head of a content page: the section's name, and the title."""
+    text, size, line = heading(title, INNER, 72, TITLE_SIZES)
+    title_box = Text("title", MARGIN, 52, INNER, 74, one(text), size, line, bold=True)
+    if not section:
+        return [title_box]
+    name = clip(section, 12, INNER, 1, bold=True)
+    eyebrow = Text(
+        "eyebrow", MARGIN, 30, INNER, 20, one(name), 12, pitch(name, 12), colour="muted", bold=True
+    )
+    return [title_box, eyebrow]
+
+
+def title_page(slide: d.TitleSlide) -> Draft:
+    """A big title on the left, the tiles on the right."""
+    wide = WIDTH - 3 * TILE - MARGIN - 30
+    text, size, line = heading(slide.title, wide, 230, (50, 46, 42, 38, 34, 30, 26, 22))
+    elements: list[Element] = [
+        Shape("rect", MARGIN, 64, 56, 9, "coral"),
+        Text(
+            "title", MARGIN, 96, wide, 240, one(text), size, line,
+            colour="white", bold=True, anchor="bottom",
+        ),
+    ]  # fmt: skip
+    if slide.subtitle:
+        under, size, line = heading(slide.subtitle, wide, 84, (20, 18, 16, 14))
+        elements.append(
+            Text("subtitle", MARGIN, 356, wide, 88, one(under), size, line, colour="mist")
+        )
+    return "title", slide.title, elements, slide.notes
+
+
+def contents_pages(slide: d.ContentsSlide) -> Iterator[Draft]:
+    """The sections, numbered, beside a dark panel with the heading."""
+    text, size, line = heading(slide.title, 220, 160, (34, 30, 26, 22, 18))
+    title_box = Text("title", 44, 96, 224, 170, one(text), size, line, colour="white", bold=True)
+    entries = [Point(entry) for entry in slide.entries]
+    for part in spread(entries, 500 - 44, 400, (28, 26, 24, 22, 20, 18, 16)):
+        airy = replace(part, gap=min(26.0, room_between(part, 400)))
+        elements = [
+            title_box,
+            replace(listed(airy, 360, 70, 500, 404, indent=44), mark="number", anchor="middle"),
+        ]
+        yield "contents", slide.title, [*elements], slide.notes
+
+
+def room_between(part: Fitted, room: float) -> float:
+    """The gap that spreads few entries over a box without filling it."""
+    used = points_height(part.points, part.size, 456)
+    return part.gap + max(0.0, room - used) / (len(part.points) + 1)
+
+
+def section_page(slide: d.SectionSlide) -> Draft:
+    """A number as high as a hand, and the section's title."""
+    wide = WIDTH - TILE - 2 * MARGIN
+    text, size, line = heading(slide.title, wide, 150, (44, 40, 36, 32, 28, 24))
+    number = f"{slide.number:02d}"
+    elements: list[Element] = [
+        Text(
+            "number", MARGIN, 96, 300, 120, one(number), 96, pitch(number, 96),
+            colour="mustard", bold=True,
+        ),
+        Text("title", MARGIN, 240, wide, 160, one(text), size, line, colour="white", bold=True),
+    ]  # fmt: skip
+    return "section", slide.title, elements, slide.notes
+
+
+def listed(
+    part: Fitted, x: float, y: float, w: float, h: float,
+    *, indent: float = MARK, colour: str = "ink",
+) -> Text:  # fmt: skip
+    """A box with fitted points, a square before each."""
+    return Text(
+        "body", x, y, w, h, part.points, part.size, part.pitch, part.gap, colour,
+        mark="square", indent=indent,
+    )  # fmt: skip
+
+
+def numbered(title: str, at: int, of: int) -> str:
+    """The title of a page of several."""
+    return title if of == 1 else f"{title} ({at}/{of})"
+
+
+def several(
+    layout: Layout, slide: d.BulletsSlide | d.ColumnsSlide | d.TableSlide | d.ChartSlide,
+    bodies: Sequence[Sequence[Element]],
+) -> Iterator[Draft]:  # fmt: skip
+    """The pages of a slide, one a body."""
+    for at, body in enumerate(bodies, start=1):
+        title = numbered(slide.title, at, len(bodies))
+        yield layout, title, [*head(title, slide.section), *body], slide.notes if at == 1 else ""
+
+
+def bullets_pages(slide: d.BulletsSlide) -> Iterator[Draft]:
+    """Cards where the points are a few with leads, else a list."""
+    if (cards := card_row(slide.points)) is not None:
+        return several("content", slide, [cards])
+    parts = spread(slide.points, INNER - MARK - 40, BODY_ROOM, BODY_SIZES)
+    bodies = [[listed(part, MARGIN, BODY_TOP, INNER - 40, BODY_ROOM + 4)] for part in parts]
+    return several("content", slide, bodies)
+
+
+def card_row(points: Sequence[Point]) -> list[Element] | None:
+    """Two to four points as cards side by side, where all have a lead and fit."""
+    count = len(points)
+    if count not in {2, 3, 4} or not all(point.lead and point.text for point in points):
+        return None
+    wide = (INNER - CARD_GAP * (count - 1)) / count
+    inner = wide - 40
+    tops = [heading(point.lead, inner, 58, (22, 21, 20, 19, 18, 17, 16)) for point in points]
+    if any(top != point.lead for (top, _size, _line), point in zip(tops, points, strict=True)):
+        return None
+    top_size = min(size for _text, size, _line in tops)
+    under = max(height([point.lead], top_size, inner, bold=True) for point in points)
+    texts = [fit(one(point.text), inner, 252 - under, CARD_SIZES) for point in points]
+    if None in texts:
+        return None
+    size = min(part.size for part in texts if part)
+    most = max(points_height(one(point.text), size, inner) for point in points)
+    sizes = CardSizes(top_size, size, under, max(CARD_LEAST, 66 + under + 10 + most + 26))
+    elements: list[Element] = []
+    for at, point in enumerate(points):
+        elements += card(point, at, MARGIN + at * (wide + CARD_GAP), wide, sizes)
+    return elements
+
+
+def card(point: Point, at: int, x: float, wide: float, sizes: CardSizes) -> list[Element]:
+    """One card: a bar in a colour of its own, its number, the lead, the text."""
+    colour = ("coral", "teal", "mustard", "plum")[at]
+    left, inner, top = x + 20, wide - 40, BODY_TOP + 4
+    number = f"{at + 1:02d}"
+    lead, text = pitch(point.lead, sizes.lead), pitch(point.text, sizes.text)
+    rest = 66 + sizes.under + 10
+    return [
+        Shape("rect", x, top, wide, sizes.high, "white"),
+        Shape("rect", x, top, wide, 6, colour),
+        Text("number", left, top + 24, inner, 32, one(number), 20, 26, colour="muted", bold=True),
+        Text(
+            "text", left, top + 66, inner, sizes.under + 2, one(point.lead), sizes.lead, lead,
+            bold=True,
+        ),
+        Text(
+            "text", left, top + rest, inner, sizes.high - rest - 4, one(point.text), sizes.text,
+            text,
+        ),
+    ]  # fmt: skip
+
+
+def columns_pages(slide: d.ColumnsSlide) -> Iterator[Draft]:
+    """Two lists, each under its heading and a rule of its colour."""
+    wide = (INNER - 44) / 2
+    parts = [spread(points, wide - MARK, BODY_ROOM - 52, COLUMN_SIZES) for points in slide.columns]
+    count = max(map(len, parts))
+    bodies: list[list[Element]] = []
+    for at in range(count):
+        body: list[Element] = []
+        for column, colour in ((0, "coral"), (1, "teal")):
+            x = MARGIN + column * (wide + 44)
+            text, size, line = heading(slide.headings[column], wide, 30, (20, 18, 16, 14))
+            body.append(Shape("rect", x, BODY_TOP, wide, 4, colour))
+            body.append(Text("text", x, BODY_TOP + 14, wide, 32, one(text), size, line, bold=True))
+            if at < len(parts[column]):
+                body.append(listed(parts[column][at], x, BODY_TOP + 56, wide, BODY_ROOM - 48))
+        bodies.append(body)
+    return several("content", slide, bodies)
+
+
+def table_pages(slide: d.TableSlide) -> Iterator[Draft]:
+    """The table, its rows on as many pages as they need."""
+    made = grids(slide.header, slide.rows, slide.title, top=BODY_TOP, room=BODY_ROOM)
+    return several("figure", slide, [[grid] for grid in made])
+
+
+def chart_pages(slide: d.ChartSlide) -> Iterator[Draft]:
+    """The chart, and beside it what to see in it."""
+    parts = spread(slide.points, 236 - 18, BODY_ROOM - 8, ASIDE_SIZES) if slide.points else []
+    wide = 570.0 if parts else INNER
+    alt = chart_alt(slide.title, slide.chart)
+    body: list[Element] = []
+    top = BODY_TOP + 4
+    if slide.chart.unit not in OWN_SIGNS:
+        unit = clip(slide.chart.unit, 13, wide, 1)
+        line = pitch(unit, 13)
+        body.append(Text("text", MARGIN, top, wide, line + 2, one(unit), 13, line, colour="muted"))
+        top += line + 6
+    body.append(Plot(MARGIN, top, wide, BODY_TOP + BODY_ROOM + 10 - top, slide.chart, alt))
+    if parts:
+        body.append(Shape("rect", 654, BODY_TOP + 8, 2, BODY_ROOM - 8, "line"))
+        body.append(listed(parts[0], 672, BODY_TOP + 8, 236, BODY_ROOM - 4, indent=18))
+    return several("figure", slide, [body])
+
+
+def quote_page(slide: d.QuoteSlide) -> Draft:
+    """Words in large letters."""
+    text, size, line = heading(slide.quote, 740, 270, (36, 34, 32, 30, 28, 26, 24, 22, 20, 18))
+    elements: list[Element] = [
+        Shape("quarter", 92, 72, 34, 34, "mustard", 2),
+        Shape("quarter", 132, 72, 34, 34, "mustard", 2),
+        Text("title", 92, 126, 744, 280, one(text), size, line, colour="white", anchor="middle"),
+    ]
+    if slide.by:
+        by = clip("— " + slide.by, 18, 740, 1)
+        elements.append(
+            Text("subtitle", 92, 424, 744, 32, one(by), 18, pitch(by, 18), colour="mustard")
+        )
+    return "quote", slide.quote, elements, slide.notes
+
+
+def closing_pages(slide: d.ClosingSlide) -> Iterator[Draft]:
+    """What to take home."""
+    wide = WIDTH - TILE - 2 * MARGIN
+    text, size, line = heading(slide.title, wide, 100, (40, 36, 32, 28, 24))
+    title_box = Text(
+        "title", MARGIN, 84, wide, 104, one(text), size, line, colour="white", bold=True
+    )
+    parts = spread(slide.points, wide - MARK, 250, (24, 22, 20, 18, 16)) if slide.points else [None]
+    for part in parts:
+        elements: list[Element] = [Shape("rect", MARGIN, 56, 56, 9, "coral"), title_box]
+        if part is not None:
+            elements.append(listed(part, MARGIN, 206, wide, 256, colour="white"))
+        yield "closing", slide.title, elements, slide.notes

@@ -1,0 +1,96 @@
+"""What both presentation makers do: read the order, make the deck, lay it out, write a file."""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.plugins.base import Artifact, Capability, PluginError, PluginHost, PluginResult, Source
+from core.plugins.slides import brief, compose, layout
+from core.plugins.slides.deck import Deck
+from core.plugins.slides.page import Page
+from core.plugins.slides.texts import writable
+
+CREATE = "create_from_source"
+NAME_LIMIT = 60
+PARAMETERS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "source": {
+            "type": "string",
+            "description": "What the slides are about: a topic, or the whole text to make them of.",
+        },
+        "request": {
+            "type": "string",
+            "description": "The user's own words; the slides are in their language.",
+        },
+        "slides": {
+            "type": "integer",
+            "minimum": brief.FEWEST,
+            "maximum": brief.MOST,
+            "description": f"How many slides at most, title and closing included ({brief.USUAL}).",
+        },
+        "language": {
+            "type": "string",
+            "description": 'The language of the slides ("de", "Spanish"); found when left out.',
+        },
+        "audience": {"type": "string", "description": "Who will see them."},
+    },
+    "required": ["source"],
+}
+Write = Callable[[Sequence[Page], Deck, Path], None]
+
+
+@dataclass(frozen=True)
+class SlidesPlugin:
+    """A maker of one file format. ``write`` runs in a thread."""
+
+    id: str
+    name: str
+    what: str
+    suffix: str
+    mime: str
+    write: Write
+
+    @property
+    def capabilities(self) -> Mapping[str, Capability]:
+        """``create_from_source``: see PARAMETERS."""
+        return {CREATE: Capability(self.what, PARAMETERS)}
+
+    async def run(
+        self, capability_id: str, parameters: Mapping[str, Any], source: Source, host: PluginHost
+    ) -> PluginResult:
+        """Make the file in ``host.folder``. Raises PluginError with a text for the user."""
+        if capability_id != CREATE:
+            raise PluginError(f"{self.name} can only do {CREATE}.")
+        order = brief.read(parameters, source, host.context_tokens)
+        made = await compose.make(order, host)
+        await host.progress("Drawing the slides", 93)
+        path = host.folder / f"slides{self.suffix}"
+        pages = await asyncio.to_thread(self.finish, made.deck, path)
+        name = file_name(made.deck.title) + self.suffix
+        return PluginResult(told(made, pages), [Artifact(path, name, self.mime)])
+
+    def finish(self, deck: Deck, path: Path) -> int:
+        """Lay ``deck`` out and write it; the number of its pages."""
+        pages = layout.pages(deck)
+        self.write(pages, deck, path)
+        return len(pages)
+
+
+def told(made: compose.Made, pages: int) -> str:
+    """What the model and the user are told, honestly."""
+    text = f'The presentation "{made.deck.title}" is ready: {pages} slides.'
+    if made.own:
+        slides = "slide" if made.own == 1 else "slides"
+        text += f" For {made.own} {slides} the model gave too little to use as it was."
+    return text
+
+
+def file_name(title: str) -> str:
+    """A name for people: the title's letters and digits."""
+    kept = re.sub(r"[^\w\s.-]", "", writable(title))
+    name = " ".join(kept.split())[:NAME_LIMIT].strip(" .-_")
+    return name or "presentation"

@@ -1,0 +1,130 @@
+"""The plan of a deck: its title, its sections, the titles of its slides."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.plugins.base import PluginHost
+from core.plugins.slides.answers import ask, heading_of, text_of
+from core.plugins.slides.brief import Brief, digest
+from core.plugins.slides.language import ASPECTS
+from core.plugins.slides.texts import cut, is_repeat, sentences, terms, title, writable
+
+HEADING = re.compile(r"^#{2,4}\s+(?P<title>.{3,90})$", re.MULTILINE)
+SENTENCES_A_SLIDE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section (its title may be "") and the titles of its slides."""
+
+    title: str
+    slides: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The plan. Where the model found too few slides, the source's own headings follow."""
+
+    title: str
+    subtitle: str
+    sections: Sequence[Section]
+
+
+def schema(slides: int) -> dict[str, Any]:
+    """A small schema with bounds, which the embedded model's grammar can hold."""
+    sections = 1 if slides < 3 else 2 if slides < 6 else 3
+    each = -(-slides // sections)
+    line = {"type": "string", "maxLength": 70}
+    section = {
+        "type": "object",
+        "properties": {
+            "title": line,
+            "slides": {"type": "array", "items": line, "minItems": 1, "maxItems": each},
+        },
+        "required": ["title", "slides"],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {
+            "title": line,
+            "subtitle": {"type": "string", "maxLength": 110},
+            "sections": {
+                "type": "array",
+                "items": section,
+                "minItems": sections,
+                "maxItems": sections,
+            },
+        },
+        "required": ["title", "subtitle", "sections"],
+        "additionalProperties": False,
+    }
+
+
+def system(brief: Brief) -> str:
+    """What the model is told of every question."""
+    for_whom = f" The audience: {brief.audience}." if brief.audience else ""
+    facts = "" if brief.thin else " Use only what the source says."
+    return (
+        f"You write presentations in {brief.language.name}.{for_whom}{facts} "
+        "Plain words, no Markdown."
+    )
+
+
+async def plan(brief: Brief, slides: int, host: PluginHost) -> Outline:
+    """The outline with at most ``slides`` slides of content."""
+    source = "" if brief.thin else f"\n\nSource:\n{digest(brief)}"
+    prompt = (
+        f"Plan a presentation about: {brief.topic}\n"
+        f"Give a title, a subtitle, and sections with {slides} slide titles in all. Each slide "
+        f"title names one idea, in {brief.language.name}, in at most 8 words.{source}"
+    )
+    answer = await ask(host, prompt, schema(slides), system=system(brief), max_tokens=700)
+    return mended(answer, brief, slides)
+
+
+def mended(answer: dict[str, Any], brief: Brief, slides: int) -> Outline:
+    """The plan that an answer makes, whatever it is."""
+    sections: list[Section] = []
+    seen: list[str] = []
+    raw = answer.get("sections")
+    for entry in raw if isinstance(raw, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        titles = []
+        listed = entry.get("slides")
+        for value in listed if isinstance(listed, list) else ():
+            name = heading_of(value, 70)
+            adds = not terms(name) <= terms(brief.topic)
+            if name and adds and len(seen) < slides and not is_repeat(name, seen):
+                titles.append(name)
+                seen.append(name)
+        if titles:
+            sections.append(Section(heading_of(entry.get("title"), 60), titles))
+    more = [name for name in titles_of_source(brief, slides) if not is_repeat(name, seen)]
+    if more and len(seen) < slides:
+        sections.append(Section("", more[: slides - len(seen)]))
+    name = brief.topic if brief.thin else heading_of(answer.get("title"), 80) or brief.topic
+    subtitle = text_of(answer.get("subtitle"), 110)
+    return Outline(name, "" if is_repeat(subtitle, [name], 0.95) else subtitle, sections)
+
+
+def titles_of_source(brief: Brief, slides: int) -> list[str]:
+    """Slide titles out of the source: its headings, else the beginnings of its parts.
+
+    For a mere topic: what can be said of most things, or the topic itself.
+    """
+    if brief.thin:
+        return list(ASPECTS.get(brief.language.tag, (brief.topic,)))[:slides]
+    found: list[str] = []
+    text = writable(brief.text)
+    said = sentences(text)
+    starts = said[::SENTENCES_A_SLIDE]
+    candidates = [title(match["title"], 70) for match in HEADING.finditer(text)]
+    for candidate in candidates or [cut(start, 60) for start in starts]:
+        name = title(candidate, 70)
+        if name and not is_repeat(name, found):
+            found.append(name)
+    return found[:slides] or [brief.topic]

@@ -1,0 +1,85 @@
+"""A page: a slide with everything in its place, before any file format."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from core.plugins.slides.deck import Chart, Point
+from core.plugins.slides.theme import Layout, Shape
+
+Role = Literal["title", "subtitle", "body", "text", "eyebrow", "number"]
+Align = Literal["start", "center", "end"]
+Anchor = Literal["top", "middle", "bottom"]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A box of paragraphs, measured to fit. Points; ``pitch`` is the distance of its lines.
+
+    ``mark``: what stands before each paragraph: nothing, a square, or its number.
+    """
+
+    role: Role
+    x: float
+    y: float
+    w: float
+    h: float
+    paragraphs: Sequence[Point]
+    size: float
+    pitch: float
+    gap: float = 0
+    colour: str = "ink"
+    bold: bool = False
+    align: Align = "start"
+    anchor: Anchor = "top"
+    mark: Literal["", "square", "number"] = ""
+    indent: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table; ``named``: its first row is a header. Widths and heights in points."""
+
+    x: float
+    y: float
+    widths: Sequence[float]
+    heights: Sequence[float]
+    rows: Sequence[Sequence[str]]
+    numeric: Sequence[bool]
+    size: float
+    pitch: float
+    alt: str
+    named: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A chart in its box, with the words for those who can't see it."""
+
+    x: float
+    y: float
+    w: float
+    h: float
+    chart: Chart
+    alt: str
+
+
+Element = Text | Grid | Plot | Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page. ``elements`` from the back to the front, without the layout's own decor."""
+
+    layout: Layout
+    title: str
+    elements: Sequence[Element]
+    notes: str
+    footer: str
+    number: int
+    rtl: bool
+
+
+def inside_width(text: Text) -> float:
+    """What a box leaves for its lines."""
+    return text.w - text.indent

@@ -1,0 +1,114 @@
+"""Text for slides: cleaned, cut, taken apart. Total: nothing here raises for any string."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from core.text import clean
+
+# What XML 1.0 can't hold (https://www.w3.org/TR/xml/#charsets), and what reorders text around it.
+UNWRITABLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff\ufeff\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
+MARKERS = re.compile(
+    r"\*\*|__|`+|~~|^[^\S\n]*(?:#{1,6}|>|[-*•+▪‣◦]|\d{1,2}[.)])[^\S\n]+", re.MULTILINE
+)
+LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\s]{1,500}\)")
+SENTENCE_END = re.compile(r"(?<=[.!?؟۔।])[\"”’»)]?\s+|(?<=[。！？])|\n+")
+LABELLED_NUMBER = re.compile(r"[^.:：]{1,60}[:：]\s*[^\s\w]?\s*\d[\d.,]*\s*\S{0,8}")
+WORD = re.compile(r"\w+")
+MOST_MARKS = 3
+# Scripts whose sentences have no spaces between words: compared by pairs of characters.
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+)
+ELLIPSIS = "…"
+
+
+def writable(text: str) -> str:
+    """``text`` without what XML or a reader can't bear; line ends stay."""
+    return "".join(few_marks(UNWRITABLE.sub(" ", clean(text).replace("\r", "\n"))))
+
+
+def few_marks(text: str) -> Iterator[str]:
+    """``text`` with at most three combining marks on a character: more climb out of the box."""
+    marks = 0
+    for character in text:
+        marks = marks + 1 if unicodedata.category(character) in {"Mn", "Me"} else 0
+        if marks <= MOST_MARKS:
+            yield character
+
+
+def plain(text: str) -> str:
+    """``text`` without Markdown's marks, on one line."""
+    unmarked = MARKERS.sub("", LINK.sub(r"\1", writable(text)))
+    return " ".join(unmarked.split())
+
+
+def tidy(text: object, limit: int) -> str:
+    """``text`` as one plain line of at most ``limit`` characters, cut at a sentence or a word."""
+    line = plain(text[: limit * 20] if isinstance(text, str) else "")
+    return line if len(line) <= limit else cut(line, limit)
+
+
+def cut(line: str, limit: int) -> str:
+    """The start of ``line``: whole sentences where they fill half of ``limit``, else words, …."""
+    head = line[:limit]
+    ends = [match.end() for match in re.finditer(r"[.!?。！？؟](?=\s|$)|[。！？]", head)]
+    if ends and ends[-1] >= limit // 2:
+        return head[: ends[-1]].strip()
+    head = line[: limit - 1]
+    space = head.rfind(" ")
+    return (head[:space] if space >= limit // 2 else head).rstrip(" ,;:-–—、，") + ELLIPSIS
+
+
+def title(text: object, limit: int = 90) -> str:
+    """``text`` as a heading: no full stop, no quotes around it."""
+    line = tidy(text, limit).strip(" \"'“”«»")
+    return line.removesuffix(".").removesuffix("。").rstrip(" :：")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of ``text``: no headings, no rows of tables, nothing that is a word or two."""
+    found: list[str] = []
+    for raw in SENTENCE_END.split(writable(text)):
+        if raw.lstrip().startswith(("#", "|")) or raw.count("|") > 1 or raw.count("\t") > 1:
+            continue
+        if LABELLED_NUMBER.fullmatch(raw.strip()):
+            continue
+        sentence = plain(raw)
+        if len(terms(sentence)) >= 2:
+            found.append(sentence)
+    return found
+
+
+@lru_cache(maxsize=2048)
+def terms(text: str) -> frozenset[str]:
+    """What a text is about, for comparing: its words, or pairs of signs where none are apart."""
+    found: set[str] = set()
+    for word in WORD.findall(text.casefold()):
+        if UNSPACED.search(word):
+            found.update(word[at : at + 2] for at in range(max(1, len(word) - 1)))
+        elif len(word) > 2 or word.isdecimal():
+            found.add(word)
+    return frozenset(found)
+
+
+def likeness(one: str, other: str) -> float:
+    """How much two texts share, 0 to 1 (of the shorter one's terms)."""
+    first, second = terms(one), terms(other)
+    if not first or not second:
+        return float(one.strip() == other.strip())
+    return len(first & second) / min(len(first), len(second))
+
+
+def is_repeat(text: str, earlier: Iterable[str], limit: float = 0.8) -> bool:
+    """Whether ``text`` says what one of ``earlier`` said."""
+    return any(likeness(text, other) >= limit for other in earlier)
+
+
+def is_stutter(text: str) -> bool:
+    """Whether ``text`` says the same few words again and again, as weak models do."""
+    words = WORD.findall(text.casefold())
+    return len(words) >= 8 and len(set(words)) < len(words) * 0.4

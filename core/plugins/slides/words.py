@@ -1,0 +1,36 @@
+"""Figures in words, for those who can't see them."""
+
+from collections.abc import Sequence
+
+from core.plugins.slides.deck import Chart
+
+KINDS = {"column": "Column chart", "bar": "Bar chart", "line": "Line chart", "pie": "Pie chart"}
+MOST = 900
+
+
+def chart_alt(title: str, chart: Chart) -> str:
+    """A chart in a sentence: kind, title and all values."""
+    rows = []
+    for series in chart.series:
+        values = ", ".join(
+            f"{category} {amount(value)}{space(chart.unit)}"
+            for category, value in zip(chart.categories, series.values, strict=True)
+        )
+        rows.append(f"{series.name}: {values}" if series.name else values)
+    return f"{KINDS[chart.kind]}: {title}. {'; '.join(rows)}"[:MOST]
+
+
+def table_alt(title: str, header: Sequence[str], rows: int) -> str:
+    """A table in a sentence."""
+    named = ", ".join(cell for cell in header if cell)
+    return f"Table: {title}. {rows} rows{': ' + named if named else ''}"[:MOST]
+
+
+def amount(value: float) -> str:
+    """A number as short as it is exact."""
+    return f"{value:,.10g}"
+
+
+def space(unit: str) -> str:
+    """A unit as it follows a number."""
+    return unit if unit in {"", "%"} else f" {unit}"

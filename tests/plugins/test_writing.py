@@ -1,0 +1,269 @@
+"""[L1] A deck is written from a source by a model, and holds when the model does not."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pptx import Presentation
+
+from core.plugins.base import Cancelled, PluginError
+from core.plugins.ppt_generation import PLUGIN
+from core.plugins.slides import brief, compose, layout
+from core.plugins.slides.deck import ChartSlide, Deck, QuoteSlide, TableSlide, TitleSlide
+from core.plugins.slides.language import detect, named
+from tests.plugins.hosts import ScriptedHost, document, good, kind_of, topic, unreachable
+from tests.plugins.reports import REPORT
+
+
+async def deck_of(host: ScriptedHost, text: str, **parameters: object) -> Deck:
+    """The deck that a host's model makes of a text."""
+    source = document(text) if len(text) > 200 else topic(text)
+    return (await compose.make(brief.read(parameters, source, host.context_tokens), host)).deck
+
+
+def files_in(folder: Path) -> list[str]:
+    """The names of what lies in a folder."""
+    return [path.name for path in folder.iterdir()]
+
+
+def words_of(deck: Deck) -> str:
+    """Everything a deck shows, as one text."""
+    return repr(layout.pages(deck))
+
+
+async def test_the_outline_comes_first_then_each_slide_with_progress(tmp_path: Path) -> None:
+    """[L1] [L2]"""
+    host = ScriptedHost(tmp_path, good)
+    result = await PLUGIN.run(
+        "create_from_source", {"slides": 9}, topic("generate a PPT about clean power"), host
+    )
+    assert [kind_of(schema) for _prompt, schema, _system in host.asked] == [
+        "outline",
+        *["slide"] * 6,
+        "closing",
+    ]
+    assert host.told[0] == ("Planning the slides", 3)
+    assert host.told[3][0] == "Writing slide 3 of 7"
+    percents = [percent for _message, percent in host.told if percent is not None]
+    assert percents == sorted(percents)
+    assert len(percents) == len(host.told)
+    assert [file.name for file in result.files] == ["Clean power.pptx"]
+    assert "9 slides" in result.text
+    assert result.files[0].path.parent == tmp_path
+
+
+@pytest.mark.parametrize("count", [3, 4, 6, 9, 12, 20])
+async def test_a_deck_has_no_more_slides_than_asked_for(tmp_path: Path, count: int) -> None:
+    """[L1]"""
+    deck = await deck_of(ScriptedHost(tmp_path, good), REPORT, slides=count)
+    assert 3 <= len(layout.pages(deck)) <= count
+
+
+async def test_the_number_of_slides_is_read_from_the_request(tmp_path: Path) -> None:
+    """[L1]"""
+    host = ScriptedHost(tmp_path, good)
+    assert len(layout.pages(await deck_of(host, "make 5 slides about clean power"))) <= 5
+
+
+async def test_numbers_of_the_source_become_native_charts(tmp_path: Path) -> None:
+    """[L1]"""
+    deck = await deck_of(ScriptedHost(tmp_path, good), REPORT, slides=12)
+    charts = [slide.chart for slide in deck.slides if isinstance(slide, ChartSlide)]
+    line, pie = sorted(charts, key=lambda chart: chart.kind)
+    assert (line.kind, list(line.categories)) == ("line", ["2020", "2021", "2022", "2023", "2024"])
+    assert [list(series.values) for series in line.series] == [
+        [310, 322, 351, 375, 412],
+        [41, 44, 52, 60, 71],
+    ]
+    assert (pie.kind, pie.unit, list(pie.series[0].values)) == ("pie", "%", [42, 23, 20, 15])
+
+
+async def test_a_table_that_is_no_chart_stays_a_table(tmp_path: Path) -> None:
+    """[L1]"""
+    rows = "\n".join(f"| Tool {at} | For the {at}th job | made of steel |" for at in range(5))
+    text = f"{REPORT.split('| Year')[0]}\n| Tool | Use | Make |\n|---|---|---|\n{rows}"
+    deck = await deck_of(ScriptedHost(tmp_path, good), text, slides=8)
+    (table,) = [slide for slide in deck.slides if isinstance(slide, TableSlide)]
+    assert list(table.header) == ["Tool", "Use", "Make"]
+    assert len(table.rows) == 5
+
+
+async def test_quotations_are_the_sources_own_words(tmp_path: Path) -> None:
+    """[L1]"""
+    deck = await deck_of(ScriptedHost(tmp_path, good), REPORT, slides=12)
+    (quote,) = [slide for slide in deck.slides if isinstance(slide, QuoteSlide)]
+    assert quote.quote.startswith("Nobody remembers who came first")
+    assert quote.by == "Maria Lindt"
+
+
+async def test_numbers_that_the_source_does_not_know_are_left_out(tmp_path: Path) -> None:
+    """A model that invents figures."""
+
+    def inventing(prompt: str, schema: Mapping[str, Any] | None) -> str:
+        answer = good(prompt, schema)
+        return answer.replace("is saved by", "grew by 777 percent thanks to")
+
+    assert "777" not in words_of(await deck_of(ScriptedHost(tmp_path, inventing), REPORT))
+
+
+BROKEN = {
+    "nothing": "",
+    "no JSON": "Sure! Here are your slides, I hope you like them.",
+    "an empty object": "{}",
+    "other types": '{"sections": 7, "points": "x", "title": [], "notes": {}}',
+    "a list": "[1, 2, 3]",
+    "empty strings": json.dumps(
+        {"title": "", "sections": [{"title": "", "slides": ["", " "]}], "points": [{"text": ""}]}
+    ),
+    "only digits": json.dumps(
+        {"title": "1", "sections": [{"title": "2", "slides": ["3"]}], "points": ["1", "2", "3"]}
+    ),
+    "stutter": json.dumps({"points": [{"label": "", "text": "the energy is " * 30}]}),
+    "deep": '{"points":' + "[" * 5000 + "]" * 5000 + "}",
+    "hostile": json.dumps({"points": [{"label": "\x00\x0b", "text": "\ud800\u202e<b>&\x1b[31m"}]}),
+}
+
+
+@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN.keys())
+async def test_a_weak_answer_falls_back_to_the_sources_own_sentences(
+    tmp_path: Path, answer: str
+) -> None:
+    """[L1]"""
+    host = ScriptedHost(tmp_path, lambda _prompt, _schema: answer)
+    result = await PLUGIN.run("create_from_source", {}, document(REPORT), host)
+    assert "gave too little" in result.text
+    slides = Presentation(str(result.files[0].path)).slides
+    frames = [shape for slide in slides for shape in slide.shapes if shape.has_text_frame]
+    shown = " ".join(shape.text_frame.text for shape in frames)
+    assert "waiting list since May" in shown
+    assert "Members" in shown
+
+
+async def test_an_answer_that_broke_off_is_used_as_far_as_it_goes(tmp_path: Path) -> None:
+    """[L1]"""
+
+    def cut_off(prompt: str, schema: Mapping[str, Any] | None) -> str:
+        answer = good(prompt, schema)
+        return answer[: answer.rfind("Nobody")] if kind_of(schema) == "slide" else answer
+
+    deck = await deck_of(ScriptedHost(tmp_path, cut_off), "clean power", slides=6)
+    assert "Neighbours learn quickly: Sun on every roof" in words_of(deck)
+
+
+async def test_without_a_model_a_document_still_makes_a_deck(tmp_path: Path) -> None:
+    """[L1]"""
+    deck = await deck_of(ScriptedHost(tmp_path, unreachable), REPORT)
+    assert isinstance(deck.slides[0], TitleSlide)
+    assert "The youth group meets every Saturday" in words_of(deck)
+
+
+async def test_without_a_model_a_topic_is_refused_in_words(tmp_path: Path) -> None:
+    """[L2] A clear message."""
+    with pytest.raises(PluginError, match="model gave nothing"):
+        await deck_of(ScriptedHost(tmp_path, unreachable), "clean power")
+
+
+async def test_a_source_without_a_word_is_refused_in_words(tmp_path: Path) -> None:
+    """[L2]"""
+    with pytest.raises(PluginError, match="nothing to make slides of"):
+        await deck_of(ScriptedHost(tmp_path, good), " \x00 \n …")
+
+
+async def test_an_unknown_capability_is_refused_in_words(tmp_path: Path) -> None:
+    """[L1]"""
+    with pytest.raises(PluginError, match="can only do"):
+        await PLUGIN.run("sing", {}, topic("x"), ScriptedHost(tmp_path, good))
+
+
+async def test_a_cancelled_job_stops_at_its_next_step(tmp_path: Path) -> None:
+    """[L2]"""
+    host = ScriptedHost(tmp_path, good, cancel_after=3)
+    with pytest.raises(Cancelled):
+        await PLUGIN.run("create_from_source", {}, topic("clean power"), host)
+    assert len(host.asked) == 3
+    assert files_in(tmp_path) == []
+
+
+async def test_no_slide_repeats_another(tmp_path: Path) -> None:
+    """A model that says the same on every slide."""
+
+    def parrot(prompt: str, schema: Mapping[str, Any] | None) -> str:
+        if kind_of(schema) == "slide":
+            point = {"label": "Always", "text": "The sun always shines somewhere on the earth."}
+            answer = {"points": [point] * 3, "notes": "", "layout": "list"}
+            return json.dumps({**answer, "left": "", "right": ""})
+        return good(prompt, schema)
+
+    shown = words_of(await deck_of(ScriptedHost(tmp_path, parrot), REPORT))
+    assert shown.count("The sun always shines") <= 2  # its slide, and what to take home
+
+
+async def test_a_long_document_is_asked_about_in_pieces_that_fit(tmp_path: Path) -> None:
+    """Every prompt fits the model's window."""
+    text = "\n".join(f"Chapter {at} tells of village {at} and its mill. " * 8 for at in range(400))
+    host = ScriptedHost(tmp_path, good, context_tokens=2048)
+    await deck_of(host, text, slides=6)
+    assert max(len(prompt) for prompt, _schema, _system in host.asked) < 3200
+    assert any("village 3 " in prompt or "village 4 " in prompt for prompt, _s, _y in host.asked)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "tag", "about"),
+    [
+        ("generate a PPT about renewable energy", "en-US", "Renewable energy"),
+        ("Please make me 8 slides on the history of tea", "en-US", "The history of tea"),
+        ("做一个关于可再生能源的PPT", "zh-CN", "可再生能源"),
+        ("請幫我製作關於氣候變遷的簡報", "zh-TW", "氣候變遷"),
+        (
+            "Erstelle eine Präsentation über Bern",
+            "de-DE",
+            "Bern",
+        ),
+        ("Haz una presentación sobre el agua", "es-ES", "El agua"),
+        ("Fais une présentation sur les abeilles", "fr-FR", "Les abeilles"),
+        ("日本の鉄道についてスライドを作って", "ja-JP", "日本の鉄道"),
+        ("أنشئ عرضًا تقديميًا عن الطاقة الشمسية", "ar-SA", "الطاقة الشمسية"),
+    ],
+)
+def test_topic_and_language_are_found_in_the_request(
+    request_text: str, tag: str, about: str
+) -> None:
+    """In the language of the request."""
+    order = brief.read({"source": request_text}, topic(request_text), 3072)
+    assert (order.language.tag, order.topic) == (tag, about)
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        *((None, 10), ("", 10), (7, 7), ("7", 7), (7.0, 7), (1, 3), (9999, 40), (-5, 10)),
+        *(("many", 10), (True, 10), ([3], 10), (float("nan"), 10), ("٧", 7), ("1e3", 10)),
+    ],
+)
+def test_any_number_of_slides_becomes_one_that_a_deck_may_have(asked: object, count: int) -> None:
+    """What a model puts into parameters."""
+    assert brief.read({"slides": asked, "language": 7}, topic("tea"), 3072).count == count
+
+
+def test_the_language_parameter_wins_over_what_the_text_is_written_in() -> None:
+    """A German deck of an English document."""
+    order = brief.read({"language": "German", "audience": "children"}, document(REPORT), 3072)
+    assert (order.language.tag, order.audience) == ("de-DE", "children")
+    assert named("pt-PT") == named("Portuguese")
+    assert named("klingon") is None
+    assert detect("").tag == "en-US"
+
+
+def test_the_request_decides_the_language_of_a_documents_deck() -> None:
+    """[L1] "mach Folien daraus" about an English document."""
+    order = brief.read({"request": "Mach bitte Folien daraus"}, document(REPORT), 3072)
+    assert order.language.tag == "de-DE"
+
+
+async def test_audience_and_language_are_told_to_the_model(tmp_path: Path) -> None:
+    """[L1]"""
+    host = ScriptedHost(tmp_path, good)
+    await deck_of(host, "clean power", audience="children of ten", language="es")
+    assert all("Spanish" in system and "children of ten" in system for _p, _s, system in host.asked)
