@@ -99,13 +99,20 @@ def listed() -> list[types.Tool]:
             name=name,
             title=title,
             description=text,
-            input_schema=arguments.model_json_schema(),
+            input_schema=schema(arguments),
             annotations=types.ToolAnnotations(
                 read_only_hint=name in READ_ONLY, destructive_hint=False
             ),
         )
         for name, (arguments, title, text) in TOOLS.items()
     ]
+
+
+def schema(arguments: type[Arguments]) -> dict[str, Any]:
+    """The JSON Schema of a tool's arguments; our docstrings are not for agents."""
+    found = arguments.model_json_schema()
+    found.pop("description", None)
+    return found
 
 
 def read(name: str, given: dict[str, Any] | None) -> Arguments:
