@@ -16,7 +16,7 @@ from channels_app.inbound import door_account, receive_personal
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.runner import Runner
 from core.inbox import Draft
-from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
+from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
 from tests.channels.running import until
 from tests.mcp.conftest import MakeAgent
 from tests.telegram.fake_api import FakeBotApi
@@ -24,12 +24,14 @@ from tests.telegram.fake_api import FakeBotApi
 Capture = Any
 
 
-def speak(account: ChannelAccount, text: str, *, number: int, thread: str = "") -> None:
-    """The owner writes in their in-memory chat."""
+def speak(
+    account: ChannelAccount, text: str, *, number: int, chat: str = "555", thread: str = ""
+) -> None:
+    """The owner writes on the in-memory channel."""
     say(
         account=account,
         sender="555",
-        chat="555",
+        chat=chat,
         text=text,
         message_id=str(number),
         now=timezone.now(),
@@ -101,20 +103,9 @@ def test_in_a_topic_of_its_own_every_message_is_kept_for_the_agent(
     session = agents.open_session(user=owner, account=memory, chat="-9-forum", title="Build 7")
     assert PLATFORM.topics == [("-9-forum", "Build 7")]
     assert session.thread == "1"
-    for number, text in enumerate(("one", "two"), 1):
-        draft = Draft(
-            account=memory,
-            sender="555",
-            chat="-9-forum",
-            thread="1",
-            text=text,
-            message_id=str(number),
-        )
-        found = agents.inbox.session_of_agent(
-            user=owner, account=memory, chat="-9-forum", thread="1", now=timezone.now()
-        )
-        assert found == session
-        receive_personal(user=owner, draft=draft, session_id=session.public_id, now=timezone.now())
+    ChannelIdentity.objects.create(user=owner, kind="im", value="-9-forum")
+    speak(memory, "one", number=1, chat="-9-forum", thread="1")
+    speak(memory, "two", number=2, chat="-9-forum", thread="1")
     agent = agent_of(owner, session)
     assert [agent.call("wait_for_reply", timeout_seconds=5)["text"] for _ in range(2)] == [
         "one",
@@ -158,7 +149,7 @@ def test_results_stay_until_the_session_closes_and_go_with_it(
 def test_on_telegram_a_forum_gives_the_session_a_topic_that_closes_with_it(
     agent_of: MakeAgent, owner: User, telegram: ChannelAccount, api: FakeBotApi
 ) -> None:
-    """[S4] results go into the topic; messages too old to remove are left, without a dead letter."""
+    """[S4] results go into the topic; what is too old to remove is left, without a dead letter."""
     api.forums.add(-100)
     session = agents.open_session(user=owner, account=telegram, chat="-100", title="Nightly")
     assert api.topics[int(session.thread)] == "Nightly"
