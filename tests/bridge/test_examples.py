@@ -109,6 +109,10 @@ class Outbox:
 
     mails: list[EmailMessage] = field(default_factory=list)
 
+    def about(self, subject: str) -> list[EmailMessage]:
+        """The e-mails with this subject."""
+        return [each for each in self.mails if subject in str(each["Subject"])]
+
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
         """Keep it."""
         del server, session
@@ -162,7 +166,10 @@ def mail(sender: str, subject: str, text: str, number: str, **headers: str) -> E
 def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
     made: Setup, mailbox: Mailbox, outbox: tuple[Outbox, int], tmp_path: Path
 ) -> None:
-    """[D4] [A5] kind ``email``: a plain part, ``In-Reply-To`` and ``References``."""
+    """[D4] [A5] kind ``email``: a plain part, ``In-Reply-To`` and ``References``.
+
+    The owner, who last spoke by e-mail, hears of the stranger by e-mail.
+    """
     sent, port = outbox
     bridge = Process(
         command=[sys.executable, str(EXAMPLES / "email_bridge.py")],
@@ -173,9 +180,14 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
             "BRIDGE_KEY": made.keys["mail"],
             "BRIDGE_SECRET": SECRET,
             "BRIDGE_PORT": str(made.ports["mail"]),
-            **{"MAIL": BOT, "MAIL_PASSWORD": PASSWORD, "NO_TLS": "1", "POLL_SECONDS": "0.2"},
-            **{"IMAP_HOST": "127.0.0.1", "IMAP_PORT": str(mailbox.port)},
-            **{"SMTP_HOST": "127.0.0.1", "SMTP_PORT": str(port)},
+            "MAIL": BOT,
+            "MAIL_PASSWORD": PASSWORD,
+            "NO_TLS": "1",
+            "POLL_SECONDS": "0.2",
+            "IMAP_HOST": "127.0.0.1",
+            "IMAP_PORT": str(mailbox.port),
+            "SMTP_HOST": "127.0.0.1",
+            "SMTP_PORT": str(port),
         },
     )
     bridge.start()
@@ -186,7 +198,7 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
             "ada@example.org", "Away", "gone", "<3@example.org>", Auto_Submitted="auto-replied"
         )
         mailbox.put(robot)
-        wait_until(lambda: sent.mails, seconds=SECONDS, what=f"the answer {bridge.tail()}")
+        wait_until(lambda: sent.about("Lunch"), seconds=SECONDS, what=f"the answer {bridge.tail()}")
         wait_until(lambda: mailbox.unread() == 0, seconds=SECONDS, what="all read")
         more = mail(
             "ada@example.org",
@@ -196,10 +208,16 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
             References="<1@example.org>",
         )
         mailbox.put(more)
-        wait_until(lambda: len(sent.mails) == 2, seconds=SECONDS, what=f"two {bridge.tail()}")
+        wait_until(
+            lambda: len(sent.about("Lunch")) == 2, seconds=SECONDS, what=f"two {bridge.tail()}"
+        )
+        wait_until(lambda: sent.about("A message"), seconds=SECONDS, what="the owner's notice")
     finally:
         bridge.stop()
-    first, second = sent.mails
+    (notice,) = sent.about("A message")
+    assert notice["To"] == "ada@example.org"
+    assert "user_id=mal@example.org" in notice.get_content()
+    first, second = sent.about("Lunch")
     assert (first["To"], first["Subject"]) == ("ada@example.org", "Re: Lunch")
     assert first["In-Reply-To"] == first["References"] == "<1@example.org>"
     assert first["Auto-Submitted"] == "auto-replied"
@@ -222,7 +240,7 @@ def test_a_chat_with_webhooks_is_bridged_by_javascript(made: Setup, tmp_path: Pa
     class Chat(BaseHTTPRequestHandler):
         """The chat's incoming webhook."""
 
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             """Keep what is posted."""
             posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
