@@ -68,7 +68,8 @@ class Agent:
 
     def call(self, tool: str, **arguments: Any) -> Json:
         """The answer of a tool. Raises MCPError."""
-        return self.work(lambda client: self._call(client, tool, arguments))
+        answer: Json = self.work(lambda client: self._call(client, tool, arguments))
+        return answer
 
     def send(self, content: str) -> Json:
         """``send_result``."""
@@ -80,7 +81,8 @@ class Agent:
         async def listed(client: Client) -> dict[str, Any]:
             return {tool.name: tool for tool in (await client.list_tools()).tools}
 
-        return self.work(listed)
+        found: dict[str, Any] = self.work(listed)
+        return found
 
     async def _call(self, client: Client, tool: str, arguments: Json) -> Json:
         async def told(progress: float, total: float | None, message: str | None) -> None:

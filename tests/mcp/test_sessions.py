@@ -11,7 +11,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from allowlist import keys
-from channels_app import agents
+from channels_app import agents, results
 from channels_app.inbound import door_account, receive_personal
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.runner import Runner
@@ -141,7 +141,7 @@ def test_results_stay_until_the_session_closes_and_go_with_it(
     PLATFORM.sent = [each for each in PLATFORM.sent if each.id != first["message_id"]]
     assert agents.close(session=session)
     until(lambda: second["message_id"] not in [each.id for each in PLATFORM.sent])
-    until(lambda: all(row.state == "sent" for row in agents.results.of(session)))
+    until(lambda: all(row.state == "sent" for row in results.of(session)))
     assert PLATFORM.texts("555") == ["thanks"]
     assert not agents.close(session=session)
 
@@ -163,7 +163,7 @@ def test_on_telegram_a_forum_gives_the_session_a_topic_that_closes_with_it(
     agents.close(session=session)
     until(lambda: not api.topics)
     until(lambda: len(api.of("deleteMessage")) == 2)
-    until(lambda: not agents.results.of(session).exclude(state="sent").exists())
+    until(lambda: not results.of(session).exclude(state="sent").exists())
     token = telegram.open_secrets()["token"]
     assert api.texts(token, -100) == ["one"]
 
