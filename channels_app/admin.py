@@ -16,13 +16,13 @@ from allowlist import held, requests
 from allowlist.admin.audited import AuditedAdmin
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
-from channels_app import decisions, gateways, quarantine, registry
+from channels_app import agents, decisions, gateways, quarantine, registry
 from channels_app.base import Account, ChannelError
 from channels_app.models import SourceFeedback
 from core import sealed
-from core.admin import InboundMessageAdmin
+from core.admin import ChatSessionAdmin, InboundMessageAdmin
 from core.desk import DeskPage, ModelForm, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
-from core.models import ChannelAccount, InboundMessage, User
+from core.models import ChannelAccount, ChatSession, InboundMessage, User
 
 MOST_PEOPLE = 200
 MOST_AT_ONCE = 100
@@ -269,6 +269,37 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
                 messages.error(request, f"{row}: {visible_line(str(error))}")
             else:
                 messages.success(request, f"{row}: {visible_line(said)}")
+
+
+admin.site.unregister(ChatSession)  # core's page; closing asks the platform, unknown to core
+
+
+@admin.register(ChatSession)
+class SessionAdmin(ChatSessionAdmin):
+    """Sessions, and what an owner does for agents ([S4])."""
+
+    actions = ("open_for_agent", "close")
+
+    @admin.action(description="Open a session for an agent here", permissions=["change_sessions"])
+    def open_for_agent(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
+        """A session in the same chat, in a topic of its own where the chat has topics."""
+        for row in queryset.select_related("account", "user"):
+            try:
+                made = agents.open_session(user=row.user, account=row.account, chat=row.chat)
+            except agents.NotOpened as error:
+                messages.error(request, f"{visible_line(str(row))}: {visible_line(str(error))}")
+            else:
+                messages.success(request, f"GATEWAY_SESSION_ID={made.public_id}")
+
+    @admin.action(description="Close, and remove results", permissions=["change_sessions"])
+    def close(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
+        """End the chosen sessions."""
+        closed = [agents.close(session=row) for row in queryset.select_related("account", "user")]
+        messages.info(request, f"{sum(closed)} of {len(closed)} sessions were closed.")
+
+    def has_change_sessions_permission(self, request: HttpRequest) -> bool:
+        """Who may change sessions."""
+        return request.user.has_perm("core.change_chatsession")
 
 
 @admin.register(SourceFeedback)

@@ -35,6 +35,9 @@ class Capability(StrEnum):
     BUTTONS = "buttons"  # AnswersButtons
     DOWNLOAD = "download"  # Downloads
     POLLING = "polling"  # Polls
+    TOPICS = "topics"  # OpensTopics
+    ONE_MESSAGE = "one_message"  # RendersOne
+    WHOLE = "whole"  # AnswersWhole
 
 
 class ChannelError(Exception):
@@ -135,6 +138,22 @@ class OutgoingFile:
     content: bytes = field(repr=False)
     content_type: str
     caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeAnswer:
+    """The end of a run as a channel with capability WHOLE gets it.
+
+    ``request`` is the id of the message that was answered; ``images`` are data URLs; ``options``
+    are what the door kept with the request.
+    """
+
+    request: str
+    session: str
+    text: str
+    error: str
+    images: Sequence[str]
+    options: Mapping[str, Any]
 
 
 class Config(Protocol):
@@ -306,6 +325,46 @@ class Polls(Protocol):
     async def poll(self, account: Account) -> None:
         """Fetch updates and put them into the inbox until cancelled. Raises ChannelError;
         ``trouble="conflict"`` when somebody else fetches them."""
+        ...
+
+
+@runtime_checkable
+class OpensTopics(Protocol):
+    """Capability TOPICS: a chat may be divided into topics."""
+
+    async def open_topic(self, *, account: Account, chat: str, title: str) -> str:
+        """A new topic; its id, empty when this chat has no topics. Raises ChannelError."""
+        ...
+
+    async def close_topic(self, *, account: Account, chat: str, thread: str) -> None:
+        """Close a topic; one that is closed or gone is a success. Raises ChannelError."""
+        ...
+
+
+@runtime_checkable
+class RendersOne(Protocol):
+    """Capability ONE_MESSAGE: a text of any length as one message that says where it was cut."""
+
+    def render_one(self, text: str) -> Block | None:
+        """Markdown as one message, cut with ``… (truncated)``; None when it shows nothing."""
+        ...
+
+
+@runtime_checkable
+class MayNotPush(Protocol):
+    """Of an outbound side whose accounts cannot all be written to first."""
+
+    def can_push(self, account: Account) -> bool:
+        """Whether a message that answers nothing can be sent."""
+        ...
+
+
+@runtime_checkable
+class AnswersWhole(Protocol):
+    """Capability WHOLE: an answer is one block with its images, and goes to who asked for it."""
+
+    def render_answer(self, answer: WholeAnswer) -> Block | None:
+        """The block; None when this channel gives no answer to such a request."""
         ...
 
 

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from allowlist import permissions, requests
 from allowlist.models import UnknownRequest
-from channels_app import commands, notices
+from channels_app import agents, commands, notices
 from core import inbox, wake
 from core.db import write
 from core.inbox import Draft
@@ -91,7 +91,16 @@ def receive_sender(
             decision = permissions.decide(sender=sender, now=now)
         if decision.user is None:
             return Receipt("denied")
-        session = inbox.open_session(
+        session = None
+        if command is None:
+            session = inbox.session_of_agent(
+                user=decision.user,
+                account=draft.account,
+                chat=draft.chat,
+                thread=draft.thread,
+                now=now,
+            )
+        session = session or inbox.open_session(
             user=decision.user, account=draft.account, chat=draft.chat, thread=draft.thread
         )
         if command is not None:
@@ -153,7 +162,8 @@ def accept(
     origin: str = "",
 ) -> Receipt:
     """Store an allowed message; start its run, or let it wait for more. Inside a transaction."""
-    if debounce:
+    for_agent = agents.listens(session, now=now)
+    if debounce and not for_agent:
         inbox.flush_before(session_id=session.id, now=now)
     message, new = inbox.store(
         draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session
@@ -161,6 +171,9 @@ def accept(
     if not new:
         return seen_before(message)
     remember_channel(user=user, draft=draft, session=session, now=now)
+    if for_agent:
+        run = agents.hand_over(message=message, session=session)
+        return Receipt("accepted", message=message, run=run, session=session)
     if debounce:
         album = bool(draft.options.get("album"))
         inbox.wait_for_more(

@@ -7,6 +7,17 @@ from core.models import Run
 from core.text import visible_line
 
 
+class SeenSignature(models.Model):
+    """A signature that a bridge has shown ([D4]): once, for as long as its time stamp counts."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        """Its beginning."""
+        return self.digest[:12]
+
+
 class SourceFeedback(models.Model):
     """One person's thumb on one source of one run.
 

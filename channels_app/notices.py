@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from allowlist import sign_in
 from allowlist.models import UnknownRequest
-from channels_app import registry
+from channels_app import registry, sending
 from channels_app.base import Block, Capability, Channel
 from core import hub, outbox
 from core.models import ChannelAccount, Delivery, User
@@ -131,7 +131,7 @@ def tell(
     account = owner.last_account
     channel = registry.get(account.channel) if account is not None else None
     chat = owner.last_target.get("chat", "")
-    if account is None or channel is None or not account.enabled or not chat:
+    if account is None or channel is None or not chat or not sending.can_push(account):
         return
     if channel.is_group(chat):
         return  # an owner's business is not for a group

@@ -9,7 +9,14 @@ from typing import Any
 from django.conf import settings
 
 from channels_app import notices, registry, sending
-from channels_app.base import Block, Capability, Channel, ChannelError
+from channels_app.base import (
+    AnswersWhole,
+    Block,
+    Capability,
+    Channel,
+    ChannelError,
+    WholeAnswer,
+)
 from channels_app.pace import pacer
 from channels_app.wording import wording
 from core import outbox
@@ -40,6 +47,11 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
     channel = registry.get(run.session.account.channel)
     if channel is None:
         return
+    if isinstance(channel.outbound, AnswersWhole):
+        block = channel.outbound.render_answer(whole(run, outcome))
+        if block is not None:
+            put_block(run=run, index=0, payload=block)
+        return
     payloads = channel.outbound.render(spoken(run, outcome))
     final = 0
     if Capability.EDIT not in channel.capabilities:
@@ -50,6 +62,19 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
         if index >= final:
             put_block(run=run, index=index, payload=payload)
     outbox.retract(run_id=run.id, from_index=len(payloads))
+
+
+def whole(run: Run, outcome: Outcome) -> WholeAnswer:
+    """An answer in one piece."""
+    names = [f"📎 {each.get('name', '')}" for each in outcome.files]
+    return WholeAnswer(
+        request=run.route["reply_to"],
+        session=run.session.public_id,
+        text="\n".join([spoken(run, outcome), *names]),
+        error=outcome.error,
+        images=outcome.images,
+        options=run.options,
+    )
 
 
 def put_block(*, run: Run, index: int, payload: Block) -> Delivery:
@@ -217,7 +242,7 @@ def is_repeatable(delivery: Delivery) -> bool:
         return False
     kind: Any = delivery.payload.get("kind", "text")
     known = bool(delivery.external_message_id)
-    return channel.idempotent or kind in {"delete", "answer"} or known
+    return channel.idempotent or kind in {"delete", "answer", "close_topic"} or known
 
 
 def recover_lost() -> None:

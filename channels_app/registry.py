@@ -10,6 +10,7 @@ from channels_app.base import Channel
 
 # Channels that push answers to a platform. The web chat and HTTP read the event log instead.
 CHANNELS: dict[str, str] = {
+    "bridge": "channels_app.bridge.channel.CHANNEL",
     "memory": "channels_app.memory.channel.CHANNEL",
     "telegram": "channels_app.telegram.channel.CHANNEL",
 }

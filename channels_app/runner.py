@@ -23,8 +23,9 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist import requests, revocation
-from channels_app import media, outbound, presence, registry
+from channels_app import agents, media, outbound, presence, registry
 from channels_app.answers import answer_of, reply
+from channels_app.base import Capability
 from channels_app.gateways import Gateways
 from channels_app.links import Links
 from channels_app.live import Draft, Live
@@ -239,6 +240,7 @@ class Runner:
             self._spawn("ack", session_id)
         await in_thread(requests.purge, now=timezone.now())
         await in_thread(revocation.end_expired, now=timezone.now())
+        await in_thread(agents.close_idle, now=timezone.now())
         return float(settings.SWEEP_SECONDS)
 
     async def _beat(self) -> float:
@@ -459,7 +461,7 @@ def end_queued(run_id: int) -> None:
 def live_of(run: Run, transcript: Transcript) -> Live | None:
     """What shows a run while it grows; None where clients follow the log themselves."""
     channel = registry.get(run.session.account.channel)
-    if channel is None:
+    if channel is None or Capability.WHOLE in channel.capabilities:
         return None
     links = Links()
 

@@ -7,6 +7,7 @@ file), ``delete``, ``answer`` (``press``, ``text``: to whoever pressed a button)
 
 import base64
 import binascii
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
@@ -22,6 +23,8 @@ from channels_app.base import (
     ChannelError,
     Deletes,
     Edits,
+    MayNotPush,
+    OpensTopics,
     OutgoingFile,
     SendsFiles,
     Target,
@@ -29,6 +32,9 @@ from channels_app.base import (
 from core import files
 from core.db import in_thread
 from core.models import ChannelAccount, Delivery, StoredFile
+from core.sealed import SealError
+
+logger = logging.getLogger(__name__)
 
 EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 
@@ -43,6 +49,19 @@ def account_of(row: ChannelAccount) -> Account:
 def channel_of(row: ChannelAccount) -> Channel | None:
     """The plugin of an account; None when it has no outbound side."""
     return registry.get(row.channel)
+
+
+def can_push(row: ChannelAccount) -> bool:
+    """Whether somebody can be written to on an account without having asked."""
+    channel = channel_of(row)
+    if channel is None or not row.enabled:
+        return False
+    if not isinstance(channel.outbound, MayNotPush):
+        return True
+    try:
+        return channel.outbound.can_push(account_of(row))
+    except SealError:
+        return False
 
 
 def target_of(delivery: Delivery) -> Target:
@@ -103,10 +122,24 @@ async def delete(channel: Channel, account: Account, delivery: Delivery) -> str:
     """A message that the final answer does not have any more."""
     known = delivery.external_message_id
     if known and isinstance(channel.outbound, Deletes):
-        await channel.outbound.delete_message(
-            account=account, target=target_of(delivery), message_id=known
-        )
+        try:
+            await channel.outbound.delete_message(
+                account=account, target=target_of(delivery), message_id=known
+            )
+        except ChannelError as error:
+            # "Where the platform allows" ([S4]): Telegram removes nothing older than two days.
+            if not (delivery.payload.get("lenient") and error.permanent):
+                raise
+            logger.info("a message was not removed: %s", error)
     return known
+
+
+async def close_topic(channel: Channel, account: Account, delivery: Delivery) -> str:
+    """A topic that was made for a session."""
+    if isinstance(channel.outbound, OpensTopics):
+        target = target_of(delivery)
+        await channel.outbound.close_topic(account=account, chat=target.chat, thread=target.thread)
+    return delivery.external_message_id
 
 
 async def answer_press(channel: Channel, account: Account, delivery: Delivery) -> str:
@@ -126,6 +159,7 @@ KINDS: dict[str, Work] = {
     "document": send_file,
     "delete": delete,
     "answer": answer_press,
+    "close_topic": close_topic,
 }
 
 

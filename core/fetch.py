@@ -7,7 +7,7 @@ resolve to another one a moment later), check again at each redirect, cap bytes 
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -35,6 +35,19 @@ class FetchError(Exception):
     """The URL was not fetched; the text is for the person who gave it and names no address."""
 
 
+class RefusedAddressError(FetchError):
+    """The address is not one that may be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What a server answered to a POST; a redirect is an answer like any other."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """What a URL held; ``content_type`` without parameters, lower case."""
@@ -52,6 +65,18 @@ def is_public(address: Address) -> bool:
     if address.is_multicast or address.is_reserved or not address.is_global:
         return False
     return not any(address in net for net in TUNNELS if net.version == address.version)
+
+
+def is_public_or_private(address: Address) -> bool:
+    """Whether ``address`` is public or in somebody's own network; not link-local (where clouds
+    keep their secrets), multicast, unspecified or reserved."""
+    mapped = getattr(address, "ipv4_mapped", None)
+    if mapped is not None:
+        return is_public_or_private(mapped)
+    if address.is_loopback or is_public(address):
+        return True
+    odd = address.is_link_local or address.is_multicast or address.is_unspecified
+    return address.is_private and not (odd or address.is_reserved)
 
 
 async def by_system(host: str, port: int) -> list[str]:
@@ -95,7 +120,8 @@ class Fetcher:
 
     resolve: Resolve = by_system
     allowed: Callable[[Address], bool] = is_public
-    ports: frozenset[int] = PORTS
+    ports: frozenset[int] | None = PORTS  # None: any
+    local_names: bool = False  # whether ``localhost`` may be asked at all
     max_bytes: int = MAX_BYTES
     max_seconds: float = MAX_SECONDS
 
@@ -109,6 +135,42 @@ class Fetcher:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise FetchError("it could not be fetched") from error
 
+    async def post(
+        self, url: str, *, body: bytes, headers: Mapping[str, str], most_bytes: int = BLOCK_BYTES
+    ) -> Posted:
+        """What ``url`` answers to ``body``; at most ``most_bytes`` of it, never through a redirect.
+
+        Raises RefusedAddressError, and what the connection raises: ``aiohttp.ClientError``,
+        ``OSError`` and ``TimeoutError``.
+        """
+        async with asyncio.timeout(self.max_seconds):
+            try:
+                address = await self._address(self._parts(url))
+            except ValueError as error:
+                raise RefusedAddressError("address not allowed") from error
+            except FetchError as error:
+                raise RefusedAddressError(str(error)) from error
+            async with (
+                self._session(address) as session,
+                session.post(
+                    url,
+                    data=body,
+                    allow_redirects=False,
+                    headers={"User-Agent": "Latchkey", "Accept-Encoding": "identity", **headers},
+                ) as response,
+            ):
+                answer = await response.content.read(most_bytes)
+                return Posted(response.status, dict(response.headers), answer)
+
+    def _session(self, address: Address) -> aiohttp.ClientSession:
+        """A session that connects to ``address`` only."""
+        connector = aiohttp.TCPConnector(
+            resolver=Pinned(address), use_dns_cache=False, force_close=True
+        )
+        return aiohttp.ClientSession(
+            connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+        )
+
     async def _follow(self, url: str) -> Fetched:
         for _ in range(MAX_REDIRECTS + 1):
             found = await self._hop(url)
@@ -120,13 +182,8 @@ class Fetcher:
     async def _hop(self, url: str) -> Fetched | str:
         """One request: what was found, or where it redirects to. Nothing of a hop is replayed."""
         address = await self._address(self._parts(url))
-        connector = aiohttp.TCPConnector(
-            resolver=Pinned(address), use_dns_cache=False, force_close=True
-        )
         async with (
-            aiohttp.ClientSession(
-                connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
-            ) as session,
+            self._session(address) as session,
             session.get(
                 url,
                 allow_redirects=False,
@@ -149,9 +206,10 @@ class Fetcher:
             raise FetchError("address not allowed")
         if parts.username is not None or parts.password is not None:
             raise FetchError("address not allowed")
-        if f".{parts.hostname.rstrip('.')}".endswith(".localhost"):
+        if not self.local_names and f".{parts.hostname.rstrip('.')}".endswith(".localhost"):
             raise FetchError("address not allowed")
-        if (parts.port or (443 if parts.scheme == "https" else 80)) not in self.ports:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        if self.ports is not None and port not in self.ports:
             raise FetchError("address not allowed")
         return parts
 

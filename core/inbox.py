@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from core import wake
@@ -112,19 +113,29 @@ def open_session(
         return ChatSession.objects.create(
             user=user, account=account, public_id=name, chat=name, title=title
         )
-    place = {"account": account, "chat": chat, "thread": thread, "user": user, "closed_at": None}
-    found = ChatSession.objects.filter(
-        account=account, chat=chat, thread=thread, user=user, closed_at__isnull=True
-    ).first()
+    place = {"account": account, "chat": chat, "thread": thread, "user": user}
+    open_here = ChatSession.objects.filter(**place, closed_at__isnull=True, for_agent=False)
+    found = open_here.first()
     if found:
         return found
     try:
         with transaction.atomic():
             return ChatSession.objects.create(**place)
     except IntegrityError:
-        return ChatSession.objects.get(
-            account=account, chat=chat, thread=thread, user=user, closed_at__isnull=True
-        )
+        return open_here.get()
+
+
+def session_of_agent(
+    *, user: User, account: ChannelAccount, chat: str, thread: str, now: datetime
+) -> ChatSession | None:
+    """The agent's session that what a person writes here is meant for; None: the assistant's."""
+    listens = Q(own_topic=True) | Q(reply_until__gt=now)
+    return (
+        ChatSession.objects.filter(listens, user=user, account=account, chat=chat, thread=thread)
+        .filter(for_agent=True, closed_at__isnull=True)
+        .order_by("id")
+        .first()
+    )
 
 
 def close_session(*, session: ChatSession) -> None:

@@ -129,6 +129,10 @@ class ChatSession(models.Model):
 
     A platform conversation is (account, chat, thread); web, HTTP and agent sessions use their own
     ``public_id`` as chat. ``flush_at`` is when the waiting batch becomes a run ([C2]).
+
+    ``for_agent``: opened for a program that sends results ([S4]); it may share its place with the
+    person's own conversation. What people write goes to the agent instead of the assistant where
+    the topic was made for it (``own_topic``), and while it waits for an answer (``reply_until``).
     """
 
     public_id = models.CharField(max_length=32, unique=True, default=public_id, editable=False)
@@ -145,12 +149,15 @@ class ChatSession(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     last_message_at = models.DateTimeField(null=True, blank=True)
     closed_at = models.DateTimeField(null=True, blank=True)
+    for_agent = models.BooleanField(default=False)
+    own_topic = models.BooleanField(default=False)
+    reply_until = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
                 fields=["account", "chat", "thread", "user"],
-                condition=Q(closed_at__isnull=True),
+                condition=Q(closed_at__isnull=True, for_agent=False),
                 name="one_open_session",
             )
         ]
@@ -158,6 +165,11 @@ class ChatSession(models.Model):
             models.Index(fields=["user", "-last_message_at"]),
             models.Index(
                 fields=["flush_at"], condition=Q(flush_at__isnull=False), name="due_batches"
+            ),
+            models.Index(
+                fields=["user", "account"],
+                condition=Q(for_agent=True, closed_at__isnull=True),
+                name="open_agent_sessions",
             ),
         ]
 

@@ -189,11 +189,11 @@ def moved(*, account_id: int, chat: str, new_chat: str) -> None:
     """A chat has a new id on its platform: sessions and what is on its way follow it."""
     with db.write():
         taken = ChatSession.objects.filter(
-            account_id=account_id, chat=new_chat, closed_at__isnull=True
+            account_id=account_id, chat=new_chat, closed_at__isnull=True, for_agent=False
         ).values_list("user_id", "thread")
         busy = set(taken)
         for session in ChatSession.objects.filter(account_id=account_id, chat=chat):
-            if (session.user_id, session.thread) not in busy:
+            if session.for_agent or (session.user_id, session.thread) not in busy:
                 ChatSession.objects.filter(id=session.id).update(chat=new_chat)
         for row in Delivery.objects.filter(
             account_id=account_id, target__chat=chat, state__in=OPEN

@@ -21,6 +21,12 @@ def of(*, user: User, channel: str, limit: int = 200) -> list[tuple[ChatSession,
     return [(each, each.id in busy) for each in found]
 
 
+def every(*, user: User, limit: int) -> list[ChatSession]:
+    """A person's open sessions on all channels, latest first, with their accounts."""
+    rows = ChatSession.objects.filter(user=user, closed_at__isnull=True)
+    return list(rows.select_related("account").order_by("-last_message_at", "-id")[:limit])
+
+
 def rename(*, session: ChatSession, title: str) -> str:
     """Give a session a title, on one line; what it is called now."""
     title = one_line(title, TITLE_CHARACTERS)

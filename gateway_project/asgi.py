@@ -11,7 +11,9 @@ django_application = get_asgi_application()
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 
 from channels_app import health, lean  # noqa: E402
+from channels_app.bridge import urls as bridge  # noqa: E402
 from channels_app.http_api import urls as http_api  # noqa: E402
+from channels_app.mcp import urls as mcp  # noqa: E402
 from channels_app.openai_api import urls as openai_api  # noqa: E402
 from channels_app.telegram import urls as telegram  # noqa: E402
 from channels_app.ui_stream import urls as ui_stream  # noqa: E402
@@ -19,7 +21,9 @@ from channels_app.webchat import urls as webchat  # noqa: E402
 
 ROUTES = [
     *health.ROUTES,
+    *bridge.ROUTES,
     *http_api.ROUTES,
+    *mcp.ROUTES,
     *openai_api.ROUTES,
     *telegram.ROUTES,
     *ui_stream.ROUTES,

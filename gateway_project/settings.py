@@ -292,6 +292,17 @@ HELD_MESSAGES_PER_SENDER: int = env.number("HELD_MESSAGES_PER_SENDER", 20, minim
 UNKNOWN_REQUEST_DAYS: int = env.number("UNKNOWN_REQUEST_DAYS", 7, minimum=1)
 UNKNOWN_REQUESTS_MAX: int = env.number("UNKNOWN_REQUESTS_MAX", 10_000, minimum=10)
 
+# Agents that send results (MCP).
+SEND_RESULT_OVERFLOW: str = env.choice(
+    "SEND_RESULT_OVERFLOW", "truncate", allowed=frozenset({"truncate", "split"})
+)
+SEND_RESULT_SECONDS: int = env.number("SEND_RESULT_SECONDS", 30, minimum=1)
+AGENT_SESSION_IDLE_HOURS: int = env.number("AGENT_SESSION_IDLE_HOURS", 72)
+# What `manage.py mcp` is told by whoever starts an agent.
+GATEWAY_API_KEY: str = env.text("GATEWAY_API_KEY")
+GATEWAY_SESSION_ID: str = env.text("GATEWAY_SESSION_ID")
+MCP_ALLOWED_ORIGINS: list[str] = env.words("MCP_ALLOWED_ORIGINS")
+
 UNDELIVERED_SECONDS: int = env.number("UNDELIVERED_SECONDS", 300, minimum=1)
 METRICS_TOKEN: str = env.text("METRICS_TOKEN")
 
@@ -308,6 +319,7 @@ LOGGING = {
         "httpcore": {"level": "WARNING"},
         "httpx2": {"level": "WARNING"},
         "telegram": {"level": "WARNING"},
+        "mcp": {"level": "WARNING"},  # a line a request
         # axes logs the path of every sign-in at INFO; that of a link holds its token.
         "axes": {"level": "WARNING"},
     },

@@ -225,6 +225,37 @@ def platform_paths() -> Json:
     return {"/telegram/{account}/webhook": {"post": hook}}
 
 
+def bridge_paths() -> Json:
+    """``/process`` ([D4])."""
+    asked = operation(
+        "Ask for somebody on another platform; the answer is POSTed to the account's callback.",
+        tag="bridge",
+        body="Process",
+        answers={"202": content(ref("Queued"))},
+        errors=("409",),
+        parameters=(
+            parameter("X-Latchkey-Timestamp", "header"),
+            parameter("X-Latchkey-Signature", "header"),
+        ),
+    )
+    asked["responses"]["409"]["description"] = "Asked before with this signature, or no callback."
+    return {"/process": {"post": asked}}
+
+
+def mcp_paths() -> Json:
+    """``/mcp`` ([D7]); its messages are described by the Model Context Protocol."""
+    call = operation(
+        "One message of the Model Context Protocol, over streamable HTTP.",
+        tag="mcp",
+        error="JsonRpcError",
+        body="JsonRpc",
+        answers={"200": content(ref("JsonRpc"), stream=True), "202": {}},
+        errors=("404", "406"),
+        parameters=(parameter("X-Session-Id", "header"),),
+    )
+    return {"/mcp": {"post": call}}
+
+
 def health_paths() -> Json:
     """Health ([D8]); no key."""
     up = {"description": WORDS["200"], "content": content(ref("Health"))}
@@ -250,7 +281,15 @@ def open_operation(summary: str, responses: Json) -> Json:
 
 def every_path() -> list[Json]:
     """The paths of all doors."""
-    return [inbound_paths(), openai_paths(), ui_paths(), platform_paths(), health_paths()]
+    return [
+        inbound_paths(),
+        openai_paths(),
+        ui_paths(),
+        bridge_paths(),
+        mcp_paths(),
+        platform_paths(),
+        health_paths(),
+    ]
 
 
 def document(result: Json, **_: object) -> Json:

@@ -20,6 +20,12 @@ class MayChat(BasePermission):
         return not isinstance(request.auth, ApiKey) or self.scope in request.auth.scopes
 
 
+class MaySend(MayChat):
+    """A signed-in person, or a key with the scope ``send_result``."""
+
+    scope = ApiKey.Scope.SEND_RESULT
+
+
 class MayDecide(MayChat):
     """An owner, or an owner's key with the scope ``admin:requests``."""
 

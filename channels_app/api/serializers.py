@@ -34,6 +34,23 @@ class SessionSerializer(serializers.ModelSerializer[ChatSession]):
         read_only_fields = ("created_at", "last_message_at", "closed_at")
 
 
+class AgentSessionSerializer(serializers.ModelSerializer[ChatSession]):
+    """A session for an agent; ``id`` is what the agent gets as GATEWAY_SESSION_ID."""
+
+    id = serializers.CharField(source="public_id", read_only=True)
+    channel = CleanCharField(source="account.channel", max_length=64)
+    account = CleanCharField(source="account.name", max_length=64, required=False)
+    chat = CleanCharField(max_length=128, required=False)
+    title = CleanCharField(max_length=200, required=False, allow_blank=True)
+
+    class Meta:
+        """Fields."""
+
+        model = ChatSession
+        fields = ("id", "channel", "account", "chat", "thread", "title", "created_at")
+        read_only_fields = ("thread", "created_at")
+
+
 class MessageSerializer(serializers.ModelSerializer[Message]):
     """One line of a transcript."""
 

@@ -7,6 +7,8 @@ from channels_app.api import views
 
 urlpatterns = [
     path("sessions", views.Sessions.as_view()),
+    path("agent-sessions", views.AgentSessions.as_view()),
+    path("agent-sessions/<str:session_id>", views.AgentSession.as_view()),
     path("sessions/<str:session_id>", views.Session.as_view()),
     path("sessions/<str:session_id>/messages", views.Messages.as_view()),
     path("runs/<str:run_id>", views.RunDetail.as_view()),

@@ -10,15 +10,16 @@ from django.http import Http404
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import generics
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from allowlist import requests
 from allowlist.models import UnknownRequest
-from channels_app import feedback
+from channels_app import agents, feedback
 from channels_app.api import serializers
-from channels_app.api.permissions import MayChat, MayDecide
+from channels_app.api.permissions import MayChat, MayDecide, MaySend
 from channels_app.inbound import door_account, replay
 from core import inbox, runs, sessions
 from core.db import write
@@ -71,6 +72,55 @@ class Session(generics.RetrieveUpdateDestroyAPIView[ChatSession]):
     def perform_destroy(self, instance: ChatSession) -> None:
         """Remove it with all it holds, as "Delete" in the web chat does."""
         sessions.delete(session=instance)
+
+
+class AgentSessions(generics.ListCreateAPIView[ChatSession]):
+    """One's own sessions for agents; POST opens one ([S4])."""
+
+    permission_classes = (MaySend,)
+    serializer_class = serializers.AgentSessionSerializer
+    queryset = ChatSession.objects.none()
+
+    def get_queryset(self) -> QuerySet[ChatSession]:
+        """Open ones, newest first."""
+        mine = ChatSession.objects.filter(
+            user=person(self.request), for_agent=True, closed_at__isnull=True
+        )
+        return mine.select_related("account").order_by("-id")
+
+    def perform_create(self, serializer: Any) -> None:
+        """Open one; a chat that is named is one where the person has spoken."""
+        asked = serializer.validated_data
+        user, place = person(self.request), asked["account"]
+        try:
+            account = agents.account_named(channel=place["channel"], name=place.get("name", ""))
+            chat = asked.get("chat", "")
+            if chat and not agents.speaks_in(user=user, account=account, chat=chat):
+                raise agents.NotOpened("You have not spoken in this chat.")
+            serializer.instance = agents.open_session(
+                user=user, account=account, chat=chat, title=asked.get("title", "")
+            )
+        except agents.NotOpened as error:
+            raise ValidationError({"channel": [str(error)]}) from error
+
+
+class AgentSession(generics.DestroyAPIView[ChatSession]):
+    """One session for an agent: DELETE closes it and removes its results."""
+
+    permission_classes = (MaySend,)
+    serializer_class = serializers.AgentSessionSerializer
+    queryset = ChatSession.objects.none()
+
+    def get_object(self) -> ChatSession:
+        """One's own open session for an agent, or 404."""
+        found = inbox.own_session(user=person(self.request), session_id=self.kwargs["session_id"])
+        if found is None or not found.for_agent:
+            raise Http404
+        return found
+
+    def perform_destroy(self, instance: ChatSession) -> None:
+        """Close it."""
+        agents.close(session=instance)
 
 
 class Messages(generics.ListAPIView[Message]):

@@ -49,11 +49,14 @@ class Platform:
     answers: list[tuple[str, str]] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     refusals: list[ChannelError] = field(default_factory=list)
+    topics: list[tuple[str, str]] = field(default_factory=list)
+    closed_topics: list[tuple[str, str]] = field(default_factory=list)
 
     def clear(self) -> None:
         """Forget everything."""
         self.sent, self.reactions, self.typing = [], {}, []
         self.answers, self.files, self.refusals = [], {}, []
+        self.topics, self.closed_topics = [], []
 
     def texts(self, chat: str, thread: str = "") -> list[str]:
         """What stands in a conversation now."""
@@ -147,6 +150,21 @@ class MemoryOutbound:
         self.platform.call()
         self.platform.sent = [each for each in self.platform.sent if each.id != message_id]
 
+    async def open_topic(self, *, account: Account, chat: str, title: str) -> str:
+        """A topic, in groups whose name ends in ``-forum``."""
+        del account
+        self.platform.call()
+        if not chat.endswith("-forum"):
+            return ""
+        self.platform.topics.append((chat, title))
+        return str(len(self.platform.topics))
+
+    async def close_topic(self, *, account: Account, chat: str, thread: str) -> None:
+        """Note it."""
+        del account
+        self.platform.call()
+        self.platform.closed_topics.append((chat, thread))
+
     async def send_typing(self, *, account: Account, target: Target) -> None:
         """Note it."""
         del account
@@ -203,7 +221,9 @@ class MemoryChannel:
     description: str = "Chats in the memory of one process, for tests and demos."
     idempotent: bool = False
     pace: Pace = PACE
-    capabilities: frozenset[Capability] = frozenset(set(Capability) - {Capability.POLLING})
+    capabilities: frozenset[Capability] = frozenset(
+        set(Capability) - {Capability.POLLING, Capability.ONE_MESSAGE, Capability.WHOLE}
+    )
     config: MemoryConfig = field(default_factory=MemoryConfig)
     gateway: MemoryGateway = field(default_factory=MemoryGateway)
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from channels_app.base import Block
-from core.markdown import split, to_telegram
+from core.markdown import split, to_telegram, truncate
 
 CAPTION_LIMIT = 1024
 
@@ -17,6 +17,18 @@ def render(text: str) -> list[Block]:
             block["entities"] = [entity.to_dict() for entity in piece.entities]
         blocks.append(block)
     return blocks
+
+
+def render_one(text: str) -> Block | None:
+    """Markdown as one message in MarkdownV2, cut with ``… (truncated)``; None: nothing to see.
+
+    ``text`` is what is sent when Telegram cannot parse the markup ([S3]).
+    """
+    message = to_telegram(text)
+    if not split(message):
+        return None
+    piece = truncate(message)
+    return {"text": piece.text, "markdown_v2": piece.markdown_v2()}
 
 
 def keyboard(block: Block) -> dict[str, Any] | None:

@@ -168,7 +168,7 @@ class TelegramChannel:
     description = "A Telegram bot, by webhook or long polling."
     idempotent = False
     pace = PACE
-    capabilities: frozenset[Capability] = frozenset(Capability)
+    capabilities: frozenset[Capability] = frozenset(set(Capability) - {Capability.WHOLE})
     config = TelegramConfig()
     gateway = TelegramGateway()
 

@@ -44,11 +44,29 @@ class TelegramOutbound:
                 raise
         return await self._send(account, target, without_entities(block))
 
+    def render_one(self, text: str) -> Block | None:
+        """Markdown as one message, in MarkdownV2."""
+        return adapter.render_one(text)
+
     async def _send(self, account: Account, target: Target, block: Block) -> str:
+        if "markdown_v2" in block:
+            try:
+                return await self._send_one(
+                    account, target, block, block["markdown_v2"], "MarkdownV2"
+                )
+            except ChannelError as error:
+                if "can't parse entities" not in str(error).lower():
+                    raise
+        return await self._send_one(account, target, block, block["text"], None)
+
+    async def _send_one(
+        self, account: Account, target: Target, block: Block, text: str, parse_mode: str | None
+    ) -> str:
         sent = await api.calling(
             api.bot_of(account).send_message(
                 chat_id=int(target.chat),
-                text=block["text"],
+                text=text,
+                parse_mode=parse_mode,
                 entities=entities_of(block),
                 message_thread_id=thread_of(target),
                 reply_parameters=reply_of(target),
@@ -95,6 +113,27 @@ class TelegramOutbound:
             )
         except ChannelError as error:
             if error.trouble != "gone":
+                raise
+
+    async def open_topic(self, *, account: Account, chat: str, title: str) -> str:
+        """A forum topic, where the chat is a forum."""
+        found: dict[str, Any] = await plain.call(account, "getChat", chat_id=int(chat))
+        if not found.get("is_forum"):
+            return ""
+        made = await plain.call(account, "createForumTopic", chat_id=int(chat), name=title)
+        return str(made["message_thread_id"])
+
+    async def close_topic(self, *, account: Account, chat: str, thread: str) -> None:
+        """Close a forum topic; one that is closed or gone is a success."""
+        try:
+            await api.calling(
+                api.bot_of(account).close_forum_topic(
+                    chat_id=int(chat), message_thread_id=int(thread)
+                ),
+            )
+        except ChannelError as error:
+            gone = ("topic_not_modified", "topic_id_invalid", "thread not found", "topic_deleted")
+            if not any(each in str(error).lower() for each in gone):
                 raise
 
     async def send_typing(self, *, account: Account, target: Target) -> None:

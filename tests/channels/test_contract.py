@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from channels_app import base, registry
+from channels_app import base, registry, results
 from channels_app.base import Capability, Channel
 from gateway_project.home import BASE_DIR
 
@@ -19,6 +19,9 @@ PROTOCOLS: dict[Capability, type] = {
     Capability.BUTTONS: base.AnswersButtons,
     Capability.DOWNLOAD: base.Downloads,
     Capability.POLLING: base.Polls,
+    Capability.TOPICS: base.OpensTopics,
+    Capability.ONE_MESSAGE: base.RendersOne,
+    Capability.WHOLE: base.AnswersWhole,
 }
 EXAMPLE = BASE_DIR / "docs" / "example_channel"
 
@@ -40,7 +43,7 @@ def with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     sys.modules.pop("latchkey_example", None)
 
 
-@pytest.fixture(params=["memory", "telegram", "notebook"])
+@pytest.fixture(params=["bridge", "memory", "telegram", "notebook"])
 def channel(request: pytest.FixtureRequest) -> Channel:
     """Each registered channel."""
     found = registry.get(request.param)
@@ -49,7 +52,7 @@ def channel(request: pytest.FixtureRequest) -> Channel:
 
 
 def test_all_channels_are_known_by_name() -> None:
-    assert set(registry.names()) >= {"memory", "telegram", "notebook"}
+    assert set(registry.names()) >= {"bridge", "memory", "telegram", "notebook"}
 
 
 def test_a_capability_is_declared_exactly_when_it_is_there(channel: Channel) -> None:
@@ -85,3 +88,13 @@ def test_render_loses_no_word_and_makes_no_empty_block(channel: Channel, text: s
     said = "".join(block["text"] for block in blocks)
     for mark in ("x = 1", "word", "a", "Hello"):
         assert said.count(mark) >= text.count(mark)
+
+
+def test_a_result_of_any_length_is_one_message_that_says_where_it_was_cut(
+    channel: Channel,
+) -> None:
+    """[S3]"""
+    (block,) = results.blocks_of(channel, "word " * 4000)
+    whole = block["text"].count("word") == 4000
+    assert whole != block["text"].endswith("… (truncated)")
+    assert len(results.blocks_of(channel, "short")) == 1

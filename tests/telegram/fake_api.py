@@ -79,6 +79,8 @@ class FakeBotApi:
     files: dict[str, bytes] = field(default_factory=dict)
     webhook_info: Params = field(default_factory=dict)
     polls: dict[str, int] = field(default_factory=dict)
+    forums: set[int] = field(default_factory=set)
+    topics: dict[int, str] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1000))
     delay: float = 0.0
@@ -230,8 +232,25 @@ class FakeBotApi:
         return {"url": url, "pending_update_count": 0, **self.webhook_info}
 
     def _do_sendMessage(self, token: str, params: Params) -> Params:  # noqa: N802
+        parse(params)
         check_text(params)
         return self._show(token, params, text=params["text"])
+
+    def _do_getChat(self, token: str, params: Params) -> Params:  # noqa: N802
+        chat = int(params["chat_id"])
+        return {"id": chat, "type": "supergroup", "is_forum": chat in self.forums}
+
+    def _do_createForumTopic(self, token: str, params: Params) -> Params:  # noqa: N802
+        if int(params["chat_id"]) not in self.forums:
+            raise Refusal(400, "Bad Request: the chat is not a forum")
+        thread = next(self.ids)
+        self.topics[thread] = str(params["name"])
+        return {"message_thread_id": thread, "name": params["name"], "icon_color": 0}
+
+    def _do_closeForumTopic(self, token: str, params: Params) -> bool:  # noqa: N802
+        if self.topics.pop(int(params["message_thread_id"]), None) is None:
+            raise Refusal(400, "Bad Request: TOPIC_ID_INVALID")
+        return True
 
     def _do_sendPhoto(self, token: str, params: Params) -> Params:  # noqa: N802
         return self._show(token, params, text=params.get("caption", ""), kind="photo")
@@ -333,6 +352,22 @@ class Refusal(Exception):
         super().__init__(description)
         self.status = status
         self.description = description
+
+
+def parse(params: Params) -> None:
+    """Read MarkdownV2 with Telegram's own parser, as Telegram does."""
+    if params.get("parse_mode") != "MarkdownV2":
+        return
+    from tests.markdown.mdb import tdlib  # only where it is needed: it is large
+    from tests.markdown.mdb.model import Rejected
+
+    try:
+        found = tdlib.parse_markdownv2(params["text"])
+    except Rejected as error:
+        raise Refusal(400, f"Bad Request: can't parse entities: {error}") from error
+    params["markup"] = params["text"]
+    params["text"] = found.text
+    params["spans"] = [(span.type, found.text[span.start : span.end]) for span in found.spans]
 
 
 def check_text(params: Params) -> None:

@@ -1,0 +1,309 @@
+"""Sessions for agents ([S4]): opened in a place where their person reads, closed with what they
+sent, and idle ones close by themselves. What the person answers there goes to the agent.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Q
+from django.db.models.functions import Coalesce, Now
+
+from channels_app import registry, results
+from channels_app.base import Capability, Channel, ChannelError, Deletes, OpensTopics
+from channels_app.sending import account_of
+from core import inbox, outbox
+from core.db import in_thread, write
+from core.ids import public_id
+from core.messages import text_message
+from core.models import (
+    ChannelAccount,
+    ChannelIdentity,
+    ChatSession,
+    Delivery,
+    InboundMessage,
+    Message,
+    Run,
+    User,
+)
+from core.text import one_line
+from core.tokens import estimate
+
+CALL_SECONDS = 20.0
+FOR_AGENT = "for an agent"
+PASSED_ON = "Passed on to the agent."
+WINDOW = timedelta(seconds=15)  # renewed while an agent waits; ends soon after one that died
+LOOK_SECONDS = 0.5
+TELL_SECONDS = 5.0
+IDLE_AT_ONCE = 100
+
+
+class NotOpened(Exception):
+    """There is no such place, or the platform refused; the text says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a person answered in a session."""
+
+    text: str
+    message_id: str
+    at: datetime
+    media: list[str]
+
+
+def account_named(*, channel: str, name: str = "") -> ChannelAccount:
+    """The enabled account ``channel/name``; without a name, the channel's only one, or its
+    ``default``. Raises NotOpened."""
+    rows = ChannelAccount.objects.filter(channel=channel, enabled=True).order_by("id")
+    found = list(rows.filter(name=name) if name else rows[:2])
+    if len(found) > 1:
+        found = list(rows.filter(name="default"))
+    if channel == "web" and not found and not name:
+        return ChannelAccount.objects.get_or_create(
+            channel="web", name="default", defaults={"status": "running"}
+        )[0]
+    if len(found) != 1:
+        raise NotOpened(f"Which account of {one_line(channel, 40)}? Name an enabled one.")
+    return found[0]
+
+
+def place_of(*, user: User, account: ChannelAccount, channel: Channel) -> str:
+    """The chat where a person reads on an account. Raises NotOpened.
+
+    Where they last wrote in private, else their own address: on the platforms we know a private
+    chat is named after its person.
+    """
+    spoken = ChatSession.objects.filter(user=user, account=account).exclude(chat="")
+    for chat in spoken.order_by("-last_message_at", "-id").values_list("chat", flat=True)[:50]:
+        if not channel.is_group(chat):
+            return chat
+    kind = str(account.config.get("kind", "im"))
+    listed = ChannelIdentity.objects.filter(
+        Q(account=account) | Q(account=None, channel__in=(account.channel, "")),
+        user=user,
+        kind=kind,
+    )
+    for value in listed.order_by("-account", "-channel", "id").values_list("value", flat=True):
+        if not channel.is_group(value):
+            return value
+    raise NotOpened(f"{user} has no address on {account}.")
+
+
+def speaks_in(*, user: User, account: ChannelAccount, chat: str) -> bool:
+    """Whether a person has spoken in a chat: only then may their own key open a session there."""
+    return ChatSession.objects.filter(user=user, account=account, chat=chat).exists()
+
+
+def open_session(
+    *, user: User, account: ChannelAccount, chat: str = "", title: str = ""
+) -> ChatSession:
+    """A session of ``user`` for an agent, in a topic of its own where the chat has topics.
+
+    For synchronous callers: it asks the platform, for at most CALL_SECONDS. Raises NotOpened.
+    """
+    channel = registry.get(account.channel)
+    name = public_id()
+    title = one_line(title, 120) or "Agent"
+    thread = ""
+    if channel is None:
+        chat = name
+    else:
+        chat = chat or place_of(user=user, account=account, channel=channel)
+        thread = topic(channel=channel, account=account, chat=chat, title=title)
+    with write():
+        return ChatSession.objects.create(
+            public_id=name,
+            user=user,
+            account=account,
+            chat=chat,
+            thread=thread,
+            title=title,
+            for_agent=True,
+            own_topic=bool(thread) or channel is None,
+            last_message_at=Now(),
+        )
+
+
+def topic(*, channel: Channel, account: ChannelAccount, chat: str, title: str) -> str:
+    """A new topic of a chat; empty where it has none. Raises NotOpened."""
+    if not isinstance(channel.outbound, OpensTopics):
+        return ""
+    call = channel.outbound.open_topic(account=account_of(account), chat=chat, title=title)
+
+    async def ask(call: Coroutine[Any, Any, str]) -> str:
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                return await call
+        finally:
+            await channel.gateway.close()
+
+    try:
+        return asyncio.run(ask(call))
+    except (ChannelError, TimeoutError) as error:
+        raise NotOpened(f"The platform refused: {error or 'no answer'}") from error
+
+
+def close(*, session: ChatSession) -> bool:
+    """Close a session and remove its results where the platform allows; False: it was closed.
+
+    Messages that are gone already, or too old to remove, are no failure.
+    """
+    with write():
+        closed = ChatSession.objects.filter(id=session.id, closed_at__isnull=True)
+        if not closed.update(closed_at=Now(), reply_until=None):
+            return False
+        inbox.drop_waiting(session=session, note="the session was closed")
+        remove_results(session)
+        if session.own_topic and session.thread:
+            close_topic(session)
+    return True
+
+
+def remove_results(session: ChatSession) -> None:
+    """Take back the results of a session. Inside a transaction."""
+    channel = registry.get(session.account.channel)
+    if channel is None:
+        Run.objects.filter(session=session, origin=results.ORIGIN).delete()
+        return
+    found = results.of(session)
+    found.filter(state=Delivery.State.PENDING, external_message_id="").update(
+        state=Delivery.State.DISMISSED
+    )
+    if isinstance(channel.outbound, Deletes):
+        for row in found.filter(state__in=(*outbox.OPEN, Delivery.State.SENT)).order_by("id"):
+            outbox.change(delivery=row, payload={"kind": "delete", "lenient": True})
+
+
+def close_topic(session: ChatSession) -> None:
+    """Close the topic that was made for a session, after what is on its way there."""
+    outbox.enqueue(
+        key=f"topic:{session.public_id}",
+        account_id=session.account_id,
+        conversation=outbox.conversation(
+            account_id=session.account_id, chat=session.chat, thread=session.thread
+        ),
+        target={"chat": session.chat, "thread": session.thread, "reply_to": ""},
+        payload={"kind": "close_topic"},
+        session_id=session.id,
+    )
+
+
+def close_idle(*, now: datetime) -> int:
+    """Close sessions for agents in which nothing happened for AGENT_SESSION_IDLE_HOURS. A chore."""
+    if not settings.AGENT_SESSION_IDLE_HOURS:
+        return 0
+    since = now - timedelta(hours=settings.AGENT_SESSION_IDLE_HOURS)
+    rows = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
+    idle = rows.annotate(last=Coalesce("last_message_at", "created_at")).filter(last__lt=since)
+    return sum(close(session=each) for each in idle.select_related("account")[:IDLE_AT_ONCE])
+
+
+def listed(*, user: User | None = None) -> list[ChatSession]:
+    """The open sessions for agents, of one person or of all, newest first."""
+    rows = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
+    if user is not None:
+        rows = rows.filter(user=user)
+    return list(rows.select_related("account", "user").order_by("-id"))
+
+
+def listens(session: ChatSession, *, now: datetime) -> bool:
+    """Whether what is said in a session now is for an agent."""
+    waits = session.reply_until is not None and session.reply_until > now
+    return waits or (session.for_agent and session.own_topic)
+
+
+def hand_over(*, message: InboundMessage, session: ChatSession) -> Run | None:
+    """Keep a stored message for the agent; the answer to it at doors that always give one.
+
+    Inside the transaction that stored it.
+    """
+    InboundMessage.objects.filter(id=message.id).update(note=FOR_AGENT)
+    ChatSession.objects.filter(id=session.id).update(last_message_at=Now(), reply_until=None)
+    channel = registry.get(session.account.channel)
+    if channel is not None:
+        Message.objects.create(
+            session=session, role="user", text=message.text, tokens=estimate(message.text)
+        )
+        if Capability.WHOLE in channel.capabilities:  # every request has its answer
+            pass_on(message)
+        return None
+    return results.settled_run(
+        session=session,
+        said=[text_message(PASSED_ON)],
+        text=PASSED_ON,
+        files=[],
+        asked=message.text,
+    )
+
+
+def pass_on(message: InboundMessage) -> None:
+    """Tell who asked that an agent has it. Inside a transaction."""
+    outbox.enqueue(
+        key=f"passed:{message.id}",
+        account_id=message.account_id,
+        conversation=outbox.conversation(
+            account_id=message.account_id, chat=message.chat, thread=message.thread
+        ),
+        target={
+            "chat": message.chat,
+            "thread": message.thread,
+            "reply_to": message.external_message_id,
+        },
+        payload={"text": PASSED_ON},
+        session_id=message.session_id,
+    )
+
+
+async def wait_for_reply(
+    *, session: ChatSession, seconds: float, tell: results.Tell
+) -> Reply | None:
+    """The person's next message in a session; None when none came in time.
+
+    A message that nobody waited for is given to the next one who does.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    said = began
+    try:
+        while True:
+            reply = await in_thread(next_reply, session)
+            if reply is not None:
+                return reply
+            if loop.time() - began >= seconds:
+                return None
+            if loop.time() - said >= TELL_SECONDS or said == began:
+                said = loop.time()
+                await tell(f"Waiting for the user ({said - began:.0f} s)")
+            await asyncio.sleep(min(LOOK_SECONDS, max(0.0, began + seconds - loop.time())))
+    finally:
+        await asyncio.shield(in_thread(stop_listening, session))
+
+
+def next_reply(session: ChatSession) -> Reply | None:
+    """Take the oldest message that is kept for the agent of a session, or listen for one.
+
+    Raises NotSentError when the session was closed.
+    """
+    kept = InboundMessage.objects.filter(
+        session=session, state=InboundMessage.State.RECEIVED, note=FOR_AGENT
+    )
+    with write():
+        for row in kept.order_by("id")[:1]:
+            kept.filter(id=row.id).update(state=InboundMessage.State.ANSWERED)
+            media = [str(item.get("name") or item.get("kind", "file")) for item in row.media]
+            message_id = row.external_message_id or str(row.id)
+            return Reply(row.text, message_id, row.received_at, media)
+        open_now = ChatSession.objects.filter(id=session.id, closed_at__isnull=True)
+        if not open_now.update(reply_until=Now() + WINDOW, last_message_at=Now()):
+            raise results.NotSentError("This session is closed.")
+    return None
+
+
+def stop_listening(session: ChatSession) -> None:
+    """The assistant answers again."""
+    with write():
+        ChatSession.objects.filter(id=session.id).update(reply_until=None)

@@ -1,0 +1,54 @@
+"""Answers as the body of a callback ([D4]): text that is ready to show. Pure."""
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from channels_app import aggregator
+from channels_app.base import Block, Target, WholeAnswer
+
+LIMIT = 8000  # characters of one text that nobody asked for; an answer is never divided
+
+
+def answer(found: WholeAnswer, *, present: Callable[[str], str]) -> Block:
+    """The one block of an answer; ``present`` converts Markdown for channels that show none."""
+    block: Block = {
+        "text": present(found.text),
+        "request_id": found.request,
+        "session_id": found.session,
+    }
+    context = found.options.get("context")
+    if context:
+        block["context"] = context
+    if found.images:
+        block["images"] = list(found.images)
+    if found.error:
+        block["error"] = found.error
+    return block
+
+
+def unasked(text: str, *, present: Callable[[str], str]) -> list[Block]:
+    """Results and notices: blocks that answer no request."""
+    return [{"text": part} for part in aggregator.split(present(text), limit=LIMIT)]
+
+
+def body(block: Block, *, target: Target, key: str) -> bytes:
+    """The JSON of a callback. ``delivery_id`` is the same when it is sent again."""
+    images = block.get("images", [])
+    found: dict[str, Any] = {
+        "request_id": block.get("request_id") or target.reply_to,
+        "session_id": block.get("session_id", ""),
+        "delivery_id": key,
+        "chat_id": target.chat,
+        "text": block["text"],
+        "format": "plain",
+    }
+    if target.thread:
+        found["thread_id"] = target.thread
+    if images:
+        found |= {"images": images, "image": images[0]}
+    for name in ("error", "context"):
+        if block.get(name):
+            found[name] = block[name]
+    return orjson.dumps(found)

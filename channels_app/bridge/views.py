@@ -1,0 +1,121 @@
+"""``POST /process`` [D4]: key, signature, body, one call, 202 after the commit."""
+
+import hashlib
+import time
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from allowlist.models import ApiKey
+from channels_app import commands, http, strict_json
+from channels_app.bridge import fields, signing
+from channels_app.bridge.channel import CHANNEL
+from channels_app.credentials import Caller, authenticate
+from channels_app.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.inbound import receive_sender
+from channels_app.models import SeenSignature
+from channels_app.sending import account_of
+from core.db import in_thread, write
+from core.ids import public_id
+from core.models import ChannelAccount
+from core.sealed import SealError
+
+FORGET_AFTER = timedelta(seconds=2 * signing.WINDOW_SECONDS + 60)
+
+
+async def process(scope: Scope, receive: Receive, send: Send) -> None:
+    """``POST /process``."""
+    request = Request(scope, receive)
+    try:
+        if request.method != "POST":
+            raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
+        caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
+        account = bridge_of(caller)
+        raw = await request.body(settings.MAX_BODY_BYTES)
+        await in_thread(check_signature, request, account, raw)
+        asked = fields.read(parsed(raw))
+        request_id = await in_thread(
+            accept, account, asked, signature=request.header(signing.SIGNATURE.lower())
+        )
+        await http.answer(send, 202, {"ok": True, "status": 202, "request_id": request_id})
+    except RefusedError as error:
+        body = http.error_body(error.status, str(error))
+        if error.field:
+            body["field"] = error.field
+        await http.answer(send, error.status, body, error.headers)
+    except http.ClientGoneError:
+        return
+
+
+def bridge_of(caller: Caller) -> ChannelAccount:
+    """The account of a bridge key. Raises RefusedError 403 for a personal key."""
+    if caller.account is None or caller.account.channel != CHANNEL.id:
+        raise RefusedError(403, "A bridge's key is needed.")
+    return caller.account
+
+
+def check_signature(request: Request, row: ChannelAccount, raw: bytes) -> None:
+    """Raises RefusedError: 409 for an account without a callback, 401 for a bad signature."""
+    try:
+        account = account_of(row)
+    except SealError as error:
+        raise RefusedError(503, "The account's secrets cannot be read.") from error
+    secret = account.secrets.get("signing_secret", "")
+    if not secret or not account.config.get("callback_url") or CHANNEL.config.problems(account):
+        raise RefusedError(409, "This account has no callback_url and signing_secret yet.")
+    try:
+        signing.check(
+            secret=secret,
+            timestamp=request.header(signing.TIMESTAMP.lower()),
+            signature=request.header(signing.SIGNATURE.lower()),
+            body=raw,
+            now=time.time(),
+        )
+    except signing.BadSignatureError as error:
+        raise RefusedError(401, f"{error}.") from error
+
+
+def parsed(raw: bytes) -> dict[str, object]:
+    """The body as a JSON object. Raises RefusedError 400."""
+    try:
+        value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH)
+    except strict_json.BadJSONError as error:
+        raise RefusedError(400, f"Bad JSON: {error}.", field="body") from error
+    if not isinstance(value, dict):
+        raise RefusedError(400, "The body must be a JSON object.", field="body")
+    return value
+
+
+def accept(account: ChannelAccount, asked: fields.Asked, *, signature: str) -> str:
+    """Put a request into the inbox; its id. The same id again is the same request.
+
+    Raises RefusedError: 409 for a signature that was used before, 401 for an unknown sender.
+    """
+    now = timezone.now()
+    request_id = asked.request_id or public_id()
+    with write():
+        note(account, signature, now)
+        receipt = receive_sender(
+            draft=asked.draft(account=account, request_id=request_id),
+            now=now,
+            command=commands.parse(asked.text),
+        )
+    if receipt.outcome == "denied":
+        raise RefusedError(401, "Permission denied")
+    return request_id
+
+
+def note(account: ChannelAccount, signature: str, now: datetime) -> None:
+    """Write down that a signature was used; older ones are forgotten. Inside a transaction.
+
+    Raises RefusedError 409 when it was used before: whoever repeats a request signs it anew.
+    """
+    SeenSignature.objects.filter(at__lt=now - FORGET_AFTER).delete()
+    digest = hashlib.sha256(f"{account.id}:{signature}".encode()).hexdigest()
+    try:
+        with transaction.atomic():
+            SeenSignature.objects.create(digest=digest, at=now)
+    except IntegrityError as error:
+        raise RefusedError(409, "This request was sent before: sign it anew.") from error

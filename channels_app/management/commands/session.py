@@ -1,0 +1,77 @@
+"""``manage.py session open|close|list``: sessions for agents ([S4])."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from channels_app import agents
+from core.ids import is_public_id
+from core.models import ChatSession, User
+from core.text import visible_line
+
+
+class Command(BaseCommand):
+    """The id that ``open`` prints is what an agent gets as GATEWAY_SESSION_ID."""
+
+    help = "Open, close or list the sessions that agents send results to."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """What to do."""
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        opening = verbs.add_parser("open", help="print the id of a new session")
+        opening.add_argument("--user", required=True, help="username")
+        opening.add_argument("--channel", required=True, help="telegram, web, …")
+        opening.add_argument("--account", default="", help="name of the account")
+        opening.add_argument("--chat", default="", help="id of the chat; else the private one")
+        opening.add_argument("--title", default="", help="also the name of the topic")
+        closing = verbs.add_parser("close", help="end a session and remove its results")
+        closing.add_argument("id")
+        listing = verbs.add_parser("list", help="the open sessions")
+        listing.add_argument("--user", default="")
+
+    def handle(self, *_: object, **options: Any) -> None:
+        """Do it."""
+        work = {"open": self.open, "close": self.close, "list": self.list}
+        work[options["verb"]](options)
+
+    def open(self, options: dict[str, Any]) -> None:
+        """Print the id."""
+        try:
+            account = agents.account_named(channel=options["channel"], name=options["account"])
+            session = agents.open_session(
+                user=person(options["user"]),
+                account=account,
+                chat=options["chat"],
+                title=options["title"],
+            )
+        except agents.NotOpened as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(session.public_id)
+
+    def close(self, options: dict[str, Any]) -> None:
+        """Say whether it was open."""
+        session = None
+        if is_public_id(options["id"]):
+            found = ChatSession.objects.select_related("account", "user")
+            session = found.filter(public_id=options["id"]).first()
+        if session is None:
+            raise CommandError("There is no session with this id.")
+        closed = agents.close(session=session)
+        self.stdout.write("Closed." if closed else "It was closed before.")
+
+    def list(self, options: dict[str, Any]) -> None:
+        """A line each."""
+        user = person(options["user"]) if options["user"] else None
+        for row in agents.listed(user=user):
+            place = f"{row.chat}/{row.thread}" if row.thread else row.chat
+            title = visible_line(row.title, 60)
+            self.stdout.write(f"{row.public_id}  {row.user}  {row.account}  {place}  {title}")
+
+
+def person(username: str) -> User:
+    """An active person. Raises CommandError."""
+    found = User.objects.filter(username=username, is_active=True).first()
+    if found is None:
+        raise CommandError(f"There is no active person {username!r}.")
+    return found

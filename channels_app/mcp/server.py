@@ -1,0 +1,195 @@
+"""The MCP server ([D7]) over the official SDK: who asks, which session, and what each tool does."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types as types
+from django.conf import settings
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+
+from channels_app import agents, results
+from channels_app.mcp import adapter
+from channels_app.results import NotSentError
+from core import files, sessions
+from core.db import in_thread
+from core.ids import is_public_id
+from core.models import ChatSession, StoredFile, User
+from core.text import one_line
+
+logger = logging.getLogger(__name__)
+
+NAME = "latchkey"
+INSTRUCTIONS = (
+    "Messages to the person you work for, in the chat they read. Present finished results with "
+    "send_result; the session is chosen for you."
+)
+MOST_SESSIONS = 100
+Context = ServerRequestContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who calls: the person of the key, and the session that the environment or a header names."""
+
+    user: User
+    session_id: str
+
+
+class RefusedCallError(Exception):
+    """The key does not hold any more; the text says why."""
+
+
+Who = Callable[[Context], Awaitable[Asker]]
+
+
+def build(who: Who) -> Server[Any]:
+    """A server for askers whom ``who`` knows (it raises RefusedCallError)."""
+
+    async def on_list_tools(
+        context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        del context, params
+        return types.ListToolsResult(tools=adapter.listed())
+
+    async def on_call_tool(
+        context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        try:
+            arguments = adapter.read(params.name, params.arguments)
+            asker = await who(context)
+        except (LookupError, ValueError) as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from error
+        except RefusedCallError as error:
+            raise MCPError(types.INVALID_REQUEST, str(error)) from error
+        return adapter.result(await guarded(asker, arguments, Progress(context)))
+
+    return Server(
+        NAME,
+        version="1",
+        title="Latchkey",
+        instructions=INSTRUCTIONS,
+        on_list_tools=on_list_tools,
+        on_call_tool=on_call_tool,
+    )
+
+
+@dataclass(slots=True)
+class Progress:
+    """Tells whoever asked for it how a long call goes on; the number only ever grows."""
+
+    context: Context
+    told: int = 0
+
+    async def __call__(self, message: str) -> None:
+        """Say it."""
+        self.told += 1
+        await self.context.session.report_progress(float(self.told), message=message)
+
+
+async def guarded(asker: Asker, arguments: adapter.Arguments, tell: results.Tell) -> adapter.Answer:
+    """Do what a tool does; what went wrong is an answer too ([S1])."""
+    try:
+        return await perform(asker, arguments, tell)
+    except NotSentError as error:
+        return {"status": "error", "message": str(error)}
+    except Exception:
+        logger.exception("a tool call failed")
+        return {"status": "error", "message": "Something went wrong in the gateway."}
+
+
+async def perform(asker: Asker, arguments: adapter.Arguments, tell: results.Tell) -> adapter.Answer:
+    """The answer of a tool. Raises NotSentError."""
+    match arguments:
+        case adapter.SendResult():
+            sent = await in_thread(put_result, asker, arguments)
+            return {"status": "success", "message_id": await results.arrival(sent, tell=tell)}
+        case adapter.SendFile():
+            sent = await in_thread(put_file, asker, arguments)
+            return {"status": "success", "message_id": await results.arrival(sent, tell=tell)}
+        case adapter.ListSessions():
+            return {"status": "success", "sessions": await in_thread(listed, asker)}
+        case adapter.WaitForReply():
+            return await wait(asker, arguments, tell)
+    raise AssertionError(f"{type(arguments).__name__} has no tool")
+
+
+def put_result(asker: Asker, arguments: adapter.SendResult) -> results.Sent:
+    """Put a result on its way. Raises NotSentError."""
+    if len(arguments.content) > settings.MAX_TEXT_CHARACTERS:
+        raise NotSentError(f"The content is longer than {settings.MAX_TEXT_CHARACTERS} characters.")
+    session = results.own(user=asker.user, session_id=asker.session_id)
+    return results.put_text(session=session, content=arguments.content)
+
+
+def put_file(asker: Asker, arguments: adapter.SendFile) -> results.Sent:
+    """Put a file on its way. Raises NotSentError."""
+    session = results.own(user=asker.user, session_id=asker.session_id)
+    results.destination(session)
+    file = given_file(asker.user, session, arguments)
+    return results.put_file(session=session, file=file, caption=arguments.caption)
+
+
+def given_file(user: User, session: ChatSession, arguments: adapter.SendFile) -> StoredFile:
+    """The file that is meant: stored already, or stored now. Raises NotSentError."""
+    if bool(arguments.file_id) == bool(arguments.content_base64):
+        raise NotSentError("Give either file_id, or name and content_base64.")
+    if arguments.file_id:
+        found = None
+        if is_public_id(arguments.file_id):
+            own = StoredFile.objects.filter(user=user, revoked_at__isnull=True)
+            found = own.filter(public_id=arguments.file_id).first()
+        if found is None:
+            raise NotSentError("There is no file with this file_id.")
+        return found
+    try:
+        content = arguments.upload()
+    except ValueError as error:
+        raise NotSentError(f"{error}.") from error
+    name = one_line(arguments.name.replace("\\", "/").rpartition("/")[2], 200)
+    return files.keep(user=user, name=name or "file", content=content, session_id=session.id)
+
+
+def listed(asker: Asker) -> list[adapter.Answer]:
+    """The person's open sessions, latest first."""
+    return [
+        {
+            "id": row.public_id,
+            "title": one_line(row.title, 120),
+            "channel": row.account.channel,
+            "for_agent": row.for_agent,
+            "current": row.public_id == asker.session_id,
+        }
+        for row in sessions.every(user=asker.user, limit=MOST_SESSIONS)
+    ]
+
+
+async def wait(asker: Asker, arguments: adapter.WaitForReply, tell: results.Tell) -> adapter.Answer:
+    """The person's next message. Raises NotSentError."""
+    session = await in_thread(results.own, user=asker.user, session_id=asker.session_id)
+    reply = await agents.wait_for_reply(
+        session=session, seconds=arguments.timeout_seconds, tell=tell
+    )
+    if reply is None:
+        return {"status": "timeout", "message": "The user has not written."}
+    found: adapter.Answer = {
+        "status": "success",
+        "text": reply.text,
+        "message_id": reply.message_id,
+        "at": reply.at.isoformat(),
+    }
+    return {**found, "media": reply.media} if reply.media else found
+
+
+async def serve_stdio(who: Who) -> None:
+    """Serve one client on standard input and output until it ends."""
+    server = build(who)
+    async with stdio_server() as (reader, writer):
+        await server.run(reader, writer, server.create_initialization_options())
+
+
+__all__ = ["Asker", "RefusedCallError", "build", "serve_stdio"]

@@ -1,0 +1,115 @@
+"""``POST /mcp``: streamable HTTP without sessions of its own, so that any process may answer.
+
+Host and Origin are checked first (DNS rebinding), then the key; the SDK, which is large, is loaded
+by the first call.
+"""
+
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
+
+from allowlist.models import ApiKey
+from channels_app import http, limits, strict_json
+from channels_app.credentials import Caller, authenticate, slot
+from channels_app.http import Receive, RefusedError, Request, Scope, Send
+from core.models import User
+
+SESSION_HEADER = "x-session-id"
+ASKER = "latchkey.asker"  # (user, session id) of a request, in its ASGI scope
+
+
+async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
+    """One message of an MCP client."""
+    request = Request(scope, receive)
+    try:
+        check_sender(request)
+        if request.method != "POST":
+            # No stream of the server's own, and no session to delete.
+            raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
+        caller = await authenticate(request, scope=ApiKey.Scope.SEND_RESULT)
+        user = person(caller)
+        raw = await request.body(settings.MAX_BODY_BYTES)
+        check_body(raw, user)
+        scope[ASKER] = (user, request.header(SESSION_HEADER))
+        with slot(caller):
+            await serve(scope, replayed(raw, receive), send, host=request.header("host"))
+    except RefusedError as error:
+        body = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": str(error)}}
+        await http.answer(send, error.status, body, error.headers)
+    except http.ClientGoneError:
+        return
+
+
+def check_sender(request: Request) -> None:
+    """Raises RefusedError 403 for a Host that is not ours and an Origin that is not allowed."""
+    domain, _ = split_domain_port(request.header("host"))
+    if not (domain and validate_host(domain, settings.ALLOWED_HOSTS)):
+        raise RefusedError(403, "This host is not allowed.")
+    origin = request.header("origin")
+    if origin and origin not in allowed_origins():
+        raise RefusedError(403, "This origin is not allowed.")
+
+
+def allowed_origins() -> list[str]:
+    """Our own address, and those the owner named."""
+    own = urlsplit(settings.GATEWAY_URL)
+    return [f"{own.scheme}://{own.netloc}", *settings.MCP_ALLOWED_ORIGINS]
+
+
+def person(caller: Caller) -> User:
+    """Whose key it is. Raises RefusedError 403 for a bridge's."""
+    if caller.user is None:
+        raise RefusedError(403, "A personal key is needed.")
+    return caller.user
+
+
+def check_body(raw: bytes, user: User) -> None:
+    """Raises RefusedError: 400 for what is no JSON-RPC message, 429 for too large a batch."""
+    try:
+        value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH)
+    except strict_json.BadJSONError as error:
+        raise RefusedError(400, f"Bad JSON: {error}.") from error
+    if isinstance(value, list):
+        for _ in value:
+            limits.people.check(subject=f"user:{user.id}", limit=settings.RATE_PER_MINUTE_USER)
+        raise RefusedError(400, "Batches are not taken: send one message a request.")
+    if not isinstance(value, dict):
+        raise RefusedError(400, "The body must be a JSON-RPC message.")
+
+
+def replayed(raw: bytes, receive: Receive) -> Receive:
+    """The body again, then what the client does."""
+    waiting = [{"type": "http.request", "body": raw, "more_body": False}]
+
+    async def again() -> Any:
+        return waiting.pop() if waiting else await receive()
+
+    return again
+
+
+async def serve(scope: Scope, receive: Receive, send: Send, *, host: str) -> None:
+    """Let the SDK answer."""
+    transport: Any = import_module("channels_app.mcp.transport")
+    await transport.serve(scope, receive, guarded(send), host=host, origins=allowed_origins())
+
+
+def guarded(send: Send) -> Send:
+    """Every answer carries the headers that all of ours do."""
+
+    async def add(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            present = {name.lower() for name, _ in message["headers"]}
+            ours = [pair for pair in http.encoded({}) if pair[0] not in present]
+            message = {**message, "headers": [*message["headers"], *ours]}
+        await send(message)
+
+    return add
+
+
+def error_body(status: int, message: str) -> dict[str, Any]:
+    """An unexpected failure as JSON-RPC."""
+    del status
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": -32603, "message": message}}

@@ -1,0 +1,321 @@
+"""Results that agents send to people ([S1]-[S3]): where they go, and whether they arrived.
+
+On a platform a result is one delivery of the outbox, or several when it is split; where clients
+read the event log (the web chat) it is a run that ends as it begins. An origin that nobody looks at
+(an API, another agent) is replaced by the first place where its person reads.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.conf import settings
+from django.db.models.functions import Now
+
+from channels_app import registry
+from channels_app.base import Block, Capability, Channel, RendersOne
+from channels_app.sending import can_push
+from core import events, outbox, runs
+from core.db import in_thread, write
+from core.ids import public_id
+from core.markdown import TRUNCATED, strip_outer_fence
+from core.messages import Message as ProtocolMessage
+from core.messages import image_message, stream_end, stream_start, text_message
+from core.models import ChannelAccount, ChatSession, Delivery, Message, Run, StoredFile, User
+from core.outbound_format import classified
+from core.text import clean
+from core.tokens import estimate
+
+ORIGIN = "agent"
+PREFIX = "result"
+LOOK_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
+Tell = Callable[[str], Awaitable[None]]
+
+
+class NotSentError(Exception):
+    """Nothing, or not all, was sent; the text is for the agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a session's results are seen; ``channel`` None: by clients that read the event log."""
+
+    session: ChatSession
+    account: ChannelAccount
+    channel: Channel | None
+    chat: str = ""
+    thread: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What was put on its way: deliveries in order, or the message that is there already."""
+
+    deliveries: list[int]
+    message_id: str = ""
+
+
+def own(*, user: User, session_id: str) -> ChatSession:
+    """The person's open session. Raises NotSentError; another person's does not exist ([S3])."""
+    if not session_id:
+        raise NotSentError("There is no session: set GATEWAY_SESSION_ID to the id of one.")
+    found = ChatSession.objects.select_related("account", "user").filter(
+        public_id=session_id, user=user
+    )
+    session = found.first()
+    if session is None:
+        raise NotSentError("There is no session with this id.")
+    if session.closed_at is not None:
+        raise NotSentError("This session is closed. Ask for a new one.")
+    return session
+
+
+def destination(session: ChatSession) -> Destination:
+    """Where the results of a session are seen. Raises NotSentError when nowhere ([S3])."""
+    found = screen(session, session.account, session.chat, session.thread) or observer(session.user)
+    if found is None:
+        raise NotSentError(
+            "Skipped: this session has no screen, and its person has no other place to read."
+        )
+    if not found.account.enabled:
+        raise NotSentError(f"The account {found.account} is switched off.")
+    return replace(found, session=session) if found.channel is not None else found
+
+
+def screen(
+    session: ChatSession, account: ChannelAccount, chat: str, thread: str
+) -> Destination | None:
+    """The place itself, when people look at it."""
+    if account.channel == "web":
+        return Destination(session, account, None)
+    channel = registry.get(account.channel)
+    if channel is None or not chat or (account.enabled and not can_push(account)):
+        return None
+    return Destination(session, account, channel, chat, thread)
+
+
+def observer(user: User) -> Destination | None:
+    """The first place where a person reads: where they last spoke, else their latest web chat."""
+    last = user.last_account
+    place = user.last_target
+    if last is not None and last.channel != "web" and registry.get(last.channel) is not None:
+        session = ChatSession(user=user, account=last)
+        found = screen(session, last, place.get("chat", ""), place.get("thread", ""))
+        group = (
+            found is not None and found.channel is not None and found.channel.is_group(found.chat)
+        )
+        if found is not None and last.enabled and not group:
+            return found
+    chats = ChatSession.objects.filter(user=user, account__channel="web", closed_at__isnull=True)
+    newest = chats.select_related("account", "user").order_by("-last_message_at", "-id").first()
+    return Destination(newest, newest.account, None) if newest is not None else None
+
+
+def put_text(*, session: ChatSession, content: str) -> Sent:
+    """Put a result on its way. Raises NotSentError, also when there is nothing to see in it."""
+    text = strip_outer_fence(clean(content)).strip()
+    if not text:
+        raise NotSentError("The content is empty; nothing was sent.")
+    where = destination(session)
+    if where.channel is None:
+        return show_at_once(session=where.session, said=[text_message(text)], text=text)
+    blocks = blocks_of(where.channel, text)
+    if not blocks:
+        raise NotSentError("The content shows nothing; nothing was sent.")
+    return put_blocks(where, blocks, text)
+
+
+def put_file(*, session: ChatSession, file: StoredFile, caption: str) -> Sent:
+    """Put a stored file on its way. Raises NotSentError."""
+    where = destination(session)
+    line = f"📎 {file.name}" + (f"\n\n{caption}" if caption else "")
+    if where.channel is None:
+        said: list[ProtocolMessage] = [text_message(line)]
+        if file.content_type.startswith("image/"):
+            said.append(image_message(f"/files/{file.public_id}", alt=file.name))
+        files = [{"id": file.public_id, "name": file.name}]
+        return show_at_once(session=where.session, said=said, text=line, files=files)
+    block = {"kind": "document", "file": file.public_id, "caption": clean(caption) or file.name}
+    return put_blocks(where, [block], line)
+
+
+def blocks_of(channel: Channel, text: str) -> list[Block]:
+    """The messages of a result: one, cut with ``… (truncated)``, or several, by setting ([S3])."""
+    if settings.SEND_RESULT_OVERFLOW == "truncate" and isinstance(channel.outbound, RendersOne):
+        assert Capability.ONE_MESSAGE in channel.capabilities  # noqa: S101 - a test of every channel
+        block = channel.outbound.render_one(text)
+        return [block] if block is not None else []
+    blocks = channel.outbound.render(text)
+    plain = all(set(block) == {"text"} for block in blocks)
+    if settings.SEND_RESULT_OVERFLOW == "split" or len(blocks) < 2 or not plain:
+        return blocks
+    return [{"text": blocks[0]["text"][: -len(TRUNCATED)].rstrip() + TRUNCATED}]
+
+
+def put_blocks(where: Destination, blocks: list[Block], text: str) -> Sent:
+    """Enqueue the messages of one result, and write it into the transcript."""
+    name = public_id()
+    with write():
+        touch(where.session)
+        Message.objects.create(
+            session=where.session,
+            role="assistant",
+            text=text,
+            format="markdown",
+            tokens=estimate(text),
+            data={"result": True},
+            dedupe_key=f"{PREFIX}:{name}",
+        )
+        rows = [
+            outbox.enqueue(
+                key=f"{PREFIX}:{name}:{number}",
+                account_id=where.account.id,
+                conversation=outbox.conversation(
+                    account_id=where.account.id, chat=where.chat, thread=where.thread
+                ),
+                target={"chat": where.chat, "thread": where.thread, "reply_to": ""},
+                payload=block,
+                session_id=where.session.id,
+            )
+            for number, block in enumerate(blocks)
+        ]
+    return Sent([row.id for row in rows])
+
+
+def show_at_once(
+    *,
+    session: ChatSession,
+    said: list[ProtocolMessage],
+    text: str,
+    files: list[dict[str, str]] | None = None,
+) -> Sent:
+    """Show something in a session whose clients read the event log; its run ends as it begins."""
+    with write():
+        run = settled_run(session=session, said=said, text=text, files=files or [])
+        touch(session)
+    return Sent([], message_id=run.public_id)
+
+
+def settled_run(
+    *,
+    session: ChatSession,
+    said: list[ProtocolMessage],
+    text: str,
+    files: list[dict[str, str]],
+    asked: str = "",
+) -> Run:
+    """A run that no worker ever holds: its whole log is what was said. Inside a transaction."""
+    run = Run.objects.create(
+        session=session,
+        user=session.user,
+        origin=ORIGIN,
+        text=asked,
+        route={"account": session.account_id, "chat": "", "thread": "", "reply_to": "", "acks": []},
+    )
+    if asked:
+        Message.objects.create(
+            session=session, run=run, role="user", text=asked, tokens=estimate(asked)
+        )
+    shown, shape = classified(text)
+    outcome = runs.Outcome(state=Run.State.SUCCEEDED, text=shown, format=shape, files=files)
+    now = int(time.time() * 1000)
+    start = stream_start(
+        request_id=run.public_id,
+        chat_id=session.public_id,
+        trace_id=run.public_id,
+        timestamp_ms=now,
+    )
+    end = stream_end(
+        status="completed", request_id=run.public_id, timestamp_ms=now, duration_ms=0, usage={}
+    )
+    log = [start, *said, end]
+    runs.settle_queued(run=run, outcome=outcome, last_seq=len(log), also=nothing_else)
+    events.append_unheld(run=run, seq=0, messages=log)
+    return run
+
+
+def nothing_else(run: Run, outcome: runs.Outcome) -> None:
+    """A settled run has no deliveries."""
+    del run, outcome
+
+
+def touch(session: ChatSession) -> None:
+    """Something happened in a session: it is not idle."""
+    ChatSession.objects.filter(id=session.id).update(last_message_at=Now())
+
+
+async def arrival(sent: Sent, *, tell: Tell) -> str:
+    """Wait until a result has arrived; the platform's message id. Raises NotSentError.
+
+    What is not on its way after SEND_RESULT_SECONDS is withdrawn: an agent that is told that
+    nothing was sent may send it again.
+    """
+    if not sent.deliveries:
+        return sent.message_id
+    loop = asyncio.get_running_loop()
+    began, looks = loop.time(), 0
+    deadline = began + settings.SEND_RESULT_SECONDS
+    patience = deadline + settings.DELIVERY_LEASE_SECONDS
+    while True:
+        rows = await in_thread(look, sent.deliveries)
+        if all(row.state == Delivery.State.SENT for row in rows):
+            return rows[0].external_message_id
+        await in_thread(refuse_failed, rows)
+        if loop.time() > deadline and await in_thread(withdraw, rows):
+            raise NotSentError(not_in_time(rows))
+        if loop.time() > patience:
+            raise NotSentError("The platform does not answer; the result may still arrive.")
+        await tell(f"Waiting for the platform ({loop.time() - began:.0f} s)")
+        await asyncio.sleep(LOOK_SECONDS[min(looks, len(LOOK_SECONDS) - 1)])
+        looks += 1
+
+
+def look(ids: list[int]) -> list[Delivery]:
+    """The deliveries as they are now, in order. Raises NotSentError when one was deleted."""
+    rows = list(Delivery.objects.filter(id__in=ids).order_by("id"))
+    if len(rows) < len(ids):
+        raise NotSentError("The session was deleted; the result was not sent.")
+    return rows
+
+
+def refuse_failed(rows: list[Delivery]) -> None:
+    """Raise NotSentError when a delivery has ended badly; what waits behind it is withdrawn."""
+    bad = {Delivery.State.DEAD, Delivery.State.UNCERTAIN, Delivery.State.DISMISSED}
+    for row in rows:
+        if row.state in bad:
+            withdraw(rows)
+            words = {
+                Delivery.State.DEAD: f"The platform refused it: {row.error}",
+                Delivery.State.UNCERTAIN: f"Nobody knows whether it arrived: {row.error}",
+            }.get(Delivery.State(row.state), "The result was withdrawn: the session was closed.")
+            part = any(each.state == Delivery.State.SENT for each in rows)
+            raise NotSentError(f"{words} Only a part was sent." if part else words)
+
+
+def withdraw(rows: list[Delivery]) -> bool:
+    """Take back what is not on its way; whether nothing is any more."""
+    ids = [row.id for row in rows]
+    with write():
+        Delivery.objects.filter(
+            id__in=ids, state=Delivery.State.PENDING, external_message_id=""
+        ).update(state=Delivery.State.DISMISSED)
+        left = Delivery.objects.filter(id__in=ids).exclude(state=Delivery.State.DISMISSED)
+        if left.exists():
+            return not left.exclude(state=Delivery.State.SENT).exists()
+        Message.objects.filter(dedupe_key=rows[0].dedupe_key.rpartition(":")[0]).delete()
+    return True
+
+
+def not_in_time(rows: list[Delivery]) -> str:
+    """What an agent is told about a result that was withdrawn."""
+    reason = next((row.error for row in rows if row.error), "it was not this result's turn yet")
+    part = any(row.state == Delivery.State.SENT for row in rows)
+    what = "only a part was sent" if part else "nothing was sent"
+    return f"It could not be delivered in {settings.SEND_RESULT_SECONDS} s ({reason}); {what}."
+
+
+def of(session: ChatSession) -> Any:
+    """The deliveries of the results of a session."""
+    return Delivery.objects.filter(session=session, dedupe_key__startswith=f"{PREFIX}:")
