@@ -185,7 +185,7 @@ LOGIN_REDIRECT_URL = "/"
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = GATEWAY_HTTPS
 SESSION_COOKIE_HTTPONLY = True
-CSRF_COOKIE_HTTPONLY = False
+CSRF_COOKIE_HTTPONLY = True  # our script reads the token of the page, not the cookie
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_NAME = "latchkey_session"
 SESSION_ENGINE = "django.contrib.sessions.backends.db"
