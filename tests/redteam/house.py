@@ -44,6 +44,7 @@ class House:
     people: dict[str, User] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    browsers: dict[str, Client] = field(default_factory=dict)
 
     def fill(self, template: str) -> str:
         """``template`` with the ids of the things of ``own``."""
@@ -58,15 +59,23 @@ class House:
             return asyncio.run(self.ask_lean(who, method, path, given, headers))
         return self.ask_django(who, method, path, given, headers)
 
+    def browser(self, who: str) -> Client:
+        """The browser of ``who``, signed in when they are a person; kept."""
+        if who not in self.browsers:
+            made = self.browsers[who] = Client(raise_request_exception=False)
+            if who in self.people:
+                made.force_login(self.people[who], backend=BACKEND)
+        return self.browsers[who]
+
     def ask_django(
         self, who: str, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> Answer:
         """Through Django's handler. ``/api`` takes keys; pages take cookies."""
-        client = Client(raise_request_exception=False)
+        client = self.browser("" if path.startswith("/api") else who)
+        if "sign-" in path or "logout" in path:
+            self.browsers.pop(who, None)  # whatever happens now, the next one begins signed in
         every = dict(headers)
-        if who in self.people and not path.startswith("/api"):
-            client.force_login(self.people[who], backend=BACKEND)
-        elif who in self.tokens:
+        if (who not in self.people or path.startswith("/api")) and who in self.tokens:
             every["Authorization"] = f"Bearer {self.tokens[who]}"
         found = client.generic(
             method, path, body, content_type="application/json", headers=every, SERVER_NAME=HOST
@@ -86,10 +95,23 @@ class House:
         try:
             return await call(method, path, body, every)
         finally:
+            await end_tasks()
             await asyncio.to_thread(db.close_pool)
 
 
 HOST = "testserver"
+
+
+async def end_tasks() -> None:
+    """End what this loop still does (the hub); a client that just connects may swallow one
+    cancellation."""
+    for _ in range(10):
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        if not tasks:
+            return
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=1)
 
 
 def lean_matches(pattern: str, path: str) -> bool:

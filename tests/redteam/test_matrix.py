@@ -1,7 +1,6 @@
 """The isolation matrix: built from the URL configuration, the lean routes, the admin and the
 frames of the socket, so that nothing new can be forgotten."""
 
-import asyncio
 import re
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -164,13 +163,7 @@ class TestSocket:
     async def tidy(self) -> Any:
         """The hub of this loop ends with the test."""
         yield
-        for _ in range(10):
-            tasks = asyncio.all_tasks() - {asyncio.current_task()}
-            if not tasks:
-                return
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks, timeout=1)
+        await houses.end_tasks()
 
     def test_every_frame_has_a_row(self) -> None:
         assert {kind.__name__ for kind in get_args(frames.Frame)} == set(FRAMES)
