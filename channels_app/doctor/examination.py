@@ -43,8 +43,8 @@ def of_the_database(now: datetime) -> Iterator[Finding]:
 
 def kept(*, now: datetime) -> list[Finding]:
     """:func:`examine`, at most once a minute in this process."""
-    found = cache.get(CACHE_KEY)
-    if not isinstance(found, list):
-        found = examine(now=now)
+    known: list[Finding] | None = cache.get(CACHE_KEY)
+    found = examine(now=now) if known is None else known
+    if known is None:
         cache.set(CACHE_KEY, found, CACHE_SECONDS)
     return found

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.test import Client
 from django.utils import timezone
 
@@ -17,7 +19,7 @@ from channels_app.http import Scope
 from channels_app.inbound import door_account, receive_personal, receive_sender
 from core import db, files, sealed
 from core.inbox import Draft
-from core.messages import Message, retrieval_message, stream_start, to_dict
+from core.messages import Message, RetrievalSource, retrieval_message, stream_start, to_dict
 from core.models import ChannelAccount, RunEvent, User
 from gateway_project.asgi import ROUTES
 
@@ -25,7 +27,9 @@ WHO = ("anonymous", "other", "own", "staff", "owner", "revoked", "bridge")
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 SCOPES = ("chat", "inbound", "send_result")
 WEBHOOK_SECRET = "a-webhook-secret"
-SOURCES = [{"id": "s1", "type": "web", "title": "T", "url": "https://t.example", "content": "…"}]
+SOURCES: list[RetrievalSource] = [
+    {"id": "s1", "type": "web", "title": "T", "url": "https://t.example", "content": "…"}
+]
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,10 @@ class House:
         every = dict(headers)
         if (who not in self.people or path.startswith("/api")) and who in self.tokens:
             every["Authorization"] = f"Bearer {self.tokens[who]}"
-        found = client.generic(
+        found: HttpResponseBase = client.generic(
             method, path, body, content_type="application/json", headers=every, SERVER_NAME=HOST
         )
-        content = b"".join(found.streaming_content) if found.streaming else found.content
+        content = found.content if isinstance(found, HttpResponse) else b""
         cookies = {f"set-cookie:{name}": str(each) for name, each in found.cookies.items()}
         low = {name.lower(): value for name, value in found.headers.items()}
         return Answer(found.status_code, low | cookies, content)
@@ -191,16 +195,12 @@ def furnish(house: House, bridge: ChannelAccount) -> None:
     receipt = receive_personal(user=own, draft=draft, session_id="", now=timezone.now())
     assert receipt.run is not None
     assert receipt.session is not None
-    for seq, message in enumerate(
-        (
-            stream_start(request_id="r", chat_id="c", trace_id="t", timestamp_ms=0),
-            retrieval_message("q", SOURCES, message_id="found-1"),
-        ),
-        1,
-    ):
-        RunEvent.objects.create(
-            run=receipt.run, seq=seq, data=orjson.dumps(to_dict(message)).decode()
-        )
+    log: list[Message] = [
+        stream_start(request_id="r", chat_id="c", trace_id="t", timestamp_ms=0),
+        retrieval_message("q", SOURCES, message_id="found-1"),
+    ]
+    for seq, message in enumerate(log, 1):
+        RunEvent.objects.create(run=receipt.run, seq=seq, data=as_text(message))
     kept = files.keep(user=own, name="own.txt", content=b"private")
     stranger = Draft(account=bridge, sender="stranger", text="let me in", chat="stranger")
     receive_sender(draft=stranger, now=timezone.now())

@@ -35,7 +35,11 @@ def send_to_django(settings: Any, *, parts: list[bytes], declared: str = "") -> 
 
     headers = [(b"content-length", declared.encode())] if declared else []
     scope: Scope = {"type": "http", "method": "POST", "path": "/x", "headers": headers}
-    asyncio.run(lean.application([], django)(scope, receive, send))
+
+    async def ask() -> None:
+        await lean.application([], django)(scope, receive, send)
+
+    asyncio.run(ask())
     return int(sent[0]["status"]), reached
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import path
 
@@ -115,7 +115,7 @@ def test_what_is_not_there_is_guarded(address: str, db: None) -> None:
     guarded(answer, address, admin=address.startswith("/admin"))
 
 
-def broken(request: HttpRequest) -> None:
+def broken(request: HttpRequest) -> HttpResponse:
     """A view that fails."""
     raise RuntimeError("canary-of-the-error")
 
