@@ -39,9 +39,26 @@ def token_of(request: Request) -> str:
 
 async def authenticate(request: Request, *, scope: str) -> Caller:
     """The caller of a request, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
-    limits.addresses.check(subject=request.address, limit=settings.RATE_PER_MINUTE_ADDRESS)
+    count_address(request.address)
     token = token_of(request)
     return await in_thread(caller_of, token=token, scope=scope, address=request.address)
+
+
+def count_address(address: str) -> None:
+    """One request from there, before anybody is known. Raises RefusedError 429."""
+    subject = limits.network_of(address)
+    limits.addresses.check(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
+
+
+def count_failure(address: str) -> None:
+    """One wrong key from there. Raises RefusedError 429."""
+    limits.failures.check(subject=limits.network_of(address), limit=FAILURES_PER_MINUTE)
+
+
+def count_caller(key: ApiKey) -> None:
+    """One request of a person or a bridge. Raises RefusedError 429."""
+    subject = f"user:{key.user_id}" if key.user_id else f"account:{key.account_id}"
+    limits.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
 
 
 def caller_of(*, token: str, scope: str, address: str) -> Caller:
@@ -49,12 +66,11 @@ def caller_of(*, token: str, scope: str, address: str) -> Caller:
     key = keys.authenticate(token=token, now=timezone.now()) if token else None
     if key is None:
         if token:
-            limits.failures.check(subject=address, limit=FAILURES_PER_MINUTE)
+            count_failure(address)
         raise RefusedError(401, "Permission denied", headers=CHALLENGE)
     if scope not in key.scopes:
         raise RefusedError(403, f"This key has no scope {scope!r}.")
-    subject = f"user:{key.user_id}" if key.user_id else f"account:{key.account_id}"
-    limits.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
+    count_caller(key)
     return Caller(key=key, user=key.user, account=key.account)
 
 

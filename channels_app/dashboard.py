@@ -13,6 +13,7 @@ from django.utils import timezone
 from allowlist import requests
 from allowlist.models import UnknownRequest
 from channels_app import health
+from channels_app.doctor import examination
 from core import outbox
 from core.models import Delivery, Job, Message, Run, User
 
@@ -24,10 +25,12 @@ CHART_CACHE_SECONDS = 60
 def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
     """What the dashboard shows; unfold's DASHBOARD_CALLBACK."""
     may = request.user.has_perm
-    desk: dict[str, Any] = {
-        "may_decide": isinstance(request.user, User) and request.user.is_owner,
-        "problems": health.problems_now(),
-    }
+    is_owner = isinstance(request.user, User) and request.user.is_owner
+    desk: dict[str, Any] = {"may_decide": is_owner}
+    if is_owner:
+        desk["findings"] = examination.kept(now=timezone.now())
+    else:
+        desk["problems"] = health.problems_now()
     if may("allowlist.view_unknownrequest"):
         waiting_rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
         desk["waiting"] = requests.pending_count()

@@ -2,14 +2,15 @@
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.db import Error as DatabaseFailure
 
 from channels_app import http
-from channels_app.http import ErrorBody, Receive, Scope, Send, error_body
+from channels_app.http import ErrorBody, Receive, RefusedError, Scope, Send, error_body
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +39,43 @@ def application(routes: Sequence[Route], otherwise: Application) -> Application:
             if pattern.fullmatch(scope["path"]):
                 await guarded(route, scope, receive, send)
                 return
-        await otherwise(scope, receive, send)
+        await bounded(otherwise, scope, receive, send)
 
     return app
+
+
+async def bounded(inner: Application, scope: Scope, receive: Receive, send: Send) -> None:
+    """``inner`` with at most MAX_BODY_BYTES of body: Django puts all of it, of any size and at any
+    address, into a temporary file before it looks at the address."""
+    limit: int = settings.MAX_BODY_BYTES
+    read, started = 0, False
+
+    async def counted() -> MutableMapping[str, Any]:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        if read > limit:
+            raise too_large(limit)
+        return message
+
+    async def watched(message: Scope) -> None:
+        nonlocal started
+        started = True
+        await send(message)
+
+    try:
+        declared = http.Request(scope, receive).header("content-length")
+        if declared.isascii() and declared.isdigit() and int(declared[:18]) > limit:
+            raise too_large(limit)
+        await inner(scope, counted, watched)
+    except RefusedError as error:
+        if not started:
+            await http.answer(send, error.status, error_body(error.status, str(error)))
+
+
+def too_large(limit: int) -> RefusedError:
+    """The refusal of a body."""
+    return RefusedError(413, f"The body is larger than {limit} bytes.")
 
 
 async def guarded(route: Route, scope: Scope, receive: Receive, send: Send) -> None:

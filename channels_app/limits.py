@@ -1,5 +1,6 @@
 """How often one address, person or key may ask: a sliding minute, counted in this process."""
 
+import ipaddress
 import math
 import threading
 import time
@@ -9,6 +10,7 @@ from channels_app.http import RefusedError
 
 WINDOW_SECONDS = 60.0
 MAX_COUNTED = 50_000
+IPV6_NETWORK_BITS = 64
 
 
 class Rate:
@@ -44,6 +46,19 @@ class Rate:
                 headers={"Retry-After": str(seconds)},
             )
         times.append(moment)
+
+
+def network_of(address: str) -> str:
+    """What is counted for an address: an IPv6 customer has a whole /64 to ask from."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, IPV6_NETWORK_BITS), strict=False))
 
 
 addresses = Rate()

@@ -12,14 +12,17 @@ class SealError(Exception):
     """The stored secrets cannot be opened with any of the configured keys."""
 
 
-def box() -> MultiFernet:
+def keys() -> list[Fernet]:
     """The keys of GATEWAY_ENCRYPTION_KEYS, each stretched to a Fernet key by SHA-256."""
-    return MultiFernet(
-        [
-            Fernet(base64.urlsafe_b64encode(hashlib.sha256(key.encode()).digest()))
-            for key in settings.GATEWAY_ENCRYPTION_KEYS
-        ]
-    )
+    return [
+        Fernet(base64.urlsafe_b64encode(hashlib.sha256(key.encode()).digest()))
+        for key in settings.GATEWAY_ENCRYPTION_KEYS
+    ]
+
+
+def box() -> MultiFernet:
+    """All keys: the first encrypts, each decrypts."""
+    return MultiFernet(keys())
 
 
 def seal(secrets: dict[str, str]) -> str:
@@ -36,3 +39,24 @@ def unseal(sealed: str) -> dict[str, str]:
     except InvalidToken as error:
         raise SealError("the stored secrets cannot be opened: was the key changed?") from error
     return opened
+
+
+def reseal(sealed: str) -> str:
+    """The same secrets under the first key. Raises SealError when no key fits."""
+    if not sealed:
+        return ""
+    try:
+        return box().rotate(sealed.encode()).decode()
+    except InvalidToken as error:
+        raise SealError("the stored secrets cannot be opened: was the key changed?") from error
+
+
+def is_current(sealed: str) -> bool:
+    """Whether the first key alone opens them; true for nothing."""
+    if not sealed:
+        return True
+    try:
+        keys()[0].decrypt(sealed.encode())
+    except InvalidToken:
+        return False
+    return True

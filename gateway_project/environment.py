@@ -5,6 +5,7 @@ Every variable may be given as ``NAME`` or, for secrets kept in files, as ``NAME
 
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -54,4 +55,17 @@ def choice(name: str, default: str, *, allowed: frozenset[str]) -> str:
     value = text(name, default)
     if value not in allowed:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(sorted(allowed))}: {value!r}")
+    return value
+
+
+def broker(name: str, default: str, *, in_production: bool) -> str:
+    """The address of a broker; in production, one on another machine has a password."""
+    value = text(name, default)
+    parts = urlsplit(value)
+    elsewhere = parts.hostname not in {None, "localhost", "127.0.0.1", "::1"}
+    if in_production and parts.scheme in {"redis", "rediss"} and elsewhere and not parts.password:
+        raise ImproperlyConfigured(
+            f"{name} names a broker on another machine without a password: give it one "
+            "(requirepass) and write redis://:PASSWORD@host:port/0"
+        )
     return value

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -53,3 +54,20 @@ def read_secret(name: str) -> str:
     """The secret ``name``, or an empty string when it was not made yet."""
     path = secret_path(name)
     return path.read_text(encoding="utf-8").strip() if path.exists() else ""
+
+
+def read_keys(name: str) -> list[str]:
+    """The keys in the secret ``name``, the current one first; older ones follow on lines."""
+    return read_secret(name).split()
+
+
+def replace_keys(name: str, keys: Iterable[str]) -> None:
+    """Write the keys of ``name`` in one step, for this user only."""
+    path = secret_path(name)
+    scratch = path.with_name(f".{name}.{os.getpid()}")
+    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write("\n".join(keys))
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)

@@ -18,12 +18,17 @@ BASE_DIR: Path = home.BASE_DIR
 GATEWAY_HOME: Path = home.directory()
 
 DEBUG = env.switch("DEBUG", default=False)
-SECRET_KEY = env.text("SECRET_KEY") or home.read_secret("secret_key")
+_signing_keys = home.read_keys("secret_key")
+SECRET_KEY = env.text("SECRET_KEY") or next(iter(_signing_keys), "")
+# Older keys that still open sessions and links: `manage.py rotate_secrets --keep-sessions`.
+SECRET_KEY_FALLBACKS: list[str] = (
+    env.words("SECRET_KEY_FALLBACKS") if env.text("SECRET_KEY") else _signing_keys[1:]
+)
 if not SECRET_KEY:
     raise ImproperlyConfigured("SECRET_KEY is not set: set it, or run `manage.py` once to make one")
-GATEWAY_ENCRYPTION_KEYS: list[str] = env.words("GATEWAY_ENCRYPTION_KEYS") or [
-    home.read_secret("encryption_key") or SECRET_KEY
-]
+GATEWAY_ENCRYPTION_KEYS: list[str] = (
+    env.words("GATEWAY_ENCRYPTION_KEYS") or home.read_keys("encryption_key") or [SECRET_KEY]
+)
 
 # Where people reach us. Behind TLS, GATEWAY_URL starts with https:// and cookies become Secure.
 GATEWAY_URL: str = env.text("GATEWAY_URL", "http://127.0.0.1:8000").rstrip("/")
@@ -132,7 +137,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 GATEWAY_DATABASE_THREADS: int = env.number("GATEWAY_DATABASE_THREADS", 8, minimum=1)
 
 # Empty: `manage.py up` starts an embedded broker and sets this for its children.
-REDIS_URL: str = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
+REDIS_URL: str = env.broker("REDIS_URL", "redis://127.0.0.1:6379/0", in_production=GATEWAY_HTTPS)
 # The dotted path of our Celery application; resolved when the first wake-up is sent.
 CELERY_APPLICATION = "gateway_project.celery.app"
 CELERY_BROKER_URL = REDIS_URL
@@ -180,7 +185,7 @@ LOGIN_REDIRECT_URL = "/"
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = GATEWAY_HTTPS
 SESSION_COOKIE_HTTPONLY = True
-CSRF_COOKIE_HTTPONLY = False
+CSRF_COOKIE_HTTPONLY = True  # our script reads the token of the page, not the cookie
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_NAME = "latchkey_session"
 SESSION_ENGINE = "django.contrib.sessions.backends.db"

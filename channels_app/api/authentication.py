@@ -2,11 +2,13 @@
 
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, Throttled
 from rest_framework.request import Request
 
 from allowlist import keys
 from allowlist.models import ApiKey
+from channels_app import credentials
+from channels_app.http import RefusedError, plain_address
 from core.models import User
 
 
@@ -14,7 +16,20 @@ class ApiKeyAuthentication(BaseAuthentication):
     """A personal key, as a bearer token or in ``X-API-Key``. Bridge keys have no person here."""
 
     def authenticate(self, request: Request) -> tuple[User, ApiKey] | None:
-        """(user, key); None when no key was sent. Raises AuthenticationFailed."""
+        """(user, key); None when no key was sent. Raises AuthenticationFailed and Throttled.
+
+        Counted like at the other doors: the address first, then wrong keys, then the person.
+        """
+        try:
+            return self.counted(request)
+        except RefusedError as error:
+            wait = int(error.headers.get("Retry-After", 0))
+            raise Throttled(wait=wait, detail=str(error)) from error
+
+    def counted(self, request: Request) -> tuple[User, ApiKey] | None:
+        """:meth:`authenticate`; raises RefusedError 429 instead of Throttled."""
+        address = plain_address(str(request.META.get("REMOTE_ADDR", "")))
+        credentials.count_address(address)
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         token = (
             token.strip() if scheme.lower() == "bearer" else request.headers.get("X-API-Key", "")
@@ -23,7 +38,9 @@ class ApiKeyAuthentication(BaseAuthentication):
             return None
         key = keys.authenticate(token=token, now=timezone.now())
         if key is None or key.user is None:
+            credentials.count_failure(address)
             raise AuthenticationFailed("Permission denied")
+        credentials.count_caller(key)
         return key.user, key
 
     def authenticate_header(self, request: Request) -> str:

@@ -103,7 +103,7 @@ def needs_name(value: object) -> bool:
         return False
     message = value.get("message") or value.get("edited_message")
     chat = message.get("chat") if isinstance(message, dict) else None
-    return isinstance(chat, dict) and chat.get("type") in {"group", "supergroup"}
+    return isinstance(chat, dict) and chat.get("type") in ("group", "supergroup")
 
 
 def take(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> str:

@@ -44,6 +44,7 @@ def test_a_server_killed_in_mid_stream_costs_no_event_and_shows_none_twice(
 
 
 def test_c4_flushall_in_the_middle_loses_nothing(arena: MakeArena) -> None:
+    """[redteam C4]"""
     it = arena(chaotic=False)
     with Socket(it.gateway, it.ada.token) as socket:
         run, session = socket.say("slow one", client_id="flushed")
@@ -65,6 +66,7 @@ def flush(arena: Arena) -> None:
 
 
 def test_c5_messages_are_accepted_and_answered_while_the_broker_is_away(arena: MakeArena) -> None:
+    """[redteam C5]"""
     it = arena(chaotic=False)
     it.gateway.kill("broker")
     started = time.monotonic()
@@ -85,6 +87,7 @@ def answers_quickly(arena: Arena) -> bool:
 
 
 def test_c5_a_broker_that_hangs_delays_nobody_at_the_door(arena: MakeArena) -> None:
+    """[redteam C5]"""
     it = arena(chaotic=False)
     assert it.ada.say("hello").status == 200
     os.kill(it.gateway.pid("broker"), signal.SIGSTOP)
@@ -98,6 +101,7 @@ def test_c5_a_broker_that_hangs_delays_nobody_at_the_door(arena: MakeArena) -> N
 
 
 def test_c5_a_full_broker_delays_nobody_at_the_door(arena: MakeArena) -> None:
+    """[redteam C5]"""
     it = arena(chaotic=False)
     with redis.Redis.from_url(it.gateway.broker.url) as client:
         client.config_set("maxmemory", "1")

@@ -214,6 +214,8 @@ def test_i14_an_event_is_one_line_of_data() -> None:
     [(OperationalError("x"), 503), (InterfaceError("closed"), 503), (KeyError("secret"), 500)],
 )
 async def test_c6_a_door_that_fails_answers_once(error: Exception, status: int) -> None:
+    """[redteam C6]"""
+
     async def fails(scope: Any, receive: Any, send: Any) -> None:
         raise error
 
@@ -247,7 +249,7 @@ async def test_routes_match_whole_paths_and_django_gets_the_rest() -> None:
 
     app = lean.application([Route(r"/inbound", ours)], django)
     for path in ("/inbound", "/inbound/x", "/x/inbound", "/inbound\n"):
-        await app({"path": path}, None, None)
+        await app({"method": "GET", "path": path, "headers": []}, None, None)
     assert heard == ["ours", "django", "django", "django"]
 
 

@@ -214,6 +214,7 @@ async def test_a_client_that_has_gone_is_no_failure(
 async def test_c6_a_database_that_fails_closes_the_socket_and_the_client_comes_back(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """[redteam C6]"""
     async with at_the_page(ada) as socket:
 
         def fail(*_: object, **__: object) -> None:

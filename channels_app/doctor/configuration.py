@@ -1,0 +1,220 @@
+"""Settings that open the gateway wider than its owner may think."""
+
+import ipaddress
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import redis
+from django.conf import settings
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from channels_app.doctor.findings import Finding, error, warning
+
+SHORTEST_SECRET = 32
+FEWEST_CHARACTERS = 10
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+NEW_SECRET = "python -c 'import secrets; print(secrets.token_urlsafe(48))'"  # noqa: S105 - a command
+
+
+def examine() -> Iterator[Finding]:
+    """Everything that settings and files say; asks the broker, and no database."""
+    yield from switches()
+    yield from keys()
+    yield from hosts()
+    yield from bindings()
+    yield from limits()
+    yield from broker()
+    yield from modes()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches ``host``."""
+    if host in {"localhost", ""}:
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def switches() -> Iterator[Finding]:
+    """Debugging shows settings and source to whoever causes an error."""
+    if settings.DEBUG:
+        yield error(
+            "debug",
+            "DEBUG is on: an error shows source code and settings to whoever caused it.",
+            "Remove DEBUG from the environment and start again.",
+        )
+
+
+def is_weak(secret: str) -> bool:
+    """Whether a secret is short, a sample, or one key on the keyboard."""
+    sample = secret.lower().startswith(("django-insecure", "changeme", "change-me", "secret"))
+    return sample or len(secret) < SHORTEST_SECRET or len(set(secret)) < FEWEST_CHARACTERS
+
+
+def keys() -> Iterator[Finding]:
+    """What signs cookies and links, and what encrypts channel credentials."""
+    if is_weak(settings.SECRET_KEY):
+        yield error(
+            "secret-key",
+            "SECRET_KEY is short or a sample: who guesses it signs in as anybody.",
+            f"Set a new one ({NEW_SECRET}); `manage.py rotate_secrets --help` says what that ends.",
+        )
+    if settings.SECRET_KEY in settings.GATEWAY_ENCRYPTION_KEYS:
+        yield warning(
+            "encryption-key",
+            "Channel credentials are encrypted with SECRET_KEY: one leak gives both away.",
+            "Put a key of its own first in GATEWAY_ENCRYPTION_KEYS, keep SECRET_KEY second, run "
+            "`manage.py rotate_secrets`, then take SECRET_KEY out of the list.",
+        )
+    elif any(is_weak(key) for key in settings.GATEWAY_ENCRYPTION_KEYS):
+        yield error(
+            "encryption-key",
+            "A key in GATEWAY_ENCRYPTION_KEYS is short or a sample.",
+            f"Put a new one first ({NEW_SECRET}), run `manage.py rotate_secrets`, remove the old.",
+        )
+    if settings.METRICS_TOKEN and is_weak(settings.METRICS_TOKEN):
+        yield warning("metrics-token", "METRICS_TOKEN is short.", f"Set a new one ({NEW_SECRET}).")
+
+
+def hosts() -> Iterator[Finding]:
+    """Names that are answered: any name makes DNS rebinding and forged links possible."""
+    if "*" in settings.ALLOWED_HOSTS:
+        yield error(
+            "hosts",
+            "ALLOWED_HOSTS holds *: a page of a stranger can name itself as this gateway.",
+            "List the names people use, or leave it out: the host of GATEWAY_URL is allowed.",
+        )
+    wide = [host for host in settings.ALLOWED_HOSTS if host.startswith(".")]
+    if wide:
+        yield warning(
+            "hosts",
+            f"ALLOWED_HOSTS lets every name below {', '.join(wide)} be answered.",
+            "List the names people use.",
+        )
+
+
+def bindings() -> Iterator[Finding]:
+    """Who reaches the port, and whether what they send is encrypted."""
+    url_host = urlsplit(settings.GATEWAY_URL).hostname or ""
+    behind_tls = settings.GATEWAY_HTTPS
+    public = not is_loopback(settings.GATEWAY_HOST)
+    if not behind_tls and (public or not is_loopback(url_host)):
+        yield error(
+            "plain-http",
+            "Others reach the gateway without encryption: passwords, keys and conversations can "
+            "be read on the way.",
+            "Put a proxy with TLS in front (docs/deploy.md) and set GATEWAY_URL=https://…",
+        )
+    if behind_tls and not settings.GATEWAY_TRUSTED_PROXIES:
+        yield error(
+            "proxy",
+            "GATEWAY_URL is https, but no proxy is named: pages redirect to themselves for ever.",
+            "Set GATEWAY_TRUSTED_PROXIES to the address the proxy connects from (127.0.0.1).",
+        )
+    if behind_tls and public:
+        yield warning(
+            "public-bind",
+            f"The port is bound to {settings.GATEWAY_HOST}: it can be reached beside the proxy.",
+            "Set GATEWAY_HOST=127.0.0.1, or let a firewall admit only the proxy.",
+        )
+    if "*" in settings.GATEWAY_TRUSTED_PROXIES:
+        yield error(
+            "proxy",
+            "GATEWAY_TRUSTED_PROXIES holds *: anybody can forge the address they come from.",
+            "Name the proxy's own address.",
+        )
+    if public and settings.GATEWAY_SERVER == "daphne":
+        yield warning(
+            "daphne",
+            "Daphne is bound to a public address: it takes bodies of any size into memory.",
+            "Set GATEWAY_SERVER=uvicorn, or let only the proxy reach it.",
+        )
+
+
+def limits() -> Iterator[Finding]:
+    """Limits that were switched off."""
+    for name in ("RATE_PER_MINUTE_USER", "RATE_PER_MINUTE_ADDRESS"):
+        if not getattr(settings, name):
+            yield warning(
+                "rate-limit", f"{name} is 0: nothing slows down who asks.", f"Unset {name}."
+            )
+
+
+def broker() -> Iterator[Finding]:
+    """A broker that answers strangers lets them read and wake work."""
+    parts = urlsplit(settings.REDIS_URL)
+    if parts.scheme not in {"redis", "rediss"}:
+        return
+    fix = "Give it a password (requirepass) and put that into REDIS_URL; bind it to 127.0.0.1."
+    if answers_strangers(parts.hostname or "127.0.0.1", parts.port or 6379, parts.scheme):
+        yield error("broker-password", "The broker answers without a password.", fix)
+    elif not parts.password:
+        level = warning if is_loopback(parts.hostname or "") else error
+        yield level("broker-password", "REDIS_URL holds no password.", fix)
+
+
+def answers_strangers(host: str, port: int, scheme: str) -> bool:
+    """Whether the broker there does what somebody without a password asks."""
+    client = redis.Redis(
+        host=host,
+        port=port,
+        ssl=scheme == "rediss",
+        socket_timeout=1,
+        socket_connect_timeout=1,
+        retry=Retry(NoBackoff(), 0),
+    )
+    try:
+        return bool(client.ping())
+    except (redis.RedisError, OSError):
+        return False
+    finally:
+        client.close()
+
+
+def modes() -> Iterator[Finding]:
+    """Files that other users of the machine may read."""
+    home = Path(settings.GATEWAY_HOME)
+    folder = home / "secrets"
+    for path in (home, folder, *sorted(folder.glob("*"))):
+        found = mode_of(path)
+        if found is not None and found & OTHERS:
+            level = warning if path == home else error
+            yield level(
+                "file-mode",
+                f"Other users of this machine may open {path} (mode {found:04o}).",
+                f"chmod go-rwx {path}",
+            )
+    database = database_file()
+    if database is not None:
+        yield from readable_database(database)
+
+
+def database_file() -> Path | None:
+    """The file of an SQLite database."""
+    database = settings.DATABASES["default"]
+    path = Path(str(database["NAME"]))
+    return path if "sqlite3" in database["ENGINE"] and path.is_absolute() else None
+
+
+def readable_database(path: Path) -> Iterator[Finding]:
+    """A database file is as private as it is, or as its folder is."""
+    own, around = mode_of(path), mode_of(path.parent)
+    if own is not None and around is not None and own & OTHERS and around & OTHERS:
+        yield error(
+            "file-mode",
+            f"Other users of this machine may read the database {path}.",
+            f"chmod go-rwx {path}* or its folder",
+        )
+
+
+def mode_of(path: Path) -> int | None:
+    """The permission bits of ``path``; None when it is not there."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None

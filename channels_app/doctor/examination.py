@@ -1,0 +1,50 @@
+"""All checks in one go, for ``manage.py doctor`` and the first page of the admin."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from django.core.cache import cache
+from django.db import DatabaseError, connection
+
+from channels_app.doctor import configuration, machine, versions, work
+from channels_app.doctor.findings import Finding, error
+
+CACHE_KEY = "desk:doctor"
+CACHE_SECONDS = 60
+
+
+def examine(*, now: datetime) -> list[Finding]:
+    """Everything that is wrong, errors first. A database that fails is one finding, not a crash."""
+    found = [*configuration.examine(), *machine.disk(), *versions.examine()]
+    try:
+        found += [*work.migrations()]
+        if not any(each.id == "migrations" for each in found):
+            found += of_the_database(now)
+    except DatabaseError as failure:
+        connection.close()
+        found.append(
+            error(
+                "database",
+                f"The database does not answer as it should ({type(failure).__name__}).",
+                "Check DATABASE_URL and that the server runs; `manage.py migrate` shows the error.",
+            )
+        )
+    return sorted(found, key=lambda each: each.level)
+
+
+def of_the_database(now: datetime) -> Iterator[Finding]:
+    """The checks that read tables."""
+    yield from work.people()
+    yield from work.channels()
+    yield from work.deliveries()
+    yield from work.running()
+    yield from machine.clock(now)
+
+
+def kept(*, now: datetime) -> list[Finding]:
+    """:func:`examine`, at most once a minute in this process."""
+    known: list[Finding] | None = cache.get(CACHE_KEY)
+    found = examine(now=now) if known is None else known
+    if known is None:
+        cache.set(CACHE_KEY, found, CACHE_SECONDS)
+    return found

@@ -1,0 +1,55 @@
+"""Disk and clock of this machine."""
+
+import shutil
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from channels_app.doctor.findings import Finding, error, warning
+from core import db
+from core.models import Message
+
+MEGABYTE = 2**20
+LEAST_BYTES = 200 * MEGABYTE
+LITTLE_BYTES = 1024 * MEGABYTE
+CLOCK_SECONDS = 5.0
+FUTURE = timedelta(minutes=1)
+
+
+def disk() -> Iterator[Finding]:
+    """A full disk stops the database, and then nothing is accepted any more."""
+    try:
+        free = shutil.disk_usage(settings.GATEWAY_HOME).free
+    except OSError:
+        yield error(
+            "home",
+            f"GATEWAY_HOME ({settings.GATEWAY_HOME}) cannot be read.",
+            "Make the folder, or set GATEWAY_HOME to the right one.",
+        )
+        return
+    if free < LITTLE_BYTES:
+        level = error if free < LEAST_BYTES else warning
+        yield level(
+            "disk",
+            f"Only {free // MEGABYTE} MB are free where GATEWAY_HOME is.",
+            "Free some space, or move GATEWAY_HOME.",
+        )
+
+
+def clock(now: datetime) -> Iterator[Finding]:
+    """Leases count by the database's clock, key and link expiry by ours: they must agree."""
+    apart = abs((db.now() - now).total_seconds())
+    if apart > CLOCK_SECONDS:
+        yield error(
+            "clock",
+            f"The clocks of this machine and of the database are {apart:.0f} s apart.",
+            "Let both keep time by NTP (timedatectl set-ntp true).",
+        )
+    newest = Message.objects.order_by("-id").values_list("created_at", flat=True).first()
+    if newest is not None and newest > now + FUTURE:
+        yield error(
+            "clock",
+            "The last message was written in the future: the clock was turned back.",
+            "Let the machine keep time by NTP (timedatectl set-ntp true).",
+        )

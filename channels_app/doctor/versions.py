@@ -1,0 +1,76 @@
+"""The oldest versions that are safe to run; below them lies a published hole or a broken promise.
+
+An audit of packages needs a database that this machine may not reach, and without it finds nothing
+and says "fine". A list of floors needs nobody.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+
+from channels_app.doctor.findings import Finding, error
+
+PYTHON = (3, 11)
+FLOORS: Mapping[str, str] = {
+    "django": "5.2.14",
+    "daphne": "4.2.3",
+    "channels": "4.3",
+    "channels-redis": "4.3",
+    "celery": "5.5",
+    "redis": "6",
+    "cryptography": "45",
+    "uvicorn": "0.35",
+    "httptools": "0.6",
+    "websockets": "15",
+    "aiohttp": "3.13",
+    "djangorestframework": "3.16",
+    "django-axes": "8.1",
+    "nh3": "0.3",
+    "python-telegram-bot": "22.8",
+    "mcp": "1.23",
+    "pypdf": "6",
+}
+
+
+def number(version: str) -> tuple[int, ...]:
+    """``"5.2.14rc1"`` -> (5, 2, 14): what comes after the numbers does not count."""
+    found: list[int] = []
+    for part in version.split("."):
+        digits = ""
+        for character in part:
+            if not character.isdigit():
+                break
+            digits += character
+        if not digits:
+            break
+        found.append(int(digits))
+    return tuple(found)
+
+
+def is_below(version: str, floor: str) -> bool:
+    """Whether ``version`` is older than ``floor``; missing parts are zero."""
+    mine, wanted = number(version), number(floor)
+    width = max(len(mine), len(wanted))
+    return mine + (0,) * (width - len(mine)) < wanted + (0,) * (width - len(wanted))
+
+
+def installed(name: str) -> str:
+    """The version of a package that is installed here; empty when it is not."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def examine() -> Iterator[Finding]:
+    """Python and the packages that are installed."""
+    if sys.version_info < PYTHON:
+        yield error("version", "Python is older than 3.11.", "Install Python 3.11 or newer.")
+    for name, floor in FLOORS.items():
+        version = installed(name)
+        if version and is_below(version, floor):
+            yield error(
+                "version",
+                f"{name} {version} is older than {floor}, the oldest that is safe.",
+                "Run `sh bootstrap.sh run`: it installs what uv.lock names.",
+            )

@@ -1,0 +1,86 @@
+"""``manage.py rotate_secrets``: channel credentials under the newest key; new keys when asked."""
+
+import os
+import secrets
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from channels_app import credential_rotation
+from core.sealed import SealError
+from gateway_project import home
+from gateway_project.processes import state
+
+KEY_BYTES = 48
+
+
+class Command(BaseCommand):
+    """Without options: encrypt all channel credentials anew with the first key.
+
+    ``--new-keys``, with the gateway stopped: make a new signing and a new encryption key, encrypt
+    the credentials with it, and forget the old ones. Whoever was signed in signs in again, and
+    links that were sent end, unless ``--keep-sessions``.
+    """
+
+    help = __doc__
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """See the class."""
+        parser.add_argument("--new-keys", action="store_true", help="make new keys (stop first)")
+        parser.add_argument(
+            "--keep-sessions",
+            action="store_true",
+            help="the old signing key still opens sessions and links; not after a leak",
+        )
+
+    def handle(self, *_: object, **options: Any) -> None:
+        """Do it, say what was done."""
+        if options["keep_sessions"] and not options["new_keys"]:
+            raise CommandError("--keep-sessions goes with --new-keys")
+        if options["new_keys"]:
+            check_may_make_keys()
+            self.renew_signing(keep=options["keep_sessions"])
+            self.renew_encryption()
+        else:
+            self.encrypt_again()
+
+    def renew_signing(self, *, keep: bool) -> None:
+        """A new key that signs cookies and links."""
+        old = home.read_keys("secret_key")[:1] if keep else []
+        home.replace_keys("secret_key", [secrets.token_urlsafe(KEY_BYTES), *old])
+        kept = "the old one still opens sessions" if keep else "everybody signs in again"
+        self.stdout.write(f"new signing key; {kept}")
+
+    def renew_encryption(self) -> None:
+        """A new key; at every moment the file holds the key of what is in the database."""
+        fresh = secrets.token_urlsafe(KEY_BYTES)
+        every = [fresh, *home.read_keys("encryption_key")]
+        home.replace_keys("encryption_key", every)
+        settings.GATEWAY_ENCRYPTION_KEYS = every
+        self.encrypt_again()
+        home.replace_keys("encryption_key", [fresh])
+        self.stdout.write("new encryption key; the old one is forgotten")
+
+    def encrypt_again(self) -> None:
+        """All credentials under the first key."""
+        try:
+            changed = credential_rotation.reseal_all(actor="manage.py", now=timezone.now())
+        except SealError as error:
+            raise CommandError(f"nothing was changed: {error}") from error
+        self.stdout.write(f"{changed} accounts encrypted with the first key")
+
+
+def check_may_make_keys() -> None:
+    """Raises CommandError when the keys are not ours to make, or are in use."""
+    for name in ("SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS"):
+        if os.environ.get(name) or os.environ.get(f"{name}_FILE"):
+            raise CommandError(
+                f"{name} comes from the environment. Put the new key first there (the old signing "
+                "key into SECRET_KEY_FALLBACKS, the old encryption key second), restart every "
+                "process, run `manage.py rotate_secrets`, then remove the old ones."
+            )
+    if state.read(home.directory()) is not None:
+        raise CommandError("the gateway runs on this home: stop it first, start it afterwards")

@@ -1,0 +1,213 @@
+"""People, keys and things for the matrix, and a client that asks every door in this process."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.test import Client
+from django.utils import timezone
+
+from allowlist import keys
+from allowlist.models import ApiKey, UnknownRequest
+from channels_app import lean
+from channels_app.http import Scope
+from channels_app.inbound import door_account, receive_personal, receive_sender
+from core import db, files, sealed
+from core.inbox import Draft
+from core.messages import Message, RetrievalSource, retrieval_message, stream_start, to_dict
+from core.models import ChannelAccount, RunEvent, User
+from gateway_project.asgi import ROUTES
+
+WHO = ("anonymous", "other", "own", "staff", "owner", "revoked", "bridge")
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+SCOPES = ("chat", "inbound", "send_result")
+WEBHOOK_SECRET = "a-webhook-secret"
+SOURCES: list[RetrievalSource] = [
+    {"id": "s1", "type": "web", "title": "T", "url": "https://t.example", "content": "…"}
+]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a door said."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass
+class House:
+    """An owner, staff without rights, two members; things that belong to the member ``own``."""
+
+    people: dict[str, User] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    browsers: dict[str, Client] = field(default_factory=dict)
+
+    def fill(self, template: str) -> str:
+        """``template`` with the ids of the things of ``own``."""
+        for name, value in self.names.items():
+            template = template.replace("{" + name + "}", value)
+        return template
+
+    def ask(self, who: str, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        """One request of ``who``: by cookie at pages, by key at doors."""
+        given = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
+        if any(lean_matches(route.path, path) for route in ROUTES):
+            return asyncio.run(self.ask_lean(who, method, path, given, headers))
+        return self.ask_django(who, method, path, given, headers)
+
+    def browser(self, who: str) -> Client:
+        """The browser of ``who``, signed in when they are a person; kept."""
+        if who not in self.browsers:
+            made = self.browsers[who] = Client(raise_request_exception=False)
+            if who in self.people:
+                made.force_login(self.people[who], backend=BACKEND)
+        return self.browsers[who]
+
+    def ask_django(
+        self, who: str, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        """Through Django's handler. ``/api`` takes keys; pages take cookies."""
+        client = self.browser("" if path.startswith("/api") else who)
+        if "sign-" in path or "logout" in path:
+            self.browsers.pop(who, None)  # whatever happens now, the next one begins signed in
+        every = dict(headers)
+        if (who not in self.people or path.startswith("/api")) and who in self.tokens:
+            every["Authorization"] = f"Bearer {self.tokens[who]}"
+        found: HttpResponseBase = client.generic(
+            method, path, body, content_type="application/json", headers=every, SERVER_NAME=HOST
+        )
+        content = found.content if isinstance(found, HttpResponse) else b""
+        cookies = {f"set-cookie:{name}": str(each) for name, each in found.cookies.items()}
+        low = {name.lower(): value for name, value in found.headers.items()}
+        return Answer(found.status_code, low | cookies, content)
+
+    async def ask_lean(
+        self, who: str, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        """Through the ASGI application of the doors; the client leaves once an answer begins."""
+        every = {"host": HOST, "content-type": "application/json", **headers}
+        if who in self.tokens:
+            every["authorization"] = f"Bearer {self.tokens[who]}"
+        try:
+            return await call(method, path, body, every)
+        finally:
+            await end_tasks()
+            await asyncio.to_thread(db.close_pool)
+
+
+HOST = "testserver"
+
+
+async def end_tasks() -> None:
+    """End what this loop still does (the hub); a client that just connects may swallow one
+    cancellation."""
+    for _ in range(10):
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        if not tasks:
+            return
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=1)
+
+
+def lean_matches(pattern: str, path: str) -> bool:
+    """Whether a lean route answers ``path``."""
+    return re.fullmatch(pattern, path.split("?")[0]) is not None
+
+
+async def call(method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    """One request to the lean doors, as an ASGI server makes it."""
+    path, _, query = path.partition("?")
+    scope: Scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": query.encode(),
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "client": ("192.0.2.7", 1),
+    }
+    begun, sent, given = asyncio.Event(), list[Scope](), False
+
+    async def receive() -> Scope:
+        nonlocal given
+        if not given:
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        await begun.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Scope) -> None:
+        sent.append(message)
+        begun.set()
+
+    async def nothing(scope: Scope, receive: Any, send: Any) -> None:
+        raise AssertionError("no lean route matches")
+
+    async with asyncio.timeout(30):
+        await lean.application(ROUTES, nothing)(scope, receive, send)
+    start = sent[0]
+    low = {name.decode(): value.decode() for name, value in start["headers"]}
+    return Answer(start["status"], low, b"".join(each.get("body", b"") for each in sent[1:]))
+
+
+def build() -> House:
+    """The house. Inside a test with a database."""
+    house = House()
+    for name in ("other", "own", "staff", "owner"):
+        house.people[name] = User.objects.create(
+            username=name,
+            is_owner=name == "owner",
+            is_superuser=name == "owner",
+            is_staff=name in {"owner", "staff"},
+        )
+        scopes = [*SCOPES, "admin:requests"]
+        house.tokens[name] = keys.create(name=name, user=house.people[name], scopes=scopes)[1]
+    house.tokens["revoked"] = keys.create(name="r", user=house.people["own"], scopes=SCOPES)[1]
+    keys.revoke(key=ApiKey.objects.get(name="r"), actor="test", now=timezone.now())
+    bridge = ChannelAccount.objects.create(channel="bridge", name="mail", status="running")
+    house.tokens["bridge"] = keys.create(name="b", account=bridge, scopes=SCOPES)[1]
+    ChannelAccount.objects.create(
+        channel="telegram",
+        name="bot",
+        secrets=sealed.seal({"token": f"1:{'x' * 35}", "webhook_secret": WEBHOOK_SECRET}),
+    )
+    furnish(house, bridge)
+    return house
+
+
+def as_text(message: Message) -> str:
+    """A message as the log keeps it."""
+    return orjson.dumps(to_dict(message)).decode()
+
+
+def furnish(house: House, bridge: ChannelAccount) -> None:
+    """Things that belong to ``own``, and a stranger at the door."""
+    own = house.people["own"]
+    draft = Draft(account=door_account("web"), text="a secret question")
+    receipt = receive_personal(user=own, draft=draft, session_id="", now=timezone.now())
+    assert receipt.run is not None
+    assert receipt.session is not None
+    log: list[Message] = [
+        stream_start(request_id="r", chat_id="c", trace_id="t", timestamp_ms=0),
+        retrieval_message("q", SOURCES, message_id="found-1"),
+    ]
+    for seq, message in enumerate(log, 1):
+        RunEvent.objects.create(run=receipt.run, seq=seq, data=as_text(message))
+    kept = files.keep(user=own, name="own.txt", content=b"private")
+    stranger = Draft(account=bridge, sender="stranger", text="let me in", chat="stranger")
+    receive_sender(draft=stranger, now=timezone.now())
+    house.names = {
+        "session": receipt.session.public_id,
+        "run": receipt.run.public_id,
+        "file": kept.public_id,
+        "request": str(UnknownRequest.objects.get().public_id),
+        "nobody": "A" * 22,
+    }

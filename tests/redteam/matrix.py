@@ -1,0 +1,201 @@
+"""Who may do what: every route and every frame of a socket, a column a person.
+
+A new route, method or frame without a row fails ``test_matrix.py``; the row is the decision.
+``{session}``, ``{run}``, ``{file}``, ``{request}`` are things of the member ``own``.
+
+    anonymous   no credential                     staff     may open the admin, has no rights there
+    other       a member, at things of ``own``    owner     decides who may speak
+    own         the member they belong to         revoked   a key of ``own`` that was revoked
+                                                  bridge    the key of a bridge account
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """One request and the status that each of ``house.WHO`` gets, in that order.
+
+    ``hides``: for ``other``, a thing of ``own`` must answer like one that does not exist.
+    """
+
+    method: str
+    path: str
+    statuses: str
+    body: Any = None
+    headers: tuple[tuple[str, str], ...] = ()
+    hides: bool = False
+
+
+RENAME = {"action": "rename", "title": "x"}
+THUMB = {"run_id": "{run}", "source_id": "s1", "verdict": "up"}
+VERDICT = {"verdict": "deny"}
+ASK = {"text": "hi", "async": True}
+ASK_HERE = {**ASK, "session_id": "{session}"}
+CHAT = {"model": "default", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+UI = {
+    "id": "chat-1",
+    "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "x"}]}],
+}
+WEBHOOK = (("x-telegram-bot-api-secret-token", "a-webhook-secret"),)
+UPDATE = {"update_id": 1, "poll": {}}
+
+#                                                  anon other own staff owner revoked bridge
+PAGES: dict[str, list[Row]] = {
+    "": [Row("GET", "/", "302 200 200 200 200 302 302")],
+    "favicon.ico": [Row("GET", "/favicon.ico", "302 302 302 302 302 302 302")],
+    # The page of any address: what it shows is asked for by chat/sessions/<id>/messages.
+    "c/<str:session_id>": [Row("GET", "/c/{session}", "302 200 200 200 200 302 302")],
+    "chat/sessions": [Row("GET", "/chat/sessions", "401 200 200 200 200 401 401")],
+    "chat/sessions/<str:session_id>": [
+        Row("POST", "/chat/sessions/{session}", "401 404 200 404 404 401 401", RENAME, hides=True),
+    ],
+    "chat/sessions/<str:session_id>/messages": [
+        Row("GET", "/chat/sessions/{session}/messages", "401 404 200 404 404 401 401", hides=True),
+    ],
+    "chat/settings": [
+        Row("POST", "/chat/settings", "401 200 200 200 200 401 401", {"show_progress": True}),
+    ],
+    "chat/feedback": [Row("POST", "/chat/feedback", "401 404 200 404 404 401 401", THUMB)],
+    "sign-in": [Row("GET", "/sign-in", "200 302 302 302 302 200 200")],
+    "sign-in/<str:token>": [Row("GET", "/sign-in/guessed", "403 403 403 403 403 403 403")],
+    "sign-out": [Row("POST", "/sign-out", "302 302 302 302 302 302 302")],
+    "trace/<str:run_id>/view": [
+        Row("GET", "/trace/{run}/view", "302 404 200 404 200 302 302", hides=True),
+    ],
+    "agent/view/<str:message_type>/<path:message_id>": [
+        Row("GET", "/agent/view/text/t?run={run}", "302 404 302 404 302 302 302", hides=True),
+    ],
+}
+
+API: dict[str, list[Row]] = {
+    "api/sessions": [
+        Row("GET", "/api/sessions", "401 200 200 200 200 401 401"),
+        Row("POST", "/api/sessions", "401 201 201 201 201 401 401", {"title": "x"}),
+    ],
+    "api/sessions/<str:session_id>": [
+        Row("GET", "/api/sessions/{session}", "401 404 200 404 404 401 401", hides=True),
+        Row(
+            "PATCH",
+            "/api/sessions/{session}",
+            "401 404 200 404 404 401 401",
+            {"title": "y"},
+            hides=True,
+        ),
+        Row("DELETE", "/api/sessions/{session}", "401 404 204 404 404 401 401", hides=True),
+    ],
+    "api/sessions/<str:session_id>/messages": [
+        Row("GET", "/api/sessions/{session}/messages", "401 404 200 404 404 401 401", hides=True),
+    ],
+    "api/runs/<str:run_id>": [
+        Row("GET", "/api/runs/{run}", "401 404 200 404 404 401 401", hides=True),
+    ],
+    "api/runs/<str:run_id>/cancel": [
+        Row("POST", "/api/runs/{run}/cancel", "401 404 200 404 404 401 401", hides=True),
+    ],
+    "api/runs/<str:run_id>/sources/<str:source_id>/feedback": [
+        Row(
+            "POST",
+            "/api/runs/{run}/sources/s1/feedback",
+            "401 404 200 404 404 401 401",
+            {"verdict": "up"},
+            hides=True,
+        ),
+    ],
+    "api/files": [Row("GET", "/api/files", "401 200 200 200 200 401 401")],
+    "api/requests": [Row("GET", "/api/requests", "401 403 403 403 200 401 401")],
+    "api/requests/<str:request_id>/decision": [
+        Row("POST", "/api/requests/{request}/decision", "401 403 403 403 200 401 401", VERDICT),
+    ],
+    "api/schema": [Row("GET", "/api/schema", "200 200 200 200 200 401 401")],
+}
+
+DOORS: dict[str, list[Row]] = {
+    r"/healthz": [Row("GET", "/healthz", "200 200 200 200 200 200 200")],
+    # 503: no worker runs in this test.
+    r"/readyz": [Row("GET", "/readyz", "503 503 503 503 503 503 503")],
+    r"/metrics": [Row("GET", "/metrics", "401 401 401 401 401 401 401")],
+    r"/inbound": [
+        Row("POST", "/inbound", "401 202 202 202 202 401 400", ASK),
+        Row("POST", "/inbound", "401 404 202 404 404 401 400", ASK_HERE, hides=True),
+    ],
+    r"/inbound/result": [
+        Row("GET", "/inbound/result?run_id={run}", "401 404 202 404 404 401 404", hides=True),
+    ],
+    r"/inbound/cancel": [
+        Row(
+            "POST",
+            "/inbound/cancel",
+            "401 404 200 404 404 401 404",
+            {"run_id": "{run}"},
+            hides=True,
+        ),
+    ],
+    r"/runs/[^/]+/events": [
+        Row("GET", "/runs/{run}/events", "401 404 200 404 404 401 404", hides=True),
+    ],
+    r"/v1/chat/completions": [
+        Row("POST", "/v1/chat/completions", "401 200 200 200 200 401 400", CHAT),
+    ],
+    r"/v1/models": [Row("GET", "/v1/models", "401 200 200 200 200 401 200")],
+    r"/v1/models/.+": [Row("GET", "/v1/models/default", "401 200 200 200 200 401 200")],
+    r"/v1(/.*)?": [Row("GET", "/v1/none", "404 404 404 404 404 404 404")],
+    r"/telegram/[A-Za-z0-9_.-]{1,64}/webhook": [
+        Row("POST", "/telegram/bot/webhook", "403 403 403 403 403 403 403", UPDATE),
+        Row("POST", "/telegram/bot/webhook", "200 200 200 200 200 200 200", UPDATE, WEBHOOK),
+        Row("POST", "/telegram/none/webhook", "404 404 404 404 404 404 404", UPDATE, WEBHOOK),
+    ],
+    r"/ui/chat": [Row("POST", "/ui/chat", "401 200 200 200 200 401 403", UI)],
+    # The run of ``own``'s session: nobody else's resume or stop finds it.
+    r"/ui/chat/[^/]+/stream": [
+        Row("GET", "/ui/chat/{session}/stream", "401 204 200 204 204 401 403", hides=True),
+    ],
+    r"/ui/chat/[^/]+/stop": [
+        Row("POST", "/ui/chat/{session}/stop", "401 200 200 200 200 401 403", hides=True),
+    ],
+}
+
+SOCKET_WHO = ("anonymous", "other", "own", "owner", "revoked", "bridge")
+SAY_HERE = {"type": "message", "text": "hi", "client_id": "c", "session_id": "{session}"}
+CLOSED = "closed 4401"
+# Frame class -> the frames that are sent and what each of SOCKET_WHO gets: the types of the frames
+# that come back, with the status of an error, or the code of the close.
+FRAMES: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
+    "Say": [
+        (
+            {"type": "message", "text": "hi", "client_id": "c"},
+            [CLOSED, "accepted", "accepted", "accepted", CLOSED, "error 403"],
+        ),
+        (SAY_HERE, [CLOSED, "error 404", "accepted", "error 404", CLOSED, "error 403"]),
+        (
+            {"text": "hi", "user_id": "stranger"},
+            [CLOSED, "", "", "", CLOSED, "401"],
+        ),
+    ],
+    "Stop": [
+        (
+            {"type": "stop", "run_id": "{run}"},
+            [CLOSED, "error 404", "", "error 404", CLOSED, "error 403"],
+        )
+    ],
+    "Resume": [
+        (
+            {"type": "resume", "run_id": "{run}", "after": 0},
+            [CLOSED, "error 404", "event retrieval", "error 404", CLOSED, "error 403"],
+        )
+    ],
+    "Decide": [
+        (
+            {"type": "decide", "request": "{request}", "verdict": "deny"},
+            [CLOSED, "error 404", "error 404", "notice", CLOSED, "error 404"],
+        )
+    ],
+    "Auth": [
+        (
+            {"type": "auth", "key": "lk_000000000000_" + "x" * 43},
+            ["error 401 " + CLOSED, *["error 400"] * 3, CLOSED, "error 400"],
+        )
+    ],
+    "Ping": [({"type": "ping"}, [CLOSED, "pong", "pong", "pong", CLOSED, "pong"])],
+}

@@ -1,0 +1,174 @@
+"""Canaries: secrets that are planted, used at every door, and looked for everywhere afterwards."""
+
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from django.conf import settings as active
+from django.db import connection
+from django.test import Client
+
+from allowlist import sign_in
+from channels_app import limits
+from channels_app.telegram import views as telegram_door
+from core import db, sealed
+from core.models import ChannelAccount
+from gateway_project.logs import JsonFormatter
+from tests.redteam import house as houses
+from tests.redteam.house import WHO, House
+from tests.redteam.matrix import API, DOORS, PAGES
+from tests.redteam.test_matrix import ADMIN, ask
+
+PASSWORD = "canary-Password-7d1f"
+BOT = "424242:CanaryTokenOfTheBot00000000000000000"
+HOOK = "canary-webhook-secret"
+METRICS = "canary-metrics-token"
+MODEL = "canary-model-key"
+# Django keeps the key of a session in clear, as its design has it; docs/security.md says so.
+KNOWN = {("django_session", "session_key")}
+
+
+@pytest.fixture(autouse=True)
+def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No limit is near."""
+    for name in ("addresses", "people", "failures"):
+        monkeypatch.setattr(limits, name, limits.Rate())
+    telegram_door.forget()
+    yield
+    telegram_door.forget()
+    db.close_pool()
+
+
+def texts_of_the_database() -> Iterator[tuple[str, str, str]]:
+    """(table, column, value) of everything that is stored, as text."""
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f'SELECT * FROM "{table}"')
+            columns = [each[0] for each in cursor.description]
+            for row in cursor.fetchall():
+                for column, value in zip(columns, row, strict=True):
+                    data = bytes(value) if isinstance(value, (bytes, memoryview)) else value
+                    text = data.decode("utf-8", "replace") if isinstance(data, bytes) else str(data)
+                    yield table, column, text
+
+
+def texts_of_the_broker() -> Iterator[str]:
+    """Everything that the broker holds."""
+    client = redis.Redis.from_url(active.REDIS_URL, decode_responses=True)
+    try:
+        for key in client.scan_iter(count=1000):
+            yield str(key)
+            kind = client.type(key)
+            if kind == "list":
+                yield " ".join(client.lrange(key, 0, -1))  # type: ignore[arg-type]
+            elif kind == "hash":
+                yield str(client.hgetall(key))
+            elif kind == "string":
+                yield str(client.get(key))
+    finally:
+        client.close()
+
+
+def knock_everywhere(house: House) -> list[str]:
+    """Every row as everybody, wrong passwords, keys where they must not be; what was answered."""
+    said: list[str] = []
+    for rows in {**PAGES, **API, **DOORS}.values():
+        for row in rows:
+            for who in sorted(WHO, key=lambda each: each == "own"):
+                answer = ask(house, who, row)
+                said.append(answer.body.decode("utf-8", "replace") + str(answer.headers))
+    token = house.tokens["own"]
+    places = (f"/inbound?key={token}", f"/v1/models?api_key={token}")
+    said += [house.ask("anonymous", "GET", where).body.decode() for where in places]
+    said += [house.ask("own", "POST", "/inbound", f'{{"text": "{token}'.encode()).body.decode()]
+    pages = ["/" + re.sub(r"<[^>]*>", "1", re.split(r"\^?\(\?P", route)[0]) for route in ADMIN]
+    said += [house.ask("owner", "GET", page).body.decode("utf-8", "replace") for page in pages]
+    browser = Client(SERVER_NAME=houses.HOST)
+    for name, word in (("own", PASSWORD), ("own", PASSWORD + "x"), (PASSWORD, "x")):
+        browser.post("/sign-in", {"username": name, "password": word})
+    return said
+
+
+def test_log4_no_planted_secret_is_found_anywhere(
+    caplog: pytest.LogCaptureFixture, settings: Any, transactional_db: None
+) -> None:
+    """[LOG4] [O9] Logs, answers, admin pages, every column of every table, the broker."""
+    caplog.set_level(logging.DEBUG)
+    settings.METRICS_TOKEN, settings.LLM_API_KEY = METRICS, MODEL
+    house = houses.build()
+    own = house.people["own"]
+    own.set_password(PASSWORD)
+    own.save()
+    bot = ChannelAccount.objects.get(channel="telegram")
+    bot.secrets = sealed.seal({"token": BOT, "webhook_secret": HOOK})
+    bot.save()
+    from django.utils import timezone
+
+    link = sign_in.create(user=own, now=timezone.now())
+    said = knock_everywhere(house)
+    bare = Client(SERVER_NAME=houses.HOST)
+    assert bare.get(f"/sign-in/{link}").status_code == 302
+    secrets = {
+        **house.tokens,
+        "password": PASSWORD,
+        "bot": BOT,
+        "hook": HOOK,
+        "metrics": METRICS,
+        "model": MODEL,
+        "link": link,
+        "signing key": active.SECRET_KEY,
+        "encryption key": active.GATEWAY_ENCRYPTION_KEYS[0],
+    }
+    logged = "\n".join(JsonFormatter().format(record) for record in caplog.records)
+    assert len(logged) > 1000
+    assert len(said) > 200
+    stored = list(texts_of_the_database())
+    assert any(table == "core_run" for table, _, _ in stored)
+    queued = "\n".join(texts_of_the_broker())
+    for name, secret in secrets.items():
+        assert secret not in logged, f"{name} in the log"
+        assert not [text for text in said if secret in text], f"{name} in an answer"
+        assert secret not in queued, f"{name} in the broker"
+        for table, column, text in stored:
+            # A wrong password that was typed as a name is what its typist made public.
+            if (table, column) not in KNOWN and not table.startswith("axes_"):
+                assert secret not in text, f"{name} in {table}.{column}"
+
+
+def test_the_search_finds_what_is_there(transactional_db: None) -> None:
+    """The greps above are not blind."""
+    house = houses.build()
+    house.people["own"].display_name = BOT
+    house.people["own"].save()
+    assert [column for _, column, text in texts_of_the_database() if BOT in text] == [
+        "display_name"
+    ]
+    client = redis.Redis.from_url(active.REDIS_URL)
+    client.lpush("canary-list", BOT)
+    assert BOT in "\n".join(texts_of_the_broker())
+    client.delete("canary-list")
+    client.close()
+
+
+def test_log1_a_sender_cannot_forge_a_line_of_the_log() -> None:
+    """[LOG1]"""
+    record = logging.LogRecord(
+        "x", logging.INFO, "", 0, "denied %s", ("a\n2026-01-01 INFO approved\r\x1b[2J\u2028",), None
+    )
+    line = JsonFormatter().format(record)
+    assert "\n" not in line
+    assert "\r" not in line
+    assert line.isascii()
+
+
+def test_log4_a_key_does_not_show_its_secret(db: None) -> None:
+    """[LOG4] Neither its row's text nor its fields hold the token."""
+    from allowlist.models import ApiKey
+
+    house = houses.build()
+    for key in ApiKey.objects.all():
+        for token in house.tokens.values():
+            assert token not in str(vars(key)) + repr(key) + str(key)

@@ -1,0 +1,216 @@
+"""Headers on every route: pages, JSON, event streams, errors, 404; and what cookies may do."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.http import HttpRequest, HttpResponse
+from django.test import Client
+from django.urls import path
+
+from channels_app import limits
+from channels_app.telegram import views as telegram_door
+from core import db
+from gateway_project.home import BASE_DIR
+from gateway_project.urls import urlpatterns as ours
+from tests.redteam import house as houses
+from tests.redteam.house import Answer, House
+from tests.redteam.matrix import API, DOORS, PAGES, Row
+from tests.redteam.test_matrix import ADMIN, ask
+
+EXACT = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+# What no policy may allow. The admin's library needs them for its styles (decision 096).
+LOOSE = ("'unsafe-inline'", "'unsafe-eval'", "http:", "https:", "*", "ws:", "wss:")
+
+
+@pytest.fixture(autouse=True)
+def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No limit is near."""
+    for name in ("addresses", "people", "failures"):
+        monkeypatch.setattr(limits, name, limits.Rate())
+    telegram_door.forget()
+    yield
+    telegram_door.forget()
+    db.close_pool()
+
+
+def directives(answer: Answer) -> dict[str, list[str]]:
+    """The policy of an answer."""
+    parts = answer.headers["content-security-policy"].split(";")
+    return {part.split()[0]: part.split()[1:] for part in parts}
+
+
+def guarded(answer: Answer, where: str, *, admin: bool = False) -> None:
+    """An answer has every header, and a policy without holes."""
+    assert {name: answer.headers.get(name) for name in EXACT} == EXACT, where
+    assert "server" not in answer.headers
+    assert "x-powered-by" not in answer.headers
+    assert "access-control-allow-origin" not in answer.headers, where
+    policy = directives(answer)
+    assert policy["default-src"] in (["'none'"], ["'self'"]), where
+    assert policy["frame-ancestors"] == policy["base-uri"] == ["'none'"], where
+    if admin:
+        assert "'unsafe-inline'" not in policy["script-src"]
+        return
+    for name, values in policy.items():
+        assert not set(LOOSE) & set(values), (where, name)
+    if policy["default-src"] == ["'self'"]:
+        assert policy["object-src"] == ["'none'"]
+        assert policy["require-trusted-types-for"] == ["'script'"]
+
+
+def asked(house: House, rows: dict[str, list[Row]]) -> Iterator[tuple[str, Answer]]:
+    """Every row's answer to a stranger, to its own person, and to a wrong method."""
+    for each in rows.values():
+        for row in each:
+            for who in ("anonymous", "other", "own"):
+                yield f"{who} {row.method} {row.path}", ask(house, who, row)
+            wrong = house.ask("own", "TRACE", house.fill(row.path))
+            yield f"TRACE {row.path}", wrong
+
+
+def test_every_page_and_api_route_is_guarded(db: None) -> None:
+    house = houses.build()
+    for where, answer in asked(house, {**PAGES, **API}):
+        guarded(answer, where)
+
+
+def test_every_door_is_guarded_streams_and_errors_too(transactional_db: None) -> None:
+    house = houses.build()
+    kinds = set()
+    for where, answer in asked(house, DOORS):
+        guarded(answer, where)
+        kinds.add(answer.headers.get("content-type", "").split(";")[0])
+        assert answer.headers["cache-control"] in {"no-store", "no-cache"}, where
+    assert {"application/json", "text/event-stream"} <= kinds
+
+
+def test_every_admin_page_is_guarded_and_runs_no_inline_script(db: None) -> None:
+    house = houses.build()
+    shown = 0
+    for route in ADMIN:
+        where = "/" + re.sub(r"<[^>]*>", "1", route.split("^(?P")[0].split("(?P")[0])
+        answer = house.ask("owner", "GET", where)
+        guarded(answer, route, admin=True)
+        shown += answer.status == 200
+    assert shown > 20
+
+
+@pytest.mark.parametrize("address", ["/none", "/static/none.js", "/admin/none", "/api/none"])
+def test_what_is_not_there_is_guarded(address: str, db: None) -> None:
+    answer = houses.build().ask("own", "GET", address)
+    assert answer.status == 404
+    guarded(answer, address, admin=address.startswith("/admin"))
+
+
+def broken(request: HttpRequest) -> HttpResponse:
+    """A view that fails."""
+    raise RuntimeError("canary-of-the-error")
+
+
+class Failing:
+    """A URL configuration with a view that fails."""
+
+    urlpatterns = [path("broken", broken), *ours]
+
+
+def test_log3_an_error_page_is_guarded_and_tells_nothing(settings: Any, db: None) -> None:
+    """[LOG3]"""
+    settings.ROOT_URLCONF = Failing
+    answer = houses.build().ask("own", "GET", "/broken")
+    assert answer.status == 500
+    guarded(answer, "500")
+    for secret in (b"canary", b"Traceback", b"broken", settings.SECRET_KEY.encode()):
+        assert secret not in answer.body
+
+
+def test_log3_a_host_that_is_not_ours_gets_a_400_without_settings(settings: Any, db: None) -> None:
+    """[LOG3]"""
+    found = Client().get("/", SERVER_NAME="evil.example")
+    assert found.status_code == 400
+    assert b"ALLOWED_HOSTS" not in found.content
+    guarded(Answer(400, {n.lower(): v for n, v in found.headers.items()}, b""), "400")
+
+
+def test_behind_tls_every_door_and_page_says_hsts(settings: Any, transactional_db: None) -> None:
+    settings.SECURE_HSTS_SECONDS = 31536000
+    settings.SECURE_HSTS_INCLUDE_SUBDOMAINS = settings.SECURE_HSTS_PRELOAD = True
+    house = houses.build()
+    expected = "max-age=31536000; includeSubDomains; preload"
+    page = Client().get("/sign-in", secure=True, SERVER_NAME=houses.HOST)
+    assert page.headers["Strict-Transport-Security"] == expected
+    for where, answer in asked(house, DOORS):
+        assert answer.headers["strict-transport-security"] == expected, where
+
+
+def test_without_tls_nothing_says_hsts(transactional_db: None) -> None:
+    for where, answer in asked(houses.build(), {"x": DOORS[r"/healthz"]}):
+        assert "strict-transport-security" not in answer.headers, where
+
+
+def test_cookies_are_secure_behind_tls_and_no_script_reads_them(settings: Any, db: None) -> None:
+    """No script reads either: ours takes the token from the page."""
+    settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = True
+    house = houses.build()
+    own = house.people["own"]
+    own.set_password("correct horse")
+    own.save()
+    browser = Client()
+    found = browser.post(
+        "/sign-in", {"username": "own", "password": "correct horse"}, SERVER_NAME=houses.HOST
+    )
+    session = found.cookies[settings.SESSION_COOKIE_NAME]
+    assert session["secure"]
+    assert session["httponly"]
+    assert session["samesite"] == "Lax"
+    token = browser.get("/", SERVER_NAME=houses.HOST).cookies["csrftoken"]
+    assert token["secure"]
+    assert token["httponly"]
+    assert token["samesite"] == "Lax"
+
+
+CODE = """
+import json
+from gateway_project import settings as s
+names = ["SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE", "SESSION_COOKIE_HTTPONLY",
+         "SECURE_HSTS_SECONDS", "SECURE_SSL_REDIRECT", "SECURE_PROXY_SSL_HEADER", "DEBUG"]
+print(json.dumps({name: getattr(s, name) for name in names}))
+"""
+
+
+def settings_of(folder: Path, **env: str) -> dict[str, Any]:
+    """The product's settings in an environment."""
+    every = {"PATH": os.environ["PATH"], "GATEWAY_HOME": str(folder), "SECRET_KEY": "k" * 50, **env}
+    command = [sys.executable, "-c", CODE]
+    done = subprocess.run(command, cwd=BASE_DIR, env=every, capture_output=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_an_https_address_turns_all_of_it_on(tmp_path: Path) -> None:
+    url, proxies = "https://chat.example.org", "127.0.0.1"
+    found = settings_of(tmp_path, GATEWAY_URL=url, GATEWAY_TRUSTED_PROXIES=proxies)
+    assert found == {
+        "SESSION_COOKIE_SECURE": True,
+        "CSRF_COOKIE_SECURE": True,
+        "SESSION_COOKIE_HTTPONLY": True,
+        "SECURE_HSTS_SECONDS": 31536000,
+        "SECURE_SSL_REDIRECT": True,
+        "SECURE_PROXY_SSL_HEADER": ["HTTP_X_FORWARDED_PROTO", "https"],
+        "DEBUG": False,
+    }
+    alone = settings_of(tmp_path)
+    assert not alone["SESSION_COOKIE_SECURE"]
+    assert alone["SECURE_PROXY_SSL_HEADER"] is None

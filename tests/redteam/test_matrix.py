@@ -1,0 +1,228 @@
+"""The isolation matrix: built from the URL configuration, the lean routes, the admin and the
+frames of the socket, so that nothing new can be forgotten."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import orjson
+import pytest
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from channels_app import limits
+from channels_app.telegram import views as telegram_door
+from channels_app.webchat import frames
+from core import db
+from gateway_project.asgi import ROUTES
+from tests.redteam import house as houses
+from tests.redteam.house import WHO, Answer, House
+from tests.redteam.matrix import API, DOORS, FRAMES, PAGES, SOCKET_WHO, Row
+from tests.webchat import conftest as webchat
+
+TABLE = {**PAGES, **API, **DOORS}
+NOBODYS = "A" * 22
+VERBS = {"get", "post", "put", "patch", "delete"}
+
+
+def django_routes() -> Iterator[tuple[str, Any]]:
+    """(pattern, view) of every URL that Django serves."""
+
+    def walk(patterns: Any, before: str) -> Iterator[tuple[str, Any]]:
+        for each in patterns:
+            if isinstance(each, URLResolver):
+                yield from walk(each.url_patterns, before + str(each.pattern))
+            elif isinstance(each, URLPattern):
+                yield before + str(each.pattern), each.callback
+
+    yield from walk(get_resolver().url_patterns, "")
+
+
+ADMIN = [route for route, _ in django_routes() if route.startswith("admin/")]
+
+
+@pytest.fixture(autouse=True)
+def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No limit is near, and no account of an earlier test is believed in."""
+    for name in ("addresses", "people", "failures"):
+        monkeypatch.setattr(limits, name, limits.Rate())
+    telegram_door.forget()
+    yield
+    telegram_door.forget()
+    db.close_pool()
+
+
+def test_every_route_has_a_row_and_every_row_a_route() -> None:
+    """A new door without a decision who may use it fails here: add a row to ``matrix.py``."""
+    served = {route for route, _ in django_routes() if not route.startswith("admin/")}
+    served |= {route.path for route in ROUTES}
+    assert served == set(TABLE)
+
+
+def test_every_method_of_an_api_view_has_a_row() -> None:
+    for route, view in django_routes():
+        methods = set(getattr(getattr(view, "view_class", None), "http_method_names", ()))
+        if route not in API:
+            continue
+        offered = {name for name in VERBS & methods if hasattr(view.view_class, name)}
+        assert {row.method.lower() for row in API[route]} == offered, route
+
+
+def ask(house: House, who: str, row: Row, *, nobodys: bool = False) -> Answer:
+    """Send a row's request; with ``nobodys``, about things that do not exist."""
+    names = dict(house.names)
+    if nobodys:
+        house.names = dict.fromkeys(names, NOBODYS)
+    try:
+        body = row.body
+        if isinstance(body, dict):
+            body = {
+                key: house.fill(value) if isinstance(value, str) else value
+                for key, value in body.items()
+            }
+        return house.ask(who, row.method, house.fill(row.path), body, **dict(row.headers))
+    finally:
+        house.names = names
+
+
+def rows_of(table: dict[str, list[Row]]) -> Any:
+    """A parameter for each row."""
+    every = [(route, row) for route, rows in table.items() for row in rows]
+    names = [f"{row.method} {row.path}"[:60] for _, row in every]
+    return pytest.mark.parametrize(("route", "row"), every, ids=names)
+
+
+@rows_of({**PAGES, **API})
+def test_each_person_gets_of_pages_what_the_table_says(route: str, row: Row, db: None) -> None:
+    """[A10] Identity from the credential, never from the body."""
+    keeps_to_the_table(route, row, houses.build())
+
+
+@rows_of(DOORS)
+def test_each_person_gets_of_doors_what_the_table_says(
+    route: str, row: Row, transactional_db: None
+) -> None:
+    """[A10] The same at the doors that answer beside Django."""
+    keeps_to_the_table(route, row, houses.build())
+
+
+def keeps_to_the_table(route: str, row: Row, house: House) -> None:
+    """Everybody asks; the thing's own person and the owner last, since they may change it."""
+    expected = dict(zip(WHO, row.statuses.split(), strict=True))
+    got: dict[str, str] = {}
+    for who in sorted(WHO, key=lambda name: (name == "own", name == "owner")):
+        answer = ask(house, who, row)
+        got[who] = str(answer.status)
+        assert b"Traceback" not in answer.body
+        assert answer.status < 500 or route == r"/readyz"
+        if row.hides and who == "other":
+            missing = ask(house, who, row, nobodys=True)
+            assert (answer.status, hidden(answer)) == (missing.status, hidden(missing))
+    assert got == {who: expected[who] for who in got}
+
+
+def hidden(answer: Answer) -> bytes:
+    """A body without what is random in every page (the token of its forms)."""
+    return re.sub(rb'value="[A-Za-z0-9]{64}"', b"", answer.body)
+
+
+def test_q17_the_admin_does_not_exist_for_who_is_not_staff(db: None) -> None:
+    """[Q19] And staff without rights see no page but the first one and their own password."""
+    house = houses.build()
+    assert len(ADMIN) > 50
+    for route in ADMIN:
+        path = "/" + re.sub(r"<[^>]*>", "1", route.split("^(?P")[0].split("(?P")[0])
+        for who in ("anonymous", "own"):
+            assert house.ask(who, "GET", path).status == 404, (route, who)
+        assert house.ask("other", "POST", path).status in {404, 405}, route
+        for method in ("GET", "POST"):
+            staff = house.ask("staff", method, path).status
+            assert staff in allowed_to_staff(route), (route, method, staff)
+
+
+def allowed_to_staff(route: str) -> set[int]:
+    """What staff without any right may get of an admin page."""
+    own = ("admin/password_change", "admin/(?P", "admin/^(?P")
+    if route in {"admin/", "admin/login/", "admin/logout/", "admin/search/", "admin/jsi18n/"}:
+        return {200, 302, 405}
+    if route.startswith(own):
+        return {200, 302, 404, 405}
+    return {302, 400, 403, 404, 405}
+
+
+@pytest.mark.django_db(transaction=True)
+class TestSocket:
+    """The frames of ``/ws``."""
+
+    @pytest.fixture(autouse=True)
+    def host(self, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The gateway is reached as the webchat tests' host; nobody has a socket yet."""
+        settings.ALLOWED_HOSTS = [webchat.HOST, houses.HOST]
+        monkeypatch.setattr(limits, "sockets", limits.Streams())
+
+    @pytest.fixture(autouse=True)
+    async def tidy(self) -> Any:
+        """The hub of this loop ends with the test."""
+        yield
+        await houses.end_tasks()
+
+    def test_every_frame_has_a_row(self) -> None:
+        assert {kind.__name__ for kind in get_args(frames.Frame)} == set(FRAMES)
+
+    @pytest.mark.parametrize(
+        ("name", "number"), [(name, i) for name, rows in FRAMES.items() for i in range(len(rows))]
+    )
+    async def test_each_person_gets_what_the_table_says(self, name: str, number: int) -> None:
+        """[D3] Everybody sends the frame; what comes back before the pong is what they get."""
+        house = await db.in_thread(houses.build)
+        frame, expected = FRAMES[name][number]
+        filled = {
+            key: house.fill(value) if isinstance(value, str) else value
+            for key, value in frame.items()
+        }
+        wanted = dict(zip(SOCKET_WHO, expected, strict=True))
+        for who in sorted(SOCKET_WHO, key=lambda each: each in {"own", "owner"}):
+            assert (who, await outcome(house, who, filled)) == (who, wanted[who])
+
+
+async def outcome(house: House, who: str, frame: dict[str, Any]) -> str:
+    """What a frame of ``who`` brings."""
+    cookie = ""
+    if who in house.people:
+        cookie = await db.in_thread(webchat.sign_in, house.people[who])
+    async with webchat.opened(cookie=cookie) as socket:
+        if who in {"revoked", "bridge"}:
+            await socket.say(type="auth", key=house.tokens[who])
+            if who == "revoked":
+                return f"closed {await socket.closed()}"
+            assert (await socket.hear())["type"] == "authenticated"
+        await socket.say(**frame)
+        if who == "anonymous":
+            return await until_closed(socket)
+        return await until_pong(socket, pings=frame["type"] == "ping" if "type" in frame else False)
+
+
+async def until_closed(socket: webchat.Socket) -> str:
+    """The frames and the code of a socket that is being closed."""
+    told: list[str] = []
+    while True:
+        message = await socket.wire.receive_output(webchat.SECONDS)
+        if message["type"] == "websocket.close":
+            return " ".join([*told, f"closed {message['code']}"])
+        told.append(described(orjson.loads(message["text"])))
+
+
+async def until_pong(socket: webchat.Socket, *, pings: bool) -> str:
+    """The frames that come back; the notice of a waiting stranger that every owner gets is not."""
+    if pings:
+        found = await socket.until(lambda frame: frame["type"] == "pong")
+        return described(found[-1])
+    await socket.say(type="ping")
+    found = await socket.until(lambda frame: frame.get("type") == "pong")
+    told = [each for each in found[:-1] if each.get("decided") or each.get("type") != "notice"]
+    return " ".join(dict.fromkeys(described(each) for each in told))
+
+
+def described(frame: dict[str, Any]) -> str:
+    """A frame's type and the status of an error."""
+    words = [str(frame.get("type", "")), str(frame["status"]) if "status" in frame else ""]
+    return " ".join(word for word in words if word)

@@ -1,0 +1,160 @@
+"""The reference nginx configuration in front of a real gateway: TLS, streams, and its limits."""
+
+import shutil
+import socket
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gateway_project.home import BASE_DIR
+from gateway_project.processes import child, listener
+from tests.gateways import Gateway
+from tests.pipeline.client import people
+from tests.servers import Process
+
+NAME = "chat.example.org"
+NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin")
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """nginx on a loopback port, the certificate it shows, and a key of somebody behind it."""
+
+    port: int
+    plain: int
+    certificate: Path
+    token: str
+
+    def client(self) -> httpx.Client:
+        """A client that believes the certificate and asks by name."""
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        headers = {"Host": NAME, "Authorization": f"Bearer {self.token}"}
+        base = f"https://127.0.0.1:{self.port}"
+        return httpx.Client(base_url=base, headers=headers, verify=context, timeout=60)
+
+
+def make_certificate(folder: Path) -> Path:
+    """A certificate for our name and loopback, and its key beside it."""
+    certificate = folder / "proxy.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME},IP:127.0.0.1"),
+            *("-keyout", str(folder / "proxy.key"), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return certificate
+
+
+def configuration(folder: Path, *, upstream: int, plain: int, tls: int) -> str:
+    """The documented file with our ports and certificate, inside of what nginx needs around it.
+
+    Only addresses are replaced, and the patience with slow heads: a test does not wait 15 s.
+    """
+    text = (BASE_DIR / "docs" / "deploy" / "nginx.conf").read_text()
+    for old, new in {
+        "server 127.0.0.1:8000;": f"server 127.0.0.1:{upstream};",
+        "listen 80;": f"listen 127.0.0.1:{plain};",
+        "listen 443 ssl;": f"listen 127.0.0.1:{tls} ssl;",
+        f"/etc/ssl/{NAME}.pem": str(folder / "proxy.pem"),
+        f"/etc/ssl/{NAME}.key": str(folder / "proxy.key"),
+        "client_header_timeout 15s;": "client_header_timeout 2s;",
+    }.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    temporary = "\n".join(
+        f"{kind}_temp_path {folder}/{kind};"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    return (
+        f"daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;\n"
+        f"events {{}}\nhttp {{ access_log off;\n{temporary}\n{text}\n}}\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def proxy(
+    module_gateways: Callable[..., Gateway], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Proxy]:
+    """nginx before a gateway that believes it."""
+    assert NGINX is not None, "nginx is missing: install the package nginx-light"
+    folder = tmp_path_factory.mktemp("nginx")
+    certificate = make_certificate(folder)
+    gateway = module_gateways(
+        GATEWAY_URL=f"https://{NAME}",
+        GATEWAY_TRUSTED_PROXIES="127.0.0.1",
+        MAX_BODY_BYTES=str(64 * 2**20),
+    )
+    port, plain = listener.free_port(), listener.free_port()
+    settings = folder / "nginx.conf"
+    settings.write_text(configuration(folder, upstream=gateway.port, plain=plain, tls=port))
+    command = child.command(NGINX, "-c", str(settings), "-e", str(folder / "start.log"))
+    process = Process(command=command, log=folder / "nginx.out")
+    process.start()
+    try:
+        process.wait_ready(lambda: not listener.is_free(port))
+        yield Proxy(port, plain, certificate, people(gateway, number=1)[0].token)
+    finally:
+        process.stop()
+
+
+def test_pages_come_over_tls_with_hsts_and_plain_http_is_sent_there(proxy: Proxy) -> None:
+    """And no page redirects to itself: the gateway believes the proxy that it was TLS."""
+    with proxy.client() as client:
+        page = client.get("/")
+    assert page.status_code == 302
+    assert page.headers["Location"] == "/sign-in?next=/"
+    assert page.headers["Strict-Transport-Security"].startswith("max-age=31536000")
+    plain = httpx.get(f"http://127.0.0.1:{proxy.plain}/x", headers={"Host": NAME}, timeout=60)
+    assert plain.status_code == 301
+    assert plain.headers["Location"] == f"https://{NAME}/x"
+
+
+def test_a_stream_arrives_through_the_proxy_piece_by_piece(proxy: Proxy) -> None:
+    body = {"text": "hello", "stream": True}
+    with proxy.client() as client, client.stream("POST", "/inbound", json=body) as answer:
+        lines = [line for line in answer.iter_lines() if line.startswith("data:")]
+        assert answer.headers["Strict-Transport-Security"]
+    assert answer.status_code == 200
+    assert '"event":"progress"' in lines[0]
+    assert '"event":"done"' in lines[-1]
+
+
+def test_w11_the_proxy_refuses_a_body_above_its_own_limit(proxy: Proxy) -> None:
+    """[W11] The gateway here would take it: the refusal is nginx's."""
+    with proxy.client() as client:
+        answer = client.post("/inbound", content=b"x" * (17 * 2**20))
+    assert answer.status_code == 413
+
+
+def test_ws12_a_head_that_never_ends_is_cut_by_the_proxy(proxy: Proxy) -> None:
+    """[WS12] What uvicorn waits for without end."""
+    context = ssl.create_default_context(cafile=str(proxy.certificate))
+    with (
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as plain,
+        context.wrap_socket(plain, server_hostname=NAME) as connection,
+    ):
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: chat")
+        answer = b"open"
+        with suppress(OSError):
+            answer = connection.recv(1024)
+    assert answer == b"" or b" 408 " in answer.split(b"\r\n")[0]
+
+
+def test_a_flood_of_one_address_is_a_429_of_the_proxy(proxy: Proxy) -> None:
+    with proxy.client() as client:
+        statuses = {client.get("/healthz").status_code}
+        for _ in range(2000):
+            statuses.add(client.get("/healthz").status_code)
+            if 429 in statuses:
+                break
+    assert statuses == {200, 429}

@@ -1,0 +1,147 @@
+"""Clients that keep no rule: slow, silent, half-closed, endless. Memory stays bounded."""
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from tests.gateways import Gateway
+from tests.pipeline.client import Client, people
+from tests.servers import wait_until
+
+pytestmark = pytest.mark.slow
+MEGABYTE = 2**20
+MORE_MEGABYTES = 120  # generous: what one door may take of a body (12 MB) several times
+MORE_DESCRIPTORS = 30
+
+
+@pytest.fixture(scope="module")
+def house(module_gateways: Callable[..., Gateway]) -> Gateway:
+    """A gateway for all tests here."""
+    return module_gateways(
+        RATE_PER_MINUTE_USER="0", RATE_PER_MINUTE_ADDRESS="0", STREAM_STALL_SECONDS="1"
+    )
+
+
+@pytest.fixture(scope="module")
+def ada(house: Gateway) -> Client:
+    """Somebody with a key, who has asked once: everything is loaded."""
+    found = people(house, number=1)[0]
+    assert found.say("hello").status == 200
+    return found
+
+
+@pytest.fixture(autouse=True)
+def bounded(house: Gateway, ada: Client) -> Iterator[None]:
+    """After each attack the gateway answers, and has given back what the attack took."""
+    process = psutil.Process(house.pid("web"))
+    memory, descriptors = process.memory_info().rss, process.num_fds()
+    yield
+    assert ada.say("still there?").status == 200
+    wait_until(lambda: process.num_fds() < descriptors + MORE_DESCRIPTORS, what="closed sockets")
+    grown = (process.memory_info().rss - memory) / MEGABYTE
+    assert grown < MORE_MEGABYTES, f"{grown:.0f} MB"
+
+
+def door(house: Gateway) -> socket.socket:
+    """A connection to the web process."""
+    return socket.create_connection(("127.0.0.1", house.port), timeout=60)
+
+
+def head(ada: Client, *lines: str) -> bytes:
+    """The head of a request to ``/inbound``."""
+    every = ["POST /inbound HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {ada.token}"]
+    return "\r\n".join([*every, *lines, "", ""]).encode()
+
+
+def pour(connection: socket.socket, megabytes: int) -> int:
+    """Send so much, or until the gateway hangs up; how many megabytes went."""
+    piece = b" " * MEGABYTE
+    for sent in range(megabytes):
+        try:
+            connection.sendall(piece)
+        except OSError:
+            return sent
+    return megabytes
+
+
+@pytest.mark.parametrize("path", ["/inbound", "/v1/chat/completions", "/none", "/sign-in"])
+def test_w11_300_megabytes_are_not_kept(path: str, house: Gateway, ada: Client) -> None:
+    """[W11] Declared, at a lean door, at a page and at an address that is not there."""
+    request = head(ada, f"Content-Length: {300 * MEGABYTE}")
+    with door(house) as connection:
+        connection.sendall(request.replace(b"/inbound", path.encode(), 1))
+        first = connection.recv(16)  # before a byte of the body is sent
+        pour(connection, 300)
+    assert first == b"HTTP/1.1 413 Req"
+
+
+@pytest.mark.parametrize("path", ["/inbound", "/none"])
+def test_w11_an_endless_chunked_body_is_cut(path: str, house: Gateway, ada: Client) -> None:
+    """[W11] No length is declared, and it never ends."""
+    with door(house) as connection:
+        request = head(ada, "Transfer-Encoding: chunked")
+        connection.sendall(request.replace(b"/inbound", path.encode(), 1))
+        piece = b"100000\r\n" + b" " * MEGABYTE + b"\r\n"
+        with contextlib.suppress(OSError):
+            for _ in range(100):
+                connection.sendall(piece)
+
+
+def test_ws12_hundreds_of_silent_and_half_open_connections_hold_nobody_up(
+    house: Gateway, ada: Client
+) -> None:
+    """[WS12] Half a request line, half a head, half a body, a handshake that never goes on."""
+    beginnings = (
+        b"",
+        b"POST /inb",
+        head(ada)[:-10],
+        head(ada, "Content-Length: 100") + b"{",
+        b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n",
+    )
+    with contextlib.ExitStack() as every:
+        for number in range(250):
+            connection = every.enter_context(door(house))
+            connection.sendall(beginnings[number % len(beginnings)])
+        assert ada.say("room for me?").status == 200
+
+
+def test_a_client_that_closes_its_half_is_answered_or_let_go(house: Gateway, ada: Client) -> None:
+    body = b'{"text": "hi"}'
+    for request in (
+        head(ada, f"Content-Length: {len(body)}") + body,
+        head(ada, "Content-Length: 9"),
+    ):
+        with door(house) as connection:
+            connection.sendall(request)
+            connection.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):
+                while connection.recv(65536):
+                    pass
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: " + b"a" * 500_000 + b"\r\n\r\n",
+        b"POST /inbound HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"\x00" * 10_000,
+    ],
+    ids=["TLS", "version", "long line", "long header", "negative", "two lengths", "zeros"],
+)
+def test_what_is_no_http_is_refused_or_cut(garbage: bytes, house: Gateway) -> None:
+    with door(house) as connection:
+        answer = b""
+        with contextlib.suppress(OSError):
+            connection.sendall(garbage)
+            connection.shutdown(socket.SHUT_WR)
+            while part := connection.recv(65536):
+                answer += part
+    assert b" 500 " not in answer.split(b"\r\n")[0]
+    assert b"Traceback" not in answer

@@ -1,0 +1,197 @@
+"""``manage.py rotate_secrets``: new keys, nothing lost, nothing left under an old key."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from allowlist import audit
+from allowlist.models import AuditEntry
+from channels_app import credential_rotation
+from core import sealed
+from core.models import ChannelAccount
+from gateway_project import home
+from gateway_project import settings as product
+from gateway_project.home import BASE_DIR
+
+NAMES = ("SECRET_KEY", "SECRET_KEY_FILE", "GATEWAY_ENCRYPTION_KEYS", "GATEWAY_ENCRYPTION_KEYS_FILE")
+
+
+def account(name: str, **secrets: str) -> ChannelAccount:
+    """An account with secrets under the current keys."""
+    return ChannelAccount.objects.create(
+        channel="telegram", name=name, secrets=sealed.seal(secrets)
+    )
+
+
+@pytest.mark.django_db
+class TestResealing:
+    """The credentials in the database."""
+
+    @pytest.fixture(autouse=True)
+    def old(self, settings: Any) -> None:
+        """What they are sealed with in the beginning."""
+        settings.GATEWAY_ENCRYPTION_KEYS = ["old"]
+
+    def test_every_credential_comes_under_the_first_key_and_the_old_one_may_go(
+        self, settings: Any
+    ) -> None:
+        account("a", token="1")
+        account("b", token="2", webhook_secret="3")
+        ChannelAccount.objects.create(channel="web", name="none")
+        settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
+        out = StringIO()
+        call_command("rotate_secrets", stdout=out)
+        assert "2 accounts" in out.getvalue()
+        settings.GATEWAY_ENCRYPTION_KEYS = ["new"]
+        assert [row.open_secrets() for row in ChannelAccount.objects.order_by("id")] == [
+            {"token": "1"},
+            {"token": "2", "webhook_secret": "3"},
+            {},
+        ]
+        assert AuditEntry.objects.filter(action="secrets.rotated").count() == 1
+        assert audit.verify() is None
+
+    def test_a_second_time_there_is_nothing_to_do(self, settings: Any) -> None:
+        row = account("a", token="1")
+        settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
+        assert credential_rotation.reseal_all(actor="t", now=timezone.now()) == 1
+        row.refresh_from_db()
+        before = row.secrets
+        assert credential_rotation.reseal_all(actor="t", now=timezone.now()) == 0
+        row.refresh_from_db()
+        assert row.secrets == before
+
+    def test_one_that_no_key_opens_leaves_all_as_they_were(self, settings: Any) -> None:
+        first = account("a", token="1")
+        settings.GATEWAY_ENCRYPTION_KEYS = ["lost"]
+        account("b", token="2")
+        settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
+        with pytest.raises(CommandError, match="nothing was changed"):
+            call_command("rotate_secrets")
+        assert ChannelAccount.objects.get(pk=first.pk).secrets == first.secrets
+
+    def test_what_is_no_seal_at_all_is_refused(self, settings: Any) -> None:
+        foreign = Fernet(Fernet.generate_key()).encrypt(b"{}").decode()
+        with pytest.raises(sealed.SealError):
+            sealed.reseal(foreign)
+        assert not sealed.is_current(foreign)
+        assert sealed.reseal("") == ""
+
+
+@pytest.fixture
+def house(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any, db: None
+) -> Callable[[str], list[str]]:
+    """A home with keys in files; a function that reads the keys of a name."""
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GATEWAY_HOME", str(tmp_path / "home"))
+    home.ensure()
+    settings.GATEWAY_ENCRYPTION_KEYS = home.read_keys("encryption_key")
+    return home.read_keys
+
+
+def test_new_keys_replace_the_old_ones_and_the_credentials_open(
+    house: Callable[[str], list[str]], settings: Any
+) -> None:
+    row = account("a", token="1")
+    old_signing, old_encryption = house("secret_key"), house("encryption_key")
+    call_command("rotate_secrets", "--new-keys", stdout=StringIO())
+    assert len(house("secret_key")) == len(house("encryption_key")) == 1
+    assert house("secret_key") != old_signing
+    assert house("encryption_key") != old_encryption
+    settings.GATEWAY_ENCRYPTION_KEYS = house("encryption_key")
+    row.refresh_from_db()
+    assert row.open_secrets() == {"token": "1"}
+    for name in ("secret_key", "encryption_key"):
+        assert home.secret_path(name).stat().st_mode & 0o077 == 0
+
+
+def test_keep_sessions_leaves_the_old_signing_key_as_a_fallback(
+    house: Callable[[str], list[str]],
+) -> None:
+    old = house("secret_key")
+    call_command("rotate_secrets", "--new-keys", "--keep-sessions", stdout=StringIO())
+    assert house("secret_key")[1:] == old
+    call_command("rotate_secrets", "--new-keys", stdout=StringIO())
+    assert len(house("secret_key")) == 1
+
+
+def test_a_failure_in_the_middle_leaves_a_file_with_both_keys(
+    house: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    row = account("a", token="1")
+    old = house("encryption_key")
+
+    def fail(**_: object) -> int:
+        raise RuntimeError("power cut")
+
+    monkeypatch.setattr(credential_rotation, "reseal_all", fail)
+    with pytest.raises(RuntimeError):
+        call_command("rotate_secrets", "--new-keys", stdout=StringIO())
+    assert house("encryption_key")[1:] == old
+    settings.GATEWAY_ENCRYPTION_KEYS = house("encryption_key")
+    assert row.open_secrets() == {"token": "1"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_keys_of_the_environment_are_not_ours_to_make(
+    name: str, house: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "x")
+    before = house("secret_key")
+    with pytest.raises(CommandError, match="comes from the environment"):
+        call_command("rotate_secrets", "--new-keys")
+    assert house("secret_key") == before
+
+
+def test_not_while_the_gateway_runs(
+    house: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gateway_project.processes import preflight, state
+
+    preflight.run_folder(home.directory()).mkdir(parents=True)
+    state.write(home=home.directory(), state=state.State(pid=os.getpid(), url="http://x"))
+    before = house("secret_key")
+    with pytest.raises(CommandError, match="stop it first"):
+        call_command("rotate_secrets", "--new-keys")
+    assert house("secret_key") == before
+
+
+def test_keep_sessions_alone_is_a_mistake() -> None:
+    with pytest.raises(CommandError, match="--new-keys"):
+        call_command("rotate_secrets", "--keep-sessions")
+
+
+def test_settings_read_the_rotated_keys(tmp_path: Path) -> None:
+    """A process that starts afterwards signs with the new key and still believes the old one."""
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    (folder / "secret_key").write_text("new-key\nold-key")
+    (folder / "encryption_key").write_text("e-new\ne-old")
+    code = (
+        "from gateway_project import settings as s;"
+        "print(s.SECRET_KEY, s.SECRET_KEY_FALLBACKS, s.GATEWAY_ENCRYPTION_KEYS)"
+    )
+    env = {"PATH": os.environ["PATH"], "GATEWAY_HOME": str(tmp_path)}
+
+    def shown(**more: str) -> str:
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(
+            command, cwd=BASE_DIR, env=env | more, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    assert shown() == "new-key ['old-key'] ['e-new', 'e-old']"
+    given = shown(SECRET_KEY="k", SECRET_KEY_FALLBACKS="a,b", GATEWAY_ENCRYPTION_KEYS="c,d")
+    assert given == "k ['a', 'b'] ['c', 'd']"
+    assert product.SECRET_KEY

@@ -1,0 +1,46 @@
+"""Attacks that fit nowhere else."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from allowlist.models import UnknownRequest
+from channels_app import limits
+from core import db
+from core.models import Delivery
+from tests.redteam import house as houses
+from tests.redteam.matrix import API, DOORS, PAGES
+
+ORIGIN = "https://evil.example"
+
+
+@pytest.fixture(autouse=True)
+def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No limit is near."""
+    for name in ("addresses", "people", "failures"):
+        monkeypatch.setattr(limits, name, limits.Rate())
+    yield
+    db.close_pool()
+
+
+def test_i19_no_route_lets_a_foreign_page_read_it(transactional_db: None) -> None:
+    """[I19] Neither the preflight nor the request itself names an allowed origin."""
+    house = houses.build()
+    asked = {"Origin": ORIGIN, "Access-Control-Request-Method": "POST"}
+    for rows in {**PAGES, **API, **DOORS}.values():
+        for row in rows:
+            where = house.fill(row.path)
+            for method in ("OPTIONS", row.method):
+                answer = house.ask("own", method, where, row.body, **asked)
+                assert not any(name.startswith("access-control") for name in answer.headers), where
+
+
+def test_q14_an_owner_without_a_channel_finds_the_stranger_in_the_admin(
+    transactional_db: None,
+) -> None:
+    """[Q14] Nothing is sent anywhere, and nothing tries."""
+    house = houses.build()
+    assert house.people["owner"].last_account is None
+    assert UnknownRequest.objects.filter(state="pending").count() == 1
+    assert Delivery.objects.count() == 0
+    assert "stranger" in house.ask("owner", "GET", "/admin/").body.decode()
