@@ -9,7 +9,7 @@ from typing import Literal
 from django.conf import settings
 from django.db.models import Count
 
-from allowlist import audit, held
+from allowlist import audit, held, waiting
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import UnknownRequest
 from allowlist.permissions import Sender
@@ -169,11 +169,6 @@ def choice(word: str) -> Choice:
     raise RequestNotFound("there is no such decision")
 
 
-def pending_count() -> int:
-    """How many senders wait for a decision."""
-    return UnknownRequest.objects.filter(state=State.PENDING).count()
-
-
 def purge(*, now: datetime) -> int:
     """End what nobody decided in time: requests after 7 days, held messages after 24 h.
 
@@ -187,6 +182,8 @@ def purge(*, now: datetime) -> int:
         purged = held.empty(old.order_by("id"), "held for too long")
         expired = list(overdue.order_by("id").values_list("pk", flat=True)[: held.AT_ONCE])
         overdue.filter(pk__in=expired).update(state=State.EXPIRED, last_text="")
+        if expired:
+            waiting.changed()
         for row in UnknownRequest.objects.filter(pk__in=expired):
             purged += held.empty(held.of(row), "the request expired")
     return purged
@@ -214,6 +211,7 @@ def _carry_out(
     else:
         held.empty(held.of(row), row.state)
         UnknownRequest.objects.filter(pk=row.pk).update(last_text="")
+    waiting.changed()
     audit.record(
         actor=_name(owner), action=f"request.{verdict}", subject=row.public_id, data=data, now=now
     )
@@ -277,7 +275,8 @@ def _note(knock: Knock, now: datetime) -> UnknownRequest:
             row = _locked(account, kind, address) or row
         elif row.state == State.APPROVED and _let_in_meanwhile(row, account, now):
             return row
-        _seen_again(row, now)
+        if _seen_again(row, now):
+            waiting.changed()
         if row.state != State.BLOCKED:
             row.sender_name = one_line(knock.name, 200)
             row.chat = clean(knock.chat)[:128]
@@ -299,8 +298,8 @@ def _let_in_meanwhile(row: UnknownRequest, account: ChannelAccount, now: datetim
     return not row.is_group and may_speak(sender=sender, now=now).allowed
 
 
-def _seen_again(row: UnknownRequest, now: datetime) -> None:
-    """Count one more message; what had ended, save a block, waits again.
+def _seen_again(row: UnknownRequest, now: datetime) -> bool:
+    """Count one more message; what had ended, save a block, waits again. Whether it begins to wait.
 
     A request that waits again gets a new public id: old buttons stay dead ([A6], single use). One
     that was approved before may be told to the owner again, the others were told once ([A5]).
@@ -309,7 +308,7 @@ def _seen_again(row: UnknownRequest, now: datetime) -> None:
     row.last_seen_at = now
     waits = row.state == State.PENDING and row.expires_at > now
     if waits or row.state == State.BLOCKED:
-        return
+        return waits and row.count == 1
     if row.state == State.APPROVED:
         row.notified_at = None
     row.state = State.PENDING
@@ -317,6 +316,7 @@ def _seen_again(row: UnknownRequest, now: datetime) -> None:
     row.expires_at = _expiry(now)
     row.decided_at = row.decided_by = None
     row.decided_via = ""
+    return True
 
 
 def _make_room() -> None:

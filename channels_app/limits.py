@@ -75,3 +75,4 @@ class Streams:
 
 streams = Streams()
 sockets = Streams()
+desks = Streams()

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from allowlist import sign_in
+from allowlist import sign_in, waiting
 from allowlist.models import UnknownRequest
 from channels_app import registry
 from channels_app.base import Block, Capability, Channel
@@ -46,6 +46,7 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
         digest(now)
         return
     UnknownRequest.objects.filter(pk=request.pk).update(notified_at=now)
+    waiting.knocked(request)
     for owner in owners():
         card = {"request": request.public_id, "text": headline(request), "quote": quote(request)}
         tell_web(owner, card)

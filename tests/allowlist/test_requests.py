@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from pytest_django import Settings
 
-from allowlist import held, requests
+from allowlist import held, requests, waiting
 from allowlist.identities import InvalidIdentity
 from allowlist.models import AuditEntry, UnknownRequest
 from allowlist.permissions import Sender
@@ -99,7 +99,7 @@ def test_a5_rows_are_told_apart_by_account_kind_and_sender(
     knock(telegram, now, sender="43")
     knock(other, now)
     requests.record(account=telegram, kind="phone", sender="+4917612345678", now=now)
-    assert requests.pending_count() == 4
+    assert waiting.count() == 4
 
 
 def test_a5_what_a_stranger_writes_is_one_short_line(
@@ -263,7 +263,7 @@ def test_a5_a_blocked_sender_is_only_counted(
     assert (row.state, row.count, row.last_text) == ("blocked", 2, "")
     assert not held.of(row).exists()
     assert InboundMessage.objects.get().text == ""
-    assert requests.pending_count() == 0
+    assert waiting.count() == 0
 
 
 def test_a6_the_second_decision_learns_who_when_and_where(

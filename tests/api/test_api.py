@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from allowlist import keys, requests
+from allowlist import keys, waiting
 from allowlist.models import UnknownRequest
 from channels_app.inbound import door_account, receive_personal, receive_sender
 from core import files
@@ -190,7 +190,7 @@ def test_i9_bad_bodies_are_400_and_name_the_field(
     )
     assert answer.status_code == 400
     assert answer.json().get("field", "") == field
-    assert requests.pending_count() == 1
+    assert waiting.count() == 1
 
 
 def test_a6_an_unknown_request_that_does_not_exist_is_404(owner: User, client: Client) -> None:
