@@ -73,14 +73,14 @@ def digest(now: datetime) -> None:
 def decided(request: UnknownRequest, *, text: str) -> None:
     """Put the verdict into every notice about ``request``, and take its buttons away."""
     for owner in owners():
-        tell_web(owner, {"request": request.public_id, "text": text, "decided": True})
+        card = {"request": request.public_id, "text": settled(request, text), "decided": True}
+        tell_web(owner, card)
     with transaction.atomic():
         notices = Delivery.objects.select_for_update().filter(
             dedupe_key__startswith=f"notice:request:{request.public_id}:"
         )
         for notice in notices.order_by("id"):
-            line = notice.payload.get("text", "").partition("\n")[0]
-            outbox.change(delivery=notice, payload={"text": f"{line}\n{text}"})
+            outbox.change(delivery=notice, payload={"text": settled(request, text)})
 
 
 def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> None:
@@ -97,10 +97,18 @@ def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> 
 
 def headline(request: UnknownRequest) -> str:
     """The fixed line of [A5], with the sender's id cut and on one line."""
-    return (
-        f"Unknown request from {request.account.channel}: "
-        f"user_id={one_line(request.sender, SENDER_LENGTH)}. Approve it to let them in."
-    )
+    return f"{subject(request)} Approve it to let them in."
+
+
+def subject(request: UnknownRequest) -> str:
+    """Whom it is about."""
+    sender = one_line(request.sender, SENDER_LENGTH)
+    return f"Unknown request from {request.account.channel}: user_id={sender}."
+
+
+def settled(request: UnknownRequest, verdict: str) -> str:
+    """What a notice says once somebody has decided."""
+    return f"{subject(request)}\n{verdict}"
 
 
 def quote(request: UnknownRequest) -> str:

@@ -119,7 +119,8 @@ def decide(frame: frames.Decide, *, speaker: Speaker) -> dict[str, Any]:
         raise RefusedError(404, "There is no such request.", field="request") from error
     except ValueError as error:
         raise RefusedError(422, str(error), field="request") from error
-    return {"type": "notice", "request": frame.request, "text": verdict.text, "decided": True}
+    text = notices.settled(verdict.request, verdict.text)
+    return {"type": "notice", "request": frame.request, "text": text, "decided": True}
 
 
 def pending_notices(speaker: Speaker) -> list[dict[str, Any]]:

@@ -19,6 +19,14 @@ function show(count) {
   bell.setAttribute("aria-label", count ? people : "Nobody is waiting");
   bell.title = bell.getAttribute("aria-label");
   document.title = count ? `(${count}) ${TITLE}` : TITLE;
+  const inSidebar = sidebarBadge();
+  if (inSidebar) inSidebar.textContent = String(count);
+}
+
+// The admin's own badge beside the list's name: the only part of that link that is a number.
+function sidebarBadge() {
+  const links = document.querySelectorAll('a[href$="/allowlist/unknownrequest/"] span');
+  return [...links].find((each) => /^\s*\d+\s*$/.test(each.textContent));
 }
 
 function toast(frame) {
