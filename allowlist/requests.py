@@ -9,7 +9,7 @@ from typing import Literal
 from django.conf import settings
 from django.db.models import Count
 
-from allowlist import audit, held, waiting
+from allowlist import audit, held, patterns, waiting
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import UnknownRequest
 from allowlist.permissions import Sender
@@ -96,8 +96,9 @@ def record(
 ) -> UnknownRequest:
     """Note that ``sender`` was denied, in the transaction that stored the held ``message``.
 
-    What a blocked sender says is not kept. When ``state`` comes back as ``approved``, an owner let
-    the sender in meanwhile: ask the rule again. Texts of strangers are cut and cleaned.
+    What a blocked sender says is not kept, and of one whom a pattern blocks nothing at all. When
+    ``state`` comes back as ``approved``, an owner let the sender in meanwhile: ask the rule again.
+    Texts of strangers are cut and cleaned.
     """
     knock = Knock(account, kind, sender, name=sender_name, chat=chat, text=text, message=message)
     return _note(knock, now)
@@ -114,7 +115,7 @@ def record_group(
 ) -> UnknownRequest:
     """Note that somebody spoke in a group that is not listed: one request a group ([A3]).
 
-    Approving it lists the group. Nothing is held: ``message`` loses its content.
+    Approving it lists the group. Nothing is held: ``message`` is forgotten.
     """
     knock = Knock(
         account,
@@ -176,6 +177,7 @@ def purge(*, now: datetime) -> int:
     """
     old = InboundMessage.objects.filter(state=held.HELD, received_at__lte=held.since(now))
     overdue = UnknownRequest.objects.filter(state=State.PENDING, expires_at__lte=now)
+    held.sweep(now=now)
     if not (old.exists() or overdue.exists()):
         return 0  # nearly always: the chore must not queue for the write lock every few seconds
     with db.write():
@@ -265,6 +267,10 @@ def _note(knock: Knock, now: datetime) -> UnknownRequest:
     address = _address(kind, knock.sender, account.channel)
     with db.write():
         row = _locked(account, kind, address)
+        if row is not None and row.state == State.APPROVED and _let_in_meanwhile(row, account, now):
+            return row
+        if patterns.hit(account=account, kind=kind, sender=address, now=now):
+            return _unseen(knock, address, now)
         if row is None:
             _make_room()
             row = UnknownRequest(account=account, kind=kind, sender=address)
@@ -273,8 +279,6 @@ def _note(knock: Knock, now: datetime) -> UnknownRequest:
             row.expires_at = _expiry(now)
             UnknownRequest.objects.bulk_create([row], ignore_conflicts=True)
             row = _locked(account, kind, address) or row
-        elif row.state == State.APPROVED and _let_in_meanwhile(row, account, now):
-            return row
         if _seen_again(row, now):
             waiting.changed()
         if row.state != State.BLOCKED:
@@ -283,6 +287,16 @@ def _note(knock: Knock, now: datetime) -> UnknownRequest:
             row.last_text = one_line(knock.text, 200)
         row.save()
         held.bound(row, knock.message)
+    return row
+
+
+def _unseen(knock: Knock, address: str, now: datetime) -> UnknownRequest:
+    """What a pattern turned away: a blocked request that is not stored, and no message."""
+    if knock.message is not None:
+        held.forget(knock.message)
+    row = UnknownRequest(account=knock.account, kind=knock.kind, sender=address)
+    row.state = State.BLOCKED
+    row.first_seen_at = row.last_seen_at = row.expires_at = now
     return row
 
 
@@ -328,7 +342,7 @@ def _make_room() -> None:
             return
         oldest = UnknownRequest.objects.filter(state=state).order_by("last_seen_at")[:surplus]
         for row in oldest:
-            held.empty(held.of(row), "too many unknown senders")
+            held.of(row).delete()
         gone, _ = UnknownRequest.objects.filter(pk__in=[row.pk for row in oldest]).delete()
         surplus -= gone
 

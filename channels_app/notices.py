@@ -21,6 +21,8 @@ from core.models import ChannelAccount, Delivery, User
 from core.text import one_line
 
 HOURLY = 5
+# Staff see who waits there; an owner who is no staff gets the chat, with the same cards.
+WAITING_PAGE = "/admin/allowlist/unknownrequest/"
 SENDER_LENGTH = 64
 BUTTONS = (("Approve", "approve"), ("Approve 24 h", "approve_24h"), ("Deny", "deny"),
            ("Block", "block"))  # fmt: skip
@@ -167,7 +169,7 @@ def block(
     if Capability.BUTTONS in channel.capabilities:
         return {"text": text, "buttons": buttons}
     token = sign_in.create(user=owner, now=now)
-    return {"text": f"{text}\n{settings.GATEWAY_URL}/sign-in/{token}"}
+    return {"text": f"{text}\n{settings.GATEWAY_URL}/sign-in/{token}?next={WAITING_PAGE}"}
 
 
 def tell_web(owner: User, card: dict[str, Any]) -> None:

@@ -291,6 +291,13 @@ HELD_MESSAGE_HOURS: int = env.number("HELD_MESSAGE_HOURS", 24, minimum=1)
 HELD_MESSAGES_PER_SENDER: int = env.number("HELD_MESSAGES_PER_SENDER", 20, minimum=1)
 UNKNOWN_REQUEST_DAYS: int = env.number("UNKNOWN_REQUEST_DAYS", 7, minimum=1)
 UNKNOWN_REQUESTS_MAX: int = env.number("UNKNOWN_REQUESTS_MAX", 10_000, minimum=10)
+STRANGER_DENIED_REPLY: str = env.text("STRANGER_DENIED_REPLY")
+STRANGER_APPROVED_REPLY: str = env.text("STRANGER_APPROVED_REPLY")
+# Who may make a code that links another address to themselves.
+LINK_CODES: str = env.choice(
+    "LINK_CODES", "everyone", allowed=frozenset({"everyone", "owners", "off"})
+)
+LINK_CODE_MINUTES: int = env.number("LINK_CODE_MINUTES", 10, minimum=1)
 
 UNDELIVERED_SECONDS: int = env.number("UNDELIVERED_SECONDS", 300, minimum=1)
 METRICS_TOKEN: str = env.text("METRICS_TOKEN")

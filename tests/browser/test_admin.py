@@ -72,8 +72,7 @@ def test_a5_a6_a7_two_windows_of_the_owner_while_a_stranger_knocks_on_telegram(
 ) -> None:
     """[A5] Badge, toast and notification without a reload; [A6] approved in one window, the other
     says who did; [A7] what was held is answered on Telegram."""
-    bots = Bots(gateway, api)
-    bots.add("door", people=[{"name": "guest", "id": 556}])
+    bots = bots_of(gateway, api)
     desk, seen_at_desk = visit(gateway, "/admin/core/user/", viewport=DESKTOP)
     chat, seen_in_chat = visit(gateway, "/", viewport=DESKTOP)
     desk.evaluate(NOTIFIED)
@@ -112,6 +111,13 @@ def test_a5_a6_a7_two_windows_of_the_owner_while_a_stranger_knocks_on_telegram(
     assert seen_at_desk.problems == []
     assert seen_in_chat.problems == []
     assert seen_at_desk.hosts == {gateway.base_url.removeprefix("http://")}
+
+
+def bots_of(gateway: Gateway, api: FakeBotApi) -> Bots:
+    """A bot of the gateway, and a guest of it."""
+    bots = Bots(gateway, api)
+    bots.add("door", people=[{"name": "guest", "id": 556}])
+    return bots
 
 
 def photograph(page: Page, name: str) -> None:
