@@ -5,6 +5,8 @@ A pattern is asked about senders whom the rule has denied; nobody who is listed 
 
 import fnmatch
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
@@ -16,6 +18,7 @@ from core import db
 from core.models import ChannelAccount, User
 
 MOST = 200
+MOST_GROUPS = 100
 FEWEST_LITERALS = 2
 
 
@@ -83,6 +86,43 @@ def suggestion(row: UnknownRequest) -> str:
     if row.kind == "phone":
         return f"{row.sender[:6]}*"
     return row.sender
+
+
+@dataclass(slots=True)
+class Group:
+    """Strangers who wait and have something in common. ``query`` finds them in the list; the
+    ``pattern`` (empty: none fits) would turn them away."""
+
+    label: str
+    query: str
+    kind: str = ""
+    pattern: str = ""
+    strangers: int = 0
+    messages: int = 0
+    last_seen_at: datetime | None = None
+
+
+def groups() -> list[Group]:
+    """Those who wait, by where they come from and by what they said; the biggest groups first."""
+    found: dict[tuple[str, str], Group] = {}
+    waits = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
+    for row in waits.only("kind", "sender", "last_text", "count", "last_seen_at").iterator():
+        for group in _groups_of(row):
+            kept = found.setdefault((group.kind, group.label), group)
+            kept.strangers += 1
+            kept.messages += row.count
+            kept.last_seen_at = max(kept.last_seen_at or row.last_seen_at, row.last_seen_at)
+    many = [group for group in found.values() if group.strangers > 1]
+    return sorted(many, key=lambda group: (-group.strangers, group.label))[:MOST_GROUPS]
+
+
+def _groups_of(row: UnknownRequest) -> Iterator[Group]:
+    """The groups that one stranger belongs to."""
+    pattern = suggestion(row)
+    if pattern != row.sender:
+        yield Group(pattern, pattern.strip("*"), row.kind, pattern)
+    if row.last_text:
+        yield Group(f"“{row.last_text}”", '"' + row.last_text.replace('"', " ") + '"')
 
 
 def _reaches(account_id: int, kind: str) -> Q:
