@@ -269,7 +269,9 @@ def _note(knock: Knock, now: datetime) -> UnknownRequest:
         row = _locked(account, kind, address)
         if row is not None and row.state == State.APPROVED and _let_in_meanwhile(row, account, now):
             return row
-        if patterns.hit(account=account, kind=kind, sender=address, now=now):
+        # Whoever waits matches no pattern: a new one has denied them.
+        known = row is not None and row.state == State.PENDING
+        if not known and patterns.hit(account=account, kind=kind, sender=address, now=now):
             return _unseen(knock, address, now)
         if row is None:
             _make_room()

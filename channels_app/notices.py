@@ -45,7 +45,8 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
         return
     hour_ago = now - timedelta(hours=1)
     if UnknownRequest.objects.filter(notified_at__gt=hour_ago).count() >= HOURLY:
-        digest(now)
+        if request.count == 1:  # a flood repeats itself; its first words are enough to tell of it
+            digest(now)
         return
     UnknownRequest.objects.filter(pk=request.pk).update(notified_at=now)
     waiting.knocked(request)
