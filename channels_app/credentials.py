@@ -39,13 +39,15 @@ def token_of(request: Request) -> str:
 
 async def authenticate(request: Request, *, scope: str) -> Caller:
     """The caller of a request, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
-    limits.addresses.check(subject=request.address, limit=settings.RATE_PER_MINUTE_ADDRESS)
+    # On the loop, so that a flood costs no database thread.
+    limits.addresses.here(subject=request.address, limit=settings.RATE_PER_MINUTE_ADDRESS)
     token = token_of(request)
     return await in_thread(caller_of, token=token, scope=scope, address=request.address)
 
 
 def caller_of(*, token: str, scope: str, address: str) -> Caller:
     """The caller with ``token``. Raises RefusedError 401, 403 or 429."""
+    limits.addresses.everywhere(subject=address, limit=settings.RATE_PER_MINUTE_ADDRESS)
     key = keys.authenticate(token=token, now=timezone.now()) if token else None
     if key is None:
         if token:
@@ -54,6 +56,7 @@ def caller_of(*, token: str, scope: str, address: str) -> Caller:
     if scope not in key.scopes:
         raise RefusedError(403, f"This key has no scope {scope!r}.")
     subject = f"user:{key.user_id}" if key.user_id else f"account:{key.account_id}"
+    limits.keys.check(subject=str(key.id), limit=settings.RATE_PER_MINUTE_KEY)
     limits.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
     return Caller(key=key, user=key.user, account=key.account)
 

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
 from allowlist import requests
 from allowlist.models import UnknownRequest
-from channels_app import decisions, inbound, notices
+from channels_app import decisions, inbound, limits, notices
 from channels_app.http import RefusedError
 from channels_app.webchat import frames
 from channels_app.webchat.access import Speaker
@@ -24,6 +25,7 @@ def accept(frame: frames.Say, *, speaker: Speaker) -> tuple[Run, str]:
 
     The same ``client_id`` again is the same run. Raises RefusedError.
     """
+    limits.people.everywhere(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
     if speaker.user is not None:
         receipt = accept_personal(frame, speaker.user)
     else:

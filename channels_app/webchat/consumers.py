@@ -258,7 +258,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def say(self, frame: frames.Say, speaker: Speaker) -> None:
         """A message: stored, then accepted; its events follow as they come."""
-        limits.people.check(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
+        limits.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
         self.person()
         async with self.turn:
             run, session = await in_thread(calls.accept, frame, speaker=speaker)
@@ -271,7 +271,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """The plain form: one frame in, one frame out."""
         if len(self.tasks) > MAX_PLAIN:
             raise RefusedError(429, "Too many unanswered messages.")
-        limits.people.check(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
+        limits.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
         try:
             run, session = await in_thread(calls.accept, frame, speaker=speaker)
         except RefusedError as error:

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
+from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from allowlist import keys, waiting
@@ -218,3 +219,15 @@ def test_d9_the_openapi_document_is_there(owner: User, client: Client) -> None:
     answer = client(owner).get("/api/schema")
     assert answer.status_code == 200
     assert b"/api/sessions" in answer.content
+
+
+def test_i17_too_many_requests_of_a_person_are_429_and_say_when_to_come_back(
+    owner: User, client: Client, settings: Settings
+) -> None:
+    """In the shape of every other error."""
+    settings.RATE_PER_MINUTE_USER = 2
+    me = client(owner, "admin:requests")
+    assert [me.get("/api/requests").status_code for _ in range(3)] == [200, 200, 429]
+    refused = me.get("/api/requests")
+    assert 1 <= int(refused.headers["Retry-After"]) <= 60
+    assert (refused.json()["ok"], refused.json()["status"]) == (False, 429)
