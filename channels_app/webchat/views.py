@@ -229,7 +229,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         return sign_in_page(request, target=target, name=name, problem=WRONG, status=401)
     with write():
         login(request, user)
-        account_audit.signed_in(user=cast("User", user), how="password", now=timezone.now())
+        account_audit.signed_in(user=user, how="password", now=timezone.now())
     return redirect(target)
 
 
