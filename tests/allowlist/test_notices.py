@@ -1,7 +1,6 @@
 """Who is told of a stranger, where, and with what to press [A4] [A5] [A7]."""
 
 import re
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 
@@ -35,11 +34,10 @@ def knock(account: ChannelAccount, now: datetime, sender: str = "700") -> None:
 
 
 @pytest.fixture
-def without_buttons(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def without_buttons(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every channel is one that shows text only."""
     plain = SimpleNamespace(capabilities=frozenset(), is_group=lambda chat: chat.startswith("-"))
     monkeypatch.setattr(registry, "get", lambda _: plain)
-    yield
 
 
 def test_a4_the_owners_are_told_and_a_guest_who_spoke_later_is_not(
@@ -56,7 +54,7 @@ def test_a4_the_owners_are_told_and_a_guest_who_spoke_later_is_not(
 def test_a5_q14_an_owner_who_cannot_be_written_to_finds_it_in_the_admin(
     telegram: ChannelAccount, owner: User, now: datetime, chat: str
 ) -> None:
-    """[A5] No channel yet, or a group, where an owner's business is nobody's: no notice, no loop."""
+    """[A5] No channel yet, or a group, where it would be for everybody: no notice, no loop."""
     if chat:
         speaks_from(owner, telegram, chat)
     knock(telegram, now)
