@@ -15,16 +15,19 @@ from django.utils.safestring import SafeString
 
 from allowlist import held, patterns, requests
 from allowlist.admin.audited import AuditedAdmin
+from allowlist.admin.patterns import PatternAdmin
 from allowlist.identities import InvalidIdentity
 from allowlist.models import BlockPattern, UnknownRequest
-from channels_app import decisions, gateways, notices, registry
+from channels_app import decisions, gateways, notices, quarantine, registry
 from channels_app.base import Account, ChannelError
 from channels_app.models import SourceFeedback
 from core import sealed
+from core.admin import InboundMessageAdmin
 from core.desk import DeskPage, ModelForm, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
-from core.models import ChannelAccount, User
+from core.models import ChannelAccount, InboundMessage, User
 
 MOST_PEOPLE = 200
+MOST_AT_ONCE = 100
 
 
 @admin.register(UnknownRequest)
@@ -182,61 +185,15 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
         return HttpResponseRedirect(reverse(f"admin:{name}"))
 
 
-class PatternForm(ModelForm[BlockPattern]):
-    """A pattern that names more than everybody."""
-
-    class Meta:
-        """Its fields."""
-
-        model = BlockPattern
-        fields = ("pattern", "kind", "account", "note")
-
-    def clean_pattern(self) -> str:
-        """Trimmed; not one that nearly everybody matches."""
-        try:
-            return patterns.check(self.cleaned_data["pattern"])
-        except patterns.InvalidPattern as error:
-            raise ValidationError(str(error)) from error
-
-
 @admin.register(BlockPattern)
-class BlockPatternAdmin(AuditedAdmin[BlockPattern]):
-    """Strangers who are turned away unseen; made and removed by owners, never changed."""
+class BlockPatternAdmin(PatternAdmin):
+    """Patterns, whose victims' notices say so."""
 
-    shown_pattern = shown("pattern")
-    shown_note = shown("note")
-
-    form = PatternForm
-    list_display = ("shown_pattern", "kind", "account", "shown_note", "hits", "last_hit_at")
-    list_filter = ("kind", "account", "last_hit_at")
-    list_select_related = ("account",)
-    search_fields = ("pattern", "note")
-    ordering = ("-id",)
-    fields = ("pattern", "kind", "account", "note")
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Owners only ([A6])."""
-        return isinstance(request.user, User) and request.user.is_owner
-
-    def has_change_permission(self, request: HttpRequest, obj: BlockPattern | None = None) -> bool:
-        """Nobody: what it has turned away would not be what it says."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: BlockPattern | None = None) -> bool:
-        """Owners only."""
-        return self.has_add_permission(request)
-
-    def save_model(self, request: HttpRequest, obj: BlockPattern, form: Any, change: Any) -> None:
-        """Whoever waits and matches is denied at once, and their notices say so."""
-        if not isinstance(request.user, User):
-            raise PermissionDenied
-        obj.created_by = request.user
-        super().save_model(request, obj, form, change)
-        found = patterns.apply(pattern=obj, owner=request.user, now=timezone.now())
-        for row in found:
+    def denied(self, pattern: BlockPattern, rows: list[UnknownRequest]) -> None:
+        """Take the buttons away."""
+        for row in rows:
             if row.notified_at is not None:
-                notices.decided(row, text=f"Denied: {obj} is blocked.")
-        messages.info(request, f"Strangers who waited and are denied now: {len(found)}.")
+                notices.decided(row, text=f"Denied: {pattern} is blocked.")
 
 
 class AccountForm(ModelForm[ChannelAccount]):
@@ -375,3 +332,29 @@ class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
     def asked(self, row: SourceFeedback) -> str:
         """The query that found it."""
         return visible_line(row.query, 100)
+
+
+admin.site.unregister(InboundMessage)
+
+
+@admin.register(InboundMessage)
+class KeptMessageAdmin(InboundMessageAdmin):
+    """Messages, and those that could not be read: the owner may have them read again."""
+
+    actions = ("read_again",)
+
+    @admin.action(description="Read again (quarantined)", permissions=["repair"])
+    def read_again(self, request: HttpRequest, queryset: QuerySet[InboundMessage]) -> None:
+        """Each on its own; what became of it is said."""
+        for message in queryset.select_related("account")[:MOST_AT_ONCE]:
+            number = message.pk
+            try:
+                outcome = quarantine.read_again(message)
+            except (quarantine.CannotReadAgainError, sealed.SealError) as error:
+                self.message_user(request, f"Message {number}: {error}", messages.WARNING)
+            else:
+                self.message_user(request, f"Message {number}: {outcome}.")
+
+    def has_repair_permission(self, request: HttpRequest) -> bool:
+        """Who may have messages read again."""
+        return request.user.has_perm("core.change_inboundmessage")
