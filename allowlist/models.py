@@ -8,6 +8,7 @@ from django.db.models import Q
 
 from core.ids import public_id
 from core.models import ChannelAccount, ChannelIdentity
+from core.text import visible_line
 
 
 class UnknownRequest(models.Model):
@@ -168,7 +169,7 @@ class BlockPattern(models.Model):
 
     def __str__(self) -> str:
         """What it matches."""
-        return f"{self.kind or 'any'}:{self.pattern}"
+        return visible_line(f"{self.kind or 'any'}:{self.pattern}", 200)
 
 
 class LinkCode(models.Model):

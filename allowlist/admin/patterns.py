@@ -45,6 +45,16 @@ class PatternAdmin(AuditedAdmin[BlockPattern]):
     ordering = ("-id",)
     fields = ("pattern", "kind", "account", "note")
 
+    def get_fields(self, request: HttpRequest, obj: BlockPattern | None = None) -> Any:
+        """A made pattern shows what it did."""
+        if obj is None:
+            return self.fields
+        return ("shown_pattern", "kind", "account", "shown_note", "hits", "last_hit_at")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: BlockPattern | None = None) -> Any:
+        """All of a made one."""
+        return () if obj is None else self.get_fields(request, obj)
+
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Owners only ([A6])."""
         return isinstance(request.user, User) and request.user.is_owner
