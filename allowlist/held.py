@@ -47,17 +47,34 @@ def empty(messages: QuerySet[InboundMessage], note: str) -> int:
 
 
 def bound(row: UnknownRequest, message: InboundMessage | None) -> None:
-    """Keep the last messages of one sender only, under the sender's normalised address."""
+    """Keep the last messages of one sender only, under the sender's normalised address.
+
+    What is over leaves no row: a flood must not fill the table.
+    """
     if message is not None:
-        this = InboundMessage.objects.filter(pk=message.pk)
         if row.is_group or row.state == UnknownRequest.State.BLOCKED:
-            empty(this, "the group is not listed" if row.is_group else "the sender is blocked")
+            forget(message)
         elif message.sender != row.sender:
-            this.update(sender=row.sender)
+            InboundMessage.objects.filter(pk=message.pk).update(sender=row.sender)
     if row.count > settings.HELD_MESSAGES_PER_SENDER:
         newest = of(row).order_by("-id").values_list("pk", flat=True)
         surplus = list(newest[settings.HELD_MESSAGES_PER_SENDER :])
-        empty(InboundMessage.objects.filter(pk__in=surplus), "too many")
+        InboundMessage.objects.filter(pk__in=surplus, state=HELD).delete()
+
+
+def forget(message: InboundMessage) -> None:
+    """Remove a message that nobody will ever ask for. The instance keeps its key."""
+    InboundMessage.objects.filter(pk=message.pk, state=HELD).delete()
+
+
+def sweep(*, now: datetime) -> int:
+    """Remove rows that were emptied: by now no platform repeats those messages. How many went."""
+    old = now - timedelta(days=settings.UNKNOWN_REQUEST_DAYS)
+    emptied = InboundMessage.objects.filter(
+        state=InboundMessage.State.PURGED, received_at__lte=old
+    ).order_by("received_at")
+    ids = list(emptied.values_list("pk", flat=True)[:AT_ONCE])
+    return InboundMessage.objects.filter(pk__in=ids).delete()[0] if ids else 0
 
 
 def since(now: datetime) -> datetime:

@@ -1,4 +1,4 @@
-"""Unknown requests, API keys, one-time sign-in links and the audit trail."""
+"""Unknown requests and patterns, API keys, one-time links and codes, and the audit trail."""
 
 from typing import ClassVar
 
@@ -8,6 +8,7 @@ from django.db.models import Q
 
 from core.ids import public_id
 from core.models import ChannelAccount, ChannelIdentity
+from core.text import visible_line
 
 
 class UnknownRequest(models.Model):
@@ -42,6 +43,7 @@ class UnknownRequest(models.Model):
     last_seen_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     notified_at = models.DateTimeField(null=True, blank=True)
+    answered_at = models.DateTimeField(null=True, blank=True)
     decided_at = models.DateTimeField(null=True, blank=True)
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
@@ -121,11 +123,88 @@ class SignInLink(models.Model):
     digest = models.CharField(max_length=64, unique=True, editable=False)
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True, blank=True)
+    refusals = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
         """Whose it is."""
         return f"sign-in of {self.user_id}"
+
+
+class BlockPattern(models.Model):
+    """Strangers who are turned away unseen: no row, no notice, nothing held; only ``hits`` counts.
+
+    ``*`` stands for anything and ``?`` for one character of the normalised sender ([A2]). It is
+    asked about denied senders only: it shuts out nobody whom a user lists.
+    """
+
+    kind = models.CharField(
+        max_length=8,
+        blank=True,
+        choices=[("", "any kind"), *ChannelIdentity.Kind.choices],
+        help_text="Empty: every kind.",
+    )
+    account = models.ForeignKey(
+        ChannelAccount,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        help_text="Empty: every account.",
+    )
+    pattern = models.CharField(
+        max_length=200, help_text="For example *@spam.example or +44900*. * is anything, ? is one."
+    )
+    note = models.CharField(max_length=200, blank=True)
+    hits = models.PositiveIntegerField(default=0, editable=False)
+    last_hit_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="+",
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        """What it matches."""
+        return visible_line(f"{self.kind or 'any'}:{self.pattern}", 200)
+
+
+class LinkCode(models.Model):
+    """A code that a person types on another channel to be known there too; kept as a hash.
+
+    open -> used once | expired. Making a new one ends the open ones of that person.
+    ``identity_expires_at``: when the address that asked for it ends; what it links ends then too.
+    """
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    expires_at = models.DateTimeField()
+    identity_expires_at = models.DateTimeField(null=True, blank=True)
+    used_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        """Whose it is."""
+        return f"link code of {self.user_id}"
+
+
+class LinkAttempt(models.Model):
+    """A code that was typed and is none: counted for an hour, a sender's and an account's."""
+
+    account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE)
+    kind = models.CharField(max_length=8)
+    sender = models.CharField(max_length=320)
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["account", "at"], name="link_attempts_by_age")]
+
+    def __str__(self) -> str:
+        """Who tried."""
+        return f"{self.kind}:{self.sender}"
 
 
 class AuditEntry(models.Model):

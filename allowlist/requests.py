@@ -9,7 +9,7 @@ from typing import Literal
 from django.conf import settings
 from django.db.models import Count
 
-from allowlist import audit, held
+from allowlist import audit, held, patterns, waiting
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import UnknownRequest
 from allowlist.permissions import Sender
@@ -96,8 +96,9 @@ def record(
 ) -> UnknownRequest:
     """Note that ``sender`` was denied, in the transaction that stored the held ``message``.
 
-    What a blocked sender says is not kept. When ``state`` comes back as ``approved``, an owner let
-    the sender in meanwhile: ask the rule again. Texts of strangers are cut and cleaned.
+    What a blocked sender says is not kept, and of one whom a pattern blocks nothing at all. When
+    ``state`` comes back as ``approved``, an owner let the sender in meanwhile: ask the rule again.
+    Texts of strangers are cut and cleaned.
     """
     knock = Knock(account, kind, sender, name=sender_name, chat=chat, text=text, message=message)
     return _note(knock, now)
@@ -114,7 +115,7 @@ def record_group(
 ) -> UnknownRequest:
     """Note that somebody spoke in a group that is not listed: one request a group ([A3]).
 
-    Approving it lists the group. Nothing is held: ``message`` loses its content.
+    Approving it lists the group. Nothing is held: ``message`` is forgotten.
     """
     knock = Knock(
         account,
@@ -169,11 +170,6 @@ def choice(word: str) -> Choice:
     raise RequestNotFound("there is no such decision")
 
 
-def pending_count() -> int:
-    """How many senders wait for a decision."""
-    return UnknownRequest.objects.filter(state=State.PENDING).count()
-
-
 def purge(*, now: datetime) -> int:
     """End what nobody decided in time: requests after 7 days, held messages after 24 h.
 
@@ -181,12 +177,15 @@ def purge(*, now: datetime) -> int:
     """
     old = InboundMessage.objects.filter(state=held.HELD, received_at__lte=held.since(now))
     overdue = UnknownRequest.objects.filter(state=State.PENDING, expires_at__lte=now)
+    held.sweep(now=now)
     if not (old.exists() or overdue.exists()):
         return 0  # nearly always: the chore must not queue for the write lock every few seconds
     with db.write():
         purged = held.empty(old.order_by("id"), "held for too long")
         expired = list(overdue.order_by("id").values_list("pk", flat=True)[: held.AT_ONCE])
         overdue.filter(pk__in=expired).update(state=State.EXPIRED, last_text="")
+        if expired:
+            waiting.changed()
         for row in UnknownRequest.objects.filter(pk__in=expired):
             purged += held.empty(held.of(row), "the request expired")
     return purged
@@ -214,6 +213,7 @@ def _carry_out(
     else:
         held.empty(held.of(row), row.state)
         UnknownRequest.objects.filter(pk=row.pk).update(last_text="")
+    waiting.changed()
     audit.record(
         actor=_name(owner), action=f"request.{verdict}", subject=row.public_id, data=data, now=now
     )
@@ -267,6 +267,12 @@ def _note(knock: Knock, now: datetime) -> UnknownRequest:
     address = _address(kind, knock.sender, account.channel)
     with db.write():
         row = _locked(account, kind, address)
+        if row is not None and row.state == State.APPROVED and _let_in_meanwhile(row, account, now):
+            return row
+        # Whoever waits matches no pattern: a new one has denied them.
+        known = row is not None and row.state == State.PENDING
+        if not known and patterns.hit(account=account, kind=kind, sender=address, now=now):
+            return _unseen(knock, address, now)
         if row is None:
             _make_room()
             row = UnknownRequest(account=account, kind=kind, sender=address)
@@ -275,15 +281,24 @@ def _note(knock: Knock, now: datetime) -> UnknownRequest:
             row.expires_at = _expiry(now)
             UnknownRequest.objects.bulk_create([row], ignore_conflicts=True)
             row = _locked(account, kind, address) or row
-        elif row.state == State.APPROVED and _let_in_meanwhile(row, account, now):
-            return row
-        _seen_again(row, now)
+        if _seen_again(row, now):
+            waiting.changed()
         if row.state != State.BLOCKED:
             row.sender_name = one_line(knock.name, 200)
             row.chat = clean(knock.chat)[:128]
             row.last_text = one_line(knock.text, 200)
         row.save()
         held.bound(row, knock.message)
+    return row
+
+
+def _unseen(knock: Knock, address: str, now: datetime) -> UnknownRequest:
+    """What a pattern turned away: a blocked request that is not stored, and no message."""
+    if knock.message is not None:
+        held.forget(knock.message)
+    row = UnknownRequest(account=knock.account, kind=knock.kind, sender=address)
+    row.state = State.BLOCKED
+    row.first_seen_at = row.last_seen_at = row.expires_at = now
     return row
 
 
@@ -299,8 +314,8 @@ def _let_in_meanwhile(row: UnknownRequest, account: ChannelAccount, now: datetim
     return not row.is_group and may_speak(sender=sender, now=now).allowed
 
 
-def _seen_again(row: UnknownRequest, now: datetime) -> None:
-    """Count one more message; what had ended, save a block, waits again.
+def _seen_again(row: UnknownRequest, now: datetime) -> bool:
+    """Count one more message; what had ended, save a block, waits again. Whether it begins to wait.
 
     A request that waits again gets a new public id: old buttons stay dead ([A6], single use). One
     that was approved before may be told to the owner again, the others were told once ([A5]).
@@ -309,7 +324,7 @@ def _seen_again(row: UnknownRequest, now: datetime) -> None:
     row.last_seen_at = now
     waits = row.state == State.PENDING and row.expires_at > now
     if waits or row.state == State.BLOCKED:
-        return
+        return waits and row.count == 1
     if row.state == State.APPROVED:
         row.notified_at = None
     row.state = State.PENDING
@@ -317,6 +332,7 @@ def _seen_again(row: UnknownRequest, now: datetime) -> None:
     row.expires_at = _expiry(now)
     row.decided_at = row.decided_by = None
     row.decided_via = ""
+    return True
 
 
 def _make_room() -> None:
@@ -328,7 +344,7 @@ def _make_room() -> None:
             return
         oldest = UnknownRequest.objects.filter(state=state).order_by("last_seen_at")[:surplus]
         for row in oldest:
-            held.empty(held.of(row), "too many unknown senders")
+            held.of(row).delete()
         gone, _ = UnknownRequest.objects.filter(pk__in=[row.pk for row in oldest]).delete()
         surplus -= gone
 

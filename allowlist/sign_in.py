@@ -4,11 +4,16 @@ import hashlib
 import secrets
 from datetime import datetime, timedelta
 
+from django.db.models import F
+
+from allowlist import audit
 from allowlist.models import SignInLink
+from core import db
 from core.models import User
 
 DEFAULT_TTL = timedelta(hours=1)
 KEPT_AFTER_EXPIRY = timedelta(days=7)
+AUDITED_REFUSALS = 3
 
 
 def digest(token: str) -> str:
@@ -28,9 +33,32 @@ def create(*, user: User, now: datetime, ttl: timedelta = DEFAULT_TTL) -> str:
 
 
 def consume(*, token: str, now: datetime) -> User | None:
-    """Whose token it is, the first time and in time; ``None`` for any other token."""
+    """Whose token it is, the first time and in time; ``None`` for any other token.
+
+    A link that is used again or too late is audited, its first few times; a token that never was
+    one is not: anybody could fill the audit with those.
+    """
     link = SignInLink.objects.filter(digest=digest(token)).select_related("user").first()
-    if link is None or not link.user.is_active:
+    if link is None:
         return None
     open_link = SignInLink.objects.filter(pk=link.pk, used_at=None, expires_at__gt=now)
-    return link.user if open_link.update(used_at=now) == 1 else None
+    if link.user.is_active and open_link.update(used_at=now) == 1:
+        return link.user
+    _refused(link, now)
+    return None
+
+
+def _refused(link: SignInLink, now: datetime) -> None:
+    """Note that a dead link was opened."""
+    counted = SignInLink.objects.filter(pk=link.pk, refusals__lt=AUDITED_REFUSALS)
+    with db.write():
+        if counted.update(refusals=F("refusals") + 1) != 1:
+            return
+        why = "used" if link.used_at else "expired" if link.expires_at <= now else "not active"
+        audit.record(
+            actor="nobody",
+            action="sign_in.refused",
+            subject=f"user:{link.user_id}",
+            data={"why": why, "link": link.pk},
+            now=now,
+        )

@@ -8,15 +8,17 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
 from django.template.loader import render_to_string
+from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from allowlist import held, requests
+from allowlist import held, patterns, requests
 from allowlist.admin.audited import AuditedAdmin
+from allowlist.admin.patterns import PatternAdmin
 from allowlist.identities import InvalidIdentity
-from allowlist.models import UnknownRequest
-from channels_app import agents, decisions, gateways, quarantine, registry
+from allowlist.models import BlockPattern, UnknownRequest
+from channels_app import agents, decisions, gateways, notices, quarantine, registry
 from channels_app.base import Account, ChannelError
 from channels_app.models import SourceFeedback
 from core import sealed
@@ -44,11 +46,13 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
     ordering = ("-last_seen_at",)
     change_form_template = "desk/request.html"
     fields = (
-        ("account", "kind", "shown_sender"),
-        ("shown_sender_name", "shown_chat"),
-        ("status", "count"),
-        ("first_seen_at", "last_seen_at", "expires_at"),
-        ("decided_by", "decided_at", "decided_via", "granted_user"),
+        ("account", "kind"),
+        ("shown_sender", "shown_sender_name"),
+        ("shown_chat", "count"),
+        ("status", "expires_at"),
+        ("first_seen_at", "last_seen_at"),
+        ("decided_by", "decided_at"),
+        ("decided_via", "granted_user"),
     )
     actions = ("approve", "approve_24h", "deny", "block")
 
@@ -99,10 +103,24 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
         return isinstance(request.user, User) and request.user.is_owner
 
     def get_urls(self) -> list[URLPattern]:
-        """The address of the buttons."""
-        view = self.admin_site.admin_view(self.decide_view)
-        name = "allowlist_unknownrequest_decide"
-        return [path("<str:public_id>/decide/", view, name=name), *super().get_urls()]
+        """The address of the buttons, and the page of groups."""
+        wrap, name = self.admin_site.admin_view, "allowlist_unknownrequest"
+        return [
+            path("<str:public_id>/decide/", wrap(self.decide_view), name=f"{name}_decide"),
+            path("groups/", wrap(self.groups_view), name=f"{name}_groups"),
+            *super().get_urls(),
+        ]
+
+    def groups_view(self, request: HttpRequest) -> HttpResponse:
+        """Those who wait, grouped: a flood is one line, and a pattern away from silence."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        context = self.admin_site.each_context(request) | {
+            "title": "Groups of strangers",
+            "groups": patterns.groups(),
+            "may_decide": self.has_decide_permission(request),
+        }
+        return TemplateResponse(request, "desk/groups.html", context)
 
     def decide_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
         """One decision, by POST; back to where it was pressed."""
@@ -126,6 +144,7 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
             "held": held.of(row)[:MOST_PEOPLE] if row else [],
             "people": User.objects.filter(is_active=True).order_by("username")[:MOST_PEOPLE],
             "may_decide": self.has_decide_permission(request),
+            "pattern": patterns.suggestion(row) if row else "",
         }
 
     def _decide_all(
@@ -164,6 +183,17 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
             "index" if request.POST.get("back") == "desk" else "allowlist_unknownrequest_changelist"
         )
         return HttpResponseRedirect(reverse(f"admin:{name}"))
+
+
+@admin.register(BlockPattern)
+class BlockPatternAdmin(PatternAdmin):
+    """Patterns, whose victims' notices say so."""
+
+    def denied(self, pattern: BlockPattern, rows: list[UnknownRequest]) -> None:
+        """Take the buttons away."""
+        for row in rows:
+            if row.notified_at is not None:
+                notices.decided(row, text=f"Denied: {pattern} is blocked.")
 
 
 class AccountForm(ModelForm[ChannelAccount]):

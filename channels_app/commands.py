@@ -9,11 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.conf import settings
+
+from allowlist import link_codes
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
 from allowlist.requests import Choice, NotAnOwner, RequestNotFound
+from channels_app import registry
 from core import inbox, outbox, runs
-from core.models import ChatSession, InboundMessage, Message, Run, User
+from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, User
 from core.text import one_line
 
 COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECASE)
@@ -24,6 +28,7 @@ HELP = """\
 /stop — stop the answer that is being written
 /status — what is going on
 /whoami — who you are to the gateway
+/link — a code that links another address of yours
 /help — this list"""
 OWNER_HELP = """
 /requests — who is waiting to be let in
@@ -35,10 +40,16 @@ Decide = Callable[[str, Choice], str]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command and what follows it."""
+    """A command and what follows it. ``said``: the answer, when it is carried out already."""
 
     name: str
     argument: str = ""
+    said: str = ""
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it is ``/link`` with a code."""
+        return self.name == "link" and self.argument != ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +151,40 @@ def whoami(asked: Asked) -> str:
     )
 
 
+def link(asked: Asked) -> str:
+    """``/link``: a code for another channel. One that was typed is settled at the door."""
+    if asked.command.said:
+        return asked.command.said
+    if asked.command.argument:
+        return "This address is known already. Ask the owner to move it to somebody else."
+    channel = registry.get(asked.message.account.channel)
+    if channel is None or channel.is_group(asked.message.chat):
+        return "Ask me in a private chat: whoever reads the code may use it."
+    try:
+        code = link_codes.make(
+            user=asked.user,
+            via=asked.message.account.channel,
+            now=asked.now,
+            identity_expires_at=_expiry(asked),
+        )
+    except link_codes.NotAllowed as error:
+        return str(error)
+    return (
+        f"On the other channel, write to me:\n/link {code}\n"
+        f"It works once, for {settings.LINK_CODE_MINUTES} minutes. Whoever has it becomes you: "
+        "show it to nobody."
+    )
+
+
+def _expiry(asked: Asked) -> datetime | None:
+    """When the address that asks ends; what it links must not outlive it."""
+    message = asked.message
+    found = ChannelIdentity.objects.filter(
+        user=asked.user, kind=message.kind, value=message.sender, expires_at__isnull=False
+    )
+    return found.order_by("expires_at").values_list("expires_at", flat=True).first()
+
+
 def requests(asked: Asked) -> str:
     """``/requests``: who waits, for owners."""
     if not asked.user.is_owner:
@@ -178,6 +223,7 @@ ANSWERS: dict[str, Callable[[Asked], str]] = {
     "stop": stop,
     "status": status,
     "whoami": whoami,
+    "link": link,
     "requests": requests,
     "approve": approve,
     "deny": deny,

@@ -39,7 +39,9 @@ def token_of(request: Request) -> str:
 
 async def authenticate(request: Request, *, scope: str) -> Caller:
     """The caller of a request, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
-    count_address(request.address)
+    # On the loop, so that a flood costs no database thread.
+    subject = limits.network_of(request.address)
+    limits.addresses.here(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
     token = token_of(request)
     return await in_thread(caller_of, token=token, scope=scope, address=request.address)
 
@@ -56,13 +58,16 @@ def count_failure(address: str) -> None:
 
 
 def count_caller(key: ApiKey) -> None:
-    """One request of a person or a bridge. Raises RefusedError 429."""
+    """One request of a key, and of its person or bridge. Raises RefusedError 429."""
+    limits.keys.check(subject=str(key.pk), limit=settings.RATE_PER_MINUTE_KEY)
     subject = f"user:{key.user_id}" if key.user_id else f"account:{key.account_id}"
     limits.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
 
 
 def caller_of(*, token: str, scope: str, address: str) -> Caller:
     """The caller with ``token``. Raises RefusedError 401, 403 or 429."""
+    subject = limits.network_of(address)
+    limits.addresses.everywhere(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
     key = keys.authenticate(token=token, now=timezone.now()) if token else None
     if key is None:
         if token:

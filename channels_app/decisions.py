@@ -1,6 +1,7 @@
 """Deciding unknown requests from any door: the allowlist decides, the pipeline replays ([A6])."""
 
 from datetime import datetime
+from functools import partial
 
 from allowlist import requests
 from channels_app import inbound, notices
@@ -27,7 +28,7 @@ def decide(
         via=via,
         now=now,
         user=user,
-        replay=inbound.replay,
+        replay=partial(inbound.let_in, request),
     )
     notices.decided(verdict_now.request, text=verdict_now.text)
     return verdict_now

@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, gen
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from allowlist import requests
+from allowlist import waiting
 from channels_app import gateways, http
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.lean import Route
@@ -95,7 +95,7 @@ def measured() -> bytes:
         "latchkey_runs_running": Run.objects.filter(state=Run.State.RUNNING).count(),
         "latchkey_deliveries_waiting_seconds": outbox.oldest_pending_seconds(),
         "latchkey_deliveries_dead": outbox.dead_count(),
-        "latchkey_unknown_requests_pending": requests.pending_count(),
+        "latchkey_unknown_requests_pending": waiting.count(),
         "latchkey_workers_runs": runs.workers_alive("runs"),
         "latchkey_workers_long": runs.workers_alive("long"),
     }

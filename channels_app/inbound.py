@@ -9,12 +9,14 @@
 All of it is one transaction; the sender gets a 2xx only after the commit.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
-from allowlist import permissions, requests
+from allowlist import link_codes, permissions, requests
 from allowlist.models import UnknownRequest
-from channels_app import agents, commands, notices
+from channels_app import agents, commands, linking, notices, strangers
 from core import inbox, wake
 from core.db import write
 from core.inbox import Draft
@@ -84,9 +86,13 @@ def receive_sender(
         if duplicate is not None:
             return seen_before(duplicate)
         decision = permissions.decide(sender=sender, now=now)
+        if decision.rule != "listed" and command is not None and command.is_code and not group:
+            draft, command = take_code(draft=draft, command=command, now=now)
+            decision = permissions.decide(sender=sender, now=now)
         if decision.user is None:
             held = hold(draft=draft, group=group if decision.rule == "group" else "", now=now)
             if held is not None:
+                linking.answer(draft=draft, words=command.said if command else "")
                 return held
             decision = permissions.decide(sender=sender, now=now)
         if decision.user is None:
@@ -106,6 +112,17 @@ def receive_sender(
         if command is not None:
             return obey(draft=draft, user=decision.user, session=session, now=now, command=command)
         return accept(draft=draft, user=decision.user, session=session, now=now, debounce=debounce)
+
+
+def take_code(
+    *, draft: Draft, command: commands.Command, now: datetime
+) -> tuple[Draft, commands.Command]:
+    """Try the code that somebody typed who is not listed; the message and the command from here on,
+    without the code."""
+    typed = linking.type_code(draft=draft, code=command.argument, now=now)
+    replay(typed.held)
+    hidden = dataclasses.replace(draft, text=link_codes.hide(draft.text), raw=b"")
+    return hidden, commands.Command("link", said=typed.words)
 
 
 def obey(
@@ -131,7 +148,7 @@ def obey(
             owner=user,
             via=draft.account.channel,
             now=now,
-            replay=replay,
+            replay=partial(let_in, request),
         )
         notices.decided(verdict.request, text=verdict.text)
         return verdict.text
@@ -220,6 +237,7 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
         message.delete()
         return None
     notices.unknown_request(request, now=now)
+    strangers.turned_away(request, now=now)
     return Receipt("denied", message=message)
 
 
@@ -237,6 +255,14 @@ def remember_channel(*, user: User, draft: Draft, session: ChatSession, now: dat
         last_target={"chat": session.chat, "thread": session.thread},
         last_spoke_at=now,
     )
+
+
+def let_in(request: str, messages: list[InboundMessage]) -> None:
+    """What follows an approval: the line for who was let in, then what they had said ([A7])."""
+    row = UnknownRequest.objects.select_related("account").filter(public_id=request).first()
+    if row is not None:
+        strangers.let_in(row)
+    replay(messages)
 
 
 def replay(messages: list[InboundMessage]) -> None:

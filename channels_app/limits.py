@@ -1,35 +1,121 @@
-"""How often one address, person or key may ask: a sliding minute, counted in this process."""
+"""How often one address, person or key may ask: a sliding minute, shared by all processes.
+
+The counts of every process meet in the broker, so that two web servers together let through what
+one would. While the broker is away each process counts for itself: a limit is then as many times
+its number as there are processes, and nobody is shut out.
+"""
 
 import ipaddress
+import logging
 import math
 import threading
 import time
 from collections import OrderedDict, deque
 
+import redis
+from django.conf import settings
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
 from channels_app.http import RefusedError
+
+logger = logging.getLogger(__name__)
 
 WINDOW_SECONDS = 60.0
 MAX_COUNTED = 50_000
 IPV6_NETWORK_BITS = 64
+BROKER_SECONDS = 0.25
+RETRY_SECONDS = 1.0
+# The times of the last ``limit`` events, newest first, by the broker's own clock in milliseconds.
+# It answers 0, or how many milliseconds the caller has to wait.
+SCRIPT = """
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local limit, window = tonumber(ARGV[1]), tonumber(ARGV[2])
+local oldest = redis.call('LINDEX', KEYS[1], limit - 1)
+if oldest and now - tonumber(oldest) < window then
+  return window - (now - tonumber(oldest))
+end
+redis.call('LPUSH', KEYS[1], string.format('%.0f', now))
+redis.call('LTRIM', KEYS[1], 0, limit - 1)
+redis.call('PEXPIRE', KEYS[1], window)
+return 0
+"""
+
+
+def refusal(seconds: float) -> RefusedError:
+    """The answer to one request too many."""
+    wait = max(1, math.ceil(seconds))
+    return RefusedError(
+        429, f"Too many requests. Try again in {wait} s.", headers={"Retry-After": str(wait)}
+    )
+
+
+class Broker:
+    """Counts in the broker; while that is away it is asked once a second."""
+
+    def __init__(self) -> None:
+        """No connection is made before the first question."""
+        client = redis.Redis.from_url(
+            settings.REDIS_URL,
+            socket_timeout=BROKER_SECONDS,
+            socket_connect_timeout=BROKER_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._script = client.register_script(SCRIPT)
+        self._not_before = 0.0
+
+    def wait_seconds(self, *, key: str, limit: int) -> float:
+        """Count one event: 0, or the seconds to wait. 0 as well when the broker does not answer."""
+        if time.monotonic() < self._not_before:
+            return 0.0
+        try:
+            answer = self._script(keys=[key], args=[limit, int(WINDOW_SECONDS * 1000)])
+        except (redis.RedisError, OSError):
+            self._not_before = time.monotonic() + RETRY_SECONDS
+            logger.warning("the broker counts no requests; each process counts its own")
+            return 0.0
+        return int(answer) / 1000
 
 
 class Rate:
     """At most ``limit`` events a minute for each subject; 0 means no limit.
 
-    The least recently seen subjects are forgotten beyond MAX_COUNTED.
+    With a ``name`` the count is shared by all processes. The least recently seen subjects are
+    forgotten beyond MAX_COUNTED.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
         """Nobody has asked yet."""
+        self._name = name
+        self._broker: Broker | None = None
         self._seen: OrderedDict[str, deque[float]] = OrderedDict()
         self._lock = threading.Lock()  # asked from the loop and from database threads
 
     def check(self, *, subject: str, limit: int, now: float | None = None) -> None:
-        """Count one event of ``subject``. Raises RefusedError 429 with ``Retry-After``."""
+        """Count one event of ``subject``; it may wait for the broker, so not on an event loop.
+
+        Raises RefusedError 429 with ``Retry-After``.
+        """
+        self.here(subject=subject, limit=limit, now=now)
+        self.everywhere(subject=subject, limit=limit)
+
+    def here(self, *, subject: str, limit: int, now: float | None = None) -> None:
+        """Count one event in this process only. Raises RefusedError 429."""
         if not limit:
             return
         with self._lock:
             self._count(subject, limit, time.monotonic() if now is None else now)
+
+    def everywhere(self, *, subject: str, limit: int) -> None:
+        """Count one event in the broker. Raises RefusedError 429."""
+        if not (limit and self._name):
+            return
+        if self._broker is None:
+            self._broker = Broker()
+        wait = self._broker.wait_seconds(key=f"latchkey:rate:{self._name}:{subject}", limit=limit)
+        if wait:
+            raise refusal(wait)
 
     def _count(self, subject: str, limit: int, moment: float) -> None:
         times = self._seen.setdefault(subject, deque())
@@ -39,12 +125,7 @@ class Rate:
         while times and times[0] <= moment - WINDOW_SECONDS:
             times.popleft()
         if len(times) >= limit:
-            seconds = math.ceil(times[0] + WINDOW_SECONDS - moment)
-            raise RefusedError(
-                429,
-                f"Too many requests. Try again in {seconds} s.",
-                headers={"Retry-After": str(seconds)},
-            )
+            raise refusal(times[0] + WINDOW_SECONDS - moment)
         times.append(moment)
 
 
@@ -61,9 +142,10 @@ def network_of(address: str) -> str:
     return str(ipaddress.ip_network((parsed, IPV6_NETWORK_BITS), strict=False))
 
 
-addresses = Rate()
-people = Rate()
-failures = Rate()
+addresses = Rate("address")
+people = Rate("person")
+keys = Rate("key")
+failures = Rate("failure")
 
 
 class Streams:
@@ -90,3 +172,4 @@ class Streams:
 
 streams = Streams()
 sockets = Streams()
+desks = Streams()

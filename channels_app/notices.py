@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from allowlist import sign_in
+from allowlist import sign_in, waiting
 from allowlist.models import UnknownRequest
 from channels_app import registry, sending
 from channels_app.base import Block, Capability, Channel
@@ -21,6 +21,8 @@ from core.models import ChannelAccount, Delivery, User
 from core.text import one_line
 
 HOURLY = 5
+# Staff see who waits there; an owner who is no staff gets the chat, with the same cards.
+WAITING_PAGE = "/admin/allowlist/unknownrequest/"
 SENDER_LENGTH = 64
 BUTTONS = (("Approve", "approve"), ("Approve 24 h", "approve_24h"), ("Deny", "deny"),
            ("Block", "block"))  # fmt: skip
@@ -43,9 +45,11 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
         return
     hour_ago = now - timedelta(hours=1)
     if UnknownRequest.objects.filter(notified_at__gt=hour_ago).count() >= HOURLY:
-        digest(now)
+        if request.count == 1:  # a flood repeats itself; its first words are enough to tell of it
+            digest(now)
         return
     UnknownRequest.objects.filter(pk=request.pk).update(notified_at=now)
+    waiting.knocked(request)
     for owner in owners():
         card = {"request": request.public_id, "text": headline(request), "quote": quote(request)}
         tell_web(owner, card)
@@ -72,14 +76,14 @@ def digest(now: datetime) -> None:
 def decided(request: UnknownRequest, *, text: str) -> None:
     """Put the verdict into every notice about ``request``, and take its buttons away."""
     for owner in owners():
-        tell_web(owner, {"request": request.public_id, "text": text, "decided": True})
+        card = {"request": request.public_id, "text": settled(request, text), "decided": True}
+        tell_web(owner, card)
     with transaction.atomic():
         notices = Delivery.objects.select_for_update().filter(
             dedupe_key__startswith=f"notice:request:{request.public_id}:"
         )
         for notice in notices.order_by("id"):
-            line = notice.payload.get("text", "").partition("\n")[0]
-            outbox.change(delivery=notice, payload={"text": f"{line}\n{text}"})
+            outbox.change(delivery=notice, payload={"text": settled(request, text)})
 
 
 def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> None:
@@ -96,10 +100,18 @@ def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> 
 
 def headline(request: UnknownRequest) -> str:
     """The fixed line of [A5], with the sender's id cut and on one line."""
-    return (
-        f"Unknown request from {request.account.channel}: "
-        f"user_id={one_line(request.sender, SENDER_LENGTH)}. Approve it to let them in."
-    )
+    return f"{subject(request)} Approve it to let them in."
+
+
+def subject(request: UnknownRequest) -> str:
+    """Whom it is about."""
+    sender = one_line(request.sender, SENDER_LENGTH)
+    return f"Unknown request from {request.account.channel}: user_id={sender}."
+
+
+def settled(request: UnknownRequest, verdict: str) -> str:
+    """What a notice says once somebody has decided."""
+    return f"{subject(request)}\n{verdict}"
 
 
 def quote(request: UnknownRequest) -> str:
@@ -158,7 +170,7 @@ def block(
     if Capability.BUTTONS in channel.capabilities:
         return {"text": text, "buttons": buttons}
     token = sign_in.create(user=owner, now=now)
-    return {"text": f"{text}\n{settings.GATEWAY_URL}/sign-in/{token}"}
+    return {"text": f"{text}\n{settings.GATEWAY_URL}/sign-in/{token}?next={WAITING_PAGE}"}
 
 
 def tell_web(owner: User, card: dict[str, Any]) -> None:

@@ -315,6 +315,7 @@ class InboundMessage(models.Model):
                 name="held_messages",
             ),
             models.Index(fields=["received_at"], condition=Q(state="held"), name="held_by_age"),
+            models.Index(fields=["received_at"], condition=Q(state="purged"), name="purged_by_age"),
             models.Index(fields=["session"], condition=Q(ack="shown"), name="shown_acks"),
         ]
 

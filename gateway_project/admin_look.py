@@ -28,6 +28,13 @@ def among_people(request: HttpRequest) -> bool:
     return request.path.startswith(people) and request.path != beside
 
 
+def among_requests(request: HttpRequest) -> bool:
+    """The same for unknown requests and their groups."""
+    requests = reverse("admin:allowlist_unknownrequest_changelist")
+    beside = reverse("admin:allowlist_unknownrequest_groups")
+    return request.path.startswith(requests) and request.path != beside
+
+
 def style(_: HttpRequest) -> str:
     """Our own style sheet; its address is known when static files are."""
     return static("desk/desk.css")
@@ -70,7 +77,14 @@ UNFOLD: Item = {
                         "allowlist_unknownrequest",
                         badge="channels_app.dashboard.waiting",
                         badge_variant="warning",
+                        active=among_requests,
                     ),
+                    {
+                        "title": "Groups of strangers",
+                        "icon": "groups",
+                        "link": reverse_lazy("admin:allowlist_unknownrequest_groups"),
+                        "permission": may_view("allowlist", "unknownrequest"),
+                    },
                 ],
             },
             {
@@ -83,6 +97,7 @@ UNFOLD: Item = {
                         "link": reverse_lazy("admin:access_check"),
                         "permission": may_view("core", "user"),
                     },
+                    page("Blocked patterns", "block", "allowlist_blockpattern"),
                     page("API keys", "vpn_key", "allowlist_apikey"),
                     page("Audit", "history", "allowlist_auditentry"),
                     page("Lockouts", "lock_clock", "axes_accessattempt"),

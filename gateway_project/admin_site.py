@@ -13,6 +13,7 @@ from django.http import (
 )
 from django.urls import reverse
 
+from allowlist import waiting
 from allowlist.permissions import open_kinds
 
 if TYPE_CHECKING:
@@ -65,8 +66,10 @@ class DeskSite(_Site):
         return HttpResponseRedirect(settings.LOGIN_URL)
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
-        """With the people who are open to everyone, for the banner ([A1])."""
+        """With who is open to everyone, for the banner ([A1]), and how many wait ([A5])."""
         context: dict[str, Any] = super().each_context(request)
+        if request.user.has_perm("allowlist.view_unknownrequest"):
+            context["desk_waiting"] = waiting.count()
         context["desk_open"] = [
             {
                 "name": str(user),

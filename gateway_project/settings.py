@@ -278,6 +278,7 @@ MAX_JSON_DEPTH: int = env.number("MAX_JSON_DEPTH", 64, minimum=4)
 MAX_STREAMS_PER_USER: int = env.number("MAX_STREAMS_PER_USER", 32, minimum=1)
 MAX_SOCKETS_PER_USER: int = env.number("MAX_SOCKETS_PER_USER", 20, minimum=1)
 RATE_PER_MINUTE_USER: int = env.number("RATE_PER_MINUTE_USER", 100)
+RATE_PER_MINUTE_KEY: int = env.number("RATE_PER_MINUTE_KEY", 0)
 RATE_PER_MINUTE_ADDRESS: int = env.number("RATE_PER_MINUTE_ADDRESS", 1200)
 STREAM_STALL_SECONDS: int = env.number("STREAM_STALL_SECONDS", 30, minimum=1)
 HEARTBEAT_SECONDS: int = env.number("HEARTBEAT_SECONDS", 15, minimum=1)
@@ -296,6 +297,13 @@ HELD_MESSAGE_HOURS: int = env.number("HELD_MESSAGE_HOURS", 24, minimum=1)
 HELD_MESSAGES_PER_SENDER: int = env.number("HELD_MESSAGES_PER_SENDER", 20, minimum=1)
 UNKNOWN_REQUEST_DAYS: int = env.number("UNKNOWN_REQUEST_DAYS", 7, minimum=1)
 UNKNOWN_REQUESTS_MAX: int = env.number("UNKNOWN_REQUESTS_MAX", 10_000, minimum=10)
+STRANGER_DENIED_REPLY: str = env.text("STRANGER_DENIED_REPLY")
+STRANGER_APPROVED_REPLY: str = env.text("STRANGER_APPROVED_REPLY")
+# Who may make a code that links another address to themselves.
+LINK_CODES: str = env.choice(
+    "LINK_CODES", "everyone", allowed=frozenset({"everyone", "owners", "off"})
+)
+LINK_CODE_MINUTES: int = env.number("LINK_CODE_MINUTES", 10, minimum=1)
 
 # Agents that send results (MCP).
 SEND_RESULT_OVERFLOW: str = env.choice(

@@ -62,6 +62,15 @@ def django_db_modify_db_settings(
     """pytest-django's hook before it makes the test database: the server must be there."""
 
 
+@pytest.fixture(autouse=True)
+def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees what another has counted, here or in the broker."""
+    from channels_app import limits
+
+    for name in ("addresses", "people", "keys", "failures"):
+        monkeypatch.setattr(limits, name, limits.Rate())
+
+
 DatabaseMaker = Callable[[], str]
 
 

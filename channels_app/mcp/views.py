@@ -74,7 +74,7 @@ def check_body(raw: bytes, user: User) -> None:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
     if isinstance(value, list):
         for _ in value:
-            limits.people.check(subject=f"user:{user.id}", limit=settings.RATE_PER_MINUTE_USER)
+            limits.people.here(subject=f"user:{user.id}", limit=settings.RATE_PER_MINUTE_USER)
         raise RefusedError(400, "Batches are not taken: send one message a request.")
     if not isinstance(value, dict):
         raise RefusedError(400, "The body must be a JSON-RPC message.")

@@ -142,8 +142,6 @@ def take_message(*, row: ChannelAccount, bot: Bot, update: updates.NewMessage, r
         debounce=True,
         command=command,
     )
-    if receipt.outcome == "denied" and receipt.message is not None:
-        turn_away(row=row, message=message)
     return receipt.outcome
 
 
@@ -180,22 +178,6 @@ def is_of_our_album(row: ChannelAccount, message: updates.TelegramMessage) -> bo
         sender=str(message.sender.id),
         options__album=message.album,
     ).exists()
-
-
-def turn_away(*, row: ChannelAccount, message: updates.TelegramMessage) -> None:
-    """The neutral line for strangers, once each, when the owner wrote one ([A3])."""
-    line = str(row.config.get("denied_reply") or "").strip()
-    if not line or message.is_group:
-        return
-    chat = str(message.chat)
-    with write():
-        outbox.enqueue(
-            key=f"denied:{row.pk}:{message.sender.id}",
-            account_id=row.pk,
-            conversation=outbox.conversation(account_id=row.pk, chat=chat, thread=""),
-            target={"chat": chat, "thread": "", "reply_to": ""},
-            payload={"text": line[:1000]},
-        )
 
 
 def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage) -> str:

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
 from allowlist import requests
 from allowlist.models import UnknownRequest
-from channels_app import decisions, inbound, notices
+from channels_app import decisions, inbound, limits, notices
 from channels_app.http import RefusedError
 from channels_app.webchat import frames
 from channels_app.webchat.access import Speaker
@@ -24,6 +25,7 @@ def accept(frame: frames.Say, *, speaker: Speaker) -> tuple[Run, str]:
 
     The same ``client_id`` again is the same run. Raises RefusedError.
     """
+    limits.people.everywhere(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
     if speaker.user is not None:
         receipt = accept_personal(frame, speaker.user)
     else:
@@ -119,7 +121,8 @@ def decide(frame: frames.Decide, *, speaker: Speaker) -> dict[str, Any]:
         raise RefusedError(404, "There is no such request.", field="request") from error
     except ValueError as error:
         raise RefusedError(422, str(error), field="request") from error
-    return {"type": "notice", "request": frame.request, "text": verdict.text, "decided": True}
+    text = notices.settled(verdict.request, verdict.text)
+    return {"type": "notice", "request": frame.request, "text": text, "decided": True}
 
 
 def pending_notices(speaker: Speaker) -> list[dict[str, Any]]:

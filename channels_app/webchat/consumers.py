@@ -102,12 +102,20 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             return
         if origin is None:
             raise CloseError(FOREIGN)
-        speaker = await in_thread(access.by_session, cookie)
+        speaker = await in_thread(self.who, cookie)
         if speaker is None:
             raise CloseError(SIGNED_OUT)
         self.admit(speaker)
         await self.accept()
         self.spawn(self.listen(speaker))
+
+    def who(self, cookie: str) -> Speaker | None:
+        """Who may open this socket with ``cookie``. In a database thread."""
+        return access.by_session(cookie)
+
+    def counter(self) -> limits.Streams:
+        """Where sockets of this kind are counted."""
+        return limits.sockets
 
     async def wait_for_key(self) -> None:
         """Accept, and close unless a key comes in time."""
@@ -128,7 +136,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
     def admit(self, speaker: Speaker) -> None:
         """Count the socket of ``speaker``. Raises CloseError 4429 when they have too many."""
         try:
-            limits.sockets.enter(user_id=speaker.number, limit=settings.MAX_SOCKETS_PER_USER)
+            self.counter().enter(user_id=speaker.number, limit=settings.MAX_SOCKETS_PER_USER)
         except RefusedError as error:
             raise CloseError(TOO_MANY) from error
         self.counted = True
@@ -139,7 +147,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         for task in self.tasks:
             task.cancel()
         if self.counted and self.speaker is not None:
-            limits.sockets.leave(user_id=self.speaker.number)
+            self.counter().leave(user_id=self.speaker.number)
             self.counted = False
 
     async def websocket_disconnect(self, message: Mapping[str, Any]) -> None:
@@ -250,7 +258,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def say(self, frame: frames.Say, speaker: Speaker) -> None:
         """A message: stored, then accepted; its events follow as they come."""
-        limits.people.check(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
+        limits.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
         self.person()
         async with self.turn:
             run, session = await in_thread(calls.accept, frame, speaker=speaker)
@@ -263,7 +271,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """The plain form: one frame in, one frame out."""
         if len(self.tasks) > MAX_PLAIN:
             raise RefusedError(429, "Too many unanswered messages.")
-        limits.people.check(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
+        limits.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
         try:
             run, session = await in_thread(calls.accept, frame, speaker=speaker)
         except RefusedError as error:

@@ -1,9 +1,12 @@
-"""The routes of the web chat: pages and their JSON for Django, and the WebSocket."""
+"""The routes of the web chat: pages and their JSON for Django, and the WebSockets."""
+
+from typing import Any
 
 from django.urls import URLPattern, path
 
 from channels_app.webchat import views
 from channels_app.webchat.consumers import WebChatConsumer
+from channels_app.webchat.desk import DeskConsumer
 
 urlpatterns: list[URLPattern] = [
     path("", views.page, name="chat"),
@@ -13,10 +16,17 @@ urlpatterns: list[URLPattern] = [
     path("chat/sessions/<str:session_id>", views.change_session, name="chat-session-change"),
     path("chat/sessions/<str:session_id>/messages", views.messages, name="chat-messages"),
     path("chat/settings", views.change_settings, name="chat-settings"),
+    path("chat/link-code", views.link_code, name="chat-link-code"),
     path("chat/feedback", views.rate_source, name="chat-feedback"),
     path("sign-in", views.sign_in, name="sign-in"),
     path("sign-in/<str:token>", views.sign_in_by_link, name="sign-in-link"),
     path("sign-out", views.sign_out, name="sign-out"),
 ]
 
-websocket_application = WebChatConsumer.as_asgi()
+SOCKETS = {"/ws/desk": DeskConsumer.as_asgi()}
+CHAT = WebChatConsumer.as_asgi()
+
+
+async def websocket_application(scope: Any, receive: Any, send: Any) -> None:
+    """The desk's socket under its path; under any other, the chat's."""
+    await SOCKETS.get(scope["path"], CHAT)(scope, receive, send)

@@ -17,6 +17,7 @@ from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from allowlist import account_audit, link_codes
 from allowlist import sign_in as links
 from channels_app import feedback, strict_json
 from channels_app.webchat import transcript
@@ -71,6 +72,8 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
         "first_name": str(user).split()[0] if str(user).strip() else "",
         "initial": (str(user).strip() or "?")[0].upper(),
         "is_staff": user.is_staff,
+        "may_link": settings.LINK_CODES == "everyone"
+        or (settings.LINK_CODES == "owners" and user.is_owner),
         "show_progress": user.show_progress,
         "embedded_model": settings.LLM_IS_EMBEDDED,
         "max_characters": settings.MAX_TEXT_CHARACTERS,
@@ -152,9 +155,25 @@ def change_settings(request: HttpRequest) -> Json:
     wanted = body(request).get("show_progress")
     if not isinstance(wanted, bool):
         raise BadRequestError("show_progress must be true or false.")
+    user = person(request)
     with write():
-        User.objects.filter(id=person(request).id).update(show_progress=wanted)
+        before = User.objects.values_list("show_progress", flat=True).get(id=user.id)
+        if before != wanted:
+            User.objects.filter(id=user.id).update(show_progress=wanted)
+            account_audit.setting_changed(user=user, name="show_progress", change=(before, wanted))
     return {"ok": True}
+
+
+@require_POST
+@csrf_protect
+@answered_in_json
+def link_code(request: HttpRequest) -> Json:
+    """A one-time code that makes whoever types it on another channel this person there."""
+    try:
+        code = link_codes.make(user=person(request), via="web chat", now=timezone.now())
+    except link_codes.NotAllowed as error:
+        raise BadRequestError(str(error)) from error
+    return {"ok": True, "command": f"/link {code}", "minutes": settings.LINK_CODE_MINUTES}
 
 
 @require_POST
@@ -208,7 +227,9 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
     user = authenticate(request, username=name, password=request.POST.get("password", "")[:1000])
     if user is None:
         return sign_in_page(request, target=target, name=name, problem=WRONG, status=401)
-    login(request, user)
+    with write():
+        login(request, user)
+        account_audit.signed_in(user=user, how="password", now=timezone.now())
     return redirect(target)
 
 
@@ -228,11 +249,15 @@ def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponseBase:
     """
     if request.method == "HEAD" or "prefetch" in request.headers.get("Sec-Purpose", ""):
         return HttpResponse(status=204)
-    user = links.consume(token=token, now=timezone.now())
+    now = timezone.now()
+    with write():
+        user = links.consume(token=token, now=now)
+        if user is not None:
+            login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+            account_audit.signed_in(user=user, how="link", now=now)
     if user is None:
         return sign_in_page(request, target="/", problem=USED_LINK, status=403)
-    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
-    return redirect(settings.LOGIN_REDIRECT_URL)
+    return redirect(safe_target(request, request.GET.get("next") or settings.LOGIN_REDIRECT_URL))
 
 
 @require_POST

@@ -18,7 +18,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from allowlist import audit, keys, requests
-from allowlist.models import ApiKey, AuditEntry, SignInLink, UnknownRequest
+from allowlist.models import ApiKey, AuditEntry, BlockPattern, SignInLink, UnknownRequest
 from channels_app.models import SourceFeedback
 from core import outbox, sealed
 from core.models import (
@@ -131,6 +131,7 @@ def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
     SourceFeedback.objects.create(
         run=run, user=ann, message_id="m", source_id="s", verdict="up", title=EVIL, url=EVIL
     )
+    BlockPattern.objects.create(kind="email", pattern=f"*{EVIL}", note=EVIL)
     AccessAttempt.objects.create(username=EVIL, ip_address="192.0.2.1", failures_since_start=3)
     return run
 

@@ -5,9 +5,10 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
+from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from allowlist import keys, requests
+from allowlist import keys, waiting
 from allowlist.models import UnknownRequest
 from channels_app.inbound import door_account, receive_personal, receive_sender
 from core import files
@@ -190,7 +191,7 @@ def test_i9_bad_bodies_are_400_and_name_the_field(
     )
     assert answer.status_code == 400
     assert answer.json().get("field", "") == field
-    assert requests.pending_count() == 1
+    assert waiting.count() == 1
 
 
 def test_a6_an_unknown_request_that_does_not_exist_is_404(owner: User, client: Client) -> None:
@@ -218,3 +219,15 @@ def test_d9_the_openapi_document_is_there(owner: User, client: Client) -> None:
     answer = client(owner).get("/api/schema")
     assert answer.status_code == 200
     assert b"/api/sessions" in answer.content
+
+
+def test_i17_too_many_requests_of_a_person_are_429_and_say_when_to_come_back(
+    owner: User, client: Client, settings: Settings
+) -> None:
+    """In the shape of every other error."""
+    settings.RATE_PER_MINUTE_USER = 2
+    me = client(owner, "admin:requests")
+    assert [me.get("/api/requests").status_code for _ in range(3)] == [200, 200, 429]
+    refused = me.get("/api/requests")
+    assert 1 <= int(refused.headers["Retry-After"]) <= 60
+    assert (refused.json()["ok"], refused.json()["status"]) == (False, 429)

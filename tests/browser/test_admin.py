@@ -1,6 +1,8 @@
 """The owner's desk in a real browser: a stranger knocks and is let in [A3] [A5] [A6] [A7]."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -8,9 +10,22 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Seen
 from tests.gateways import Gateway
 from tests.pipeline.client import people
+from tests.servers import wait_until
+from tests.telegram.fake_api import FakeBotApi
+from tests.telegram.people import Bots
 
 pytestmark = pytest.mark.slow
 Visit = Callable[..., tuple[Page, Seen]]
+DESKTOP = {"width": 1280, "height": 800}
+
+
+@pytest.fixture
+def api() -> Iterator[FakeBotApi]:
+    """A Bot API server."""
+    server = FakeBotApi()
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.mark.parametrize("width", [1400, 390])
@@ -41,3 +56,72 @@ def test_a7_a_stranger_knocks_is_approved_in_the_admin_and_what_was_held_is_answ
     assert page.get_by_text("May I come in?").count() >= 2  # the question, and the echo of it
     assert bridge.say("And again", user_id=stranger).body["text"] == "And again"
     assert seen.problems == []
+
+
+NOTIFIED = """() => {
+  window.told = [];
+  window.Notification = class {
+    static permission = "granted";
+    constructor(title, options) { window.told.push([title, options.body, options.tag]); }
+  };
+}"""
+
+
+def test_a5_a6_a7_two_windows_of_the_owner_while_a_stranger_knocks_on_telegram(
+    visit: Visit, gateway: Gateway, api: FakeBotApi
+) -> None:
+    """[A5] Badge, toast and notification without a reload; [A6] approved in one window, the other
+    says who did; [A7] what was held is answered on Telegram."""
+    bots = bots_of(gateway, api)
+    desk, seen_at_desk = visit(gateway, "/admin/core/user/", viewport=DESKTOP)
+    chat, seen_in_chat = visit(gateway, "/", viewport=DESKTOP)
+    desk.evaluate(NOTIFIED)
+    expect(desk.locator("[data-desk-count]")).to_have_text("0")
+    photograph(desk, "1-before")
+    desk.evaluate("window.sameDocument = true")
+    bots.say("Hello, it is <b>grandma</b>. May I?", user=700, name="Grandma", account="door")
+    expect(desk.locator("[data-desk-count]")).to_have_text("1")
+    expect(desk.locator("#nav-sidebar").get_by_role("link", name="Unknown")).to_contain_text("1")
+    toast = desk.locator(".desk-toast")
+    expect(toast).to_contain_text("Unknown request from telegram: user_id=700.")
+    expect(toast).to_contain_text("Grandma: Hello, it is <b>grandma</b>. May I?")
+    assert desk.evaluate("window.told.length") == 1
+    assert desk.title().startswith("(1) ")
+    photograph(desk, "2-knock")
+    card = chat.locator("section.notice").filter(has_text="user_id=700")
+    expect(card.get_by_role("button", name="Approve", exact=True)).to_be_visible()
+    photograph(chat, "3-card")
+    assert bots.texts(700, account="door") == []
+    assert desk.evaluate("window.sameDocument")
+    toast.get_by_role("link", name="Look and decide").click()
+    expect(desk.locator("body")).to_contain_text("Hello, it is <b>grandma</b>. May I?")
+    photograph(desk, "4-decide")
+    desk.get_by_role("button", name="Approve", exact=True).click()
+    expect(desk.locator("body")).to_contain_text("Approved by Ada Lovelace")
+    expect(desk.locator("[data-desk-count]")).to_have_text("0")
+    expect(card).to_contain_text("Approved by Ada Lovelace")
+    expect(card.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+    photograph(chat, "5-decided")
+    wait_until(lambda: bots.texts(700, account="door"), seconds=60)
+    assert bots.texts(700, account="door") == ["Hello, it is grandma. May I?"]
+    desk.goto(f"{gateway.base_url}/admin/core/chatsession/?q=grandma")
+    desk.locator("#result_list tbody tr").first.get_by_role("link").first.click()
+    expect(desk.locator(".desk-transcript")).to_contain_text("May I?")
+    photograph(desk, "6-answered")
+    assert seen_at_desk.problems == []
+    assert seen_in_chat.problems == []
+    assert seen_at_desk.hosts == {gateway.base_url.removeprefix("http://")}
+
+
+def bots_of(gateway: Gateway, api: FakeBotApi) -> Bots:
+    """A bot of the gateway, and a guest of it."""
+    bots = Bots(gateway, api)
+    bots.add("door", people=[{"name": "guest", "id": 556}])
+    return bots
+
+
+def photograph(page: Page, name: str) -> None:
+    """Keep what the window shows, when the folder of the pictures of the documents is named."""
+    folder = os.environ.get("TEST_PICTURES")
+    if folder:
+        page.screenshot(path=Path(folder) / f"owner-{name}.png")

@@ -1,13 +1,15 @@
-"""Many people over ``/ws`` at once, each answered once and in order ([D3])."""
+"""Many people over ``/ws`` at once, each answered once and in order ([D3]); the end of one [A9]."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 from tests.gateways import Gateway
-from tests.pipeline.client import Client, query
+from tests.pipeline.client import Client, Event, query
 from tests.pipeline.socket_client import Socket
+from tests.servers import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -54,3 +56,60 @@ def test_fifty_people_over_sockets_and_http_at_once(crowd: list[Client], house: 
         sessions.setdefault(session, []).append(text)
     assert len(rows) == 200
     assert all(texts == sorted(texts) for texts in sessions.values())
+
+
+KEY = """
+from allowlist import keys
+from allowlist.models import ApiKey
+from django.utils import timezone
+for key in ApiKey.objects.filter(user__username="user-{number}"):
+    keys.revoke(key=key, actor="test", now=timezone.now())
+"""
+PERSON = """
+from allowlist import revocation
+from core.models import User
+user = User.objects.get(username="user-{number}")
+User.objects.filter(pk=user.pk).update(is_active=False)
+revocation.end_user(user_id=user.pk)
+"""
+
+
+def ends(socket: Socket) -> int:
+    """The code with which the socket is closed; frames before that are read away."""
+    while True:
+        try:
+            socket.receive(seconds=60)
+        except ConnectionClosed as closed:
+            return closed.rcvd.code if closed.rcvd else 0
+
+
+@pytest.mark.parametrize(("number", "how"), [(10, KEY), (11, PERSON)], ids=["key", "person"])
+def test_a9_a_revocation_ends_the_stream_the_socket_and_the_run_that_waits(
+    house: Gateway, crowd: list[Client], number: int, how: str
+) -> None:
+    client = crowd[number]
+    session = client.say("hi").body["session_id"]
+    socket = Socket(house, client.token)
+    socket.connect()
+    with ThreadPoolExecutor(2) as pool:
+        body = {"text": "hang", "stream": True, "session_id": session}
+        stream = pool.submit(client.stream, "POST", "/inbound", body)
+        running = f"SELECT id FROM core_run WHERE state = 'running' AND user_id = {me(client)}"
+        wait_until(lambda: query(house, running), seconds=30)
+        waits = client.start("later", session_id=session)
+        closed = pool.submit(ends, socket)
+        house.manage("shell", "-v0", "-c", how.format(number=number))
+        last: Event = stream.result(timeout=60)[-1]
+        assert (last.data["event"], last.data["ok"]) == ("done", False)
+        assert closed.result(timeout=60) == 4401
+    state = f"SELECT state FROM core_run WHERE public_id = '{waits}'"
+    wait_until(lambda: query(house, state) == [("cancelled",)], seconds=30)
+    assert client.post("/inbound", {"text": "still there?"}).status == 401
+    socket.close()
+
+
+def me(client: Client) -> int:
+    """The id of the person of a client."""
+    prefix = client.token.split("_")[1]
+    sql = f"SELECT user_id FROM allowlist_apikey WHERE prefix = '{prefix}'"
+    return int(query(client.gateway, sql)[0][0])

@@ -122,6 +122,9 @@ def test_c8_the_owner_decides_by_command_and_a_guest_cannot(at_home: Local) -> N
     request = UnknownRequest.objects.get()
     at_home.say(f"/approve {request.public_id}", user=556)
     until(lambda: at_home.texts(556) == ["Only owners decide who may speak."])
+    refused = AuditEntry.objects.get(action="request.refused")
+    assert refused.subject == request.public_id
+    assert refused.actor.endswith("guest")
     at_home.say(f"/approve {request.public_id}", user=555)
     until(lambda: at_home.texts(700) == ["let me in"])
 

@@ -103,10 +103,12 @@ async def test_a5_a6_the_owner_sees_who_knocks_and_decides_once(ada: User) -> No
         await socket.say(type="decide", request=row.public_id, verdict="approve")
         answer = await socket.hear()
         assert answer["decided"] is True
-        assert answer["text"].startswith("Approved by Ada")
+        assert answer["text"].startswith(
+            "Unknown request from bridge: user_id=666.\nApproved by Ada"
+        )
         await socket.say(type="decide", request=row.public_id, verdict="deny")
         answers = [await socket.hear(), await socket.hear()]
-        assert any(each["text"].startswith("Already approved by Ada") for each in answers)
+        assert any("Already approved by Ada" in each["text"] for each in answers)
     assert await in_thread(lambda: ChannelIdentity.objects.get().value) == "666"
 
 

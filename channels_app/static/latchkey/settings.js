@@ -21,6 +21,7 @@ export class Settings {
       choice.addEventListener("change", () => chooseTheme(choice.value));
     }
     for (const dialog of document.querySelectorAll("dialog")) closeOnBackdrop(dialog);
+    this.#dialog.querySelector("#make-link-code")?.addEventListener("click", () => this.#link());
   }
 
   get showProgress() {
@@ -29,6 +30,19 @@ export class Settings {
 
   open() {
     this.#dialog.showModal();
+  }
+
+  async #link() {
+    const shown = this.#dialog.querySelector("#link-code");
+    try {
+      const made = await call("/chat/link-code", {});
+      shown.textContent = made.command;
+      shown.hidden = false;
+      this.#dialog.querySelector("#link-hint").textContent =
+        `Write this to the bot within ${made.minutes} minutes. Whoever has it becomes you.`;
+    } catch (error) {
+      this.on.failed(error.message);
+    }
   }
 
   async #saveProgress() {

@@ -1,0 +1,81 @@
+"""Blocked patterns in the admin. Registered by whoever can also change the notices."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest
+from django.utils import timezone
+
+from allowlist import patterns
+from allowlist.admin.audited import AuditedAdmin
+from allowlist.models import BlockPattern, UnknownRequest
+from core.desk import ModelForm, shown
+from core.models import User
+
+
+class PatternForm(ModelForm[BlockPattern]):
+    """A pattern that names more than everybody."""
+
+    class Meta:
+        """Its fields."""
+
+        model = BlockPattern
+        fields = ("pattern", "kind", "account", "note")
+
+    def clean_pattern(self) -> str:
+        """Trimmed; not one that nearly everybody matches."""
+        try:
+            return patterns.check(self.cleaned_data["pattern"])
+        except patterns.InvalidPattern as error:
+            raise ValidationError(str(error)) from error
+
+
+class PatternAdmin(AuditedAdmin[BlockPattern]):
+    """Strangers who are turned away unseen; made and removed by owners, never changed."""
+
+    shown_pattern = shown("pattern")
+    shown_note = shown("note")
+
+    form = PatternForm
+    list_display = ("shown_pattern", "kind", "account", "shown_note", "hits", "last_hit_at")
+    list_filter = ("kind", "account", "last_hit_at")
+    list_select_related = ("account",)
+    search_fields = ("pattern", "note")
+    ordering = ("-id",)
+    fields = ("pattern", "kind", "account", "note")
+
+    def get_fields(self, request: HttpRequest, obj: BlockPattern | None = None) -> Any:
+        """A made pattern shows what it did."""
+        if obj is None:
+            return self.fields
+        return ("shown_pattern", "kind", "account", "shown_note", "hits", "last_hit_at")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: BlockPattern | None = None) -> Any:
+        """All of a made one."""
+        return () if obj is None else self.get_fields(request, obj)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Owners only ([A6])."""
+        return isinstance(request.user, User) and request.user.is_owner
+
+    def has_change_permission(self, request: HttpRequest, obj: BlockPattern | None = None) -> bool:
+        """Nobody: what it has turned away would not be what it says."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: BlockPattern | None = None) -> bool:
+        """Owners only."""
+        return self.has_add_permission(request)
+
+    def save_model(self, request: HttpRequest, obj: BlockPattern, form: Any, change: Any) -> None:
+        """Whoever waits and matches is denied at once."""
+        if not isinstance(request.user, User):
+            raise PermissionDenied
+        obj.created_by = request.user
+        super().save_model(request, obj, form, change)
+        rows = patterns.apply(pattern=obj, owner=request.user, now=timezone.now())
+        self.denied(obj, rows)
+        messages.info(request, f"Strangers who waited and are denied now: {len(rows)}.")
+
+    def denied(self, pattern: BlockPattern, rows: list[UnknownRequest]) -> None:
+        """What else follows for those who waited; nothing here."""

@@ -1,0 +1,162 @@
+"""One person, several addresses: a code that is made on one channel and typed on another.
+
+Eight characters without look-alikes (40 bits), kept as a keyed hash, good for some minutes and
+once. Wrong ones are counted: a sender has 5 an hour, an account 200.
+"""
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from allowlist import audit, held, waiting
+from allowlist.identities import InvalidIdentity, normalise
+from allowlist.models import LinkAttempt, LinkCode, UnknownRequest
+from core import db
+from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
+
+ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+LENGTH = 8
+SENDER_ATTEMPTS, ACCOUNT_ATTEMPTS = 5, 200
+WINDOW = timedelta(hours=1)
+KEPT_AFTER_EXPIRY = timedelta(days=7)
+
+
+class NotAllowed(PermissionError):
+    """This person may not make codes; the text says so."""
+
+
+class WrongCode(ValueError):
+    """No open code of anybody is that one, or too many were tried; the text says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a code was typed."""
+
+    account: ChannelAccount
+    kind: str
+    sender: str
+
+
+def make(
+    *, user: User, via: str, now: datetime, identity_expires_at: datetime | None = None
+) -> str:
+    """A new code of ``user`` (``ABCD-EFGH``); the open ones before it end. Raises NotAllowed.
+
+    ``identity_expires_at``: when the address that asks ends; the linked one must not outlive it.
+    """
+    if settings.LINK_CODES == "off" or (settings.LINK_CODES == "owners" and not user.is_owner):
+        raise NotAllowed("Linking by code is switched off here.")
+    code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+    with db.write():
+        LinkCode.objects.filter(expires_at__lt=now - KEPT_AFTER_EXPIRY).delete()
+        LinkCode.objects.filter(user=user, used_at=None).delete()
+        LinkCode.objects.create(
+            user=user,
+            digest=_digest(code),
+            expires_at=now + timedelta(minutes=settings.LINK_CODE_MINUTES),
+            identity_expires_at=identity_expires_at,
+        )
+        _record("link.made", user, f"user:{user.pk}", {"via": via}, now)
+    return f"{code[:4]}-{code[4:]}"
+
+
+def use(*, code: str, address: Address, now: datetime) -> User:
+    """The person whose code it is; ``address`` is theirs from now on. Raises WrongCode.
+
+    Refusals are counted and audited, so call it in a transaction that is committed either way.
+    """
+    value = _normal(address)
+    _spend(address, value, now)
+    found = LinkCode.objects.filter(digest=_digest(code), used_at=None, expires_at__gt=now)
+    row = found.select_related("user").first()
+    if row is None or not row.user.is_active or found.filter(pk=row.pk).update(used_at=now) != 1:
+        LinkAttempt.objects.create(account=address.account, kind=address.kind, sender=value, at=now)
+        _record("link.refused", None, f"{address.account} {address.kind}:{value}", {}, now)
+        raise WrongCode("That code is not valid, or not any more.")
+    ChannelIdentity.objects.update_or_create(
+        user=row.user,
+        kind=address.kind,
+        account=address.account,
+        value=value,
+        defaults={
+            "channel": address.account.channel,
+            "expires_at": row.identity_expires_at,
+        },
+    )
+    data: dict[str, object] = {"identity": f"{address.kind}:{value}", "on": str(address.account)}
+    _record("link.used", row.user, f"user:{row.user.pk}", data, now)
+    return row.user
+
+
+def end_request(
+    *, address: Address, user: User, now: datetime
+) -> tuple[UnknownRequest | None, list[InboundMessage]]:
+    """Whoever waits under an address that was just linked waits no more: the request, and the held
+    messages, now received and of ``user``. Inside the transaction of :func:`use`."""
+    rows = UnknownRequest.objects.select_for_update(of=("self",)).select_related("account")
+    row = rows.filter(
+        account=address.account,
+        kind=address.kind,
+        sender=_normal(address),
+        state=UnknownRequest.State.PENDING,
+    ).first()
+    if row is None:
+        return None, []
+    row.state = UnknownRequest.State.APPROVED
+    row.decided_at, row.decided_by, row.decided_via = now, user, "link code"
+    row.granted_user = user
+    row.save()
+    waiting.changed()
+    return row, held.release(row, user, now)
+
+
+def hide(text: str) -> str:
+    """What is kept of a message that holds a code."""
+    command, _, _ = text.strip().partition(" ")
+    return f"{command} …"
+
+
+def _normal(address: Address) -> str:
+    """The address as the rule compares it. Raises WrongCode for one that can never be listed, and
+    for one that an owner has blocked."""
+    try:
+        value = normalise(kind=address.kind, value=address.sender, channel=address.account.channel)
+    except InvalidIdentity as error:
+        raise WrongCode(f"This address cannot be linked: {error}.") from error
+    blocked = UnknownRequest.objects.filter(
+        account=address.account,
+        kind=address.kind,
+        sender=value,
+        state=UnknownRequest.State.BLOCKED,
+    )
+    if blocked.exists():
+        raise WrongCode("That code is not valid, or not any more.")
+    return value
+
+
+def _spend(address: Address, value: str, now: datetime) -> None:
+    """Raises WrongCode when this sender, or this account, has tried too often; says no more."""
+    since = now - WINDOW
+    LinkAttempt.objects.filter(account=address.account, at__lte=since).delete()
+    tried = LinkAttempt.objects.filter(account=address.account)
+    mine = tried.filter(kind=address.kind, sender=value)
+    if mine.count() >= SENDER_ATTEMPTS or tried.count() >= ACCOUNT_ATTEMPTS:
+        raise WrongCode("Too many wrong codes. Try again in an hour.")
+
+
+def _digest(code: str) -> str:
+    plain = code.replace("-", "").replace(" ", "").upper()
+    key = settings.SECRET_KEY.encode()
+    return hmac.new(key, b"link code " + plain.encode(), hashlib.sha256).hexdigest()
+
+
+def _record(
+    action: str, user: User | None, subject: str, data: dict[str, object], now: datetime
+) -> None:
+    actor = f"user:{user.pk} {user}" if user else subject
+    audit.record(actor=actor, action=action, subject=subject, data=data, now=now)

@@ -1,0 +1,139 @@
+"""Strangers who are turned away by the look of their address, so that a flood shows nowhere.
+
+A pattern is asked about senders whom the rule has denied; nobody who is listed is shut out by one.
+"""
+
+import fnmatch
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+from django.db.models import F, Q
+
+from allowlist import audit, held, waiting
+from allowlist.models import BlockPattern, UnknownRequest
+from core import db
+from core.models import ChannelAccount, User
+
+MOST = 200
+MOST_GROUPS = 100
+FEWEST_LITERALS = 2
+
+
+class InvalidPattern(ValueError):
+    """What was given cannot be a pattern; the text says why."""
+
+
+def check(pattern: str) -> str:
+    """``pattern`` trimmed. Raises InvalidPattern for one that would match nearly everybody."""
+    trimmed = pattern.strip()
+    if len(trimmed.replace("*", "").replace("?", "")) < FEWEST_LITERALS:
+        raise InvalidPattern("A pattern names at least two characters besides * and ?.")
+    return trimmed
+
+
+def matches(pattern: str, sender: str) -> bool:
+    """Whether ``*`` and ``?`` in ``pattern`` can stand for parts of ``sender``; case is ignored."""
+    return _compiled(pattern).match(sender.casefold()) is not None
+
+
+def hit(*, account: ChannelAccount, kind: str, sender: str, now: datetime) -> bool:
+    """Whether a pattern turns this sender away; counted with the pattern. In a transaction."""
+    for row in BlockPattern.objects.filter(_reaches(account.pk, kind)).order_by("id")[:MOST]:
+        if matches(row.pattern, sender):
+            BlockPattern.objects.filter(pk=row.pk).update(hits=F("hits") + 1, last_hit_at=now)
+            return True
+    return False
+
+
+def apply(*, pattern: BlockPattern, owner: User, now: datetime) -> list[UnknownRequest]:
+    """Deny everybody who waits and whom ``pattern`` matches; who they are.
+
+    They are denied, not blocked: the pattern keeps them out, and denied rows make room first.
+    """
+    with db.write():
+        waits = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
+        found = [
+            row
+            for row in waits.select_related("account").order_by("id")
+            if _is_for(pattern, row) and matches(pattern.pattern, row.sender)
+        ]
+        waits.filter(pk__in=[row.pk for row in found]).update(
+            state=UnknownRequest.State.DENIED,
+            decided_at=now,
+            decided_by=owner,
+            decided_via="pattern",
+            last_text="",
+        )
+        for row in found:
+            held.empty(held.of(row), "a pattern matches the sender")
+        if found:
+            waiting.changed()
+        data: dict[str, object] = {"denied": len(found)}
+        actor = f"user:{owner.pk} {owner}"
+        audit.record(
+            actor=actor, action="pattern.applied", subject=str(pattern), data=data, now=now
+        )
+    return found
+
+
+def suggestion(row: UnknownRequest) -> str:
+    """A pattern for senders like this one: the domain, the country, or the address itself."""
+    if row.kind == "email" and "@" in row.sender:
+        return f"*@{row.sender.rpartition('@')[2]}"
+    if row.kind == "phone":
+        return f"{row.sender[:6]}*"
+    return row.sender
+
+
+@dataclass(slots=True)
+class Group:
+    """Strangers who wait and have something in common. ``query`` finds them in the list; the
+    ``pattern`` (empty: none fits) would turn them away."""
+
+    label: str
+    query: str
+    kind: str = ""
+    pattern: str = ""
+    strangers: int = 0
+    messages: int = 0
+    last_seen_at: datetime | None = None
+
+
+def groups() -> list[Group]:
+    """Those who wait, by where they come from and by what they said; the biggest groups first."""
+    found: dict[tuple[str, str], Group] = {}
+    waits = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
+    for row in waits.only("kind", "sender", "last_text", "count", "last_seen_at").iterator():
+        for group in _groups_of(row):
+            kept = found.setdefault((group.kind, group.label), group)
+            kept.strangers += 1
+            kept.messages += row.count
+            kept.last_seen_at = max(kept.last_seen_at or row.last_seen_at, row.last_seen_at)
+    many = [group for group in found.values() if group.strangers > 1]
+    return sorted(many, key=lambda group: (-group.strangers, group.label))[:MOST_GROUPS]
+
+
+def _groups_of(row: UnknownRequest) -> Iterator[Group]:
+    """The groups that one stranger belongs to."""
+    pattern = suggestion(row)
+    if pattern != row.sender:
+        yield Group(pattern, pattern.strip("*"), row.kind, pattern)
+    if row.last_text:
+        yield Group(f"“{row.last_text}”", '"' + row.last_text.replace('"', " ") + '"')
+
+
+def _reaches(account_id: int, kind: str) -> Q:
+    return Q(kind__in=("", kind)) & (Q(account=None) | Q(account_id=account_id))
+
+
+def _is_for(pattern: BlockPattern, row: UnknownRequest) -> bool:
+    return pattern.kind in {"", row.kind} and pattern.account_id in {None, row.account_id}
+
+
+@lru_cache(maxsize=MOST)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    # Brackets are letters here; Python's translation of * cannot run away (atomic groups).
+    return re.compile(fnmatch.translate(pattern.casefold().replace("[", "[[]")))

@@ -1,0 +1,28 @@
+"""Who waits at the door, in a number; open pages of the admin are told when it changes."""
+
+from functools import partial
+
+from django.db import transaction
+
+from allowlist.models import UnknownRequest
+from core import hub
+
+# The hub's key of every open page of the admin.
+DESK = "desk"
+
+
+def count() -> int:
+    """How many senders wait for a decision."""
+    return UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING).count()
+
+
+def changed() -> None:
+    """Let open pages count again, after the commit. A lost hint costs them a few seconds."""
+    frame: hub.Frame = {"keys": [DESK], "kind": "waiting"}
+    transaction.on_commit(partial(hub.publish, [frame]))
+
+
+def knocked(request: UnknownRequest) -> None:
+    """Let open pages show the sender of ``request``, after the commit."""
+    frame: hub.Frame = {"keys": [DESK], "kind": "knock", "request": request.public_id}
+    transaction.on_commit(partial(hub.publish, [frame]))

@@ -1,0 +1,63 @@
+"""A code typed on a channel: whose it is, what the sender is told, and that the owners hear of it.
+
+The codes themselves are the allowlist's (``link_codes``).
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from allowlist import link_codes
+from channels_app import notices
+from core import outbox
+from core.inbox import Draft
+from core.models import InboundMessage, User
+from core.text import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What became of a code: whose it was (None: nobody's), the answer, and what had been held."""
+
+    user: User | None
+    words: str
+    held: list[InboundMessage]
+
+
+def type_code(*, draft: Draft, code: str, now: datetime) -> Typed:
+    """Link the sender of ``draft`` to the person whose ``code`` it is. Inside a transaction."""
+    address = link_codes.Address(draft.account, draft.kind, draft.sender)
+    try:
+        user = link_codes.use(code=code, address=address, now=now)
+    except link_codes.WrongCode as error:
+        return Typed(None, str(error), [])
+    request, messages = link_codes.end_request(address=address, user=user, now=now)
+    if request is not None:
+        notices.decided(request, text=f"{user} typed a code: it is another address of theirs.")
+    tell_owners(user, draft, now)
+    words = f"This address is now linked to {user}. Write to me and I will answer."
+    return Typed(user, words, messages)
+
+
+def tell_owners(user: User, draft: Draft, now: datetime) -> None:
+    """Every owner hears of an address that was added without them."""
+    sender = one_line(draft.sender, notices.SENDER_LENGTH)
+    text = f"{user} linked another address with a code: {sender} on {draft.account}."
+    moment = int(now.timestamp() * 1000)
+    for owner in notices.owners():
+        key = f"notice:link:{user.pk}:{draft.account.pk}:{moment}:{owner.pk}"
+        notices.tell(owner, key=key, text=text, now=now)
+
+
+def answer(*, draft: Draft, words: str) -> None:
+    """Tell a stranger why the code is none; no words: nothing. Inside a transaction."""
+    if not words:
+        return
+    outbox.enqueue(
+        key=f"link:{draft.account.pk}:{draft.chat}:{draft.message_id or draft.update_id}"[:200],
+        account_id=draft.account.pk,
+        conversation=outbox.conversation(
+            account_id=draft.account.pk, chat=draft.chat, thread=draft.thread
+        ),
+        target={"chat": draft.chat, "thread": draft.thread, "reply_to": draft.message_id},
+        payload={"text": words},
+    )

@@ -1,0 +1,98 @@
+// The header of the admin, live: how many strangers wait, a toast for each that knocks, and the
+// browser's own notification when the owner allowed it. Texts of strangers are text nodes only.
+
+import { Connection } from "./connection.js";
+import { el } from "./dom.js";
+
+const TOAST = 20_000;
+const MOST_TOASTS = 3;
+const TITLE = document.title;
+
+const bell = document.querySelector("[data-desk-bell]");
+const allow = document.querySelector("[data-desk-allow]");
+const toasts = document.querySelector("[data-desk-toasts]");
+
+function show(count) {
+  const people = count === 1 ? "1 unknown request is waiting" : `${count} unknown requests are waiting`;
+  bell.querySelector("[data-desk-count]").textContent = String(count);
+  bell.classList.toggle("desk-bell-busy", count > 0);
+  bell.setAttribute("aria-label", count ? people : "Nobody is waiting");
+  bell.title = bell.getAttribute("aria-label");
+  document.title = count ? `(${count}) ${TITLE}` : TITLE;
+  const inSidebar = sidebarBadge();
+  if (inSidebar) inSidebar.textContent = String(count);
+}
+
+// The admin's own badge beside the list's name: the only part of that link that is a number.
+function sidebarBadge() {
+  const links = document.querySelectorAll('a[href$="/allowlist/unknownrequest/"] span');
+  return [...links].find((each) => /^\s*\d+\s*$/.test(each.textContent));
+}
+
+function toast(frame) {
+  const close = () => node.remove();
+  const quote = frame.quote ? el("blockquote.desk-toast-quote", {}, frame.quote) : null;
+  const node = el(
+    "section.desk-toast",
+    { "data-request": frame.request, "aria-label": "Unknown request" },
+    el("p", {}, frame.text),
+    quote,
+    el(
+      "p.desk-buttons",
+      {},
+      el("a.desk-button.desk-button-yes", { href: frame.address }, "Look and decide"),
+      el("button.desk-button", { type: "button", onclick: close }, "Later"),
+    ),
+  );
+  toasts.append(node);
+  while (toasts.children.length > MOST_TOASTS) toasts.firstElementChild.remove();
+  setTimeout(close, TOAST);
+}
+
+function notify(frame) {
+  if (!("Notification" in globalThis) || Notification.permission !== "granted") return;
+  const body = [frame.text, frame.quote].filter(Boolean).join("\n");
+  const notice = new Notification("Somebody is at the door", { body, tag: frame.request });
+  notice.onclick = () => {
+    globalThis.focus();
+    location.assign(frame.address);
+  };
+}
+
+function offerNotifications() {
+  const asks = "Notification" in globalThis && Notification.permission === "default";
+  allow.hidden = !asks;
+}
+
+function receive(frame) {
+  if (frame.type === "waiting") show(Number(frame.count));
+  if (frame.type === "knock") {
+    toast(frame);
+    notify(frame);
+  }
+}
+
+function start() {
+  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  const connection = new Connection({
+    open: () => new WebSocket(`${scheme}//${location.host}/ws/desk`),
+    on: {
+      open: () => {},
+      frame: receive,
+      state: (state) => bell.classList.toggle("desk-bell-away", state === "waiting"),
+      signedOut: () => bell.classList.add("desk-bell-away"),
+      refused: () => {},
+    },
+  });
+  connection.start();
+  globalThis.addEventListener("online", () => connection.restart());
+}
+
+if (bell) {
+  offerNotifications();
+  allow.addEventListener("click", async () => {
+    await Notification.requestPermission();
+    offerNotifications();
+  });
+  start();
+}

@@ -1,0 +1,109 @@
+"""``WS /ws/desk``: how many strangers wait, and who has just knocked, for open pages of the admin.
+
+Frames to the page: ``{"type": "waiting", "count"}`` whenever the number changes, and ``{"type":
+"knock", "request", "text", "quote", "address"}`` for each sender of whom the owner is told ([A5]).
+The hub carries ids only; what is shown is read from the database. A lost hub frame costs a few
+seconds: the number is also read now and then.
+"""
+
+import asyncio
+from typing import Any
+
+from django.urls import reverse
+
+from allowlist import waiting
+from allowlist.models import UnknownRequest
+from channels_app import limits, notices
+from channels_app.http import RefusedError
+from channels_app.webchat import access, frames
+from channels_app.webchat.access import Speaker
+from channels_app.webchat.consumers import (
+    POLL_SECONDS,
+    RECHECK_SECONDS,
+    SIGNED_OUT,
+    CloseError,
+    WebChatConsumer,
+)
+from core import hub
+from core.db import in_thread
+
+# A flood of strangers is at most so many frames a second for a page.
+PACE_SECONDS = 0.25
+SHOWN_AT_ONCE = 3
+
+
+def may_look(speaker: Speaker | None) -> bool:
+    """Whether this person's admin shows unknown requests."""
+    user = speaker.user if speaker is not None else None
+    return user is not None and user.is_staff and user.has_perm("allowlist.view_unknownrequest")
+
+
+def knocks(public_ids: list[str]) -> list[dict[str, Any]]:
+    """What a page shows of these requests, as far as they still wait; the latest few."""
+    rows = UnknownRequest.objects.filter(
+        public_id__in=public_ids, state=UnknownRequest.State.PENDING
+    ).select_related("account")
+    return [
+        {
+            "type": "knock",
+            "request": row.public_id,
+            "text": notices.headline(row),
+            "quote": notices.quote(row),
+            "address": reverse("admin:allowlist_unknownrequest_change", args=[row.pk]),
+        }
+        for row in rows.order_by("-last_seen_at")[:SHOWN_AT_ONCE]
+    ][::-1]
+
+
+class DeskConsumer(WebChatConsumer):
+    """One open page of the admin. It only listens; a cookie is its only way in."""
+
+    async def wait_for_key(self) -> None:
+        """No key opens the desk."""
+        raise CloseError(SIGNED_OUT)
+
+    def who(self, cookie: str) -> Speaker | None:
+        """Staff who may see unknown requests."""
+        speaker = access.by_session(cookie)
+        return speaker if may_look(speaker) else None
+
+    def counter(self) -> limits.Streams:
+        """Counted apart: open pages of the admin must not shut the chat out."""
+        return limits.desks
+
+    async def handle(self, frame: frames.Frame) -> None:
+        """Pings only. Raises RefusedError."""
+        if not isinstance(frame, frames.Ping):
+            raise RefusedError(400, "The desk only listens.", field="type")
+        await self.tell({"type": "pong"})
+
+    async def listen(self, speaker: Speaker) -> None:
+        """Tell the number of those who wait, and who knocks, for as long as the socket lives."""
+        shown = -1
+        checked = asyncio.get_running_loop().time()
+        with hub.local().listen([*speaker.keys, waiting.DESK]) as listener:
+            while not self.closing:
+                count = await in_thread(waiting.count)
+                if count != shown:
+                    shown = count
+                    await self.tell({"type": "waiting", "count": count})
+                got = await listener.wait(seconds=POLL_SECONDS)
+                now = asyncio.get_running_loop().time()
+                revoked = any(frame["kind"] == "revoked" for frame in got)
+                if revoked or listener.take_lag() or now - checked > RECHECK_SECONDS:
+                    checked = now
+                    await self.check_credential(speaker)
+                await self.show([frame["request"] for frame in got if frame["kind"] == "knock"])
+                if got:
+                    await asyncio.sleep(PACE_SECONDS)
+
+    async def show(self, public_ids: list[str]) -> None:
+        """Send what is known of those who have just knocked."""
+        if public_ids:
+            for knock in await in_thread(knocks, public_ids):
+                await self.tell(knock)
+
+    async def check_credential(self, speaker: Speaker) -> None:
+        """Raises CloseError 4401 when the person may not look any more ([A9])."""
+        if await in_thread(self.who, speaker.session_key) is None:
+            raise CloseError(SIGNED_OUT)

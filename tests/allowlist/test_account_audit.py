@@ -1,0 +1,107 @@
+"""What people do with their own account is audited in the transaction that does it."""
+
+from datetime import timedelta
+from unittest.mock import patch
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.db import DatabaseError
+from django.test import Client
+from django.utils import timezone
+
+from allowlist import audit, sign_in
+from allowlist.models import AuditEntry, LinkCode, SignInLink
+from core.models import User
+
+pytestmark = pytest.mark.django_db
+JSON = "application/json"
+
+
+@pytest.fixture
+def ann(db: None) -> User:
+    """Somebody with a password."""
+    user = User(username="ann", display_name="Ann")
+    user.set_password("correct horse")
+    user.save()
+    return user
+
+
+def entries(action: str) -> list[AuditEntry]:
+    """The audit of one action."""
+    return list(AuditEntry.objects.filter(action=action).order_by("id"))
+
+
+def test_a_sign_in_by_password_and_by_link_is_audited(ann: User) -> None:
+    """Who, and how; a wrong password is none."""
+    Client().post("/sign-in", {"username": "ann", "password": "wrong"})
+    Client().post("/sign-in", {"username": "ann", "password": "correct horse"})
+    Client().get(f"/sign-in/{sign_in.create(user=ann, now=timezone.now())}")
+    assert [entry.data["how"] for entry in entries("sign_in")] == ["password", "link"]
+    assert {entry.actor for entry in entries("sign_in")} == {f"user:{ann.pk} Ann"}
+    assert audit.verify() is None
+
+
+def test_a_sign_in_that_cannot_be_audited_does_not_happen(ann: User) -> None:
+    """One transaction: neither a session nor a used link is left."""
+    token = sign_in.create(user=ann, now=timezone.now())
+    full = patch.object(audit, "record", side_effect=DatabaseError("the disk is full"))
+    with full, pytest.raises(DatabaseError):
+        Client().get(f"/sign-in/{token}")
+    assert not Session.objects.exists()
+    assert SignInLink.objects.get().used_at is None
+
+
+@pytest.mark.parametrize("why", ["used", "expired", "not active"])
+def test_a_link_that_is_used_again_or_too_late_is_refused_and_audited_three_times(
+    ann: User, why: str
+) -> None:
+    """Bounded, whoever goes on opening it; a token that never was one is not audited at all."""
+    now = timezone.now()
+    token = sign_in.create(user=ann, now=now - timedelta(hours=2 if why == "expired" else 0))
+    if why == "used":
+        assert Client().get(f"/sign-in/{token}").status_code == 302
+    if why == "not active":
+        User.objects.update(is_active=False)
+    for _ in range(5):
+        browser = Client()
+        assert browser.get(f"/sign-in/{token}").status_code == 403
+        assert "_auth_user_id" not in browser.session
+    assert [entry.data["why"] for entry in entries("sign_in.refused")] == [why] * 3
+    assert Client().get(f"/sign-in/{'x' * 43}").status_code == 403
+    assert len(entries("sign_in.refused")) == 3
+
+
+def test_a_link_leads_where_its_notice_says_and_to_no_foreign_address(ann: User) -> None:
+    """[A5] The one-time link of a notice opens the list of those who wait."""
+    for wanted, there in (("/admin/", "/admin/"), ("https://evil.example/", "/")):
+        token = sign_in.create(user=ann, now=timezone.now())
+        assert Client().get(f"/sign-in/{token}", {"next": wanted}).headers["Location"] == there
+
+
+def test_a_setting_of_a_person_is_audited_with_before_and_after(ann: User) -> None:
+    """Only when it changes."""
+    page = Client()
+    page.force_login(ann)
+    for wanted in (False, False, True):
+        page.post("/chat/settings", {"show_progress": wanted}, content_type=JSON)
+    changes = [entry.data["show_progress"] for entry in entries("setting.changed")]
+    assert changes == [[True, False], [False, True]]
+
+
+def test_the_web_chat_makes_a_link_code(ann: User, settings: object) -> None:
+    """For who is signed in; audited; a hash is kept; not where the owner switched it off."""
+    page = Client()
+    assert page.post("/chat/link-code", {}, content_type=JSON).status_code == 401
+    page.force_login(ann)
+    made = page.post("/chat/link-code", {}, content_type=JSON).json()
+    assert made["minutes"] == 10
+    code = made["command"].removeprefix("/link ")
+    assert len(code) == 9
+    assert LinkCode.objects.get().user == ann
+    assert [entry.data["via"] for entry in entries("link.made")] == ["web chat"]
+    assert page.get("/").content.decode().count("make-link-code") == 1
+    settings.LINK_CODES = "owners"  # type: ignore[attr-defined]  # pytest-django's own object
+    refused = page.post("/chat/link-code", {}, content_type=JSON)
+    assert refused.status_code == 400
+    assert "switched off" in refused.json()["error"]
+    assert "make-link-code" not in page.get("/").content.decode()

@@ -1,0 +1,236 @@
+"""A second address of the same person, by a one-time code typed on the other channel."""
+
+import re
+from datetime import datetime, timedelta
+
+import pytest
+from pytest_django import Settings
+
+from allowlist import link_codes, requests
+from allowlist.models import AuditEntry, LinkAttempt, LinkCode, UnknownRequest
+from allowlist.permissions import Sender, decide
+from channels_app import commands
+from channels_app.inbound import Receipt, receive_sender
+from core.inbox import Draft
+from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, Run, User
+from tests.allowlist.conftest import MakeUser
+from tests.allowlist.crowd import at_once
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def memory(db: None) -> ChannelAccount:
+    """An account of another channel."""
+    return ChannelAccount.objects.create(channel="memory", name="main")
+
+
+@pytest.fixture
+def ann(make_user: MakeUser) -> User:
+    """Somebody who may speak on Telegram as 42."""
+    return make_user("ann", im=["42"])
+
+
+def say(account: ChannelAccount, now: datetime, text: str, sender: str = "41") -> Receipt:
+    """A message, with the command that it is, as doors that know commands bring it."""
+    number = f"{InboundMessage.objects.count()}-{text}"
+    draft = Draft(account=account, sender=sender, chat=sender, text=text, message_id=number)
+    return receive_sender(draft=draft, now=now, command=commands.parse(text))
+
+
+def answers(account: ChannelAccount, chat: str) -> list[str]:
+    """What that chat was told."""
+    rows = Delivery.objects.filter(account=account, target__chat=chat).order_by("id")
+    return [row.payload["text"] for row in rows]
+
+
+def asked(account: ChannelAccount, now: datetime, sender: str = "42") -> str:
+    """The code that ``/link`` gives somebody."""
+    assert say(account, now, "/link", sender).outcome == "accepted"
+    found = re.search(r"/link (\w{4}-\w{4})", answers(account, sender)[-1])
+    assert found is not None
+    return found[1]
+
+
+def who(account: ChannelAccount, now: datetime, sender: str = "41") -> User | None:
+    """Whom the rule takes the sender for."""
+    return decide(sender=Sender(account, "im", sender), now=now).user
+
+
+def test_a_code_of_one_channel_makes_the_sender_of_another_the_same_person(
+    telegram: ChannelAccount, memory: ChannelAccount, ann: User, owner: User, now: datetime
+) -> None:
+    """And what they had said before is answered, once, in order; the request waits no more."""
+    say(memory, now, "hello")
+    say(memory, now, "anybody?")
+    assert say(memory, now, f"/link {asked(telegram, now).lower()}").outcome == "accepted"
+    assert who(memory, now) == ann
+    assert who(telegram, now) is None  # the same number elsewhere is somebody else
+    assert "linked to ann" in answers(memory, "41")[-1]
+    said = [each for run in Run.objects.order_by("id") for each in run.text.split("\n")]
+    assert said == ["hello", "anybody?"]
+    row = UnknownRequest.objects.get()
+    assert (row.state, row.decided_by, row.decided_via) == ("approved", ann, "link code")
+    actions = list(AuditEntry.objects.order_by("id").values_list("action", flat=True))
+    assert actions == ["link.made", "link.used"]
+
+
+def test_a_code_works_once_and_for_ten_minutes(
+    telegram: ChannelAccount, memory: ChannelAccount, ann: User, now: datetime
+) -> None:
+    """Used, expired, replaced by a newer one: all the same words, all audited."""
+    code = asked(telegram, now)
+    assert say(memory, now, f"/link {code}").outcome == "accepted"
+    assert say(memory, now, f"/link {code}", "43").outcome == "denied"
+    late = asked(telegram, now)
+    assert say(memory, now + timedelta(minutes=10), f"/link {late}", "44").outcome == "denied"
+    first, _ = asked(telegram, now), asked(telegram, now)
+    assert say(memory, now, f"/link {first}", "45").outcome == "denied"
+    for sender in ("43", "44", "45"):
+        assert answers(memory, sender) == ["That code is not valid, or not any more."]
+        assert who(memory, now, sender) is None
+    assert AuditEntry.objects.filter(action="link.refused").count() == 3
+
+
+def test_only_a_keyed_hash_is_kept_and_a_typed_code_is_stored_nowhere(
+    telegram: ChannelAccount, memory: ChannelAccount, ann: User, now: datetime
+) -> None:
+    """Neither of a right one nor of a wrong one."""
+    code = asked(telegram, now)
+    row = LinkCode.objects.get()
+    assert re.fullmatch(r"[0-9a-f]{64}", row.digest)
+    wrong = "AAAA-AAAA"
+    say(memory, now, f"/link {wrong}", "43")
+    say(memory, now, f"/link {code}")
+    stored = list(InboundMessage.objects.values_list("text", flat=True))
+    assert not [text for text in stored if code in text or wrong in text]
+    assert UnknownRequest.objects.get(sender="43").last_text == "/link …"
+    assert not [row for row in AuditEntry.objects.all() if code in str(row.data)]
+
+
+def test_five_wrong_codes_an_hour_and_then_not_even_the_right_one(
+    telegram: ChannelAccount, memory: ChannelAccount, ann: User, now: datetime
+) -> None:
+    """A sender is held to 5 an hour, whoever else tries; rows and audit stay bounded."""
+    code = asked(telegram, now)
+    for number in range(9):
+        say(memory, now, f"/link AAAA-AAA{number + 2}")
+    assert LinkAttempt.objects.count() == 5
+    say(memory, now, f"/link {code}")
+    assert who(memory, now) is None
+    assert answers(memory, "41")[-1] == "Too many wrong codes. Try again in an hour."
+    assert AuditEntry.objects.filter(action="link.refused").count() == 5
+    later = now + timedelta(hours=1)
+    say(memory, later, f"/link {asked(telegram, later)}")
+    assert who(memory, later) == ann
+    assert not LinkAttempt.objects.exists()
+
+
+def test_an_account_is_held_to_200_wrong_codes_an_hour(
+    memory: ChannelAccount, ann: User, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many senders guess no faster than one."""
+    monkeypatch.setattr(link_codes, "ACCOUNT_ATTEMPTS", 10)
+    for number in range(15):
+        say(memory, now, "/link AAAA-AAAA", str(100 + number))
+    assert LinkAttempt.objects.count() == 10
+
+
+def test_a_blocked_sender_and_a_group_link_nothing(
+    telegram: ChannelAccount, memory: ChannelAccount, ann: User, owner: User, now: datetime
+) -> None:
+    """An owner's block is stronger than a guest's code; a group would read the code."""
+    say(memory, now, "hello")
+    row = UnknownRequest.objects.get()
+    requests.decide(
+        request=row.public_id,
+        verdict="block",
+        owner=owner,
+        via="admin",
+        now=now,
+        replay=lambda _: None,
+    )
+    say(memory, now, f"/link {asked(telegram, now)}")
+    assert who(memory, now) is None
+    ChannelIdentity.objects.create(user=owner, kind="im", channel="telegram", value="-100")
+    draft = Draft(account=telegram, sender="42", chat="-100", text="/link", message_id="g")
+    receive_sender(draft=draft, now=now, group="-100", command=commands.parse("/link"))
+    assert "private chat" in answers(telegram, "-100")[-1]
+
+
+def test_what_a_grant_of_a_day_links_ends_with_it(
+    telegram: ChannelAccount, memory: ChannelAccount, owner: User, now: datetime
+) -> None:
+    """[A6] Approve 24 h is not made longer by a code."""
+    say(telegram, now, "hello", "50")
+    row = UnknownRequest.objects.get()
+    verdict = requests.decide(
+        request=row.public_id,
+        verdict="approve_24h",
+        owner=owner,
+        via="admin",
+        now=now,
+        replay=lambda _: None,
+    )
+    say(memory, now, f"/link {asked(telegram, now, '50')}")
+    assert who(memory, now) == verdict.request.granted_user
+    assert who(memory, now + timedelta(hours=24)) is None
+
+
+def test_a_listed_sender_keeps_who_they_are_and_spends_no_code(
+    telegram: ChannelAccount, memory: ChannelAccount, make_user: MakeUser, ann: User, now: datetime
+) -> None:
+    """A code moves nobody from one person to another."""
+    bob = make_user("bob", im=["60"])
+    code = asked(telegram, now)
+    say(memory, now, f"/link {code}", "60")
+    assert who(memory, now, "60") == bob
+    assert "known already" in answers(memory, "60")[-1]
+    assert LinkCode.objects.get().used_at is None
+
+
+@pytest.mark.parametrize(("setting", "allowed"), [("off", False), ("owners", False)])
+def test_the_owner_may_switch_codes_off(
+    telegram: ChannelAccount,
+    ann: User,
+    now: datetime,
+    settings: Settings,
+    setting: str,
+    allowed: bool,
+) -> None:
+    """For everybody, or for guests."""
+    settings.LINK_CODES = setting
+    say(telegram, now, "/link", "42")
+    assert ("/link " in answers(telegram, "42")[-1]) == allowed
+    assert not LinkCode.objects.exists()
+
+
+def test_the_owner_hears_of_an_address_that_was_linked(
+    telegram: ChannelAccount, memory: ChannelAccount, ann: User, owner: User, now: datetime
+) -> None:
+    """[A4] On their own last-used channel."""
+    target = {"chat": "555", "thread": ""}
+    User.objects.filter(pk=owner.pk).update(last_account=telegram, last_target=target)
+    say(memory, now, f"/link {asked(telegram, now)}")
+    assert answers(telegram, "555") == [
+        "ann linked another address with a code: 41 on memory/main."
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_code_that_twenty_senders_type_at_once_links_one(
+    telegram: ChannelAccount, memory: ChannelAccount, ann: User, now: datetime
+) -> None:
+    """One UPDATE decides."""
+    code = link_codes.make(user=ann, via="web chat", now=now)
+
+    def attempt(number: int) -> bool:
+        address = link_codes.Address(memory, "im", str(100 + number))
+        try:
+            link_codes.use(code=code, address=address, now=now)
+        except link_codes.WrongCode:
+            return False
+        return True
+
+    assert at_once(attempt, times=20).count(True) == 1
+    assert ChannelIdentity.objects.filter(account=memory).count() == 1

@@ -1,0 +1,252 @@
+"""What strangers are told, and a flood of them: bounded rows, few notices, a pattern [A3] [A5]."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.contrib.messages import get_messages
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from allowlist import patterns, waiting
+from allowlist.models import AuditEntry, BlockPattern, UnknownRequest
+from channels_app import decisions
+from channels_app.inbound import Receipt, receive_sender
+from core.inbox import Draft
+from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, User
+from tests.allowlist.conftest import MakeUser
+
+pytestmark = pytest.mark.django_db
+PATTERNS = "/admin/allowlist/blockpattern/"
+
+
+def say(
+    account: ChannelAccount, now: datetime, sender: str, text: str = "hello", kind: str = "im"
+) -> Receipt:
+    """A message of a sender."""
+    draft = Draft(account=account, kind=kind, sender=sender, chat=sender, text=text)
+    return receive_sender(draft=draft, now=now)
+
+
+def told(account: ChannelAccount, chat: str) -> list[str]:
+    """What that chat was told."""
+    rows = Delivery.objects.filter(account=account, target__chat=chat).order_by("id")
+    return [row.payload["text"] for row in rows]
+
+
+@pytest.fixture
+def bridge(db: None) -> ChannelAccount:
+    """An account that names senders by e-mail."""
+    return ChannelAccount.objects.create(channel="bridge", name="mail")
+
+
+@pytest.fixture
+def at_home(telegram: ChannelAccount, owner: User) -> User:
+    """An owner who was last heard on Telegram."""
+    target = {"chat": "555", "thread": ""}
+    User.objects.filter(pk=owner.pk).update(last_account=telegram, last_target=target)
+    owner.refresh_from_db()
+    return owner
+
+
+@pytest.fixture
+def desk(client: Client, owner: User) -> Client:
+    """A browser where the owner is signed in."""
+    client.force_login(owner)
+    return client
+
+
+def test_a3_nothing_is_said_to_a_stranger_unless_the_owner_wrote_a_line(
+    telegram: ChannelAccount, owner: User, now: datetime
+) -> None:
+    """[A3] The default is silence: who does not answer is no door to knock at again."""
+    say(telegram, now, "700")
+    decisions.decide(
+        request=UnknownRequest.objects.get().public_id,
+        verdict="approve",
+        owner=owner,
+        via="admin",
+        now=now,
+    )
+    assert told(telegram, "700") == []
+
+
+def test_a3_a_neutral_line_once_and_that_they_may_speak_before_what_was_held_is_answered(
+    telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
+) -> None:
+    """[A3][A7] By setting; the config of the account may say it otherwise."""
+    settings.STRANGER_DENIED_REPLY = "Please wait."
+    settings.STRANGER_APPROVED_REPLY = "You can talk to me now."
+    for _ in range(3):
+        say(telegram, now, "700")
+    assert told(telegram, "700") == ["Please wait."]
+    for _ in range(2):
+        decisions.decide(
+            request=UnknownRequest.objects.get().public_id,
+            verdict="approve",
+            owner=owner,
+            via="admin",
+            now=now,
+        )
+    assert told(telegram, "700") == ["Please wait.", "You can talk to me now."]
+    telegram.config = {"denied_reply": "Bitte warten."}
+    telegram.save()
+    say(telegram, now, "701")
+    assert told(telegram, "701") == ["Bitte warten."]
+
+
+def test_a3_a_flood_of_strangers_gets_sixty_lines_an_hour(
+    telegram: ChannelAccount, now: datetime, settings: Settings
+) -> None:
+    """[A3] The platform would mute a bot that answers everybody."""
+    settings.STRANGER_DENIED_REPLY = "Please wait."
+    for number in range(70):
+        say(telegram, now, str(1000 + number))
+    assert Delivery.objects.count() == 60
+    say(telegram, now + timedelta(hours=1), "41")
+    assert told(telegram, "41") == ["Please wait."]
+
+
+def test_a5_q13_a_thousand_strangers_in_an_hour(
+    telegram: ChannelAccount, at_home: User, desk: Client, now: datetime, settings: Settings
+) -> None:
+    """[A5] Five notices and one digest in an hour, bounded rows, and grandma is found.
+
+    Forty of them write ten times; what the second and the tenth message do is the same.
+    """
+    settings.HELD_MESSAGES_PER_SENDER = 3
+    say(telegram, now, "41", "It is grandma")
+    for number in range(1000):
+        moment = now + timedelta(seconds=number)
+        for word in range(10) if number >= 960 else (9,):
+            say(telegram, moment, str(5000 + number), f"Buy coins {word}")
+    notices = told(telegram, "555")
+    assert sum(text.startswith("Unknown request") for text in notices) == 5
+    assert sum(text.startswith("More unknown senders") for text in notices) == 1
+    assert len(notices) == 6
+    assert UnknownRequest.objects.count() == 1001
+    assert InboundMessage.objects.count() == 1 + 960 + 3 * 40
+    assert UnknownRequest.objects.get(sender="5999").count == 10
+    page = desk.get("/admin/allowlist/unknownrequest/", {"q": "grandma"}).content.decode()
+    assert "im:41" in page
+    assert "im:5999" not in page
+    groups = desk.get("/admin/allowlist/unknownrequest/groups/").content.decode()
+    assert "Buy coins 9" in groups
+    assert "1000" in groups
+
+
+def test_a5_a_pattern_turns_strangers_away_unseen_and_shuts_out_nobody_who_is_listed(
+    bridge: ChannelAccount, at_home: User, make_user: MakeUser, now: datetime
+) -> None:
+    """[A5] No row, no notice, nothing held; only the pattern counts."""
+    make_user("ann", email=["ann@spam.example"])
+    pattern = BlockPattern.objects.create(kind="email", pattern="*@SPAM.example")
+    for number in range(20):
+        assert say(bridge, now, f"s{number}@spam.example", kind="email").outcome == "denied"
+    assert say(bridge, now, "ann@spam.example", kind="email").outcome == "accepted"
+    assert say(bridge, now, "eve@other.example", kind="email").outcome == "denied"
+    assert [row.sender for row in UnknownRequest.objects.all()] == ["eve@other.example"]
+    assert InboundMessage.objects.count() == 2
+    pattern.refresh_from_db()
+    assert (pattern.hits, pattern.last_hit_at) == (20, now)
+    assert Delivery.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sender", "matched"),
+    [
+        ("*@spam.example", "a@spam.example", True),
+        ("*@spam.example", "a@spam.example.org", False),
+        ("*@spam.example", "a@notspam.example", False),
+        ("+4490?", "+44901", True),
+        ("+4490?", "+449012", False),
+        ("[ab]*", "a1", False),
+        ("[ab]*", "[ab]1", True),
+        ("spam.*", "spamX", False),
+        ("*a*a*a*a*a*a*a*a*a*a*a*b", "a" * 300, False),
+    ],
+)
+def test_a_pattern_has_two_signs_and_cannot_run_away(
+    pattern: str, sender: str, matched: bool
+) -> None:
+    """``*`` and ``?``; everything else is itself."""
+    assert patterns.matches(pattern, sender) == matched
+
+
+def test_a_pattern_counts_for_its_kind_and_account_only(
+    bridge: ChannelAccount, telegram: ChannelAccount, now: datetime
+) -> None:
+    """Empty is every one."""
+    BlockPattern.objects.create(kind="email", pattern="77*")
+    BlockPattern.objects.create(account=bridge, pattern="88*")
+    for sender in ("771", "881"):
+        say(telegram, now, sender)
+    assert waiting.count() == 2
+    say(bridge, now, "882")
+    assert waiting.count() == 2
+
+
+def test_the_owner_blocks_by_pattern_in_the_admin_and_who_waits_is_denied(
+    desk: Client, owner: User, bridge: ChannelAccount, settings: Settings
+) -> None:
+    """Their held words go, an owner's mistake is refused, and all of it is audited."""
+    now = timezone.now()
+    for number in range(5):
+        say(bridge, now, f"s{number}@spam.example", kind="email")
+    say(bridge, now, "eve@other.example", "grandma", kind="email")
+    address = UnknownRequest.objects.order_by("id").first()
+    assert address is not None
+    link = desk.get(f"/admin/allowlist/unknownrequest/{address.pk}/change/").content.decode()
+    assert "pattern=%2A%40spam.example" in link
+    for bad in ("*", "", "a*", "?*?"):
+        answer = desk.post(f"{PATTERNS}add/", {"pattern": bad, "kind": "", "note": ""})
+        assert answer.status_code == 200
+    form = {"pattern": " *@spam.example ", "kind": "email", "note": "coins"}
+    answer = desk.post(f"{PATTERNS}add/", form)
+    assert answer.status_code == 302
+    assert any("5" in str(each) for each in get_messages(answer.wsgi_request))
+    assert BlockPattern.objects.get().pattern == "*@spam.example"
+    assert BlockPattern.objects.get().created_by == owner
+    assert set(UnknownRequest.objects.values_list("sender", "state", "decided_via")) >= {
+        ("s0@spam.example", "denied", "pattern"),
+        ("eve@other.example", "pending", ""),
+    }
+    assert waiting.count() == 1
+    held = InboundMessage.objects.filter(state="held")
+    assert [message.text for message in held] == ["grandma"]
+    actions = set(AuditEntry.objects.values_list("action", flat=True))
+    assert {"blockpattern.added", "pattern.applied"} <= actions
+    say(bridge, now, "s0@spam.example", kind="email")
+    assert UnknownRequest.objects.get(sender="s0@spam.example").count == 1
+    pattern = BlockPattern.objects.get()
+    desk.post(f"{PATTERNS}{pattern.pk}/delete/", {"post": "yes"})
+    say(bridge, now, "s0@spam.example", kind="email")
+    assert UnknownRequest.objects.get(sender="s0@spam.example").state == "pending"
+
+
+def test_a6_staff_who_are_no_owners_block_nobody_by_pattern(
+    client: Client, make_user: MakeUser
+) -> None:
+    """[A6] Deciding is the owners'; so is deciding for many."""
+    sam = make_user("sam")
+    sam.is_staff = sam.is_superuser = True
+    sam.save()
+    client.force_login(sam)
+    form = {"pattern": "*@spam.example", "kind": "", "note": ""}
+    assert client.post(f"{PATTERNS}add/", form).status_code == 403
+    assert not BlockPattern.objects.exists()
+
+
+def test_the_groups_of_those_who_wait_lead_to_the_list_and_to_a_pattern(
+    desk: Client, bridge: ChannelAccount, telegram: ChannelAccount, now: datetime
+) -> None:
+    """By where they come from and by what they say; one of its kind is no group."""
+    for number in range(3):
+        say(bridge, now, f"s{number}@spam.example", "Buy coins", kind="email")
+        say(telegram, now, str(700 + number), "Free money")
+    say(bridge, now, "eve@other.example", "grandma", kind="email")
+    page = desk.get("/admin/allowlist/unknownrequest/groups/").content.decode()
+    assert "*@spam.example" in page
+    assert "Free money" in page
+    assert "grandma" not in page
+    assert ChannelIdentity.objects.count() == 0
