@@ -19,7 +19,7 @@ from gateway_project.processes.plan import LEAN
 from tests.benchmarks import machine
 from tests.gateways import Gateway
 from tests.pipeline.client import query
-from tests.servers import Postgres, wait_until
+from tests.servers import NotReadyError, Postgres, wait_until
 
 SECRET = "Whs_0123456789-abcdef"
 BOT = "bench"
@@ -116,18 +116,20 @@ class House:
         sql = f"SELECT count(*) FROM core_{table} WHERE {condition}"
         return int(query(self.gateway, sql)[0][0])
 
+    def left(self) -> dict[str, int]:
+        """How much is on its way yet, by kind."""
+        return {
+            "messages": self.count("inboundmessage", "state <> 'answered'"),
+            "runs": self.count("run", "state IN ('queued', 'running')"),
+            "deliveries": self.count("delivery", "state IN ('pending', 'sending')"),
+        }
+
     def drain(self) -> None:
         """Wait until nothing is on its way; then every message was answered."""
-        unfinished = "state IN ('queued', 'running')"
-        waiting = "state IN ('pending', 'sending')"
-        unanswered = "state <> 'answered'"
-        wait_until(
-            lambda: not self.count("inboundmessage", unanswered)
-            and not self.count("run", unfinished)
-            and not self.count("delivery", waiting),
-            seconds=60,
-            what="the end of all work",
-        )
+        try:
+            wait_until(lambda: not any(self.left().values()), seconds=30, what="the end of work")
+        except NotReadyError as error:
+            raise AssertionError(f"work is left over: {self.left()}") from error
         assert not self.count("run", "state <> 'succeeded'"), "a run did not succeed"
         assert not self.count("delivery", "state <> 'sent'"), "a delivery did not arrive"
 

@@ -90,6 +90,8 @@ def act_as_bot_api(path: str, body: bytes, pace: Pace) -> object:
     method = path.rsplit("/", 1)[-1]
     if method == "getMe":
         return {"id": 900, "is_bot": True, "first_name": "Bot", "username": "bench_bot"}
+    if method == "getWebhookInfo":
+        return {"url": "", "pending_update_count": 0}
     if not method.startswith(("sendMessage", "edit")):
         return True
     pace.sent += method == "sendMessage"
