@@ -36,6 +36,7 @@ RETRY_SECONDS = 0.2
 STOP_SECONDS = 5.0
 MERGED_CHARACTERS = 16_000
 PAGE = 2000
+INSERT = "INSERT INTO core_runevent (run_id, seq, data) VALUES (%s, %s, %s)"
 OPENINGS = frozenset({"stream_start", "message_start"})
 # The database is away, or somebody else holds its lock: the same statement may work in a moment.
 AWAY = (OperationalError, InterfaceError)
@@ -123,6 +124,7 @@ def joined(previous: MessageDict, event: MessageDict) -> bool:
     return True
 
 
+Row = tuple[int, int, str]  # run, seq, data
 Entry = tuple[Log, list[MessageDict], Finish | None]
 Batch = list[Entry]
 
@@ -264,7 +266,7 @@ def write_batch(batch: Batch) -> list[hub.Frame]:
     Logs whose run is no longer theirs are marked ``lost`` and left out. Returns the hub frames.
     """
     frames: list[hub.Frame] = []
-    rows: list[RunEvent] = []
+    rows: list[Row] = []
     with db.write():
         owned = own(batch)
         for log, events, _ in batch:
@@ -273,19 +275,23 @@ def write_batch(batch: Batch) -> list[hub.Frame]:
                 continue
             rows += rows_of(run_id=log.run_id, seq=log.seq, events=events)
             frames.append(frame_of(log, events))
-        RunEvent.objects.bulk_create(rows)
+        insert(rows)
         for log, events, finish in batch:
             if finish and not log.lost:
                 finish(log.seq + len(events))
     return frames
 
 
-def rows_of(*, run_id: int, seq: int, events: list[MessageDict]) -> list[RunEvent]:
+def rows_of(*, run_id: int, seq: int, events: list[MessageDict]) -> list[Row]:
     """The rows of ``events``, which follow the event number ``seq``."""
-    return [
-        RunEvent(run_id=run_id, seq=number, data=encode(event))
-        for number, event in enumerate(events, seq + 1)
-    ]
+    return [(run_id, number, encode(event)) for number, event in enumerate(events, seq + 1)]
+
+
+def insert(rows: list[Row]) -> None:
+    """Insert rows of the log: the hottest statement, so without the ORM (0.9 ms CPU a frame)."""
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.executemany(INSERT, rows)
 
 
 def append_unheld(*, run: Run, seq: int, messages: list[Message]) -> int:
@@ -296,7 +302,7 @@ def append_unheld(*, run: Run, seq: int, messages: list[Message]) -> int:
     """
     log = log_of(run=run, seq=seq)
     events = [storable(to_dict(message)) for message in messages]
-    RunEvent.objects.bulk_create(rows_of(run_id=run.id, seq=seq, events=events))
+    insert(rows_of(run_id=run.id, seq=seq, events=events))
     transaction.on_commit(partial(hub.publish, [frame_of(log, events)]))
     return seq + len(events)
 
