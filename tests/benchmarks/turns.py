@@ -27,7 +27,7 @@ class Size:
     rounds: int = 3
     seconds: float = 4.0
     idle: int = 1000
-    updates: int = 300
+    updates: int = 80  # a bot may speak 30 times a second: more take long to answer
     waves: int = 4
     users: int = PEOPLE
 
