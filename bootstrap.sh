@@ -77,8 +77,8 @@ find_uv() {
 
 case $mode in
 run) groups=--no-dev ;;
-test) groups=--dev ;;
-bench) groups='--dev --group bench' ;;
+test) groups="--dev --extra voice" ;; # nothing is skipped: speech is transcribed too
+bench) groups="--dev --group bench" ;;
 *) fail "usage: sh bootstrap.sh run|test|bench" ;;
 esac
 

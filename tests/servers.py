@@ -112,12 +112,12 @@ class Process:
         assert self.running is not None
         self.running.send_signal(number)
 
-    def wait(self, *, seconds: float = 10.0) -> int:
+    def wait(self, *, seconds: float = 60.0) -> int:
         """Its exit code."""
         assert self.running is not None
         return self.running.wait(timeout=seconds)
 
-    def stop(self, *, seconds: float = 10.0) -> None:
+    def stop(self, *, seconds: float = 30.0) -> None:
         """SIGTERM, and SIGKILL to its whole group when that does not help in time."""
         if self.running is None:
             return
