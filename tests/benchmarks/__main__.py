@@ -1,4 +1,4 @@
-"""Run every measurement and print it as it comes: ``python -m tests.benchmarks`` (``make bench``)."""
+"""Run every measurement, print each as it comes: ``python -m tests.benchmarks``."""
 
 import sys
 

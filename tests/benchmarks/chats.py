@@ -118,9 +118,7 @@ def chat_targets(house: House, *, streams: int, peer: Chat | None) -> dict[str, 
     view = Chat(f"{house.django.url}/v1", model="stub")
     found = {
         "byte pipe": Target([pipe] * streams, {"pipe": house.pipe.running.pid}),
-        "Django view, stores nothing": Target(
-            [view] * streams, {"view": house.django.running.pid}
-        ),
+        "Django view, stores nothing": Target([view] * streams, {"view": house.django.running.pid}),
         "latchkey": Target(ours, house.pids),
     }
     if peer is not None:

@@ -72,12 +72,12 @@ def django_application(stub_port: int) -> Application:
         ROOT_URLCONF=__name__,
         MIDDLEWARE=[],
         USE_TZ=True,
-        STUB_URL=f"http://127.0.0.1:{stub_port}/v1/chat/completions",
     )
     from django.core.asgi import get_asgi_application
     from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
     from django.urls import path
 
+    stub_url = f"http://127.0.0.1:{stub_port}/v1/chat/completions"
     clients: list[aiohttp.ClientSession] = []
 
     async def take(request: HttpRequest) -> JsonResponse:
@@ -89,7 +89,7 @@ def django_application(stub_port: int) -> Application:
             clients.append(aiohttp.ClientSession())
 
         async def blocks() -> AsyncIterator[bytes]:
-            async with clients[0].post(settings.STUB_URL, data=request.body) as answer:
+            async with clients[0].post(stub_url, data=request.body) as answer:
                 async for block in answer.content.iter_any():
                     yield block
 

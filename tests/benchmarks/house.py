@@ -86,7 +86,7 @@ class Program:
 def control(stub: Program, **pace: float) -> dict[str, Any]:
     """Tell the stub how to speak; what it counts."""
     body = json.dumps(pace).encode()
-    with urlopen(Request(f"{stub.url}/control", data=body), timeout=30) as answer:
+    with urlopen(Request(f"{stub.url}/control", data=body), timeout=30) as answer:  # noqa: S310 - ours
         found: dict[str, Any] = json.loads(answer.read())
     return found
 
@@ -147,15 +147,15 @@ def opened(database: str, *, people: int, stub_port: int = 0) -> Iterator[House]
         stub = stack.enter_context(
             Program(("tests.benchmarks.stub", str(stub_port)), placed.serving)
         )
-        floors = [
+        pipe, asgi, django = (
             stack.enter_context(
                 Program(("tests.benchmarks.floors", kind, str(stub.port)), placed.served)
             )
             for kind in ("pipe", "asgi", "django")
-        ]
+        )
         gateway = start_gateway(folder, stub, server, stack)
         keys = set_up(gateway, stub, people)
-        house = House(gateway, stub, *floors, keys, server)
+        house = House(gateway, stub, pipe, asgi, django, keys, server)
         machine.pin(house.pids.values(), placed.served)
         machine.pin([os.getpid()], placed.serving)
         yield house

@@ -108,9 +108,7 @@ def control(body: bytes, pace: Pace) -> object:
     return vars(pace)
 
 
-async def serve_one(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pace: Pace
-) -> None:
+async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pace: Pace) -> None:
     """Answer the requests of one connection."""
     for _ in range(MOST_CALLS):
         head = await reader.readuntil(b"\r\n\r\n")

@@ -148,14 +148,17 @@ async def webhook(at: House, wanted: Size) -> Iterator[Row]:
     rows = [
         Row(
             f"webhook: {name}",
-            f"{machine.median(each.rate):.0f} a second, web CPU {machine.median(each.cpu_ms):.2f} ms",
+            f"{machine.median(each.rate):.0f} a second, "
+            f"web CPU {machine.median(each.cpu_ms):.2f} ms",
             "≥ 250 a second" if name == "latchkey" else "",
         )
         for name, each in found.items()
     ]
     ours, floor = found["latchkey"].cpu_ms, found["Django view, stores nothing"].cpu_ms
     ratios = [one / least for one, least in zip(ours, floor, strict=True)]
-    rows.append(Row("webhook: CPU of ours / of the view", f"{machine.median(ratios):.2f} ×", "≤ 1.5 ×"))
+    rows.append(
+        Row("webhook: CPU of ours / of the view", f"{machine.median(ratios):.2f} ×", "≤ 1.5 ×")
+    )
     waits = await hooks.steady(
         hooks.targets(at)["latchkey"][0], seconds=wanted.seconds, people=wanted.users
     )
@@ -191,9 +194,7 @@ PARTS = {
 }
 
 
-def measure(
-    database: str, *, wanted: Size, parts: tuple[str, ...] = tuple(PARTS)
-) -> Iterator[str]:
+def measure(database: str, *, wanted: Size, parts: tuple[str, ...] = tuple(PARTS)) -> Iterator[str]:
     """The lines of the report of one database, as they come."""
     began = time.monotonic()
     yield f"\n{database}; {machine.described()}; {wanted.rounds} rounds, interleaved; medians\n"

@@ -37,15 +37,27 @@ SENDER = "somebody"
 MANY = 10_000
 FEW = 10
 # Of channel accounts there are a handful: reading them all is the quickest way.
-BIG = (
-    "core_user core_chatsession core_inboundmessage core_run core_runevent core_message"
-    " core_delivery core_channelidentity allowlist_apikey"
-).split()
+BIG = [
+    "core_user",
+    "core_chatsession",
+    "core_inboundmessage",
+    "core_run",
+    "core_runevent",
+    "core_message",
+    "core_delivery",
+    "core_channelidentity",
+    "allowlist_apikey",
+]
 CHECKED = ("SELECT", "UPDATE", "DELETE")
-PARTIAL = (
-    "queued_runs running_by_lease due_batches waiting_messages shown_acks"
-    " pending_deliveries sending_by_lease"
-).split()
+PARTIAL = [
+    "queued_runs",
+    "running_by_lease",
+    "due_batches",
+    "waiting_messages",
+    "shown_acks",
+    "pending_deliveries",
+    "sending_by_lease",
+]
 KINDS = ("", "COVERING ")
 _numbers = count()
 
@@ -53,9 +65,7 @@ _numbers = count()
 def grow(number: int, *, account: ChannelAccount, user: User, session: ChatSession) -> None:
     """``number`` people who have spoken, and as many turns in the conversation of ``user``."""
     now = timezone.now()
-    names = User.objects.bulk_create(
-        User(username=f"p{next(_numbers)}") for each in range(number)
-    )
+    names = User.objects.bulk_create(User(username=f"p{next(_numbers)}") for each in range(number))
     ApiKey.objects.bulk_create(
         ApiKey(user=each, name="k", prefix=f"{each.pk:012x}", digest="", scopes=["chat"])
         for each in names
