@@ -1,6 +1,6 @@
 # make run    the gateway of this machine, in the foreground; Ctrl-C stops it
 # make test   everything that CI runs
-# make bench  start-up time and memory, measured
+# make bench  what a turn costs, start-up, memory; PEER=http://host:port/v1 stands beside us
 # make soak   the slow proofs again and again, for SOAK_MINUTES (60)
 # make fmt    format the code and mend what ruff can mend
 
@@ -13,7 +13,7 @@ test:
 	@sh bootstrap.sh test && exec .venv/bin/python -m tests.run all
 
 bench:
-	@sh bootstrap.sh test && exec .venv/bin/python -m tests.benchmarks
+	@sh bootstrap.sh bench && exec .venv/bin/python -m tests.benchmarks
 
 soak:
 	@sh bootstrap.sh test && exec .venv/bin/python -m tests.run soak

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .venv from the committed uv.lock: `sh bootstrap.sh run` or `sh bootstrap.sh test`.
+# Makes .venv from the committed uv.lock: `sh bootstrap.sh run`, `… test` or `… bench`.
 # Needs Python 3.11 to 3.14 and a way to make a virtual environment; brings uv itself.
 # When .venv already matches the lock it does nothing and needs no network.
 set -eu
@@ -78,11 +78,14 @@ find_uv() {
 case $mode in
 run) groups=--no-dev ;;
 test) groups="--dev --extra voice" ;; # nothing is skipped: speech is transcribed too
-*) fail "usage: sh bootstrap.sh run|test" ;;
+bench) groups="--dev --group bench" ;;
+*) fail "usage: sh bootstrap.sh run|test|bench" ;;
 esac
 
 wanted=$(cat uv.lock pyproject.toml | cksum)
-for done in "$mode" test; do # what tests need holds what running needs
+others=test # what tests need holds what running needs
+[ "$mode" = bench ] && others=bench
+for done in "$mode" "$others"; do
     if fits .venv/bin/python && [ "$(cat ".venv/.in-sync-$done" 2>/dev/null)" = "$wanted" ]; then
         exit 0
     fi

@@ -58,6 +58,12 @@ BEAT_SECONDS = 5.0
 STOP_SECONDS = 5.0
 STOPPED = "Stopped."
 CHORE = "chore"
+# What a wake-up makes the runner look at.
+WAKES = {
+    "core.runs.wake": ("run",),
+    "core.runs.wake_batch": ("batch", "ack"),
+    "core.runs.wake_delivery": ("delivery",),
+}
 STATUS: dict[str, StreamStatus] = {
     "succeeded": "completed",
     "failed": "error",
@@ -145,6 +151,11 @@ class Runner:
             await asyncio.wait(rest, timeout=STOP_SECONDS / 5)
         self.loop.stop()
 
+    def wake(self, task: str, row_id: int) -> None:
+        """Do what the wake-up called ``task`` asks for."""
+        for kind in WAKES[task]:
+            self.submit(kind, row_id)
+
     def submit(self, kind: str, row_id: int) -> None:
         """Do something soon: ``run``, ``batch``, ``ack`` or ``delivery`` with this id."""
         if not self._stopping:
@@ -229,33 +240,42 @@ class Runner:
             held.task.cancel()
 
     async def _sweep(self) -> float:
-        for run_id in await in_thread(runs.recover):
-            self._spawn("run", run_id)
-        for session_id in await in_thread(inbox.due_sessions, now=timezone.now()):
-            self._spawn("batch", session_id)
+        await self._look_for_work()
         await in_thread(outbound.recover_lost)
-        for delivery_id in await in_thread(outbox.due):
-            self._spawn("delivery", delivery_id)
-        for session_id in await in_thread(presence.leftovers):
-            self._spawn("ack", session_id)
         await in_thread(requests.purge, now=timezone.now())
         await in_thread(revocation.end_expired, now=timezone.now())
         await in_thread(agents.close_idle, now=timezone.now())
         return float(settings.SWEEP_SECONDS)
+
+    async def _look_for_work(self) -> None:
+        """Begin whatever the database says is due."""
+        for run_id in await in_thread(runs.recover):
+            self._spawn("run", run_id)
+        for session_id in await in_thread(inbox.due_sessions, now=timezone.now()):
+            self._spawn("batch", session_id)
+        for delivery_id in await in_thread(outbox.due):
+            self._spawn("delivery", delivery_id)
+        for session_id in await in_thread(presence.leftovers):
+            self._spawn("ack", session_id)
 
     async def _beat(self) -> float:
         await in_thread(runs.heard_from, worker=self.name, queue="runs")
         return BEAT_SECONDS
 
     async def _listen(self) -> float:
+        hub.local().subscribe_to(hub.WAKES)
         with hub.local().listen(["runs"]) as listener:
             while True:
-                for frame in await listener.wait():
-                    if frame["kind"] != "cancel":
-                        continue
-                    if frame["run_id"] in self.held:
+                frames = await listener.wait()
+                if listener.take_lag():  # wake-ups may have been lost
+                    self._begin(self._look_for_work())
+                for frame in frames:
+                    if frame["kind"] == "wake":
+                        for kind in WAKES[frame["task"]]:
+                            self._spawn(kind, frame["row_id"])
+                    elif frame["kind"] == "cancel" and frame["run_id"] in self.held:
                         self._interrupt(frame["run_id"], lost=False)
-                    else:
+                    elif frame["kind"] == "cancel":
                         self._spawn("cancel", frame["run_id"])
 
     async def _flush(self, session_id: int) -> None:
@@ -396,18 +416,20 @@ class Runner:
 def begin(run_id: int, worker: str) -> Begun | None:
     """Claim a run and read what its turn needs, in one visit to the database.
 
-    Begins the log with ``stream_start``; a further attempt empties what the last one had said.
+    Begins the log with ``stream_start``, in the transaction of the claim; a further attempt
+    empties what the last one had said.
     """
-    run = runs.claim(run_id=run_id, worker=worker)
+    with write():
+        run = runs.claim(run_id=run_id, worker=worker)
+        if run is not None and run.attempt == 1:
+            events.append_unheld(run=run, seq=0, messages=[opening_of(run)])
     if run is None:
         end_queued(run_id)
         return None
     logged = [event for _, event in events.after(run_id=run.id, seq=0)] if run.attempt > 1 else []
-    log = events.log_of(run=run, seq=len(logged))
-    opening: list[Message] = [opening_of(run)]
-    if logged:
-        opening = [reset_delta(kind, message_id=name) for name, kind in said(logged).items()]
-    logged += [log.append(message) for message in opening]
+    log = events.log_of(run=run, seq=len(logged) or 1)
+    again = [reset_delta(kind, message_id=name) for name, kind in said(logged).items()]
+    logged += [log.append(message) for message in again]
     return Begun(run=run, log=log, messages=prompt.build(run), events=logged)
 
 

@@ -65,17 +65,16 @@ def end(**_: object) -> None:
 @shared_task(name="core.runs.wake")
 def wake_run(*, row_id: int, **_: object) -> None:
     """A run is queued."""
-    runner().submit("run", row_id)
+    runner().wake("core.runs.wake", row_id)
 
 
 @shared_task(name="core.runs.wake_batch")
 def wake_batch(*, row_id: int, **_: object) -> None:
     """A session has a batch that will be due."""
-    runner().submit("batch", row_id)
-    runner().submit("ack", row_id)
+    runner().wake("core.runs.wake_batch", row_id)
 
 
 @shared_task(name="core.runs.wake_delivery")
 def wake_delivery(*, row_id: int, **_: object) -> None:
     """A delivery is pending."""
-    runner().submit("delivery", row_id)
+    runner().wake("core.runs.wake_delivery", row_id)

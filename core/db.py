@@ -1,16 +1,22 @@
 """How the database is reached: write transactions, and threads for asyncio code.
 
-SQLite takes one writer at a time; a lock per process queues our writers fairly instead of letting
-them poll its file lock (measured: 94 % of read-then-write transactions failed without it).
+SQLite takes one writer at a time. A lock per process queues our writers fairly (measured: 94 % of
+read-then-write transactions failed without it), and a lock file queues the processes: whoever finds
+SQLite itself locked sleeps 1, 2, 5 … 100 ms, however soon the other one is done (measured: ten
+answers at once waited 0.4 s for it). The file is a courtesy; the truth is SQLite's own lock.
 """
 
 import asyncio
+import fcntl
+import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from django.conf import settings
@@ -22,17 +28,53 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _write_lock = threading.RLock()
+# As long as SQLite's own patience: a process that stands still must not stop the others for ever.
+COURTESY_SECONDS = 20.0
+PAUSE_SECONDS = 0.0005
 
 
 @contextmanager
 def write() -> Iterator[None]:
     """A transaction that writes: IMMEDIATE on SQLite, one at a time in this process."""
     if connection.vendor == "sqlite":
-        with _write_lock, transaction.atomic():
+        with _write_lock, turn(), transaction.atomic():
             yield
     else:
         with transaction.atomic():
             yield
+
+
+@contextmanager
+def turn() -> Iterator[None]:
+    """This process's turn to write; the next one begins within a millisecond of its end."""
+    name = str(connection.settings_dict["NAME"])
+    if connection.in_atomic_block or not Path(name).is_absolute():
+        yield  # it is ours already, or nobody else sees this database
+        return
+    descriptor = lock_file(f"{name}.turn")
+    try:
+        wait_for(descriptor)
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+@cache
+def lock_file(path: str) -> int:
+    """The open lock file of this process."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def wait_for(descriptor: int) -> None:
+    """Take the lock file, or go on without it when somebody keeps it for too long."""
+    deadline = time.monotonic() + COURTESY_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(PAUSE_SECONDS)
+        else:
+            return
 
 
 def now() -> datetime:

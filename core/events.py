@@ -36,6 +36,8 @@ RETRY_SECONDS = 0.2
 STOP_SECONDS = 5.0
 MERGED_CHARACTERS = 16_000
 PAGE = 2000
+INSERT = "INSERT INTO core_runevent (run_id, seq, data) VALUES (%s, %s, %s)"
+OPENINGS = frozenset({"stream_start", "message_start"})
 # The database is away, or somebody else holds its lock: the same statement may work in a moment.
 AWAY = (OperationalError, InterfaceError)
 
@@ -122,6 +124,7 @@ def joined(previous: MessageDict, event: MessageDict) -> bool:
     return True
 
 
+Row = tuple[int, int, str]  # run, seq, data
 Entry = tuple[Log, list[MessageDict], Finish | None]
 Batch = list[Entry]
 
@@ -140,13 +143,19 @@ class Writer:
         self._thread.start()
 
     def add(self, log: Log, event: MessageDict) -> None:
-        """Queue ``event`` of ``log``; the first of a run is committed at once."""
+        """Queue ``event`` of ``log``; the first that says something is committed at once.
+
+        What only announces a message waits for it: a commit of its own would make the first word
+        wait for the next frame.
+        """
         with self._changed:
             if log.closed:
                 raise LostLeaseError
             if not (log.waiting and joined(log.waiting[-1], event)):
                 log.waiting.append(event)
-            self._mark(log, urgent=log.fresh)
+            says = log.fresh and not opens(event)
+            log.fresh = log.fresh and not says
+            self._mark(log, urgent=says)
 
     def close(self, log: Log, finish: Finish, last: list[MessageDict]) -> None:
         """Queue the last events of ``log`` and what ends its run."""
@@ -193,7 +202,7 @@ class Writer:
             batch = []
             for log in self._dirty:
                 batch.append((log, log.waiting, log.finish))
-                log.waiting, log.finish, log.fresh = [], None, False
+                log.waiting, log.finish = [], None
             self._dirty, self._urgent = {}, self._stopping
             return batch
 
@@ -257,7 +266,7 @@ def write_batch(batch: Batch) -> list[hub.Frame]:
     Logs whose run is no longer theirs are marked ``lost`` and left out. Returns the hub frames.
     """
     frames: list[hub.Frame] = []
-    rows: list[RunEvent] = []
+    rows: list[Row] = []
     with db.write():
         owned = own(batch)
         for log, events, _ in batch:
@@ -266,29 +275,34 @@ def write_batch(batch: Batch) -> list[hub.Frame]:
                 continue
             rows += rows_of(run_id=log.run_id, seq=log.seq, events=events)
             frames.append(frame_of(log, events))
-        RunEvent.objects.bulk_create(rows)
+        insert(rows)
         for log, events, finish in batch:
             if finish and not log.lost:
                 finish(log.seq + len(events))
     return frames
 
 
-def rows_of(*, run_id: int, seq: int, events: list[MessageDict]) -> list[RunEvent]:
+def rows_of(*, run_id: int, seq: int, events: list[MessageDict]) -> list[Row]:
     """The rows of ``events``, which follow the event number ``seq``."""
-    return [
-        RunEvent(run_id=run_id, seq=number, data=encode(event))
-        for number, event in enumerate(events, seq + 1)
-    ]
+    return [(run_id, number, encode(event)) for number, event in enumerate(events, seq + 1)]
+
+
+def insert(rows: list[Row]) -> None:
+    """Insert rows of the log: the hottest statement, so without the ORM (0.9 ms CPU a frame)."""
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.executemany(INSERT, rows)
 
 
 def append_unheld(*, run: Run, seq: int, messages: list[Message]) -> int:
-    """Add ``messages`` to the log of a run that no worker holds; its last ``seq``.
+    """Add ``messages`` to the log of a run whose worker has no log of it yet; its last ``seq``.
 
-    Inside the transaction that ends the run, after its row was changed: nobody else writes then.
+    Inside the transaction that claims or ends the run, after its row was changed: nobody else
+    writes then.
     """
     log = log_of(run=run, seq=seq)
     events = [storable(to_dict(message)) for message in messages]
-    RunEvent.objects.bulk_create(rows_of(run_id=run.id, seq=seq, events=events))
+    insert(rows_of(run_id=run.id, seq=seq, events=events))
     transaction.on_commit(partial(hub.publish, [frame_of(log, events)]))
     return seq + len(events)
 
@@ -347,6 +361,11 @@ def after(*, run_id: int, seq: int, limit: int | None = None) -> list[tuple[int,
     """The events of a run with a higher ``seq``, in order."""
     rows = RunEvent.objects.filter(run_id=run_id, seq__gt=seq).order_by("seq")[:limit]
     return [(row[0], orjson.loads(row[1])) for row in rows.values_list("seq", "data")]
+
+
+def opens(event: MessageDict) -> bool:
+    """Whether ``event`` only announces what follows."""
+    return event["type"] == "event" and event["props"].get("event") in OPENINGS
 
 
 def ends(event: MessageDict) -> bool:

@@ -2,7 +2,7 @@
 
 Each process holds one subscription and hands frames to its local listeners by key. A frame may be
 lost; listeners check ``seq`` and read the log. Control frames (revoked, stop, unknown request) use
-the same channel.
+the same channel; wake-ups have one that only ``runs`` workers listen to.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from redis.retry import Retry
 logger = logging.getLogger(__name__)
 
 CHANNEL = "latchkey:hub"
+WAKES = "latchkey:wakes"
 MAX_WAITING_FRAMES = 256
 RETRY_SECONDS = 1.0
 # A server that hangs says nothing: it is asked after so long, and given up after as long again.
@@ -50,16 +51,20 @@ class Sender:
         self._lock = threading.Lock()
         self._not_before = 0.0
 
-    def publish(self, frames: list[Frame]) -> None:
-        """Send ``frames`` as one message; a failure is harmless and said once a second."""
+    def publish(self, frames: list[Frame], *, channel: str = CHANNEL) -> int:
+        """Send ``frames`` as one message; how many processes heard it.
+
+        A failure is harmless and said once a second.
+        """
         with self._lock:
             if not frames or time.monotonic() < self._not_before:
-                return
+                return 0
             try:
-                self._client.publish(CHANNEL, orjson.dumps(frames))
+                return int(self._client.publish(channel, orjson.dumps(frames)))
             except (redis.RedisError, OSError):
                 self._not_before = time.monotonic() + RETRY_SECONDS
                 logger.warning("the hub is away; listeners read the log instead")
+                return 0
 
 
 @cache
@@ -71,6 +76,11 @@ def sender() -> Sender:
 def publish(frames: list[Frame]) -> None:
     """Send ``frames`` to every process. Each has ``keys``: the listeners it is for."""
     sender().publish(frames)
+
+
+def wake(frames: list[Frame]) -> int:
+    """Send wake-ups to every ``runs`` worker; how many heard them."""
+    return sender().publish(frames, channel=WAKES)
 
 
 class Listener:
@@ -122,6 +132,12 @@ class Hub:
         self.connected = False
         self._listeners: dict[str, set[Listener]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._channels = [CHANNEL]
+
+    def subscribe_to(self, channel: str) -> None:
+        """Hear another channel as well; before the first listener."""
+        if channel not in self._channels:
+            self._channels.append(channel)
 
     @contextmanager
     def listen(self, keys: Iterable[str]) -> Iterator[Listener]:
@@ -188,7 +204,7 @@ class Hub:
             retry=AsyncRetry(NoBackoff(), 0),
         )
         async with client, client.pubsub() as subscription:
-            await subscription.subscribe(CHANNEL)
+            await subscription.subscribe(*self._channels)
             asked = False
             while True:
                 message = await subscription.get_message(timeout=SILENCE_SECONDS)

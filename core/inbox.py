@@ -99,9 +99,11 @@ def own_session(*, user: User, session_id: str) -> ChatSession | None:
     """The open session with this public id, if it is the person's own."""
     if not is_public_id(session_id):
         return None
-    return ChatSession.objects.filter(
-        public_id=session_id, user=user, closed_at__isnull=True
-    ).first()
+    own = ChatSession.objects.select_related("account")
+    found = own.filter(public_id=session_id, user=user, closed_at__isnull=True).first()
+    if found is not None:
+        found.user = user
+    return found
 
 
 def open_session(
@@ -117,6 +119,7 @@ def open_session(
     open_here = ChatSession.objects.filter(**place, closed_at__isnull=True, for_agent=False)
     found = open_here.first()
     if found:
+        found.user, found.account = user, account  # known already: two queries less
         return found
     try:
         with transaction.atomic():

@@ -225,11 +225,8 @@ class Run(models.Model):
             )
         ]
         indexes = [
-            models.Index(
-                fields=["session", "id"],
-                condition=Q(state__in=["queued", "running"]),
-                name="open_runs_of_session",
-            ),
+            # Not partial: SQLite finds `state IN (?, ?)` in no condition of an index.
+            models.Index(fields=["session", "state", "id"], name="runs_of_session_by_state"),
             models.Index(
                 fields=["lease_until"], condition=Q(state="running"), name="running_by_lease"
             ),
@@ -439,11 +436,11 @@ class Delivery(models.Model):
             )
         ]
         indexes = [
+            models.Index(fields=["state", "conversation", "id"], name="deliveries_by_state"),
+            models.Index(fields=["id"], condition=Q(state="pending"), name="pending_deliveries"),
             models.Index(
-                fields=["conversation", "id"],
-                condition=Q(state__in=["pending", "sending"]),
-                name="open_deliveries",
-            )
+                fields=["lease_until"], condition=Q(state="sending"), name="sending_by_lease"
+            ),
         ]
 
     def __str__(self) -> str:

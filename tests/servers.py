@@ -184,12 +184,16 @@ class Valkey:
 
 @dataclass
 class Postgres:
-    """A real PostgreSQL 16 on a loopback port; nothing is synced to disk, tests only."""
+    """A real PostgreSQL 16 on a loopback port, for tests.
+
+    Nothing is synced to disk unless ``durable``, as benchmarks want it.
+    """
 
     folder: Path
     port: int
     password: str
     process: Process | None = None
+    durable: bool = False
 
     def url(self, database: str) -> str:
         """The ``DATABASE_URL`` of ``database``."""
@@ -248,16 +252,15 @@ class Postgres:
         )
 
     def options(self) -> list[str]:
-        """Settings: loopback only, quick, forgetful."""
+        """Settings: loopback only, quick, and forgetful unless durable."""
+        forgetful = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
         settings = {
             "listen_addresses": "127.0.0.1",
             "port": str(self.port),
             "unix_socket_directories": "",
-            "fsync": "off",
-            "synchronous_commit": "off",
-            "full_page_writes": "off",
             "shared_buffers": "32MB",
             "max_connections": "200",
+            **({} if self.durable else forgetful),
         }
         return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 

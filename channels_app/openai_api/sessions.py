@@ -49,5 +49,7 @@ def lane(*, account: ChannelAccount, chat: str, user: User) -> str:
             runs__state__in=(Run.State.QUEUED, Run.State.RUNNING),
         ).values_list("thread", flat=True)
     )
-    lanes = ["", *(str(number) for number in range(2, settings.MAX_STREAMS_PER_USER + 1))]
+    if "" not in busy:
+        return ""
+    lanes = (str(number) for number in range(2, settings.MAX_STREAMS_PER_USER + 1))
     return next((each for each in lanes if each not in busy), "")

@@ -1,0 +1,153 @@
+"""HTTP doors under load: time to the first token, time added to each token, CPU per turn.
+
+Every round asks each target in turn, so that what else the machine does hits all alike; a figure is
+the median of the rounds, and what counts is its distance from the floor of the same run.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tests.benchmarks import machine
+from tests.benchmarks.clients import Chat, Inbound, Turn
+from tests.benchmarks.house import House, control
+
+FIRST_MS = 20.0
+
+
+class Asker(Protocol):
+    """Something that asks a question and reads the answer."""
+
+    async def ask(self) -> tuple[Turn, str]:
+        """The answer, and the tag of the question."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """So many ``streams`` at once, ``waves`` times a round, each of ``tokens`` pieces."""
+
+    streams: int
+    waves: int
+    tokens: int
+    per_second: float
+    first_ms: float = FIRST_MS
+
+    @property
+    def turns(self) -> int:
+        """How many answers a round has."""
+        return self.streams * self.waves
+
+
+@dataclass
+class Figures:
+    """The rounds of one target. Seconds; ``cpu``: seconds a turn by process."""
+
+    first: list[float] = field(default_factory=list)
+    whole: list[float] = field(default_factory=list)
+    delay_p50: list[float] = field(default_factory=list)
+    delay_p99: list[float] = field(default_factory=list)
+    cpu: list[dict[str, float]] = field(default_factory=list)
+
+    def add(self, turns: Sequence[Turn], cpu: Mapping[str, float]) -> None:
+        """Add one round."""
+        delays = [delay for turn in turns for delay in turn.delays]
+        self.first.append(machine.median([turn.first for turn in turns]))
+        self.whole.append(machine.median([turn.whole for turn in turns]))
+        self.delay_p50.append(machine.percentile(delays, 0.5))
+        self.delay_p99.append(machine.percentile(delays, 0.99))
+        self.cpu.append({name: seconds / len(turns) for name, seconds in cpu.items()})
+
+    def cpu_ms(self) -> dict[str, float]:
+        """The median CPU of a turn in ms by process, and their sum as ``all``."""
+        names = self.cpu[0] if self.cpu else {}
+        found = {name: machine.median([each[name] for each in self.cpu]) * 1000 for name in names}
+        found["all"] = machine.median([sum(each.values()) for each in self.cpu]) * 1000
+        return found
+
+
+async def one_round(askers: Sequence[Asker], load: Load) -> list[Turn]:
+    """The answers of one round, each checked."""
+    found: list[Turn] = []
+    for _ in range(load.waves):
+        for turn, tag in await asyncio.gather(*(asker.ask() for asker in askers)):
+            turn.check(tokens=load.tokens, tag=tag)
+            found.append(turn)
+    return found
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is asked: the doors of its streams, and the processes that answer there."""
+
+    askers: Sequence[Asker]
+    pids: Mapping[str, int]
+    is_stub: bool = True  # its answers are the stub's, and can be checked
+
+
+async def compare(
+    house: House, targets: Mapping[str, Target], load: Load, rounds: int
+) -> dict[str, Figures]:
+    """The figures of each target; a first round that warms up is not counted."""
+    await asyncio.to_thread(
+        control,
+        house.stub,
+        first_ms=load.first_ms,
+        per_second=load.per_second,
+        tokens=load.tokens,
+    )
+    found = {name: Figures() for name in targets}
+    for number in range(rounds + 1):
+        for name, target in targets.items():
+            before = machine.cpu_of(target.pids)
+            turns = await one_round(target.askers, load)
+            await asyncio.sleep(0.1)  # what follows the last byte belongs to the turn as well
+            if number:
+                found[name].add(turns, machine.spent(before, machine.cpu_of(target.pids)))
+    return found
+
+
+def chat_targets(house: House, *, streams: int, peer: Chat | None) -> dict[str, Target]:
+    """``/v1/chat/completions`` of the floors, of ours, and of a peer."""
+    ours = [
+        Chat(f"{house.gateway.base_url}/v1", key=house.keys[number], model="stub")
+        for number in range(streams)
+    ]
+    pipe = Chat(f"{house.pipe.url}/v1", model="stub")
+    view = Chat(f"{house.django.url}/v1", model="stub")
+    found = {
+        "byte pipe": Target([pipe] * streams, {"pipe": house.pipe.running.pid}),
+        "Django view, stores nothing": Target([view] * streams, {"view": house.django.running.pid}),
+        "latchkey": Target(ours, house.pids),
+    }
+    if peer is not None:
+        found["peer"] = Target([peer] * streams, {})
+    return found
+
+
+def inbound_targets(house: House, *, streams: int) -> dict[str, Target]:
+    """``/inbound`` both ways."""
+    base, keys = house.gateway.base_url, house.keys[:streams]
+    return {
+        "/inbound JSON": Target([Inbound(base, key, stream=False) for key in keys], house.pids),
+        "/inbound SSE": Target([Inbound(base, key, stream=True) for key in keys], house.pids),
+    }
+
+
+async def answers_a_second(house: House, *, askers: Sequence[Asker], seconds: float) -> float:
+    """Turns a second that ``askers`` get, each asking again as soon as it was answered."""
+    load = Load(len(askers), 1, tokens=16, per_second=0, first_ms=0)
+    await asyncio.to_thread(control, house.stub, first_ms=0, per_second=0, tokens=load.tokens)
+    began = time.monotonic()
+
+    async def ask_until_the_end(asker: Asker) -> int:
+        answered = 0
+        while time.monotonic() - began < seconds:
+            turn, tag = await asker.ask()
+            turn.check(tokens=load.tokens, tag=tag)
+            answered += 1
+        return answered
+
+    done = await asyncio.gather(*(ask_until_the_end(asker) for asker in askers))
+    return sum(done) / (time.monotonic() - began)

@@ -1,0 +1,139 @@
+"""What the cheapest thing of each kind costs on this machine: nothing can be below these.
+
+``pipe STUB``: bytes to and from the stub. ``asgi``: an echo on uvicorn. ``django STUB``: async
+Django views that store nothing, one that takes a webhook and one that relays the stub's stream.
+Each prints its port and serves until killed.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import orjson
+import uvicorn
+import uvloop
+
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+MOST_BLOCKS = 1_000_000_000
+
+
+async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Bytes from one side to the other until there are no more."""
+    try:
+        for _ in range(MOST_BLOCKS):
+            block = await reader.read(65536)
+            if not block:
+                break
+            writer.write(block)
+    except ConnectionError:
+        pass  # one side has gone: so does the other
+    finally:
+        writer.close()
+
+
+async def pipe(stub_port: int) -> None:
+    """A relay that understands nothing."""
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", stub_port)
+        await asyncio.gather(copy(reader, back), copy(there, writer))
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    tell(server.sockets[0].getsockname()[1])
+    await server.serve_forever()
+
+
+def tell(port: int) -> None:
+    """Say where we listen."""
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    """A bare ASGI application: the body comes back."""
+    if scope["type"] != "http":
+        return
+    body = (await receive()).get("body", b"")
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": body})
+
+
+def django_application(stub_port: int) -> Application:
+    """Django with nothing but two async views."""
+    from django.conf import settings
+
+    settings.configure(
+        SECRET_KEY="floor",
+        ALLOWED_HOSTS=["*"],
+        ROOT_URLCONF=__name__,
+        MIDDLEWARE=[],
+        USE_TZ=True,
+    )
+    from django.core.asgi import get_asgi_application
+    from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+    from django.urls import path
+
+    stub_url = f"http://127.0.0.1:{stub_port}/v1/chat/completions"
+    clients: list[aiohttp.ClientSession] = []
+
+    async def take(request: HttpRequest) -> JsonResponse:
+        update = orjson.loads(request.body)
+        return JsonResponse({"ok": True, "update": update["update_id"]})
+
+    async def relay(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
+        if not clients:
+            clients.append(aiohttp.ClientSession())
+
+        async def blocks() -> AsyncIterator[bytes]:
+            async with clients[0].post(stub_url, data=request.body) as answer:
+                async for block in answer.content.iter_any():
+                    yield block
+
+        return StreamingHttpResponse(blocks(), content_type="text/event-stream")
+
+    global urlpatterns  # noqa: PLW0603 - ROOT_URLCONF is this module
+    urlpatterns = [path("webhook", take), path("v1/chat/completions", relay)]
+    application: Application = get_asgi_application()
+    return application
+
+
+urlpatterns: list[Any] = []
+
+
+def serve(application: Application) -> None:
+    """Serve as our own web process does."""
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(1024)
+    tell(listening.getsockname()[1])
+    config = uvicorn.Config(
+        application,
+        loop="uvloop",
+        http="httptools",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        server_header=False,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def main(kind: str, stub_port: int) -> None:
+    """Be the floor called ``kind``."""
+    if kind == "pipe":
+        uvloop.run(pipe(stub_port))
+    elif kind == "asgi":
+        serve(echo)
+    else:
+        sys.modules["tests.benchmarks.floors"] = sys.modules[__name__]
+        serve(django_application(stub_port))
+
+
+if __name__ == "__main__":
+    os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+    main(sys.argv[1], int(sys.argv[2]))

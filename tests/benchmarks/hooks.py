@@ -1,0 +1,93 @@
+"""The Telegram webhook under load, beside an async Django view that stores nothing."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from tests.benchmarks import machine
+from tests.benchmarks.clients import Http, Webhook
+from tests.benchmarks.house import BOT, FIRST_STRANGER, SECRET, House, control
+
+CONNECTIONS = 16
+STEADY_PER_SECOND = 50
+PAUSE_SECONDS = 0.5  # between two rounds: what was accepted is being answered meanwhile
+
+
+@dataclass
+class Hooks:
+    """Rounds of one target: requests a second, and ms of CPU of the web process a request."""
+
+    rate: list[float] = field(default_factory=list)
+    cpu_ms: list[float] = field(default_factory=list)
+
+
+async def flood(hook: Webhook, *, pid: int, requests: int, people: int) -> tuple[float, float]:
+    """Requests a second over CONNECTIONS connections, and ms of CPU each."""
+    queue = list(range(requests))
+    before, began = machine.cpu_seconds(pid), time.monotonic()
+
+    async def work(number: int) -> None:
+        async with Http(hook.url) as http:
+            while queue:
+                queue.pop()
+                await hook.send(http, user=FIRST_STRANGER + number % people)
+
+    await asyncio.gather(*(work(number) for number in range(CONNECTIONS)))
+    seconds = time.monotonic() - began
+    return requests / seconds, (machine.cpu_seconds(pid) - before) / requests * 1000
+
+
+async def steady(hook: Webhook, *, seconds: float, people: int) -> list[float]:
+    """How long each of 50 requests a second waited for its acknowledgement; nobody waits for it."""
+    began = time.monotonic()
+    waits: list[float] = []
+
+    async def one(number: int) -> None:
+        due = began + number / STEADY_PER_SECOND
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+        async with Http(hook.url) as http:
+            await hook.send(http, user=FIRST_STRANGER + number % people)
+        waits.append(time.monotonic() - due)
+
+    await asyncio.gather(*(one(number) for number in range(int(seconds * STEADY_PER_SECOND))))
+    return waits
+
+
+def targets(house: House) -> dict[str, tuple[Webhook, int]]:
+    """The floor and ours, each with its process."""
+    path = f"/telegram/{BOT}/webhook"
+    return {
+        "Django view, stores nothing": (
+            Webhook(house.django.url, "/webhook"),
+            house.django.running.pid,
+        ),
+        "latchkey": (
+            Webhook(house.gateway.base_url, path, secret=SECRET),
+            house.gateway.pid("web"),
+        ),
+    }
+
+
+async def compare(house: House, *, requests: int, rounds: int) -> dict[str, Hooks]:
+    """Both in turn; in the end every message must have been answered in its chat."""
+    await asyncio.to_thread(control, house.stub, first_ms=0, per_second=0, tokens=16, sent=0)
+    stored = house.count("inboundmessage")
+    found = {name: Hooks() for name in targets(house)}
+    people = min(CONNECTIONS, len(house.keys))
+    for number in range(rounds + 1):
+        for name, (hook, pid) in targets(house).items():
+            rate, cpu = await flood(hook, pid=pid, requests=requests, people=people)
+            if number:
+                found[name].rate.append(rate)
+                found[name].cpu_ms.append(cpu)
+        await asyncio.sleep(PAUSE_SECONDS)
+    await asyncio.to_thread(check_all_answered, house, stored + requests * (rounds + 1))
+    return found
+
+
+def check_all_answered(house: House, messages: int) -> None:
+    """Nothing lost: each message is stored and answered, each answer reached the Bot API."""
+    house.drain()
+    assert house.count("inboundmessage") == messages, "messages were lost"
+    blocks = house.count("delivery", "run_id IS NOT NULL")
+    assert int(control(house.stub)["sent"]) >= blocks, "answers were not sent"

@@ -1,0 +1,205 @@
+"""What is measured, as processes: a gateway as ``up`` starts it, the stub, and the floors."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+from gateway_project.home import BASE_DIR
+from gateway_project.processes import child, listener
+from gateway_project.processes.plan import LEAN
+from tests.benchmarks import machine
+from tests.gateways import Gateway
+from tests.pipeline.client import query
+from tests.servers import NotReadyError, Postgres, wait_until
+
+SECRET = "Whs_0123456789-abcdef"
+BOT = "bench"
+FIRST_STRANGER = 10_000  # the Telegram id of the first person
+UNLIMITED = {
+    "RATE_PER_MINUTE_USER": "0",
+    "RATE_PER_MINUTE_ADDRESS": "0",
+    "MAX_STREAMS_PER_USER": "100000",
+    "MAX_SOCKETS_PER_USER": "100000",
+    "GATEWAY_ENCRYPTION_KEYS": "key-of-a-benchmark",
+    "LOG_LEVEL": "WARNING",
+    "LLM_PROVIDER": "openai-compatible",
+}
+SETUP = """
+import json, sys
+from allowlist import keys
+from core.models import ChannelAccount, ChannelIdentity, User
+from core.sealed import seal
+data = json.load(sys.stdin)
+found = []
+for number in range(data["people"]):
+    user = User.objects.create(username=f"person-{number}", is_owner=number == 0)
+    ChannelIdentity.objects.create(
+        user=user, kind="im", channel="telegram", value=str(data["first"] + number)
+    )
+    found.append(keys.create(name="bench", user=user, scopes=["chat", "inbound"])[1])
+ChannelAccount.objects.create(
+    channel="telegram", name=data["bot"], status="running",
+    config={"mode": "webhook", "api_base": data["api"]},
+    secrets=seal({"token": "900:" + "A" * 34, "webhook_secret": data["secret"]}),
+)
+print("KEYS", json.dumps(found))
+"""
+
+
+@dataclass
+class Program:
+    """A process that prints its port first."""
+
+    arguments: tuple[str, ...]
+    cores: frozenset[int]
+    running: "subprocess.Popen[str]" = field(init=False)
+    port: int = field(init=False, default=0)
+
+    def __enter__(self) -> "Program":
+        self.running = subprocess.Popen(
+            child.python(*self.arguments), stdout=subprocess.PIPE, text=True, cwd=BASE_DIR
+        )
+        assert self.running.stdout is not None
+        self.port = int(self.running.stdout.readline())
+        machine.pin([self.running.pid], self.cores)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.running.kill()
+        self.running.wait()
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+
+def control(stub: Program, **pace: float) -> dict[str, Any]:
+    """Tell the stub how to speak; what it counts."""
+    body = json.dumps(pace).encode()
+    with urlopen(Request(f"{stub.url}/control", data=body), timeout=30) as answer:  # noqa: S310 - ours
+        found: dict[str, Any] = json.loads(answer.read())
+    return found
+
+
+@dataclass
+class House:
+    """Everything of one run of the benchmark; ``keys`` are the people's."""
+
+    gateway: Gateway
+    stub: Program
+    pipe: Program
+    asgi: Program
+    django: Program
+    keys: list[str]
+    database: Postgres | None
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Our processes by name; a PostgreSQL of ours is counted as ``database``."""
+        found = {name: self.gateway.pid(name) for name in ("web", "runs", "long", "broker")}
+        if self.database is not None and self.database.process is not None:
+            found["database"] = self.database.process.pid
+        return found
+
+    def count(self, table: str, condition: str = "1 = 1") -> int:
+        """How many rows of ``core_<table>`` there are."""
+        sql = f"SELECT count(*) FROM core_{table} WHERE {condition}"
+        return int(query(self.gateway, sql)[0][0])
+
+    def left(self) -> dict[str, int]:
+        """How much is on its way yet, by kind."""
+        return {
+            "messages": self.count("inboundmessage", "state <> 'answered'"),
+            "runs": self.count("run", "state IN ('queued', 'running')"),
+            "deliveries": self.count("delivery", "state IN ('pending', 'sending')"),
+        }
+
+    def drain(self) -> None:
+        """Wait until nothing is on its way; then every message was answered."""
+        try:
+            wait_until(lambda: not any(self.left().values()), seconds=30, what="the end of work")
+        except NotReadyError as error:
+            raise AssertionError(f"work is left over: {self.left()}") from error
+        assert not self.count("run", "state <> 'succeeded'"), "a run did not succeed"
+        assert not self.count("delivery", "state <> 'sent'"), "a delivery did not arrive"
+
+
+@contextmanager
+def opened(database: str, *, people: int, stub_port: int = 0) -> Iterator[House]:
+    """A house on ``sqlite`` or ``postgres``, pinned to its cores, gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="latchkey-bench-"))
+    folder.chmod(0o711)  # PostgreSQL, which never runs as root, must reach its folder in it
+    os.environ.setdefault("SECRET_KEY", "of a benchmark, of no use elsewhere")
+    placed = machine.cores()
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        server = start_postgres(folder, stack) if database == "postgres" else None
+        stub = stack.enter_context(
+            Program(("tests.benchmarks.stub", str(stub_port)), placed.serving)
+        )
+        pipe, asgi, django = (
+            stack.enter_context(
+                Program(("tests.benchmarks.floors", kind, str(stub.port)), placed.served)
+            )
+            for kind in ("pipe", "asgi", "django")
+        )
+        gateway = start_gateway(folder, stub, server, stack)
+        keys = set_up(gateway, stub, people)
+        house = House(gateway, stub, pipe, asgi, django, keys, server)
+        machine.pin(house.pids.values(), placed.served)
+        machine.pin([os.getpid()], placed.serving)
+        yield house
+
+
+def start_postgres(folder: Path, stack: ExitStack) -> Postgres:
+    """A PostgreSQL that syncs to disk, as an owner's does."""
+    server = Postgres(
+        folder=folder / "postgres", port=listener.free_port(), password="bench", durable=True
+    )
+    server.start()
+    stack.callback(server.stop)
+    server.execute("CREATE DATABASE gateway")
+    return server
+
+
+def start_gateway(
+    folder: Path, stub: Program, server: Postgres | None, stack: ExitStack
+) -> Gateway:
+    """The gateway, migrated and running."""
+    url = server.url("gateway") if server else f"sqlite:///{folder / 'gateway.sqlite3'}"
+    (folder / "home").mkdir()
+    extra = {**UNLIMITED, **LEAN, "LLM_BASE_URL": f"{stub.url}/v1", "LLM_MODEL": "stub"}
+    gateway = Gateway(folder=folder, database_url=url, extra=extra)
+    gateway.manage("migrate", "--verbosity", "0")
+    stack.callback(gateway.stop)
+    gateway.start()
+    return gateway
+
+
+def set_up(gateway: Gateway, stub: Program, people: int) -> list[str]:
+    """People with keys and Telegram ids, and a bot whose Bot API is the stub."""
+    given = {
+        "people": people,
+        "first": FIRST_STRANGER,
+        "bot": BOT,
+        "api": stub.url,
+        "secret": SECRET,
+    }
+    output = gateway.manage("shell", "-v0", "-c", SETUP, stdin=json.dumps(given))
+    line = next(line for line in output.splitlines() if line.startswith("KEYS"))
+    found: list[str] = json.loads(line.removeprefix("KEYS"))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit("python -m tests.benchmarks runs the benchmark")

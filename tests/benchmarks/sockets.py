@@ -1,0 +1,145 @@
+"""``/ws`` under load: turns a second, others' patience while a query hangs, and idle chats."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import psycopg
+
+from tests.benchmarks import chats, machine
+from tests.benchmarks.clients import Http, Socket
+from tests.benchmarks.house import House
+
+HELD_SECONDS = 0.1
+PINGERS = 10
+OPENING_AT_ONCE = 50
+IDLE_SECONDS = 10.0
+
+
+@asynccontextmanager
+async def opened(house: House, number: int) -> AsyncIterator[list[Socket]]:
+    """So many sockets, of the people in turn."""
+    sockets = [
+        Socket(url=house.gateway.ws_url, key=house.keys[each % len(house.keys)])
+        for each in range(number)
+    ]
+    gate = asyncio.Semaphore(OPENING_AT_ONCE)
+
+    async def open_one(socket: Socket) -> None:
+        async with gate:
+            await socket.open()
+
+    await asyncio.gather(*(open_one(socket) for socket in sockets))
+    try:
+        yield sockets
+    finally:
+        await asyncio.gather(*(socket.close() for socket in sockets))
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Turns a second, and ms of CPU a turn by process."""
+
+    turns: float
+    cpu_ms: float
+
+
+async def throughput(house: House, *, users: int, seconds: float) -> Throughput:
+    """Turns a second of a model without delay; afterwards nothing may be left over."""
+    async with opened(house, users) as sockets:
+        before = machine.cpu_of(house.pids)
+        asked = house.count("run")
+        turns = await chats.answers_a_second(house, askers=sockets, seconds=seconds)
+        cpu = sum(machine.spent(before, machine.cpu_of(house.pids)).values())
+    house.drain()
+    return Throughput(turns, cpu / (house.count("run") - asked) * 1000)
+
+
+def hold(house: House) -> None:
+    """Keep every writer of the database waiting for HELD_SECONDS."""
+    url = house.gateway.database_url
+    if url.startswith("sqlite"):
+        held = sqlite3.connect(urlsplit(url).path, timeout=20, isolation_level=None)
+        held.execute("BEGIN IMMEDIATE")
+        time.sleep(HELD_SECONDS)
+        held.execute("ROLLBACK")
+        held.close()
+        return
+    with psycopg.connect(url.replace("postgres://", "postgresql://")) as postgres:
+        postgres.execute("LOCK TABLE core_inboundmessage IN ACCESS EXCLUSIVE MODE")
+        time.sleep(HELD_SECONDS)
+
+
+async def patience(house: House, *, seconds: float) -> tuple[float, float]:
+    """p99 of a ping in seconds: while nothing hangs, and while requests wait for the database."""
+    async with opened(house, PINGERS) as sockets:
+        calm = await pings(sockets, seconds)
+        stop = asyncio.Event()
+        disturbing = asyncio.ensure_future(disturb(house, stop))
+        disturbed = await pings(sockets, seconds)
+        stop.set()
+        await disturbing
+    return machine.percentile(calm, 0.99), machine.percentile(disturbed, 0.99)
+
+
+async def pings(sockets: list[Socket], seconds: float) -> list[float]:
+    """Pings of all sockets, a hundred a second each at most."""
+    began = time.monotonic()
+
+    async def of(socket: Socket) -> list[float]:
+        found = []
+        while time.monotonic() - began < seconds:
+            found.append(await socket.ping())
+            await asyncio.sleep(0.01)
+        return found
+
+    return [each for some in await asyncio.gather(*map(of, sockets)) for each in some]
+
+
+async def disturb(house: House, stop: asyncio.Event) -> None:
+    """One request after the other whose transaction must wait HELD_SECONDS."""
+    headers = {"Authorization": f"Bearer {house.keys[-1]}"}
+    async with Http(house.gateway.base_url) as http:
+        while not stop.is_set():
+            holding = asyncio.ensure_future(asyncio.to_thread(hold, house))
+            await asyncio.sleep(0.01)
+            status, _ = await http.post("/inbound", b'{"text": "x", "async": true}', headers)
+            assert status == 202
+            await holding
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Open chats that say nothing: how many failed, KiB each, and the share of a core they cost."""
+
+    failed: int
+    kib_each: float
+    core: float
+
+
+async def idle(house: House, *, number: int) -> Idle:
+    """Open so many chats, wait, and see that each still answers."""
+    machine.allow_many_files()
+    web = {"web": house.gateway.pid("web")}
+    before = sum(each.pss for each in machine.memory(web))
+    async with opened(house, number) as sockets:
+        await asyncio.sleep(1)
+        grown = sum(each.pss for each in machine.memory(web)) - before
+        cpu = machine.cpu_of(web)
+        await asyncio.sleep(IDLE_SECONDS)
+        busy = machine.spent(cpu, machine.cpu_of(web))["web"] / IDLE_SECONDS
+        answered = [await answers(socket) for socket in sockets]
+    return Idle(answered.count(False), grown / 1024 / number, busy)
+
+
+async def answers(socket: Socket) -> bool:
+    """Whether a socket is still served."""
+    try:
+        await socket.ping()
+    except Exception:  # noqa: BLE001 - whatever it is, it is a failed chat
+        return False
+    return True

@@ -1,0 +1,230 @@
+"""The whole gateway under load, on SQLite and on PostgreSQL, beside the floors of the same run.
+
+``python -m tests.benchmarks.turns [sqlite|postgres …]``. From the environment: ``PEER``
+(the ``/v1`` of any OpenAI-compatible server; point its model at ``STUB_PORT``), ``PEER_KEY``,
+``PEER_MODEL``, ``ROUNDS`` (3), ``SECONDS`` of each throughput round (4), ``IDLE`` chats (1000).
+"""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gateway_project.processes import footprint
+from tests.benchmarks import chats, hooks, house, machine, sockets
+from tests.benchmarks.clients import Chat
+from tests.benchmarks.house import House
+
+PEOPLE = 32
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is asked of each part."""
+
+    rounds: int = 3
+    seconds: float = 4.0
+    idle: int = 1000
+    updates: int = 80  # a bot may speak 30 times a second: more take long to answer
+    waves: int = 4
+    users: int = PEOPLE
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; ``goal`` as the product states it."""
+
+    what: str
+    value: str
+    goal: str = ""
+
+
+def size() -> Size:
+    """What the environment asks for."""
+    return Size(
+        rounds=int(os.environ.get("ROUNDS", "3")),
+        seconds=float(os.environ.get("SECONDS", "4")),
+        idle=int(os.environ.get("IDLE", "1000")),
+    )
+
+
+def peer() -> Chat | None:
+    """The server to stand beside us, if one was named."""
+    url = os.environ.get("PEER", "")
+    if not url:
+        return None
+    return Chat(url, os.environ.get("PEER_KEY", ""), os.environ.get("PEER_MODEL", "stub"))
+
+
+async def first_tokens(at: House, wanted: Size) -> Iterator[Row]:
+    """Time to the first token beyond the byte pipe, one stream and ten."""
+    rows: list[Row] = []
+    for streams, goal in ((1, "≤ 20 ms, then 12"), (10, "≤ 36 ms, then 20")):
+        load = chats.Load(streams, wanted.waves if streams > 1 else 8, 64, per_second=200)
+        targets = chats.chat_targets(at, streams=streams, peer=peer())
+        found = await chats.compare(at, targets, load, wanted.rounds)
+        floor = found["byte pipe"]
+        for name, each in found.items():
+            added = [one - least for one, least in zip(each.first, floor.first, strict=True)]
+            label = f"added time to the first token, {streams} at once: {name}"
+            value = f"{machine.median(added) * 1000:.1f} ms"
+            if name == "byte pipe":
+                value = f"({machine.median(floor.first) * 1000:.1f} ms in all)"
+            rows.append(Row(label, value, goal if name == "latchkey" else ""))
+        rows += added_to_tokens(found, streams) + cpu_rows(found, streams)
+    return iter(rows)
+
+
+def added_to_tokens(found: dict[str, chats.Figures], streams: int) -> list[Row]:
+    """How much later than at the floor a piece arrives."""
+    rows = []
+    for name, each in found.items():
+        p50, p99 = machine.median(each.delay_p50), machine.median(each.delay_p99)
+        rows.append(
+            Row(
+                f"from model to client, p50 / p99, {streams} at once: {name}",
+                f"{p50 * 1000:.1f} / {p99 * 1000:.1f} ms",
+                "≤ 25 / 60 ms added" if name == "latchkey" and streams == 10 else "",
+            )
+        )
+    return rows
+
+
+def cpu_rows(found: dict[str, chats.Figures], streams: int) -> list[Row]:
+    """CPU of a turn of 64 tokens."""
+    rows = []
+    for name, each in found.items():
+        cpu = each.cpu_ms()
+        parts = " + ".join(f"{part} {ms:.1f}" for part, ms in cpu.items() if part != "all")
+        if parts:
+            label = f"CPU of a turn of 64 tokens, {streams} at once: {name}"
+            goal = "≤ 40 ms, then 25" if name == "latchkey" else ""
+            rows.append(Row(label, f"{cpu['all']:.1f} ms = {parts}", goal))
+    return rows
+
+
+async def inbound(at: House, wanted: Size) -> Iterator[Row]:
+    """``/inbound`` with a model without delay, one request after the other."""
+    targets = chats.inbound_targets(at, streams=1)
+    load = chats.Load(1, 2 * wanted.waves, 64, per_second=0, first_ms=0)
+    found = await chats.compare(at, targets, load, wanted.rounds)
+    return iter(
+        [
+            Row(f"whole answer, model without delay: {name}", f"{ms:.1f} ms, CPU {cpu:.1f} ms")
+            for name, each in found.items()
+            for ms, cpu in [(machine.median(each.whole) * 1000, each.cpu_ms()["all"])]
+        ]
+    )
+
+
+async def sockets_busy(at: House, wanted: Size) -> Iterator[Row]:
+    """Turns a second over ``/ws``, and pings beside a hanging query."""
+    done = [
+        await sockets.throughput(at, users=wanted.users, seconds=wanted.seconds)
+        for _ in range(wanted.rounds)
+    ]
+    turns = machine.median([each.turns for each in done])
+    cpu = machine.median([each.cpu_ms for each in done])
+    waits = [await sockets.patience(at, seconds=2) for _ in range(wanted.rounds)]
+    calm, held = (machine.median([each[side] for each in waits]) * 1000 for side in (0, 1))
+    users = f"/ws, {wanted.users} users, model without delay, nothing lost"
+    return iter(
+        [
+            Row(f"turns a second, {users}", f"{turns:.0f} (CPU {cpu:.1f} ms a turn)", "≥ 40"),
+            Row(
+                "ping of other sockets, p99, while a query hangs 100 ms / else",
+                f"{held:.1f} / {calm:.1f} ms = {held / calm:.2f} ×",
+                "≤ 1.5 ×",
+            ),
+        ]
+    )
+
+
+async def webhook(at: House, wanted: Size) -> Iterator[Row]:
+    """The Telegram webhook, acknowledged after the commit."""
+    found = await hooks.compare(at, requests=wanted.updates, rounds=wanted.rounds)
+    rows = [
+        Row(
+            f"webhook: {name}",
+            f"{machine.median(each.rate):.0f} a second, "
+            f"web CPU {machine.median(each.cpu_ms):.2f} ms",
+            "≥ 250 a second" if name == "latchkey" else "",
+        )
+        for name, each in found.items()
+    ]
+    ours, floor = found["latchkey"].cpu_ms, found["Django view, stores nothing"].cpu_ms
+    ratios = [one / least for one, least in zip(ours, floor, strict=True)]
+    rows.append(
+        Row("webhook: CPU of ours / of the view", f"{machine.median(ratios):.2f} ×", "≤ 1.5 ×")
+    )
+    waits = await hooks.steady(
+        hooks.targets(at)["latchkey"][0], seconds=wanted.seconds, people=wanted.users
+    )
+    p99 = machine.percentile(waits, 0.99) * 1000
+    rows.append(Row("webhook: p99 at 50 a second", f"{p99:.1f} ms", "≤ 40 ms"))
+    await asyncio.to_thread(at.drain)
+    return iter(rows)
+
+
+async def idle_chats(at: House, wanted: Size) -> Iterator[Row]:
+    """Chats that say nothing, and the memory of everything."""
+    before = machine.memory(at.pids)
+    found = await sockets.idle(at, number=wanted.idle)
+    weight = sum(each.pss for each in before if each.name != "database") / 2**20
+    return iter(
+        [
+            Row(
+                f"{wanted.idle} idle chats: failed, KiB each, share of a core",
+                f"{found.failed}, {found.kib_each:.0f} KiB, {found.core * 100:.1f} %",
+                "0, ≤ 35 KiB, ≤ 2 %",
+            ),
+            Row("memory after all this, without model and database", f"{weight:.0f} MB"),
+        ]
+    )
+
+
+PARTS = {
+    "first": first_tokens,
+    "inbound": inbound,
+    "sockets": sockets_busy,
+    "webhook": webhook,
+    "idle": idle_chats,
+}
+
+
+def measure(database: str, *, wanted: Size, parts: tuple[str, ...] = tuple(PARTS)) -> Iterator[str]:
+    """The lines of the report of one database, as they come."""
+    began = time.monotonic()
+    yield f"\n{database}; {machine.described()}; {wanted.rounds} rounds, interleaved; medians\n"
+    stub_port = int(os.environ.get("STUB_PORT", "0"))
+    with house.opened(database, people=wanted.users, stub_port=stub_port) as at:
+        memory = footprint.total_pss(
+            [each for each in machine.memory(at.pids) if each.name != "database"]
+        )
+        yield line(Row("memory idle: web, runs, long, broker", f"{memory / 2**20:.0f} MB", "≤ 350"))
+        for part in parts:
+            for row in asyncio.run(PARTS[part](at, wanted)):
+                yield line(row)
+    yield f"{time.monotonic() - began:.0f} s in all\n"
+
+
+def line(row: Row) -> str:
+    """A row as text."""
+    goal = f"   [{row.goal}]" if row.goal else ""
+    return f"{row.what:<72} {row.value}{goal}\n"
+
+
+def main(arguments: list[str]) -> None:
+    """Measure on the databases that are named, else on both; parts may be named too."""
+    databases = [each for each in ("sqlite", "postgres") if each in arguments]
+    parts = tuple(each for each in PARTS if each in arguments) or tuple(PARTS)
+    for database in databases or ("sqlite", "postgres"):
+        for text in measure(database, wanted=size(), parts=parts):
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,237 @@
+"""What a turn asks of the database does not grow with history: every hot query has its index."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from allowlist import keys
+from allowlist.models import ApiKey
+from channels_app import inbound, outbound, presence, runner
+from channels_app.openai_api import sessions
+from core import events, inbox, outbox, runs
+from core.db import write
+from core.inbox import Draft
+from core.messages import text_delta
+from core.models import (
+    ChannelAccount,
+    ChannelIdentity,
+    ChatSession,
+    Delivery,
+    InboundMessage,
+    Message,
+    Run,
+    RunEvent,
+    User,
+)
+
+pytestmark = pytest.mark.django_db
+
+SENDER = "somebody"
+MANY = 10_000
+FEW = 10
+# Of channel accounts there are a handful: reading them all is the quickest way.
+BIG = [
+    "core_user",
+    "core_chatsession",
+    "core_inboundmessage",
+    "core_run",
+    "core_runevent",
+    "core_message",
+    "core_delivery",
+    "core_channelidentity",
+    "allowlist_apikey",
+]
+CHECKED = ("SELECT", "UPDATE", "DELETE")
+PARTIAL = [
+    "queued_runs",
+    "running_by_lease",
+    "due_batches",
+    "waiting_messages",
+    "shown_acks",
+    "pending_deliveries",
+    "sending_by_lease",
+]
+KINDS = ("", "COVERING ")
+_numbers = count()
+
+
+def grow(number: int, *, account: ChannelAccount, user: User, session: ChatSession) -> None:
+    """``number`` people who have spoken, and as many turns in the conversation of ``user``."""
+    now = timezone.now()
+    names = User.objects.bulk_create(User(username=f"p{next(_numbers)}") for each in range(number))
+    ApiKey.objects.bulk_create(
+        ApiKey(user=each, name="k", prefix=f"{each.pk:012x}", digest="", scopes=["chat"])
+        for each in names
+    )
+    ChannelIdentity.objects.bulk_create(
+        ChannelIdentity(user=each, kind="im", value=str(10**9 + each.pk)) for each in names
+    )
+    ChatSession.objects.bulk_create(
+        ChatSession(user=each, account=account, chat=each.username) for each in names
+    )
+    done = Run.objects.bulk_create(
+        Run(session=session, user=user, origin="http", state="succeeded") for _ in range(number)
+    )
+    InboundMessage.objects.bulk_create(
+        InboundMessage(
+            account=account,
+            session=session,
+            user=user,
+            run=run,
+            chat=session.chat,
+            external_update_id=f"u{run.pk}",
+            external_message_id=f"m{run.pk}",
+            state="answered",
+            received_at=now,
+        )
+        for run in done
+    )
+    Message.objects.bulk_create(
+        Message(session=session, run=run, role=role, text="words", tokens=2)
+        for run in done
+        for role in ("user", "assistant")
+    )
+    RunEvent.objects.bulk_create(RunEvent(run=run, seq=1, data="{}") for run in done)
+    Delivery.objects.bulk_create(
+        Delivery(
+            account=account,
+            session=session,
+            run=run,
+            dedupe_key=f"run:{run.pk}:0",
+            conversation=f"{account.pk}:c:",
+            state="sent",
+        )
+        for run in done
+    )
+    analyse()
+
+
+def analyse() -> None:
+    """Tell the planner what there is, as a database does by itself in time."""
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+
+
+def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token: str) -> None:
+    """Everything that one question costs: door, claim, frame, settle, delivery, sweep."""
+    now = timezone.now()
+    keys.authenticate(token=token, now=now)
+    sessions.lane(account=account, chat="key:1", user=user)
+    platform = Draft(
+        account=account,
+        sender=SENDER,
+        chat=session.chat,
+        update_id=f"new-{now.timestamp()}",
+        message_id=f"new-{now.timestamp()}",
+        text="hello",
+    )
+    inbound.receive_sender(draft=platform, now=now, debounce=True)
+    own = Draft(account=account, chat=session.chat, text="hello")
+    receipt = inbound.receive_personal(user=user, draft=own, session_id="", now=now)
+    assert receipt.run is not None
+    begun = runner.begin(receipt.run.id, "worker")
+    assert begun is not None
+    assert len(begun.messages) > 2, "the model is told what was said before"
+    said: Any = {"type": "text", "props": text_delta("hi", message_id="t").props}
+    events.write_batch([(begun.log, [said], None)])
+    events.after(run_id=begun.run.id, seq=1, limit=10)
+    outcome = runs.Outcome(state="succeeded", text="hi")
+    with write():
+        runs.settle(run=begun.run, outcome=outcome, last_seq=2, also=outbound.enqueue_answer)
+        outbound.put_block(run=begun.run, index=0, payload={"text": "hi"})
+    runs.wake_next(session.id)
+    [delivery] = outbox.open_of(run_id=begun.run.id)
+    claimed = outbox.claim(delivery_id=delivery)
+    assert claimed is not None
+    outbox.sent(delivery=claimed, external_message_id="1")
+    sweep()
+    inbox.drop_waiting(session=session, note="the next turn begins anew")
+
+
+def sweep() -> None:
+    """What every worker looks for every few seconds."""
+    runs.keep(held={1: 1}, worker="worker")
+    runs.recover()
+    inbox.due_sessions(now=timezone.now())
+    outbox.due()
+    outbox.lost()
+    presence.leftovers()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A statement as the database got it: SQLite plans one by its values, if it is given them."""
+
+    sql: str
+    params: Any
+
+    def read_whole(self) -> list[str]:
+        """The big tables that it reads from end to end, as the planner says."""
+        with connection.cursor() as cursor:
+            if connection.vendor == "sqlite":
+                cursor.execute(f"EXPLAIN QUERY PLAN {self.sql}", self.params)
+                plan = [str(row[-1]) for row in cursor.fetchall()]
+                # A scan with a partial index reads only the few rows that it is for.
+                scans = [line.split()[1] for line in plan if is_scan(line)]
+                return [self.table(each) for each in scans if self.table(each) in BIG]
+            cursor.execute(f"EXPLAIN {self.sql}", self.params)
+            plan = [str(row[0]) for row in cursor.fetchall()]
+            found = [each for line in plan for each in re.findall(r"Seq Scan on (\w+)", line)]
+            return [each for each in found if each in BIG]
+
+    def table(self, alias: str) -> str:
+        """The table behind an alias."""
+        named = re.search(rf'"(\w+)" {alias}\b', self.sql)
+        return named[1] if named else alias
+
+
+def is_scan(line: str) -> bool:
+    """Whether a line of SQLite's plan means that all rows of a table are read."""
+    partial = any(f"USING {kind}INDEX {name}" in line for name in PARTIAL for kind in KINDS)
+    return line.startswith("SCAN") and not partial
+
+
+@contextmanager
+def listening() -> Iterator[list[Asked]]:
+    """The statements that are executed meanwhile."""
+    asked: list[Asked] = []
+
+    def note(execute: Any, sql: str, params: Any, many: Any, context: Any) -> Any:
+        if sql.startswith(CHECKED):
+            asked.append(Asked(sql, params))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(note):
+        yield asked
+
+
+def test_ten_thousand_messages_and_people_cost_a_turn_no_more_than_ten(
+    account: ChannelAccount, user: User, session: ChatSession, woken: list[tuple[str, int]]
+) -> None:
+    """As many statements, and none that reads a whole table."""
+    _, token = keys.create(name="k", user=user, scopes=["chat"])
+    ChannelIdentity.objects.create(user=user, kind="im", value=SENDER)
+
+    def turn() -> list[Asked]:
+        with listening() as asked:
+            one_turn(account=account, user=user, session=session, token=token)
+        return asked
+
+    grow(FEW, account=account, user=user, session=session)
+    turn()  # the first of a key is noted
+    before = [each.sql for each in turn()]
+    grow(MANY, account=account, user=user, session=session)
+    after = turn()
+    assert len(before) > 30
+    assert [each.sql for each in after] == before
+    slow = {each.sql: found for each in after if (found := each.read_whole())}
+    assert slow == {}
+    # Were the check blind, all this would prove nothing.
+    assert Asked("SELECT id FROM core_message WHERE text = %s", ["x"]).read_whole()
