@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('allowlist', '0003_request_is_group'),
-        ('core', '0004_purged_by_age'),
+        ('core', '0005_purged_by_age'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
