@@ -15,6 +15,7 @@ from django.utils import timezone
 from allowlist import keys
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app import lean
+from channels_app.agents import open_session
 from channels_app.http import Scope
 from channels_app.inbound import door_account, receive_personal, receive_sender
 from core import db, files, sealed
@@ -204,7 +205,9 @@ def furnish(house: House, bridge: ChannelAccount) -> None:
     kept = files.keep(user=own, name="own.txt", content=b"private")
     stranger = Draft(account=bridge, sender="stranger", text="let me in", chat="stranger")
     receive_sender(draft=stranger, now=timezone.now())
+    agents = open_session(user=own, account=door_account("web"), title="for an agent")
     house.names = {
+        "agent": agents.public_id,
         "session": receipt.session.public_id,
         "run": receipt.run.public_id,
         "file": kept.public_id,

@@ -41,6 +41,14 @@ UI = {
 WEBHOOK = (("x-telegram-bot-api-secret-token", "a-webhook-secret"),)
 UPDATE = {"update_id": 1, "poll": {}}
 
+RPC = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {"name": "list_sessions", "arguments": {}},
+}
+ACCEPT = (("accept", "application/json, text/event-stream"),)
+
 #                                                  anon other own staff owner revoked bridge
 PAGES: dict[str, list[Row]] = {
     "": [Row("GET", "/", "302 200 200 200 200 302 302")],
@@ -108,6 +116,13 @@ API: dict[str, list[Row]] = {
     "api/requests/<str:request_id>/decision": [
         Row("POST", "/api/requests/{request}/decision", "401 403 403 403 200 401 401", VERDICT),
     ],
+    "api/agent-sessions": [
+        Row("GET", "/api/agent-sessions", "401 200 200 200 200 401 401"),
+        Row("POST", "/api/agent-sessions", "401 201 201 201 201 401 401", {"channel": "web"}),
+    ],
+    "api/agent-sessions/<str:session_id>": [
+        Row("DELETE", "/api/agent-sessions/{agent}", "401 404 204 404 404 401 401", hides=True),
+    ],
     "api/schema": [Row("GET", "/api/schema", "200 200 200 200 200 401 401")],
 }
 
@@ -145,6 +160,14 @@ DOORS: dict[str, list[Row]] = {
         Row("POST", "/telegram/bot/webhook", "403 403 403 403 403 403 403", UPDATE),
         Row("POST", "/telegram/bot/webhook", "200 200 200 200 200 200 200", UPDATE, WEBHOOK),
         Row("POST", "/telegram/none/webhook", "404 404 404 404 404 404 404", UPDATE, WEBHOOK),
+    ],
+    r"/process": [
+        # A bridge of its own key; this one has no callback, so nothing is taken.
+        Row("POST", "/process", "401 403 403 403 403 401 409", {"user_id": "x", "text": "hi"}),
+    ],
+    r"/mcp": [
+        Row("GET", "/mcp", "405 405 405 405 405 405 405"),
+        Row("POST", "/mcp", "401 200 200 200 200 401 403", RPC, ACCEPT),
     ],
     r"/ui/chat": [Row("POST", "/ui/chat", "401 200 200 200 200 401 403", UI)],
     # The run of ``own``'s session: nobody else's resume or stop finds it.
