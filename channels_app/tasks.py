@@ -1,4 +1,4 @@
-"""The Celery tasks of the ``runs`` queue: they hand an id to the runner and return."""
+"""The Celery tasks: those of ``runs`` hand an id to the runner, that of ``long`` sees a job through."""
 
 import logging
 import os
@@ -14,6 +14,7 @@ from django.db import connection
 
 from channels_app.runner import BEAT_SECONDS, Runner
 from core import runs
+from core.long import process
 
 logger = logging.getLogger(__name__)
 
@@ -79,3 +80,9 @@ def wake_batch(*, row_id: int, **_: object) -> None:
 def wake_delivery(*, row_id: int, **_: object) -> None:
     """A delivery is pending."""
     runner().submit("delivery", row_id)
+
+
+@shared_task(name="core.long.work")
+def work_on_job(*, row_id: int, **_: object) -> None:
+    """A job is queued; returns when it is over."""
+    process.work(row_id)

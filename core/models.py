@@ -450,6 +450,7 @@ class StoredFile(models.Model):
     size = models.BigIntegerField()
     sha256 = models.CharField(max_length=64)
     path = models.CharField(max_length=200)
+    origin = models.CharField(max_length=16, default="sent", help_text="sent to us, or made by us.")
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     opens = models.PositiveIntegerField(default=0)

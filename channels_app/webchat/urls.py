@@ -2,7 +2,8 @@
 
 from django.urls import URLPattern, path
 
-from channels_app.webchat import views
+from channels_app.lean import Route
+from channels_app.webchat import files, views
 from channels_app.webchat.consumers import WebChatConsumer
 
 urlpatterns: list[URLPattern] = [
@@ -19,4 +20,9 @@ urlpatterns: list[URLPattern] = [
     path("sign-out", views.sign_out, name="sign-out"),
 ]
 
+ROUTES = [
+    Route(r"/files", files.upload),
+    Route(r"/files/out", files.out),
+    Route(r"/files/[A-Za-z0-9_-]{22}", files.own),
+]
 websocket_application = WebChatConsumer.as_asgi()
