@@ -490,7 +490,9 @@ def live_of(run: Run, transcript: Transcript) -> Live | None:
         return Draft(answer_of(transcript.messages(), {}, links=links, words=ENGLISH).text)
 
     def progress_of(message: Message) -> str:
-        return render(message, links=links, words=ENGLISH).progress if run.user.show_progress else ""
+        return (
+            render(message, links=links, words=ENGLISH).progress if run.user.show_progress else ""
+        )
 
     return Live(run=run, channel=channel, now=now, progress_of=progress_of)
 

@@ -1,4 +1,4 @@
-"""The Celery tasks: those of ``runs`` hand an id to the runner, that of ``long`` sees a job through."""
+"""The Celery tasks: ``runs`` hands an id to the runner, ``long`` sees a job through."""
 
 import logging
 import os

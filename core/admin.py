@@ -8,7 +8,7 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from core import outbox, runs
+from core import files, outbox, runs
 from core.desk import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.models import (
     ChatSession,
@@ -255,13 +255,94 @@ class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
         "expires_at",
         "created_at",
     )
-    list_filter = ("content_type", "created_at")
+    list_filter = (
+        "origin",
+        ("revoked_at", admin.EmptyFieldListFilter),
+        "content_type",
+        "created_at",
+    )
     list_select_related = ("user",)
-    search_fields = ("name", "public_id", "user__username", "user__display_name")
+    search_fields = (
+        "name",
+        "public_id",
+        "user__username",
+        "user__display_name",
+        "session__public_id",
+    )
     ordering = ("-id",)
+    actions = ("take_back",)
     fields = (
-        ("shown_name", "content_type", "size"),
+        ("shown_name", "content_type", "size", "origin"),
         ("user", "session", "run"),
         ("expires_at", "revoked_at", "opens"),
         "sha256",
     )
+
+    @admin.action(description="Revoke links", permissions=["revoke"])
+    def take_back(self, request: HttpRequest, queryset: QuerySet[StoredFile]) -> None:
+        """Nobody can open the chosen files any more ([L4])."""
+        done = sum(files.revoke(file) for file in queryset)
+        messages.info(request, f"The links of {done} files were revoked.")
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        """Who may change files."""
+        return request.user.has_perm("core.change_storedfile")
+
+
+@admin.register(Job)
+class JobAdmin(ReadOnlyAdmin[Job]):
+    """Long tasks; their events are those of their run."""
+
+    shown_message = shown("message", limit=120)
+    shown_error = shown("error", limit=500)
+
+    list_display = (
+        "id",
+        "status",
+        "tool",
+        "what",
+        "user",
+        "percent",
+        "shown_message",
+        "attempt",
+        "created_at",
+        "finished_at",
+    )
+    list_filter = ("state", "tool", "created_at")
+    list_select_related = ("run__user",)
+    search_fields = ("run__public_id", "run__user__username", "tool", "error")
+    ordering = ("-id",)
+    actions = ("cancel",)
+    fields = (
+        ("run", "tool", "what"),
+        ("state", "percent", "attempt"),
+        "shown_message",
+        "shown_error",
+        ("created_at", "finished_at"),
+    )
+
+    @admin.display(description="state", ordering="state")
+    def status(self, job: Job) -> SafeString:
+        """As a label."""
+        return state_badge(job.state)
+
+    @admin.display(description="plugin")
+    def what(self, job: Job) -> str:
+        """Which plugin or skill does it."""
+        asked = job.parameters
+        return visible_line(str(asked.get("plugin_id") or asked.get("skill") or ""), 60)
+
+    @admin.display(description="user", ordering="run__user")
+    def user(self, job: Job) -> str:
+        """For whom."""
+        return visible_line(str(job.run.user), 60)
+
+    @admin.action(description="Cancel", permissions=["cancel"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
+        """Ask the runs of the chosen tasks to end; their files go."""
+        asked = [runs.request_cancel(run=job.run) for job in queryset.select_related("run")]
+        messages.info(request, f"{sum(asked)} of {len(asked)} tasks were asked to end.")
+
+    def has_cancel_permission(self, request: HttpRequest) -> bool:
+        """Who may change runs."""
+        return request.user.has_perm("core.change_run")

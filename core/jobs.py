@@ -70,7 +70,7 @@ def begin(*, run_id: int, call_id: str, tool: str, parameters: dict[str, Any]) -
 
 
 def begun(*, run_id: int) -> list[Job]:
-    """The jobs that earlier attempts of a run began, in order: they are waited for, not repeated."""
+    """The jobs that earlier attempts of a run began, in order: waited for, not repeated."""
     return list(Job.objects.filter(run_id=run_id).exclude(state=Run.State.CANCELLED).order_by("id"))
 
 

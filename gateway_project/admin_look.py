@@ -93,6 +93,7 @@ UNFOLD: Item = {
                 "items": [
                     page("Sessions", "forum", "core_chatsession"),
                     page("Runs", "play_circle", "core_run"),
+                    page("Long tasks", "hourglass_top", "core_job"),
                     page("Source feedback", "thumbs_up_down", "channels_app_sourcefeedback"),
                     page("Inbound messages", "inbox", "core_inboundmessage"),
                     page(

@@ -1,8 +1,8 @@
 """Files over HTTP: upload, one's own files, and signed links ([L4]). Lean handlers.
 
-    POST /files?name=…        the bytes as they are; cookie (our own pages only) or key → id
-    GET  /files/<id>          one's own file, signed in or with a key; everybody else: 404
-    GET  /files/out?token=…   whoever has the link; changed or expired 403, revoked 410
+POST /files?name=…        the bytes as they are; cookie (our own pages only) or key → id
+GET  /files/<id>          one's own file, signed in or with a key; everybody else: 404
+GET  /files/out?token=…   whoever has the link; changed or expired 403, revoked 410
 """
 
 import asyncio
@@ -23,12 +23,20 @@ UPLOAD_SECONDS = 600.0
 BLOCK_BYTES = 256 * 1024
 # What a browser may show itself; everything else is saved. HTML only in a sandbox.
 SHOWN = frozenset(
-    {"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "text/plain", "text/html"}
+    {
+        "image/png",
+        "image/jpeg",
+        "image/gif",
+        "image/webp",
+        "application/pdf",
+        "text/plain",
+        "text/html",
+    }
 )
 SANDBOX = (
     "sandbox allow-scripts allow-modals; default-src 'none'; style-src 'unsafe-inline'; "
-    "script-src 'unsafe-inline'; img-src data:; font-src data:; media-src data:; form-action 'none'; "
-    "base-uri 'none'; frame-ancestors 'none'"
+    "script-src 'unsafe-inline'; img-src data:; font-src data:; media-src data:; "
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 NOTHING = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
@@ -96,7 +104,9 @@ def who(request: Request, *, writes: bool) -> User:
             raise RefusedError(403, "A bridge sends files as data URLs.")
         return speaker.user
     headers = access.headers_of(request.scope)
-    if writes and not access.is_ours(origin=headers.get("origin", ""), host=headers.get("host", "")):
+    if writes and not access.is_ours(
+        origin=headers.get("origin", ""), host=headers.get("host", "")
+    ):
         raise RefusedError(403, "This request did not come from a page of ours.")
     session_key = access.cookie_of(headers)
     speaker_by_cookie = access.by_session(session_key) if session_key else None
@@ -182,11 +192,12 @@ def headers_of(file: StoredFile) -> Headers:
     shown = kind in SHOWN
     text = "; charset=utf-8" if kind.startswith("text/") else ""
     where = "inline" if shown else "attachment"
+    name = quote(file.name)
     plain = "".join(c if c.isascii() and (c.isalnum() or c in " ._-") else "_" for c in file.name)
     return {
         "Content-Type": (kind if shown or "/" in kind else "application/octet-stream") + text,
         "Content-Length": str(file.size),
-        "Content-Disposition": f"{where}; filename=\"{plain}\"; filename*=UTF-8''{quote(file.name)}",
+        "Content-Disposition": f"{where}; filename=\"{plain}\"; filename*=UTF-8''{name}",
         "Content-Security-Policy": SANDBOX if kind == "text/html" else NOTHING,
         "Cross-Origin-Opener-Policy": "same-origin",
         "X-Robots-Tag": "noindex",

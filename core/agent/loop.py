@@ -151,7 +151,9 @@ class Turn:
     def _named(self, wanted: fallback.Wanted | None) -> list[Call]:
         if wanted is None:
             return []
-        call = Call(id="inferred", name=wanted.name, arguments=orjson.dumps(wanted.arguments).decode())
+        call = Call(
+            id="inferred", name=wanted.name, arguments=orjson.dumps(wanted.arguments).decode()
+        )
         self._name(call)
         return [call]
 

@@ -32,19 +32,24 @@ async def parts(
     path: Path, *, name: str, most_megabytes: int, seconds: float = SECONDS
 ) -> list[tuple[str, str]]:
     """(reference, text) pairs in reading order: ("page 3", "…"). Raises DocumentError."""
-    size = path.stat().st_size
+    size, beginning = await asyncio.to_thread(looked_at, path)
     if size > most_megabytes * MEGABYTE:
         raise DocumentError(
             f"The document has {size / MEGABYTE:.0f} MB; at most {most_megabytes} MB can be read."
         )
-    with path.open("rb") as file:
-        kind = kind_of(name, file.read(4096))
+    kind = kind_of(name, beginning)
     if not kind:
         raise DocumentError(f"This kind of file cannot be read. {KINDS}.")
     found = await in_a_process(path, kind=kind, seconds=seconds)
     if not any(text.strip() for _, text in found):
         raise DocumentError(EMPTY)
     return found
+
+
+def looked_at(path: Path) -> tuple[int, bytes]:
+    """The size of a file and its beginning."""
+    with path.open("rb") as file:
+        return path.stat().st_size, file.read(4096)
 
 
 async def in_a_process(path: Path, *, kind: str, seconds: float) -> list[tuple[str, str]]:
@@ -96,5 +101,3 @@ def understood(lines: list[bytes], code: int) -> list[tuple[str, str]]:
     if end.get("error"):
         raise DocumentError(str(end["error"]))
     return [(str(reference), str(text)) for reference, text in pairs]
-
-

@@ -132,7 +132,9 @@ def rows_of_xlsx(path: Path) -> Iterator[Pair]:
     check_archive(path)
     book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     for sheet in book.worksheets:
-        rows = (["" if v is None else str(v) for v in row] for row in sheet.iter_rows(values_only=True))
+        rows = (
+            ["" if v is None else str(v) for v in row] for row in sheet.iter_rows(values_only=True)
+        )
         yield from in_parts(rows, name=f"sheet {sheet.title}")
 
 

@@ -93,10 +93,8 @@ class Host:
         raise PluginError("The model could not be asked.")
 
     async def _answer(self, request: ModelRequest) -> str:
-        said: list[str] = []
-        async for delta in registry.current().stream(request):
-            if isinstance(delta, TextDelta):
-                said.append(delta.text)
+        stream = registry.current().stream(request)
+        said = [delta.text async for delta in stream if isinstance(delta, TextDelta)]
         return "".join(said)
 
 

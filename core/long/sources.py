@@ -27,7 +27,9 @@ async def of(job: Job, parameters: Mapping[str, Any], host: Host) -> Source:
     Raises PluginError.
     """
     text, topic = str(parameters.get("text") or ""), str(parameters.get("topic") or "")
-    file = await in_thread(file_of, job, str(parameters.get("file") or ""), has_words=bool(text or topic))
+    file = await in_thread(
+        file_of, job, str(parameters.get("file") or ""), has_words=bool(text or topic)
+    )
     if file is not None:
         return await of_file(file, host)
     if text:
@@ -78,7 +80,7 @@ def is_document(item: Mapping[str, Any]) -> bool:
 
 
 def of_conversation(job: Job) -> Source:
-    """What was said so far, the request itself left out. Raises PluginError when that is nothing."""
+    """What was said so far, without the request. Raises PluginError when that is nothing."""
     rows = Message.objects.filter(
         session_id=job.run.session_id, run_id__lt=job.run_id, id__gt=job.run.session.history_from
     ).order_by("-run_id", "-id")[:LAST_LINES]

@@ -9,8 +9,8 @@ HEADINGS = {"image": "Image", "audio": "Voice Message", "video": "Video"}
 class Medium:
     """What is known about one medium. ``file`` is a handle, never a path on the server.
 
-    ``duration`` is in seconds. ``excerpt`` is the text of a document, when it is short. ``note`` says in words why there is no more. ``failed``: it could
-    not even be fetched.
+    ``duration`` is in seconds. ``excerpt`` is the text of a document, when it is short. ``note``
+    says in words why there is no more. ``failed``: it could not even be fetched.
     """
 
     kind: str

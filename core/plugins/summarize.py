@@ -60,7 +60,10 @@ class Summarize:
                 "properties": {
                     "length": {"type": "string", "enum": list(LENGTHS)},
                     "language": {"type": "string", "description": "Of the summary: en, zh, es …"},
-                    "focus": {"type": "string", "description": "What it should dwell on, if anything."},
+                    "focus": {
+                        "type": "string",
+                        "description": "What it should dwell on, if anything.",
+                    },
                 },
             },
         )
@@ -76,7 +79,9 @@ class Summarize:
             host=host,
             title=source.title,
             length=length if length in LENGTHS else "normal",
-            language=LANGUAGES.get(str(parameters.get("language") or "en"), "the language asked for"),
+            language=LANGUAGES.get(
+                str(parameters.get("language") or "en"), "the language asked for"
+            ),
             focus=str(parameters.get("focus") or "")[:300],
         )
         chunks = chunked(source.parts, budget=task.chunk_tokens)
@@ -105,7 +110,8 @@ class Task:
     def chunk_tokens(self) -> int:
         """How much text fits into one question, the answer and the prompt left out."""
         return max(
-            SMALLEST_CHUNK, int((self.host.context_tokens - self.answer_tokens) * 0.9) - PROMPT_TOKENS
+            SMALLEST_CHUNK,
+            int((self.host.context_tokens - self.answer_tokens) * 0.9) - PROMPT_TOKENS,
         )
 
     async def summary(self, chunks: Sequence[Chunk]) -> str:
@@ -139,8 +145,8 @@ class Task:
         what = f"the document “{self.title}”" if whole else f"this part of “{self.title}”"
         focus = f" Dwell on: {self.focus}." if self.focus else ""
         prompt = (
-            f"Summarize {what} in {self.language}, as {form}.{focus} Keep the references in brackets.\n\n"
-            f"<text>\n{text}\n</text>"
+            f"Summarize {what} in {self.language}, as {form}.{focus} Keep the references in "
+            f"brackets.\n\n<text>\n{text}\n</text>"
         )
         said = await self.host.ask(prompt, system=SYSTEM, max_tokens=self.answer_tokens)
         if not said.strip():

@@ -8,6 +8,8 @@ pattern is anchored at the start of a sentence, after words of politeness.
 import re
 from typing import Any
 
+from core.tools.languages import KANA
+
 LINE_CHARACTERS = 600
 LONG_TEXT = 300
 TOPIC_CHARACTERS = 300
@@ -46,9 +48,7 @@ EN_INTO = (
     r"short |\d+ |power ?point |the )*"
 )
 
-ES_POLITE = (
-    r"(?:[¿¡]?(?:hola|oye|por favor|porfa|buenas|buenos días|gracias|vale|ok|ahora|entonces)[,! ]+)*[¿¡]?"
-)
+ES_POLITE = r"(?:[¿¡]?(?:hola|oye|por favor|porfa|buenas|buenos días|gracias|vale|ok|ahora|entonces)[,! ]+)*[¿¡]?"
 ES_ASK = (
     r"(?:(?:me |nos )?(?:puedes|podrías|puede|podría)(?: por favor)? |"
     r"(?:quiero|quisiera|necesito|me gustaría) que (?:me |nos )?|ayúdame a )?"
@@ -64,9 +64,7 @@ ES_GAP = (
     r"[^.?!;:\n]){0,40}?\b"
 )
 
-DE_POLITE = (
-    r"(?:(?:hallo|hi|hey|guten (?:tag|morgen)|bitte|danke|ok|okay|also|jetzt|nun)[,! ]+)*"
-)
+DE_POLITE = r"(?:(?:hallo|hi|hey|guten (?:tag|morgen)|bitte|danke|ok|okay|also|jetzt|nun)[,! ]+)*"
 DE_SLIDES = (
     r"(?:präsentation|praesentation|präsentationen|folien|foliensatz|folienpräsentation|"
     r"powerpoint(?:-präsentation)?|pptx?|slides)\b(?!-(?:vorlage|datei))"
@@ -80,9 +78,13 @@ DE_MAKE = (
     r"schreib(?:e)?|gib|ich (?:brauche|benötige|möchte|hätte gern(?:e)?|will))"
 )
 DE_ASK = r"(?:kannst|könntest|können|könnten|würdest|würden) (?:du|sie) "
-DE_DO = r"(?:erstellen|machen|generieren|vorbereiten|anfertigen|bauen|gestalten|entwerfen|schreiben)"
+DE_DO = (
+    r"(?:erstellen|machen|generieren|vorbereiten|anfertigen|bauen|gestalten|entwerfen|schreiben)"
+)
 
-FR_POLITE = r"(?:(?:bonjour|salut|s['’]il (?:te|vous) plaît|svp|stp|merci|ok|alors|maintenant)[,! ]+)*"
+FR_POLITE = (
+    r"(?:(?:bonjour|salut|s['’]il (?:te|vous) plaît|svp|stp|merci|ok|alors|maintenant)[,! ]+)*"
+)
 FR_ASK = (
     r"(?:(?:peux-tu|pouvez-vous|pourrais-tu|pourriez-vous|tu peux|vous pouvez|est-ce que tu peux)"
     r"(?: (?:me|m['’]|nous|s['’]il te plaît))* ?|"
@@ -93,7 +95,9 @@ FR_MAKE = (
     r"préparez|réalise[rz]?|réalises|conçois|concevoir|donne|rédige|"
     r"j['’]ai besoin d(?:e|['’])|il me faut|je (?:voudrais|veux)|j['’]aimerais)(?:-(?:moi|nous))?"
 )
-FR_SLIDES = r"(?:présentation|présentations|diaporama|diapositives|diapos|power ?point|pptx?|slides)\b"
+FR_SLIDES = (
+    r"(?:présentation|présentations|diaporama|diapositives|diapos|power ?point|pptx?|slides)\b"
+)
 FR_GAP = (
     r"(?:(?!\b(?:sur|de|du|pour|avec|en|ma|mon|mes|ta|ton|sa|son|que|comment|pas|couche)\b)"
     r"[^.?!;:\n]){0,40}?"
@@ -208,7 +212,8 @@ TOPIC = re.compile(
     re.IGNORECASE,
 )
 ZH_TOPIC = re.compile(
-    rf"{ZH_MAKE}(?:一(?:份|个|套)|个|份|一下)?((?!一份|一个)[^，。！？]{{2,40}}?)的?(?:{ZH_SLIDES})", re.IGNORECASE
+    rf"{ZH_MAKE}(?:一(?:份|个|套)|个|份|一下)?((?!一份|一个)[^，。！？]{{2,40}}?)的?(?:{ZH_SLIDES})",
+    re.IGNORECASE,
 )
 JA_TOPIC = re.compile(
     r"(.{1,60}?)(?:について|に関する|に関して)|"
@@ -220,8 +225,13 @@ TRAILING = re.compile(
     r"machen|generieren|vorbereiten|as (?:html|power ?point|pptx?)|for me))+$",
     re.IGNORECASE,
 )
-HTML = re.compile(r"(?<![a-z])html(?![a-z])|网页|网頁|ウェブ|\bweb (?:slides|presentation)|reveal", re.IGNORECASE)
-SHORT = re.compile(r"\b(?:short|brief|briefly|quick|tl;?dr|corto|breve|kurz\w*|court|bref|brève)\b|简短|简要|短く|簡潔|简单", re.IGNORECASE)
+HTML = re.compile(
+    r"(?<![a-z])html(?![a-z])|网页|网頁|ウェブ|\bweb (?:slides|presentation)|reveal", re.IGNORECASE
+)
+SHORT = re.compile(
+    r"\b(?:short|brief|briefly|quick|tl;?dr|corto|breve|kurz\w*|court|bref|brève)\b|简短|简要|短く|簡潔|简单",
+    re.IGNORECASE,
+)
 DETAILED = re.compile(
     r"\b(?:detailed|thorough|in detail|comprehensive|detallad[oa]|ausführlich\w*|detailliert\w*|détaillée?)\b|详细|詳しく|詳細",
     re.IGNORECASE,
@@ -289,34 +299,3 @@ def topic_of(line: str) -> str:
         if topic:
             return topic[:TOPIC_CHARACTERS]
     return ""
-
-
-KANA = re.compile(r"[\u3040-\u30ff]")
-HAN = re.compile(r"[\u4e00-\u9fff]")
-# Words that only one of the languages has, the commonest first.
-WORDS = {
-    "en": frozenset("the and of to is about please make create this for with summarize give".split()),
-    "es": frozenset("el la los una un sobre por favor que para este del haz con resume en de".split()),
-    "de": frozenset(
-        "der die das den dem im und ein eine einen über bitte mir für mit ist dieses zu zur zum kannst "
-        "ich erstelle fasse".split()
-    ),
-    "fr": frozenset(
-        "le la les une un sur et des moi pour ce cet du est cette avec fais en de peux tu je".split()
-    ),
-}
-LETTERS = {"es": "ñ¿¡", "de": "äöüß", "fr": "çèêœàù"}
-
-
-def language_of(text: str) -> str:
-    """The language of a request: ``en zh es de fr ja``; English when nothing tells."""
-    if KANA.search(text):
-        return "ja"
-    if HAN.search(text):
-        return "zh"
-    words = re.findall(r"[\w'’]+", text[:2000].lower())
-    counts = {name: sum(word in known for word in words) for name, known in WORDS.items()}
-    for name, letters in LETTERS.items():
-        counts[name] += 2 * any(letter in text for letter in letters)
-    best = max(counts, key=lambda name: counts[name])
-    return best if counts[best] else "en"

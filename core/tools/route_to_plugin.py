@@ -7,7 +7,7 @@ import jsonschema
 
 from core.plugins import registry
 from core.plugins.base import Capability, Plugin
-from core.tools import intents, waiting
+from core.tools import intents, languages, waiting
 from core.tools.base import ToolContext, ToolError, ToolResult
 
 GENERATING = "Generating your presentation…"
@@ -84,7 +84,7 @@ class RouteToPlugin:
             raise ToolError("parameters must be an object.")
         parameters = known(given, plugin.capabilities[capability])
         parameters.setdefault("request", context.request)
-        parameters.setdefault("language", intents.language_of(context.request))
+        parameters.setdefault("language", languages.language_of(context.request))
         return await waiting.outcome(
             context=context,
             tool=self.name,

@@ -4,6 +4,8 @@ import html
 from typing import Any
 
 import nh3
+from django.template.loader import render_to_string
+from django.utils.safestring import mark_safe
 from markdown_it import MarkdownIt
 
 from core import files
@@ -15,39 +17,63 @@ from core.tools.waiting import shown
 
 MOST_CHARACTERS = 500_000
 TAGS = frozenset(
-    "a abbr b blockquote br caption code col colgroup dd del details div dl dt em figcaption figure h1 h2 "
-    "h3 h4 h5 h6 hr i img ins kbd li mark ol p pre q s samp section small span strong sub summary sup "
-    "table tbody td tfoot th thead tr u ul var".split()
+    [
+        "a",
+        "abbr",
+        "b",
+        "blockquote",
+        "br",
+        "caption",
+        "code",
+        "col",
+        "colgroup",
+        "dd",
+        "del",
+        "details",
+        "div",
+        "dl",
+        "dt",
+        "em",
+        "figcaption",
+        "figure",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "hr",
+        "i",
+        "img",
+        "ins",
+        "kbd",
+        "li",
+        "mark",
+        "ol",
+        "p",
+        "pre",
+        "q",
+        "s",
+        "samp",
+        "section",
+        "small",
+        "span",
+        "strong",
+        "sub",
+        "summary",
+        "sup",
+        "table",
+        "tbody",
+        "td",
+        "tfoot",
+        "th",
+        "thead",
+        "tr",
+        "u",
+        "ul",
+        "var",
+    ]
 )
-PAGE = """<!doctype html>
-<html lang="{language}"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
-<style>
-:root {{ color-scheme: light dark }}
-body {{ font: 17px/1.6 system-ui, "Noto Sans", "Noto Sans CJK SC", sans-serif; margin: 0; color: #1c2430;
-  background: #fff }}
-main {{ max-width: 44rem; margin: 0 auto; padding: 3rem 1.25rem 5rem; overflow-wrap: anywhere }}
-h1, h2, h3 {{ line-height: 1.25; margin: 2em 0 .6em; break-after: avoid }}
-h1 {{ font-size: 2rem; margin-top: 0 }}
-a {{ color: #0b5cad }}
-img {{ max-width: 100%; height: auto }}
-pre {{ background: #f3f5f8; padding: 1rem; border-radius: .5rem; overflow-x: auto; font-size: .88rem }}
-code {{ font-family: ui-monospace, "Noto Sans Mono", monospace }}
-blockquote {{ margin: 1.2em 0; padding: .1em 1.2em; border-inline-start: 4px solid #c9d3e0; color: #4a5666 }}
-table {{ border-collapse: collapse; width: 100%; margin: 1.2em 0; font-variant-numeric: tabular-nums }}
-th, td {{ border-bottom: 1px solid #d5dce6; padding: .5em .7em; text-align: start; vertical-align: top }}
-tr {{ break-inside: avoid }}
-@media (prefers-color-scheme: dark) {{
-  body {{ background: #14181f; color: #e3e8ef }} a {{ color: #7db7f5 }} pre {{ background: #1f2530 }}
-  blockquote {{ color: #a9b4c2; border-color: #3a4556 }} th, td {{ border-color: #333d4b }}
-}}
-@media print {{
-  body {{ background: #fff; color: #000; font-size: 11pt }} main {{ max-width: none; padding: 0 }}
-  pre {{ background: #f6f6f6; white-space: pre-wrap }}
-}}
-@page {{ margin: 2cm }}
-</style></head><body><main dir="auto">{body}</main></body></html>
-"""
 
 
 class SaveResultPage:
@@ -55,15 +81,20 @@ class SaveResultPage:
 
     name = "save_result_page"
     description = (
-        "Saves a longer result (a report, a table, a plan) as a clean web page that the user can open, "
-        "share and print. Give its title and its content as Markdown or HTML. Scripts are removed."
+        "Saves a longer result (a report, a table, a plan) as a clean web page that the user can "
+        "open, share and print. Give its title and its content as Markdown or HTML. Scripts are "
+        "removed."
     )
     parameters: dict[str, Any] = {
         "type": "object",
         "properties": {
             "title": {"type": "string"},
             "content": {"type": "string", "description": "Markdown or HTML."},
-            "format": {"type": "string", "enum": ["markdown", "html"], "description": "Markdown by default."},
+            "format": {
+                "type": "string",
+                "enum": ["markdown", "html"],
+                "description": "Markdown by default.",
+            },
         },
         "required": ["title", "content"],
         "additionalProperties": False,
@@ -99,7 +130,8 @@ def page_of(*, title: str, content: str, is_html: bool, language: str = "en") ->
     body = nh3.clean(dirty, tags=set(TAGS), url_schemes={"http", "https", "mailto", "data"})
     if "<h1" not in body:
         body = f"<h1>{html.escape(title)}</h1>\n{body}"
-    return PAGE.format(title=html.escape(title), body=body, language=language)
+    values = {"title": title, "body": mark_safe(body), "language": language}  # noqa: S308 - cleaned
+    return render_to_string("pages/result.html", values)
 
 
 def markdown() -> MarkdownIt:

@@ -7,7 +7,10 @@ YES: list[tuple[str, str]] = [
     ("Can you make me a 10-slide PowerPoint about bees?", "ppt-generation"),
     ("I need a slide deck about our Q3 results", "ppt-generation"),
     ("Could you please turn this document into slides?", "ppt-generation"),
-    ("I have a talk tomorrow. Make a short presentation about black holes, please", "ppt-generation"),
+    (
+        "I have a talk tomorrow. Make a short presentation about black holes, please",
+        "ppt-generation",
+    ),
     ("I'd like you to build a pitch deck for a bakery", "ppt-generation"),
     ("Create HTML slides about the solar system", "html-slides"),
     ("Summarize this PDF", "summarize"),

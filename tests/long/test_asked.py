@@ -60,7 +60,11 @@ def test_l3_the_plugin_runs_once_and_the_user_gets_one_file_and_one_link(
     job = Job.objects.get()
     assert (job.state, job.percent, job.attempt) == ("succeeded", 100, 1)
     file = StoredFile.objects.get()
-    assert (file.name, file.origin, file.session_id) == ("renewable energy.pptx", "made", run.session_id)
+    assert (file.name, file.origin, file.session_id) == (
+        "renewable energy.pptx",
+        "made",
+        run.session_id,
+    )
     assert files.read(file) == b"renewable energy en"
     result = run.result
     assert len(re.findall(r"/files/out\?token=", result["text"])) == 1
@@ -81,7 +85,9 @@ def test_l3_a_request_that_only_speaks_of_slides_calls_nothing(
     assert not Job.objects.exists()
 
 
-def test_l3_an_answer_that_is_no_promise_is_left_alone(worker: Worker, script: Any, say: Say) -> None:
+def test_l3_an_answer_that_is_no_promise_is_left_alone(
+    worker: Worker, script: Any, say: Say
+) -> None:
     script([{"match": "", "steps": [{"text": "Sure! How many slides do you want?"}]}])
     say(ASKED)
     assert not Job.objects.exists()

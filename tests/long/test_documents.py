@@ -50,7 +50,10 @@ async def test_l5_word_is_read_by_its_headings_with_tables(tmp_path: Path) -> No
     table.cell(0, 0).text, table.cell(0, 1).text = "Rent", "900 €"
     made.save(str(tmp_path / "a.docx"))
     found = await read_it(tmp_path / "a.docx")
-    assert found == [("beginning", "Opening."), ("section Costs", "Costs\nThey rise.\nRent | 900 €")]
+    assert found == [
+        ("beginning", "Opening."),
+        ("section Costs", "Costs\nThey rise.\nRent | 900 €"),
+    ]
 
 
 async def test_l5_slides_are_read_with_their_notes(tmp_path: Path) -> None:
@@ -78,10 +81,6 @@ async def test_l5_sheets_and_csv_are_read_in_rows(tmp_path: Path) -> None:
 
 async def test_l5_pages_and_texts_are_read_without_their_scripts(tmp_path: Path) -> None:
     page = b"<html><body><p>Before</p><h2>Sun</h2><script>evil()</script><p>It is <b>hot</b> today</p></html>"
-    assert await read_it(written(tmp_path, "a.html", page)) == [
-        ("", "Before"),
-        ("section Sun", "Sun\nSun\nIt is\nhot\ntoday"),
-    ] or True
     found = await read_it(written(tmp_path, "a.html", page))
     assert "evil" not in str(found)
     assert found[1][0] == "section Sun"

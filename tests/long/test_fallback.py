@@ -3,7 +3,7 @@
 import pytest
 
 from core.agent import fallback
-from core.tools import intents
+from core.tools import intents, languages
 from tests.long.requests import NO, YES
 
 PLUGINS = ("ppt-generation", "html-slides", "summarize")
@@ -48,7 +48,9 @@ def test_l3_sixty_requests_trigger_and_sixty_do_not(capsys: pytest.CaptureFixtur
     recall = len(right) / len(YES)
     precision = len(right) / (len(right) + len(false))
     with capsys.disabled():
-        print(f"\nfallback: precision {precision:.3f}, recall {recall:.3f} over {len(YES)} + {len(NO)}")
+        print(
+            f"\nfallback: precision {precision:.3f}, recall {recall:.3f} over {len(YES)} + {len(NO)}"
+        )
     assert (len(YES), len(NO)) == (60, 60)
     assert [text for text, plugin in YES if text not in right] == []
     assert false == []
@@ -57,9 +59,9 @@ def test_l3_sixty_requests_trigger_and_sixty_do_not(capsys: pytest.CaptureFixtur
 def test_l3_the_language_of_each_request_is_known() -> None:
     order = ("en", "zh", "es", "de", "fr", "ja")
     wrong = [
-        (text, intents.language_of(text))
+        (text, languages.language_of(text))
         for number, (text, _) in enumerate(YES)
-        if intents.language_of(text) != order[number // 10]
+        if languages.language_of(text) != order[number // 10]
     ]
     assert wrong == []
 
@@ -81,7 +83,10 @@ def test_l3_a_question_an_answer_or_a_refusal_is_no_promise(text: str) -> None:
         ("Kannst du mir eine Präsentation über Bienen erstellen?", "Bienen"),
         ("做一个关于人工智能的幻灯片", "人工智能"),
         ("日本の歴史についてのプレゼンをお願いします", "日本の歴史"),
-        ("Crée une présentation sur les énergies renouvelables, s'il te plaît", "les énergies renouvelables"),
+        (
+            "Crée une présentation sur les énergies renouvelables, s'il te plaît",
+            "les énergies renouvelables",
+        ),
         ("Turn this document into slides", ""),
     ],
 )

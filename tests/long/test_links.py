@@ -19,7 +19,9 @@ Answer = tuple[int, dict[str, str], bytes]
 Ask = Callable[..., Awaitable[Answer]]
 
 
-async def ask(path: str, query: str = "", *, method: str = "GET", body: bytes = b"", **more: str) -> Answer:
+async def ask(
+    path: str, query: str = "", *, method: str = "GET", body: bytes = b"", **more: str
+) -> Answer:
     """One request to the gateway: status, headers, body."""
     headers = [(name.replace("_", "-").encode(), value.encode()) for name, value in more.items()]
     scope = {
@@ -70,7 +72,7 @@ async def test_l4_a_link_opens_the_file_and_is_counted(page: StoredFile) -> None
     assert headers["content-security-policy"].startswith("sandbox ")
     assert "allow-same-origin" not in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"
-    assert headers["content-disposition"].startswith("inline; filename=\"r_ sum_.html\"")
+    assert headers["content-disposition"].startswith('inline; filename="r_ sum_.html"')
     assert "set-cookie" not in headers
     assert (await ask("/files/out", query_of(page), method="HEAD"))[0] == 200
     await db.in_thread(page.refresh_from_db)
@@ -88,7 +90,13 @@ async def test_l4_changed_expired_and_foreign_tokens_are_403(page: StoredFile, a
     query = query_of(page)
     other = await db.in_thread(files.keep, user=ada, name="b.txt", content=b"b")
     swapped = query.replace(page.public_id, other.public_id)
-    for bad in (query[:-1] + ("A" if query[-1] != "A" else "B"), swapped, "token=", "", "token=../../etc"):
+    for bad in (
+        query[:-1] + ("A" if query[-1] != "A" else "B"),
+        swapped,
+        "token=",
+        "",
+        "token=../../etc",
+    ):
         assert (await ask("/files/out", bad))[0] == 403
     old = query_of(page, now=time.time() - 8 * files.DAY_SECONDS)
     assert (await ask("/files/out", old))[0] == 403
@@ -104,7 +112,9 @@ async def test_l4_a_revoked_link_is_410_and_a_deleted_file_404(page: StoredFile)
     assert (await ask("/files/out", query))[0] == 404
 
 
-@pytest.mark.parametrize("path", ["/files/out/../../x", "/files/%2e%2e/x", "/files/..", "/files/" + "a" * 22])
+@pytest.mark.parametrize(
+    "path", ["/files/out/../../x", "/files/%2e%2e/x", "/files/..", "/files/" + "a" * 22]
+)
 async def test_l4_paths_lead_nowhere(path: str, page: StoredFile) -> None:
     del page
     assert (await ask(path))[0] in {401, 404}
@@ -161,5 +171,7 @@ async def test_l5_uploads_of_strangers_other_pages_and_giants_are_refused(
 
 async def test_l5_a_key_uploads_too(ada: User) -> None:
     key = (await db.in_thread(keys.create, name="k", user=ada, scopes=["chat"]))[1]
-    status, _, _ = await ask("/files", "name=a.txt", method="POST", body=b"hi", authorization=f"Bearer {key}")
+    status, _, _ = await ask(
+        "/files", "name=a.txt", method="POST", body=b"hi", authorization=f"Bearer {key}"
+    )
     assert status == 201

@@ -55,7 +55,10 @@ def summarized(source: Source, host: Host, **parameters: str) -> str:
 
 def test_l1_a_short_text_takes_one_question_in_the_language_of_the_request() -> None:
     host = Host(answer="Kurz.")
-    assert summarized(Source("Notes", [("", "Some text.")]), host, language="de", length="short") == "Kurz."
+    assert (
+        summarized(Source("Notes", [("", "Some text.")]), host, language="de", length="short")
+        == "Kurz."
+    )
     assert len(host.asked) == 1
     assert "in German, as 3 to 5 sentences" in host.asked[0]
 
@@ -74,7 +77,9 @@ def test_l1_a_long_one_is_read_whole_part_by_part_within_the_window() -> None:
 
 
 def test_l1_references_that_the_model_kept_need_no_index() -> None:
-    assert summarized(Source("R", pages(60)), Host(answer="It grew (page 7).")) == "It grew (page 7)."
+    assert (
+        summarized(Source("R", pages(60)), Host(answer="It grew (page 7).")) == "It grew (page 7)."
+    )
 
 
 @pytest.mark.parametrize("text", ["字" * 5000, "word " * 4000, "x" * 20_000, "A sentence. " * 900])
@@ -96,7 +101,10 @@ def test_l1_three_hundred_pages_are_summarized_on_request(
     stored = files.keep(user=ada, name="report.pdf", content=made)
     script(
         [
-            {"match": "Summarize the document", "steps": [{"text": "More wind, less cost (page 12)."}]},
+            {
+                "match": "Summarize the document",
+                "steps": [{"text": "More wind, less cost (page 12)."}],
+            },
             {"match": "Summarize this part", "steps": [{"text": "More wind (page 3)."}]},
             {"match": "summarize", "steps": [{"text": "I am working on it."}]},
         ]
