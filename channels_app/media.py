@@ -6,6 +6,7 @@ written down at once, so that a run that is tried again does not do it again. Fa
 
 import base64
 import binascii
+import hashlib
 import logging
 import mimetypes
 from dataclasses import replace
@@ -151,6 +152,12 @@ def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
         content = base64.b64decode(data, validate=True)
     except binascii.Error as error:
         raise ChannelError("the file is damaged", permanent=True) from error
+    # A client that keeps the history sends the same document with every message.
+    same = StoredFile.objects.filter(
+        session_id=run.session_id, sha256=hashlib.sha256(content).hexdigest(), origin="sent"
+    ).first()
+    if same is not None:
+        return same
     name = item.get("name") or f"{item['kind']}{mimetypes.guess_extension(mime) or ''}"
     return files.keep(
         user=run.user, name=name, content=content, session_id=run.session_id, run_id=run.id

@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 
 from core import files, outbox, runs
 from core.desk import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.long import skills
 from core.models import (
     ChatSession,
     Delivery,
@@ -18,6 +19,7 @@ from core.models import (
     Message,
     Run,
     RunEvent,
+    Skill,
     StoredFile,
 )
 
@@ -346,3 +348,46 @@ class JobAdmin(ReadOnlyAdmin[Job]):
     def has_cancel_permission(self, request: HttpRequest) -> bool:
         """Who may change runs."""
         return request.user.has_perm("core.change_run")
+
+
+@admin.register(Skill)
+class SkillAdmin(ReadOnlyAdmin[Skill]):
+    """The skills in ``GATEWAY_HOME/skills``; each is off until the owner switches it on."""
+
+    list_display = ("name", "enabled", "what", "runs_a_script", "changed_at")
+    ordering = ("name",)
+    actions = ("switch_on", "switch_off")
+    fields = ("name", "enabled", "what", "runs_a_script", "changed_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Skill]:
+        """A row for each folder: looking is what finds new ones."""
+        known = set(Skill.objects.values_list("name", flat=True))
+        new = [Skill(name=name) for name in skills.every() if name not in known]
+        Skill.objects.bulk_create(new, ignore_conflicts=True)
+        return super().get_queryset(request)
+
+    @admin.display(description="description")
+    def what(self, skill: Skill) -> str:
+        """What its SKILL.md says."""
+        found = skills.every().get(skill.name)
+        return visible_line(found.description, 200) if found else "(its folder is gone)"
+
+    @admin.display(boolean=True, description="script")
+    def runs_a_script(self, skill: Skill) -> bool:
+        """Whether it runs a program on this machine."""
+        found = skills.every().get(skill.name)
+        return found is not None and found.script is not None
+
+    @admin.action(description="Switch on", permissions=["switch"])
+    def switch_on(self, request: HttpRequest, queryset: QuerySet[Skill]) -> None:
+        """From now on the assistant may use them."""
+        messages.info(request, f"{queryset.update(enabled=True)} skills were switched on.")
+
+    @admin.action(description="Switch off", permissions=["switch"])
+    def switch_off(self, request: HttpRequest, queryset: QuerySet[Skill]) -> None:
+        """From now on the assistant does not see them."""
+        messages.info(request, f"{queryset.update(enabled=False)} skills were switched off.")
+
+    def has_switch_permission(self, request: HttpRequest) -> bool:
+        """Who may change skills."""
+        return request.user.has_perm("core.change_skill")

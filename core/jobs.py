@@ -14,7 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from core import db, files, hub, wake
@@ -108,7 +108,7 @@ def is_ours(*, job: Job) -> bool:
     return ours(job).filter(run__cancel_requested_at__isnull=True).exists()
 
 
-def ours(job: Job) -> Any:
+def ours(job: Job) -> QuerySet[Job]:
     """The row of ``job`` as long as our attempt holds it."""
     return Job.objects.filter(id=job.id, attempt=job.attempt, state=Run.State.RUNNING)
 

@@ -461,6 +461,18 @@ class StoredFile(models.Model):
         return visible_line(self.name, 80)
 
 
+class Skill(models.Model):
+    """Whether the owner switched on the skill in ``GATEWAY_HOME/skills/<name>``."""
+
+    name = models.CharField(max_length=100, primary_key=True)
+    enabled = models.BooleanField(default=False)
+    changed_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        """Its name, with invisible characters shown."""
+        return visible_line(self.name, 80)
+
+
 class WorkerHeartbeat(models.Model):
     """When each worker process was last heard from ([D8])."""
 

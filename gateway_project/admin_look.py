@@ -104,6 +104,7 @@ UNFOLD: Item = {
                         badge_variant="danger",
                     ),
                     page("Files", "draft", "core_storedfile"),
+                    page("Skills", "extension", "core_skill"),
                 ],
             },
             {

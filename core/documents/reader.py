@@ -88,7 +88,8 @@ def sections_of_docx(path: Path) -> Iterator[Pair]:
     from docx.table import Table  # noqa: PLC0415
 
     check_archive(path)
-    heading, lines = "", []
+    heading = ""
+    lines: list[str] = []
     for block in docx.Document(str(path)).iter_inner_content():
         if isinstance(block, Table):
             lines += [" | ".join(cell.text.strip() for cell in row.cells) for row in block.rows]
@@ -170,7 +171,8 @@ def sections_of_html(path: Path) -> Iterator[Pair]:
 
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
     root = html.document_fromstring(path.read_bytes(), parser=parser)
-    heading, lines = "", []
+    heading = ""
+    lines: list[str] = []
     for element in root.iter():
         if not isinstance(element.tag, str) or element.tag in {"script", "style", "title", "head"}:
             text = ""
@@ -189,7 +191,8 @@ def sections_of_html(path: Path) -> Iterator[Pair]:
 
 def sections_of_text(path: Path) -> Iterator[Pair]:
     """The text, at its headings (Markdown) and in pieces of a readable size."""
-    heading, lines, size = "", [], 0
+    heading, size = "", 0
+    lines: list[str] = []
     for line in decoded(path.read_bytes()).splitlines():
         is_heading = line.startswith("#") and line.lstrip("#").startswith(" ")
         if lines and (is_heading or size > SECTION_CHARACTERS):

@@ -13,7 +13,7 @@ from typing import Any
 from core import files, jobs
 from core.db import in_thread
 from core.files import Made
-from core.long import sources
+from core.long import skills, sources
 from core.long.host import Host
 from core.models import Job
 from core.plugins import registry
@@ -59,7 +59,7 @@ async def by_plugin(job: Job, host: Host) -> PluginResult:
     return await plugin.run(asked["capability_id"], asked["parameters"], source, host)
 
 
-WORK: dict[str, Work] = {"route_to_plugin": by_plugin}
+WORK: dict[str, Work] = {"route_to_plugin": by_plugin, "run_skill": skills.run}
 
 
 async def failed(job: Job, error: str) -> None:

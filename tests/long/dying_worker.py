@@ -78,7 +78,7 @@ def main() -> None:
     django.setup()
     for name in ("channels_app.tasks", "core.providers.scripted", "celery.concurrency.prefork"):
         import_module(name)
-    registry = import_module("core.plugins.registry")
+    registry: Any = import_module("core.plugins.registry")
     registry.PLUGINS |= TEST_PLUGINS
     ready.tell()
     while True:

@@ -1,7 +1,7 @@
 """[L1][L3] However the model puts it, slides that were asked for are made once and delivered."""
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -45,7 +45,7 @@ def lines(run: Run) -> list[tuple[str, str]]:
     """The progress lines of a run, with their tool."""
     return [
         (event["props"]["message"], event["props"]["data"]["tool"])
-        for event in log(run)
+        for event in cast("list[dict[str, Any]]", log(run))
         if event["props"].get("event") == "progress"
     ]
 

@@ -15,6 +15,7 @@ from core.models import StoredFile, User
 from gateway_project.asgi import application
 
 pytestmark = pytest.mark.django_db(transaction=True)
+communicator: Any = ApplicationCommunicator
 Answer = tuple[int, dict[str, str], bytes]
 Ask = Callable[..., Awaitable[Answer]]
 
@@ -32,7 +33,7 @@ async def ask(
         "headers": [(b"host", b"127.0.0.1:8000"), *headers],
         "client": ("127.0.0.9", 1),
     }
-    it = ApplicationCommunicator(application, scope)
+    it: Any = communicator(application, scope)
     for start in range(0, max(1, len(body)), 70_000):
         piece = body[start : start + 70_000]
         more_body = start + 70_000 < len(body)

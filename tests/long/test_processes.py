@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,11 @@ def house(
     gateway.stop()
 
 
+def has_ended(house: House, run: str) -> bool:
+    """Whether a run has its answer."""
+    return house.ada.result(run).status != 202
+
+
 def link_in(text: str) -> str:
     """The one link in an answer, as a path."""
     found = [word for word in text.split() if "/files/out?token=" in word]
@@ -152,9 +158,7 @@ def test_l2_one_file_and_one_answer_wherever_the_worker_dies(house: House) -> No
             house.order(point)
             run = house.ada.start(f"{ASKED} no. {number}")
             runs[run] = point
-            wait_until(
-                lambda r=run: house.ada.result(r).status != 202, seconds=120, what="the answer"
-            )
+            wait_until(partial(has_ended, house, run), seconds=120, what="the answer")
     assert house.deaths() == rounds
     for run, point in runs.items():
         answer = house.ada.result(run)
