@@ -1,9 +1,9 @@
 """Skills: folders under ``GATEWAY_HOME/skills`` with a ``SKILL.md`` and, if they like, scripts.
 
 ``SKILL.md`` begins with YAML between lines of ``---``: ``name``, ``description`` and, for a skill
-that runs, ``script`` (a file of the folder: Python, or executable). Nothing is used before the owner
-switches it on in the admin (a row of ``Skill``). A script gets its input as JSON on stdin, says its
-result on stdout, and leaves files in its working folder.
+that runs, ``script`` (a file of the folder: Python, or executable). Nothing is used before the
+owner switches it on in the admin (a row of ``Skill``). A script gets its input as JSON on stdin,
+says its result on stdout, and leaves files in its working folder.
 """
 
 import asyncio
