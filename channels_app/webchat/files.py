@@ -17,6 +17,7 @@ from channels_app.http import ClientGoneError, Headers, Receive, RefusedError, R
 from channels_app.webchat import access
 from core import files
 from core.db import in_thread
+from core.ids import is_public_id
 from core.models import StoredFile, User
 
 UPLOAD_SECONDS = 600.0
@@ -121,15 +122,19 @@ async def own(scope: Scope, receive: Receive, send: Send) -> None:
     try:
         check_method(request)
         user = await in_thread(who, request, writes=False)
-        found = StoredFile.objects.filter(
-            public_id=request.path.rpartition("/")[2], user_id=user.id, revoked_at__isnull=True
-        )
-        file = await in_thread(found.first)
+        name = request.path.rpartition("/")[2]
+        file = await in_thread(own_file, user, name) if is_public_id(name) else None
         if file is None:
             raise RefusedError(404, "There is no such file.")
         await deliver(request, send, file)
     except RefusedError as error:
         await refuse(send, error)
+
+
+def own_file(user: User, name: str) -> StoredFile | None:
+    """A person's file by its id."""
+    own_ones = StoredFile.objects.filter(user_id=user.id, revoked_at__isnull=True)
+    return own_ones.filter(public_id=name).first()
 
 
 async def out(scope: Scope, receive: Receive, send: Send) -> None:

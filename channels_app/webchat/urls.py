@@ -23,6 +23,6 @@ urlpatterns: list[URLPattern] = [
 ROUTES = [
     Route(r"/files", files.upload),
     Route(r"/files/out", files.out),
-    Route(r"/files/[A-Za-z0-9_-]{22}", files.own),
+    Route(r"/files/[^/]+", files.own),
 ]
 websocket_application = WebChatConsumer.as_asgi()
