@@ -79,7 +79,9 @@ def rewrite(run: Run, messages: list[InboundMessage]) -> None:
     with write():
         Run.objects.filter(id=run.id).update(text=run.text, route=run.route)
         Message.objects.filter(run_id=run.id, role="user").update(
-            text=run.text, tokens=estimate(run.text), data={"media": media}
+            text=run.text,
+            tokens=estimate(run.text),
+            data={"media": media, "said": "\n".join(m.text for m in messages if m.text)},
         )
 
 
