@@ -16,14 +16,16 @@ from allowlist import held, requests
 from allowlist.admin.audited import AuditedAdmin
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
-from channels_app import decisions, gateways, registry
+from channels_app import decisions, gateways, quarantine, registry
 from channels_app.base import Account, ChannelError
 from channels_app.models import SourceFeedback
 from core import sealed
+from core.admin import InboundMessageAdmin
 from core.desk import DeskPage, ModelForm, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
-from core.models import ChannelAccount, User
+from core.models import ChannelAccount, InboundMessage, User
 
 MOST_PEOPLE = 200
+MOST_AT_ONCE = 100
 
 
 @admin.register(UnknownRequest)
@@ -300,3 +302,29 @@ class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
     def asked(self, row: SourceFeedback) -> str:
         """The query that found it."""
         return visible_line(row.query, 100)
+
+
+admin.site.unregister(InboundMessage)
+
+
+@admin.register(InboundMessage)
+class KeptMessageAdmin(InboundMessageAdmin):
+    """Messages, and those that could not be read: the owner may have them read again."""
+
+    actions = ("read_again",)
+
+    @admin.action(description="Read again (quarantined)", permissions=["repair"])
+    def read_again(self, request: HttpRequest, queryset: QuerySet[InboundMessage]) -> None:
+        """Each on its own; what became of it is said."""
+        for message in queryset.select_related("account")[:MOST_AT_ONCE]:
+            number = message.pk
+            try:
+                outcome = quarantine.read_again(message)
+            except (quarantine.CannotReadAgainError, sealed.SealError) as error:
+                self.message_user(request, f"Message {number}: {error}", messages.WARNING)
+            else:
+                self.message_user(request, f"Message {number}: {outcome}.")
+
+    def has_repair_permission(self, request: HttpRequest) -> bool:
+        """Who may have messages read again."""
+        return request.user.has_perm("core.change_inboundmessage")

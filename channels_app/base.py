@@ -309,6 +309,15 @@ class Polls(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsAgain(Protocol):
+    """A gateway that keeps what it could not read, and may be told to try once more."""
+
+    def read_again(self, account: Account, *, raw: bytes) -> str:
+        """Put the update ``raw`` into the inbox; what became of it, in a word."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """Somebody pressed a button: which, where, and who."""

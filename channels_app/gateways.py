@@ -31,6 +31,7 @@ CONFLICT_SECONDS = 60.0
 RETRY_SECONDS = 3.0
 STARTING = "starting"
 STOPPING = "stopping"
+TO_TELL = (STARTING, STOPPING)
 
 
 @dataclass(slots=True)
@@ -150,7 +151,7 @@ def saved(*, account_id: int) -> None:
 
 def to_change() -> list[ChannelAccount]:
     """Accounts whose platform is to be told something."""
-    return list(ChannelAccount.objects.filter(status__in=(STARTING, STOPPING)).order_by("id"))
+    return list(ChannelAccount.objects.filter(status__in=TO_TELL).order_by("id"))
 
 
 def take_change(row: ChannelAccount) -> bool:
@@ -202,9 +203,10 @@ def let_go(*, account_id: int, worker: str) -> None:
 
 
 def show(*, account_id: int, status: str, text: str) -> None:
-    """Write down how an account stands."""
+    """Write down how an account stands; a change that still has to be told stays on the list."""
     with write():
-        ChannelAccount.objects.filter(id=account_id).update(status=status, status_text=text[:500])
+        rows = ChannelAccount.objects.filter(id=account_id).exclude(status__in=TO_TELL)
+        rows.update(status=status, status_text=text[:500])
 
 
 def note(*, account_id: int, health: Health) -> None:
@@ -212,10 +214,11 @@ def note(*, account_id: int, health: Health) -> None:
     with write():
         rows = ChannelAccount.objects.filter(id=account_id, enabled=True)
         rows.update(health=dict(health.facts))
+        settled = rows.exclude(status__in=TO_TELL)
         if health.problem:
-            rows.update(status="error", status_text=health.problem[:500])
+            settled.update(status="error", status_text=health.problem[:500])
         else:
-            rows.exclude(status="running").update(status="running", status_text="")
+            settled.exclude(status="running").update(status="running", status_text="")
 
 
 def problems() -> list[str]:

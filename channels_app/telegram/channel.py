@@ -132,6 +132,10 @@ class TelegramGateway:
         me = await receive.who_are_we(account)
         return f"@{me.username} (id {me.id})"
 
+    def read_again(self, account: Account, *, raw: bytes) -> str:
+        """An update that was kept unread, as if Telegram brought it now."""
+        return receive.take_again(account, raw=raw)
+
     async def close(self) -> None:
         """Close the connections of this event loop."""
         await plain.close()

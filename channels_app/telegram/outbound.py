@@ -11,6 +11,8 @@ from channels_app.telegram import adapter, api, plain
 
 ACK = "👀"  # one of the reactions a bot may give
 PHOTO_BYTES = 10 * 1024 * 1024
+# "can't parse entities: …", ENTITY_BOUNDS_INVALID, ENTITIES_TOO_LONG: the words stay, plainly.
+REFUSED_ENTITIES = re.compile("entit", re.IGNORECASE)
 ADDRESS = re.compile(r"\w\.\w|://")  # what Telegram could take for an address
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
@@ -27,11 +29,20 @@ class TelegramOutbound:
 
     async def send_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
         """Send a message."""
-        return await self._send(account, Target(target.chat, target.thread), block)
+        return await self._send_some(account, Target(target.chat, target.thread), block)
 
     async def reply_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
         """Send a reply; plainly when the message is gone."""
-        return await self._send(account, target, block)
+        return await self._send_some(account, target, block)
+
+    async def _send_some(self, account: Account, target: Target, block: Block) -> str:
+        """Send with entities; without them when it is those that Telegram refuses ([T5])."""
+        try:
+            return await self._send(account, target, block)
+        except ChannelError as error:
+            if not has_refused_entities(error, block):
+                raise
+        return await self._send(account, target, without_entities(block))
 
     async def _send(self, account: Account, target: Target, block: Block) -> str:
         sent = await api.calling(
@@ -51,6 +62,14 @@ class TelegramOutbound:
         self, *, account: Account, target: Target, message_id: str, block: Block
     ) -> None:
         """Replace a message; the same text again is a success."""
+        try:
+            await self._edit(account, target, message_id, block)
+        except ChannelError as error:
+            if not has_refused_entities(error, block):
+                raise
+            await self._edit(account, target, message_id, without_entities(block))
+
+    async def _edit(self, account: Account, target: Target, message_id: str, block: Block) -> None:
         try:
             await api.calling(
                 api.bot_of(account).edit_message_text(
@@ -145,6 +164,17 @@ def entities_of(block: Block) -> list[MessageEntity] | None:
     """The entities of a block as python-telegram-bot has them."""
     found = block.get("entities")
     return [MessageEntity(**each) for each in found] if found else None
+
+
+def has_refused_entities(error: ChannelError, block: Block) -> bool:
+    """Whether Telegram took offence at the entities of a block, and did nothing."""
+    refused = REFUSED_ENTITIES.search(str(error)) is not None
+    return bool(block.get("entities")) and refused and not error.unsure
+
+
+def without_entities(block: Block) -> Block:
+    """The same words, plainly."""
+    return {name: value for name, value in block.items() if name != "entities"}
 
 
 def preview_of(block: Block) -> LinkPreviewOptions | None:

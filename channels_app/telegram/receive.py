@@ -62,7 +62,7 @@ async def bot_of(account: Account) -> Bot:
         logger.warning("getMe failed: %s", error)
         if known is not None:
             return known.bot
-        return Bot(int(token.partition(":")[0] or 0), str(account.config.get("username", "")))
+        return unasked(account)
     _known[account.id, token] = Known(bot, time.monotonic() + BOT_SECONDS)
     return bot
 
@@ -77,6 +77,24 @@ async def take_all(account: Account, values: list[Any], *, offset: int) -> int:
         if isinstance(update_id, int):
             offset = max(offset, update_id + 1)
     return offset
+
+
+def take_again(account: Account, *, raw: bytes) -> str:
+    """An update that was quarantined, once more; what became of it, in a word."""
+    row = ChannelAccount.objects.get(id=account.id)
+    known = _known.get((account.id, account.secrets.get("token", "")))
+    bot = known.bot if known is not None else unasked(account)
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        return quarantine(row=row, value=None, raw=raw, why=str(error))
+    return take(row=row, bot=bot, value=value, raw=raw)
+
+
+def unasked(account: Account) -> Bot:
+    """Who we are as far as the account itself says."""
+    token = account.secrets.get("token", "")
+    return Bot(int(token.partition(":")[0] or 0), str(account.config.get("username", "")))
 
 
 def needs_name(value: object) -> bool:

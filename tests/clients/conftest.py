@@ -16,7 +16,7 @@ from tests.gateways import Gateway
 
 HERE = Path(__file__).parent
 INSTALL_SECONDS = 240
-SCRIPT_SECONDS = 60
+SCRIPT_SECONDS = 180
 Json = dict[str, Any]
 Script = Callable[[str], Json]
 

@@ -202,7 +202,7 @@ def test_a_client_that_leaves_before_its_whole_answer_stops_the_run(client: http
         client.post("/v1/chat/completions", json=asked("hang"), headers=name, timeout=1.0)
     began = time.monotonic()
     assert chat(client, "next", headers=name)["choices"][0]["message"]["content"] == "next"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
 
 
 def test_a_long_silence_is_filled_with_comments(client: httpx.Client) -> None:

@@ -28,7 +28,7 @@ class Socket:
     def connect(self) -> None:
         """Open the socket and show the key."""
         self.close()
-        self._open = self._stack.enter_context(connect(self.gateway.ws_url, open_timeout=10))
+        self._open = self._stack.enter_context(connect(self.gateway.ws_url, open_timeout=60))
         self.send({"type": "auth", "key": self.token})
         assert self.receive()["type"] == "authenticated"
 
@@ -37,7 +37,7 @@ class Socket:
         assert self._open
         self._open.send(json.dumps(frame))
 
-    def receive(self, *, seconds: float = 20) -> Frame:
+    def receive(self, *, seconds: float = 60) -> Frame:
         """The next frame; kept when it belongs to a run."""
         assert self._open
         frame: Frame = json.loads(self._open.recv(timeout=seconds))

@@ -205,13 +205,14 @@ def test_i13_a_reader_that_stalls_is_cut_off_and_can_resume(ada: Client, house: 
     run = ada.start("huge")
     wait_until(lambda: ended(ada, run), seconds=30)
     sizes = []
-    for stalled in (16, 32, 48):
+    for stalled in (16, 32, 48, 64):
         with ExitStack() as readers:
             for _ in range(16):
                 readers.enter_context(ada.request("GET", f"/runs/{run}/events"))
             wait_until(partial(is_cut_off, house, stalled), seconds=20)
             sizes.append(memory(house))
-    assert sizes[-1] - sizes[0] < 20_000, sizes
+    # Two rounds make the allocator's room; answers that stayed would add 100 MB a round after it.
+    assert sizes[-1] - sizes[1] < 60_000, sizes
     done = ada.follow(run)[-1]
     assert len(done.data["text"]) > 6_000_000
 

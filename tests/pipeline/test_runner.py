@@ -370,7 +370,7 @@ def test_a_stopped_runner_gives_its_runs_to_the_next_one(
     begun = time.monotonic()
     script.stop()
     script.stop()
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20
     assert not script._thread.is_alive()
     run.refresh_from_db()
     assert (run.state, run.worker) == ("queued", "")

@@ -12,9 +12,11 @@ from channels_app.telegram.addressing import Bot
 from core import inbox
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, Run, User
 from tests.channels.running import telegram_account
+from tests.settings import TEST_DATABASE
 from tests.telegram.people import message
 
-TIMES = 10_000
+# What is proven is in Python; PostgreSQL shows that the statements mean the same there.
+TIMES = 10_000 if TEST_DATABASE == "sqlite" else 2_000
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 

@@ -11,6 +11,7 @@ from channels_app.runner import Runner
 from core.models import ChatSession, Delivery, InboundMessage, Run
 from tests.channels.running import until
 from tests.telegram.local import Local
+from tests.telegram.people import message
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LONG = "\n\n".join(f"Paragraph {number}. " + "x" * 900 for number in range(9))
@@ -34,6 +35,18 @@ def test_c3_c4_the_answer_replies_and_the_eyes_go(runner: Runner, local: Local) 
     assert local.api.of("setMessageReaction", 556)[0].params["reaction"][0]["emoji"] == "👀"
     assert not local.api.reactions
     assert local.api.of("sendChatAction", 556)
+
+
+def test_w19_messages_of_a_long_downtime_are_answered_in_order(
+    runner: Runner, local: Local
+) -> None:
+    """Our policy: what was asked is answered, however late Telegram brings it."""
+    two_days_ago = int(time.time()) - 2 * 24 * 3600
+    for number, text in enumerate(("first", "second", "third")):
+        update = message(text, user=556)
+        update["message"]["date"] = two_days_ago + number
+        assert local.post(update)[0] == 200
+    until(lambda: "\n".join(local.texts(556)) == "first\nsecond\nthird")
 
 
 def test_a_stream_is_one_message_that_is_edited_to_its_end(
@@ -86,10 +99,12 @@ def test_429_on_block_2_keeps_the_order_and_holds_up_no_other_chat(
     until(lambda: len(local.api.of("sendMessage", 556)) == 2)
     refused = local.api.of("sendMessage", 556)[1].at
     local.say("quick", user=555)
-    until(lambda: local.texts(555) == ["quick"], seconds=2.9)
+    until(lambda: local.texts(555) == ["quick"])
+    (other,) = local.api.of("sendMessage", 555)
     until(lambda: "\n\n".join(local.texts(556)) == LONG, seconds=30)
     again = local.api.of("sendMessage", 556)[2].at
     assert again - refused >= 3.0
+    assert other.at < again
 
 
 def test_a_time_out_after_the_effect_is_sent_once_more_and_marked(
@@ -100,6 +115,37 @@ def test_a_time_out_after_the_effect_is_sent_once_more_and_marked(
     until(lambda: Delivery.objects.filter(state="sent").exists())
     assert local.texts(556) == ["hello", "hello"]
     assert "unknown" in Delivery.objects.get().error
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Bad Request: can't parse entities: unsupported", "Bad Request: ENTITY_BOUNDS_INVALID"],
+)
+def test_t5_refused_entities_cost_the_formatting_and_not_the_message(
+    words: str, runner: Runner, local: Local
+) -> None:
+    local.api.fail(
+        "sendMessage", 400, words, when=lambda params: bool(params.get("entities")), times=99
+    )
+    local.say("it is **bold**", user=556)
+    until(lambda: local.texts(556) == ["it is bold"])
+    until(lambda: Delivery.objects.get().state == "sent")
+
+
+def test_t5_an_edit_whose_entities_are_refused_is_plain(
+    runner: Runner, local: Local, settings: object, tmp_path: Path
+) -> None:
+    answer = "**bold** " + " ".join(f"word{number}" for number in range(60))
+    script(settings, tmp_path, {"match": "", "steps": [{"text": answer, "tokens_per_second": 25}]})
+    local.api.fail(
+        "editMessageText",
+        400,
+        "Bad Request: can't parse entities",
+        when=lambda params: bool(params.get("entities")),
+        times=999,
+    )
+    local.say("go", user=556)
+    until(lambda: local.texts(556) == [answer.replace("**", "")])
 
 
 def test_a_time_out_of_an_edit_shows_nothing_twice(

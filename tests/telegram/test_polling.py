@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from channels_app import gateways
-from channels_app.base import Account, ChannelError
+from channels_app.base import Account, ChannelError, Health
 from channels_app.runner import Runner
 from channels_app.telegram import plain
 from core.models import ChannelAccount, InboundMessage
@@ -80,6 +80,19 @@ def test_saving_sets_the_webhook_with_secret_and_kinds_and_drops_nothing(
     assert "callback_query" in given["allowed_updates"]
     assert given["drop_pending_updates"] is False
     until(lambda: ChannelAccount.objects.get(id=row.id).status == "running")
+
+
+def test_a_check_that_ends_late_does_not_swallow_a_change_that_was_saved(local: Local) -> None:
+    """The check began before the account was saved: its platform is still told."""
+    row = ChannelAccount.objects.get(name="main")
+    gateways.saved(account_id=row.id)
+    gateways.note(account_id=row.id, health=Health())
+    gateways.show(account_id=row.id, status="running", text="polling")
+    assert [each.id for each in gateways.to_change()] == [row.id]
+    assert gateways.take_change(gateways.to_change()[0])
+    gateways.note(account_id=row.id, health=Health(problem="no"))
+    row.refresh_from_db()
+    assert row.status == "error"
 
 
 def test_what_telegram_says_about_the_webhook_is_shown(runner: Runner, local: Local) -> None:

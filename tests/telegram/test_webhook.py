@@ -5,11 +5,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
+from channels_app.telegram import updates
 from channels_app.telegram.views import MOST_BYTES
 from core import inbox
-from core.models import ChannelAccount, InboundMessage, Run
+from core.models import ChannelAccount, InboundMessage, Run, User
 from tests.telegram.local import SECRET, Local
 from tests.telegram.people import message, number, person
 from tests.threads import at_once
@@ -109,6 +112,32 @@ def test_w10_w14_what_cannot_be_read_is_kept_for_the_owner_and_answered_200(
     assert row.state == "quarantined"
     assert json.loads(bytes(row.raw))
     assert row.note
+
+
+def test_w10_what_could_not_be_read_is_read_again_when_the_owner_asks(
+    local: Local, monkeypatch: pytest.MonkeyPatch, client: Client, owner: User
+) -> None:
+    """An update of tomorrow's Telegram waits until we understand it; nothing of it is lost."""
+
+    def fail(value: object) -> updates.Update:
+        raise updates.UnparsableError("not yet known")
+
+    with monkeypatch.context() as yesterday:
+        yesterday.setattr(updates, "read", fail)
+        assert local.post(message("good morning", user=556))[1]["outcome"] == "quarantined"
+    kept = InboundMessage.objects.get()
+    assert kept.state == "quarantined"
+    User.objects.filter(id=owner.id).update(is_staff=True, is_superuser=True)
+    client.force_login(owner)
+    page = reverse("admin:core_inboundmessage_changelist")
+    asked = {"action": "read_again", "_selected_action": [kept.pk]}
+    answer = client.post(page, asked, follow=True)
+    assert "accepted" in answer.content.decode()
+    (read,) = InboundMessage.objects.all()
+    assert (read.state, read.text, read.sender) == ("received", "good morning", "556")
+    again = client.post(page, {**asked, "_selected_action": [read.pk]}, follow=True)
+    assert "not in quarantine" in again.content.decode()
+    assert InboundMessage.objects.get().pk == read.pk
 
 
 def test_w11_a_large_body_is_refused(local: Local) -> None:

@@ -1,0 +1,29 @@
+"""What came in and could not be read: kept, shown to the owner, read again on demand."""
+
+from channels_app import registry
+from channels_app.base import ReadsAgain
+from channels_app.sending import account_of
+from core.db import write
+from core.models import InboundMessage
+
+
+class CannotReadAgainError(Exception):
+    """This message is not one to be read again; the text says why."""
+
+
+def read_again(message: InboundMessage) -> str:
+    """Read a quarantined update once more, as if it came now; what became of it, in a word.
+
+    One transaction: it is either still there or has become something else. Raises
+    CannotReadAgainError, SealError.
+    """
+    channel = registry.get(message.account.channel)
+    if channel is None or not isinstance(channel.gateway, ReadsAgain):
+        raise CannotReadAgainError("This channel keeps nothing that could be read again.")
+    with write():
+        kept = InboundMessage.objects.filter(
+            id=message.id, state=InboundMessage.State.QUARANTINED
+        ).delete()
+        if not kept[0]:
+            raise CannotReadAgainError("It is not in quarantine any more.")
+        return channel.gateway.read_again(account_of(message.account), raw=bytes(message.raw))
