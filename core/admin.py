@@ -354,10 +354,14 @@ class JobAdmin(ReadOnlyAdmin[Job]):
 class SkillAdmin(ReadOnlyAdmin[Skill]):
     """The skills in ``GATEWAY_HOME/skills``; each is off until the owner switches it on."""
 
-    list_display = ("name", "enabled", "what", "runs_a_script", "changed_at")
+    shown_name = shown("name", limit=80)
+
+    list_display = ("shown_name", "enabled", "what", "runs_a_script", "changed_at")
+    list_filter = ("enabled", "changed_at")
+    search_fields = ("name",)
     ordering = ("name",)
     actions = ("switch_on", "switch_off")
-    fields = ("name", "enabled", "what", "runs_a_script", "changed_at")
+    fields = ("shown_name", "enabled", "what", "runs_a_script", "changed_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Skill]:
         """A row for each folder: looking is what finds new ones."""

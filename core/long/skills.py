@@ -9,6 +9,7 @@ says its result on stdout, and leaves files in its working folder.
 import asyncio
 import mimetypes
 import os
+import re
 import resource
 import sys
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ MEGABYTE = 1024 * 1024
 FILE_BYTES = 100 * MEGABYTE
 MOST_FILES = 5
 MOST_CHARACTERS = 20_000
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 BROKEN = "The skill's script failed."
 
 
@@ -64,7 +66,7 @@ def read(place: Path) -> Found | None:
         facts = yaml.safe_load(head)
     except (OSError, ValueError, yaml.YAMLError):
         return None
-    if not isinstance(facts, dict):
+    if not isinstance(facts, dict) or NAME.fullmatch(place.parent.name) is None:
         return None
     script = place.parent / str(facts["script"]) if facts.get("script") else None
     inside = script is None or script.resolve().is_relative_to(place.parent.resolve())

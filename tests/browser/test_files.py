@@ -57,7 +57,11 @@ def test_l5_while_a_file_is_on_its_way_there_is_a_bar_and_the_message_waits(
 ) -> None:
     page, _ = visit(house)
     held: list[Route] = []
-    page.route("**/files?*", lambda route: held.append(route))
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/files?*", hold)
     page.locator("#attach-file").set_input_files(
         {"name": "a.txt", "mimeType": "text/plain", "buffer": b"words"}
     )

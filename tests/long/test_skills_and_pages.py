@@ -28,6 +28,7 @@ def shelf(tmp_path: Path, settings: Any) -> Path:
     for name, more, script in (
         ("words", "", ""),
         ("count", "script: count.py\n", SCRIPT),
+        ("odd \u202e name", "", ""),
         ("bad", "script: ../count/count.py\n", ""),
         ("broken", "script: run.py\n", "raise SystemExit(3)"),
     ):
