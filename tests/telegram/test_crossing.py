@@ -22,7 +22,7 @@ START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 @pytest.mark.slow
 @pytest.mark.django_db
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_c3_nothing_crosses(owner: User, guest: User) -> None:
     chance = random.Random(20260301)
     for group in ("-100", "-200"):
