@@ -5,6 +5,8 @@ and it does not replace what the gateway tells the model ([O3]). Errors name the
 """
 
 import asyncio
+import base64
+import binascii
 import re
 from typing import Any
 
@@ -12,6 +14,7 @@ from django.conf import settings
 
 from channels_app import pictures
 from channels_app.http import RefusedError
+from core.ids import is_public_id
 from core.text import is_clean
 
 Json = dict[str, Any]
@@ -117,7 +120,7 @@ def parts(value: Any, field: str, *, with_pictures: bool) -> str | list[Json]:
 
 
 def part(value: Any, field: str, *, with_pictures: bool) -> Json:
-    """One part: text, or a picture."""
+    """One part: text, a picture, or a document."""
     kind = value.get("type") if isinstance(value, dict) else None
     if kind in ("text", "refusal"):
         return {"type": "text", "text": text(value.get(kind), f"{field}.{kind}")}
@@ -131,8 +134,42 @@ def part(value: Any, field: str, *, with_pictures: bool) -> Json:
         if isinstance(given, dict) and given.get("detail") in ("auto", "low", "high"):
             picture["detail"] = given["detail"]
         return {"type": "image_url", "image_url": picture}
-    allowed = "text or image_url" if with_pictures else "text"
+    if kind == "file" and with_pictures:
+        return {"type": "file", "file": file(value.get("file"), f"{field}.file")}
+    allowed = "text, image_url or file" if with_pictures else "text"
     raise refused(f"must be {allowed}", f"{field}.type")
+
+
+def file(value: Any, field: str) -> Json:
+    """A document: ``file_data`` (a data URL) or ``file_id`` (of ``POST /files``), ``filename``."""
+    if not isinstance(value, dict):
+        raise refused("must be an object", field)
+    label = value.get("filename") or ""
+    if not isinstance(label, str) or len(label) > 255 or not is_clean(label):
+        raise refused("must be a name", f"{field}.filename")
+    if is_public_id(value.get("file_id")):
+        return {"kind": "file", "upload": value["file_id"], "name": label}
+    data = value.get("file_data")
+    head, comma, content = data.partition(",") if isinstance(data, str) else ("", "", "")
+    if not (head.startswith("data:") and head.endswith(";base64") and comma and content):
+        raise refused("must be a base64 data URL", f"{field}.file_data")
+    try:
+        base64.b64decode(content, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise refused("holds broken base64", f"{field}.file_data") from error
+    return {"kind": "file", "url": data, "name": label}
+
+
+def take_files(messages: list[Json]) -> list[Json]:
+    """The documents in ``messages``, as media; a word for each stays. At most MAX_PICTURES."""
+    found: list[Json] = []
+    for item in messages:
+        content = item["content"]
+        for number, each in enumerate(content if isinstance(content, list) else []):
+            if each["type"] == "file":
+                found.append(each["file"])
+                content[number] = {"type": "text", "text": f"[File: {each['file']['name']}]"}
+    return found[-MAX_PICTURES:]
 
 
 def text(value: Any, field: str) -> str:

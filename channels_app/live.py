@@ -10,13 +10,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from channels_app import outbound
 from channels_app.base import Block, Capability, Channel, ChannelError, Edits
 from channels_app.pace import pacer
 from channels_app.sending import account_of, target_of
 from core.db import in_thread, write
+from core.messages import Message
 from core.models import Delivery, Run
 
 logger = logging.getLogger(__name__)
@@ -27,19 +28,30 @@ CALL_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What there is to show now: the text so far (Markdown), or else a line of progress."""
+    """What there is to show now: the text so far (Markdown), and the line of progress below it."""
 
     text: str = ""
     progress: str = ""
 
 
+def silent(message: Message) -> str:
+    """No line of progress for anything."""
+    del message
+    return ""
+
+
 @dataclass(slots=True)
 class Live:
-    """Shows one run. ``now`` gives what there is; :meth:`changed` says that it is more."""
+    """Shows one run. ``now`` gives what there is; :meth:`changed` says that it is more.
+
+    ``progress_of`` is the line that a message is shown as while nothing follows it.
+    """
 
     run: Run
     channel: Channel
     now: Callable[[], Draft]
+    progress_of: Callable[[Message], str] = silent
+    progress: str = ""
     rows: dict[int, Delivery] = field(default_factory=dict)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -50,6 +62,13 @@ class Live:
         if self._task is None:
             self._task = asyncio.create_task(self._work())
         self._news.set()
+
+    def heard(self, message: Message) -> None:
+        """The run said ``message``: a line of progress replaces the last, a text ends it."""
+        line = self.progress_of(message)
+        if line or message.type == "text":
+            self.progress = line
+        self.changed()
 
     async def finish(self) -> None:
         """Stop showing; what is on its way to the platform arrives first, so that the final text
@@ -86,7 +105,7 @@ class Live:
         return pace.group_edit_seconds if group else pace.edit_seconds
 
     async def _show(self) -> None:
-        draft = self.now()
+        draft = replace(self.now(), progress=self.progress)
         blocks = self._blocks(draft)
         for index, block in enumerate(blocks):
             row = self.rows.get(index)
@@ -104,9 +123,12 @@ class Live:
         """The messages as they should look now."""
         if Capability.EDIT not in self.channel.capabilities:
             return self.channel.outbound.render(draft.text)[:-1] if draft.text else []
+        if draft.progress:
+            whole = f"{draft.text}\n\n{draft.progress}" if draft.text else draft.progress
+            return self.channel.outbound.render(whole)
         if len(draft.text) >= FIRST_CHARACTERS or (draft.text and self.rows):
             return self.channel.outbound.render(draft.text)
-        return self.channel.outbound.render(draft.progress) if draft.progress else []
+        return []
 
     async def _edit(self, row: Delivery, block: Block) -> None:
         """Change a message that was sent; one that is still on its way is left for later."""

@@ -4,15 +4,22 @@ Each is fetched once, kept as a ``StoredFile`` and turned into words; what was u
 written down at once, so that a run that is tried again does not do it again. Failures are told.
 """
 
+import base64
+import binascii
+import hashlib
 import logging
+import mimetypes
 from dataclasses import replace
 from typing import Any
+
+from django.conf import settings
 
 from channels_app import registry
 from channels_app.base import Channel, ChannelError, Downloads, RemoteFile
 from channels_app.sending import account_of
 from core import files
 from core.db import in_thread, write
+from core.documents import read as documents
 from core.media import describe, frame, transcribe
 from core.media.text import Medium, media_text
 from core.models import InboundMessage, Message, Run, StoredFile
@@ -25,8 +32,16 @@ MEGABYTE = 1024 * 1024
 
 
 def is_waiting(run: Run) -> bool:
-    """Whether media of this run still wait on their platform."""
-    return any("remote" in item for item in run.route.get("media", []))
+    """Whether media of this run still wait: on their platform, or to be kept and read."""
+    return any(waits(item) for item in run.route.get("media", []))
+
+
+def waits(item: dict[str, Any]) -> bool:
+    """Whether nobody has looked into a medium yet. Pictures in a data URL are seen by the model."""
+    if "text" in item:
+        return False
+    in_message = item["kind"] != "image" and str(item.get("url", "")).startswith("data:")
+    return "remote" in item or "upload" in item or in_message
 
 
 async def prepare(run: Run) -> None:
@@ -35,10 +50,12 @@ async def prepare(run: Run) -> None:
     messages = await in_thread(messages_of, run.id)
     for message in messages:
         for number, item in enumerate(message.media):
-            if "remote" in item and "text" not in item and channel is not None:
+            if waits(item):
                 # Only one item of a message carries its caption.
                 caption = message.text if number == 0 else ""
                 item.update(await understood(run, channel, item, caption))
+                for name in ("upload", *(["url"] if "file" in item else [])):
+                    item.pop(name, None)
                 await in_thread(keep, message)
     await in_thread(rewrite, run, messages)
 
@@ -62,7 +79,9 @@ def rewrite(run: Run, messages: list[InboundMessage]) -> None:
     with write():
         Run.objects.filter(id=run.id).update(text=run.text, route=run.route)
         Message.objects.filter(run_id=run.id, role="user").update(
-            text=run.text, tokens=estimate(run.text), data={"media": media}
+            text=run.text,
+            tokens=estimate(run.text),
+            data={"media": media, "said": "\n".join(m.text for m in messages if m.text)},
         )
 
 
@@ -78,7 +97,7 @@ def spoken(message: InboundMessage) -> str:
 
 
 async def understood(
-    run: Run, channel: Channel, item: dict[str, Any], caption: str
+    run: Run, channel: Channel | None, item: dict[str, Any], caption: str
 ) -> dict[str, Any]:
     """What is added to one medium: the words for it, and the handle of the kept file."""
     medium = Medium(
@@ -88,15 +107,63 @@ async def understood(
         duration=item.get("duration"),
         caption=caption,
     )
-    remote = RemoteFile(item["remote"], item.get("name", ""), item.get("size", 0))
     try:
-        stored = await fetch(run, channel, remote, item)
+        stored = await stored_of(run, channel, item)
     except ChannelError as error:
         logger.info("a medium could not be fetched: %s", error)
         return {"text": media_text(replace(medium, failed=True, note=str(error)))}
     medium = replace(medium, file=f"/files/{stored.public_id}")
     medium = await in_words(medium, stored)
     return {"text": media_text(medium), "file": stored.public_id}
+
+
+async def stored_of(run: Run, channel: Channel | None, item: dict[str, Any]) -> StoredFile:
+    """The kept file of a medium: uploaded before, in the message itself, or on its platform.
+
+    Raises ChannelError.
+    """
+    if "upload" in item:
+        return await in_thread(uploaded, run, str(item["upload"]))
+    if "url" in item:
+        return await in_thread(from_data_url, run, item)
+    if channel is None:
+        raise ChannelError("this channel gives no files", permanent=True)
+    remote = RemoteFile(item["remote"], item.get("name", ""), item.get("size", 0))
+    return await fetch(run, channel, remote, item)
+
+
+def uploaded(run: Run, name: str) -> StoredFile:
+    """The file that the run's own user uploaded; it belongs to the conversation from now on.
+
+    Raises ChannelError.
+    """
+    own = StoredFile.objects.filter(public_id=name, user_id=run.user_id, revoked_at__isnull=True)
+    with write():
+        own.filter(session__isnull=True).update(session_id=run.session_id, run_id=run.id)
+    file = own.first()
+    if file is None:
+        raise ChannelError("there is no such uploaded file", permanent=True)
+    return file
+
+
+def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
+    """Keep what a data URL holds. Raises ChannelError."""
+    head, _, data = item["url"].partition(",")
+    mime = head.removeprefix("data:").partition(";")[0]
+    try:
+        content = base64.b64decode(data, validate=True)
+    except binascii.Error as error:
+        raise ChannelError("the file is damaged", permanent=True) from error
+    # A client that keeps the history sends the same document with every message.
+    same = StoredFile.objects.filter(
+        session_id=run.session_id, sha256=hashlib.sha256(content).hexdigest(), origin="sent"
+    ).first()
+    if same is not None:
+        return same
+    name = item.get("name") or f"{item['kind']}{mimetypes.guess_extension(mime) or ''}"
+    return files.keep(
+        user=run.user, name=name, content=content, session_id=run.session_id, run_id=run.id
+    )
 
 
 async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, Any]) -> StoredFile:
@@ -123,6 +190,7 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
     )
 
 
+READ_AT_ONCE_BYTES = 1024 * 1024
 EXTENSIONS = {"image": "jpg", "audio": "ogg", "video": "mp4"}
 
 
@@ -137,9 +205,23 @@ async def in_words(medium: Medium, stored: StoredFile) -> Medium:
             return replace(medium, transcript=await heard(stored))
         if medium.kind == "video":
             return await seen(medium, stored)
-    except (ProviderError, transcribe.TranscriptionError) as error:
+        if stored.size <= READ_AT_ONCE_BYTES:
+            return replace(medium, excerpt=await excerpt(stored))
+    except (ProviderError, transcribe.TranscriptionError, documents.DocumentError) as error:
         return replace(medium, note=str(error))
     return medium
+
+
+async def excerpt(stored: StoredFile) -> str:
+    """The text of a short document; nothing of a long one: that is what ``document_read`` is for.
+
+    Raises DocumentError.
+    """
+    found = await documents.parts(
+        files.path_of(stored), name=stored.name, most_megabytes=settings.DOCUMENT_MEGABYTES
+    )
+    text = "\n\n".join(f"[{name}] {words}" if name else words for name, words in found)
+    return text if estimate(text) <= settings.LLM_CONTEXT_TOKENS // 4 else ""
 
 
 async def heard(stored: StoredFile) -> str:

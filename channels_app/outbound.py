@@ -57,7 +57,7 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
     if Capability.EDIT not in channel.capabilities:
         said = what_was_said(run)
         payloads, final = after_what_was_said(run, said, payloads), len(said)
-    payloads += attachments(outcome)
+    payloads += attachments(outcome, takes_files=Capability.FILES in channel.capabilities)
     for index, payload in enumerate(payloads):
         if index >= final:
             put_block(run=run, index=index, payload=payload)
@@ -110,15 +110,18 @@ def spoken(run: Run, outcome: Outcome) -> str:
     return text if text or outcome.images or outcome.files else words.nothing
 
 
-def attachments(outcome: Outcome) -> list[Block]:
-    """The images and files of an answer, each a message of its own ([T7])."""
+def attachments(outcome: Outcome, *, takes_files: bool) -> list[Block]:
+    """The images and files of an answer, each a message of its own ([T7]).
+
+    The text holds a link to each file: a channel that takes no files gets nothing more.
+    """
     photos: list[Block] = [
         {"kind": "photo", "image": number} for number in range(len(outcome.images))
     ]
     documents: list[Block] = [
-        {"kind": "document", "file": each["id"], "caption": each.get("name", "")}
+        {"kind": "document", "file": each["id"], "caption": ""}
         for each in outcome.files
-        if each.get("id")
+        if each.get("id") and takes_files
     ]
     return photos + documents
 

@@ -15,9 +15,11 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import orjson
 import uvloop
 from django.conf import settings
 from django.utils import timezone
@@ -31,9 +33,9 @@ from channels_app.links import Links
 from channels_app.live import Draft, Live
 from channels_app.text_rendering import render
 from channels_app.wording import ENGLISH
-from core import events, files, hub, inbox, outbox, runs
+from core import events, files, hub, inbox, jobs, outbox, runs
 from core.agent import prompt
-from core.agent.loop import Turn
+from core.agent.loop import Call, Turn
 from core.db import in_thread, write
 from core.events import Log, LostLeaseError
 from core.messages import (
@@ -84,12 +86,16 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A claimed run with all that its turn needs; ``events`` is its log so far."""
+    """A claimed run with all that its turn needs; ``events`` is its log so far.
+
+    ``resumed``: the long tasks that an earlier attempt began.
+    """
 
     run: Run
     log: Log
     messages: list[ChatMessage]
     events: list[MessageDict]
+    resumed: list[Call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +257,7 @@ class Runner:
         """Begin whatever the database says is due."""
         for run_id in await in_thread(runs.recover):
             self._spawn("run", run_id)
+        await in_thread(jobs.recover)
         for session_id in await in_thread(inbox.due_sessions, now=timezone.now()):
             self._spawn("batch", session_id)
         for delivery_id in await in_thread(outbox.due):
@@ -346,7 +353,7 @@ class Runner:
         def emit(message: Message) -> None:
             transcript.read(log.append(message))
             if live is not None:
-                live.changed()
+                live.heard(message)
 
         turn = Turn(
             messages=begun.messages,
@@ -359,7 +366,10 @@ class Runner:
                 tool_call_id="",
                 time_zone=run.user.time_zone,
                 emit=emit,
+                request=run.text,
             ),
+            resumed=begun.resumed,
+            can_call=not settings.LLM_IS_EMBEDDED,
             client_tools=run.options.get("tools") or [],
             options=run.options.get("model_options") or {},
         )
@@ -386,10 +396,12 @@ class Runner:
                 raise ProviderError(
                     "This could not be finished; please ask again.", code="attempts"
                 )
-            async with asyncio.timeout(settings.AGENT_RUN_SECONDS):
+            async with asyncio.timeout(settings.AGENT_RUN_SECONDS) as limit:
+                turn.context = replace(turn.context, more_time=partial(put_off, limit))
                 if media.is_waiting(run):
                     await media.prepare(run)
                     turn.messages = await in_thread(prompt.build, run)
+                    turn.context = replace(turn.context, request=run.text)
                 await turn.run()
         except asyncio.CancelledError:
             held = self.held[run.id]
@@ -430,7 +442,18 @@ def begin(run_id: int, worker: str) -> Begun | None:
     log = events.log_of(run=run, seq=len(logged) or 1)
     again = [reset_delta(kind, message_id=name) for name, kind in said(logged).items()]
     logged += [log.append(message) for message in again]
-    return Begun(run=run, log=log, messages=prompt.build(run), events=logged)
+    resumed = [
+        Call(id=job.tool_call_id, name=job.tool, arguments=orjson.dumps(job.parameters).decode())
+        for job in (jobs.begun(run_id=run.id) if run.attempt > 1 else [])
+    ]
+    return Begun(run, log, prompt.build(run), logged, resumed)
+
+
+def put_off(limit: asyncio.Timeout, seconds: float) -> None:
+    """Move the end of a turn away: it waits for a long task, which has a limit of its own."""
+    when = limit.when()
+    if when is not None and not limit.expired():
+        limit.reschedule(when + seconds)
 
 
 def opening_of(run: Run) -> Message:
@@ -488,14 +511,14 @@ def live_of(run: Run, transcript: Transcript) -> Live | None:
     links = Links()
 
     def now() -> Draft:
-        messages = transcript.messages()
-        text = answer_of(messages, {}, links=links, words=ENGLISH).text
-        progress = ""
-        if not text and messages and run.user.show_progress:
-            progress = render(messages[-1], links=links, words=ENGLISH).progress
-        return Draft(text, progress)
+        return Draft(answer_of(transcript.messages(), {}, links=links, words=ENGLISH).text)
 
-    return Live(run=run, channel=channel, now=now)
+    def progress_of(message: Message) -> str:
+        return (
+            render(message, links=links, words=ENGLISH).progress if run.user.show_progress else ""
+        )
+
+    return Live(run=run, channel=channel, now=now, progress_of=progress_of)
 
 
 def said(events: list[MessageDict]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The Celery tasks of the ``runs`` queue: they hand an id to the runner and return."""
+"""The Celery tasks: ``runs`` hands an id to the runner, ``long`` sees a job through."""
 
 import logging
 import os
@@ -14,6 +14,7 @@ from django.db import connection
 
 from channels_app.runner import BEAT_SECONDS, Runner
 from core import runs
+from core.long import process
 
 logger = logging.getLogger(__name__)
 
@@ -78,3 +79,9 @@ def wake_batch(*, row_id: int, **_: object) -> None:
 def wake_delivery(*, row_id: int, **_: object) -> None:
     """A delivery is pending."""
     runner().wake("core.runs.wake_delivery", row_id)
+
+
+@shared_task(name="core.long.work")
+def work_on_job(*, row_id: int, **_: object) -> None:
+    """A job is queued; returns when it is over."""
+    process.work(row_id)

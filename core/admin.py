@@ -8,8 +8,9 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from core import outbox, runs
+from core import files, outbox, runs
 from core.desk import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.long import skills
 from core.models import (
     ChatSession,
     Delivery,
@@ -18,6 +19,7 @@ from core.models import (
     Message,
     Run,
     RunEvent,
+    Skill,
     StoredFile,
 )
 
@@ -255,13 +257,141 @@ class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
         "expires_at",
         "created_at",
     )
-    list_filter = ("content_type", "created_at")
+    list_filter = (
+        "origin",
+        ("revoked_at", admin.EmptyFieldListFilter),
+        "content_type",
+        "created_at",
+    )
     list_select_related = ("user",)
-    search_fields = ("name", "public_id", "user__username", "user__display_name")
+    search_fields = (
+        "name",
+        "public_id",
+        "user__username",
+        "user__display_name",
+        "session__public_id",
+    )
     ordering = ("-id",)
+    actions = ("take_back",)
     fields = (
-        ("shown_name", "content_type", "size"),
+        ("shown_name", "content_type", "size", "origin"),
         ("user", "session", "run"),
         ("expires_at", "revoked_at", "opens"),
         "sha256",
     )
+
+    @admin.action(description="Revoke links", permissions=["revoke"])
+    def take_back(self, request: HttpRequest, queryset: QuerySet[StoredFile]) -> None:
+        """Nobody can open the chosen files any more ([L4])."""
+        done = sum(files.revoke(file) for file in queryset)
+        messages.info(request, f"The links of {done} files were revoked.")
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        """Who may change files."""
+        return request.user.has_perm("core.change_storedfile")
+
+
+@admin.register(Job)
+class JobAdmin(ReadOnlyAdmin[Job]):
+    """Long tasks; their events are those of their run."""
+
+    shown_message = shown("message", limit=120)
+    shown_error = shown("error", limit=500)
+
+    list_display = (
+        "id",
+        "status",
+        "tool",
+        "what",
+        "user",
+        "percent",
+        "shown_message",
+        "attempt",
+        "created_at",
+        "finished_at",
+    )
+    list_filter = ("state", "tool", "created_at")
+    list_select_related = ("run__user",)
+    search_fields = ("run__public_id", "run__user__username", "tool", "error")
+    ordering = ("-id",)
+    actions = ("cancel",)
+    fields = (
+        ("run", "tool", "what"),
+        ("state", "percent", "attempt"),
+        "shown_message",
+        "shown_error",
+        ("created_at", "finished_at"),
+    )
+
+    @admin.display(description="state", ordering="state")
+    def status(self, job: Job) -> SafeString:
+        """As a label."""
+        return state_badge(job.state)
+
+    @admin.display(description="plugin")
+    def what(self, job: Job) -> str:
+        """Which plugin or skill does it."""
+        asked = job.parameters
+        return visible_line(str(asked.get("plugin_id") or asked.get("skill") or ""), 60)
+
+    @admin.display(description="user", ordering="run__user")
+    def user(self, job: Job) -> str:
+        """For whom."""
+        return visible_line(str(job.run.user), 60)
+
+    @admin.action(description="Cancel", permissions=["cancel"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
+        """Ask the runs of the chosen tasks to end; their files go."""
+        asked = [runs.request_cancel(run=job.run) for job in queryset.select_related("run")]
+        messages.info(request, f"{sum(asked)} of {len(asked)} tasks were asked to end.")
+
+    def has_cancel_permission(self, request: HttpRequest) -> bool:
+        """Who may change runs."""
+        return request.user.has_perm("core.change_run")
+
+
+@admin.register(Skill)
+class SkillAdmin(ReadOnlyAdmin[Skill]):
+    """The skills in ``GATEWAY_HOME/skills``; each is off until the owner switches it on."""
+
+    shown_name = shown("name", limit=80)
+
+    list_display = ("shown_name", "enabled", "what", "runs_a_script", "changed_at")
+    list_filter = ("enabled", "changed_at")
+    search_fields = ("name",)
+    ordering = ("name",)
+    actions = ("switch_on", "switch_off")
+    fields = ("shown_name", "enabled", "what", "runs_a_script", "changed_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Skill]:
+        """A row for each folder: looking is what finds new ones."""
+        known = set(Skill.objects.values_list("name", flat=True))
+        new = [Skill(name=name) for name in skills.every() if name not in known]
+        Skill.objects.bulk_create(new, ignore_conflicts=True)
+        return super().get_queryset(request)
+
+    @admin.display(description="description")
+    def what(self, skill: Skill) -> str:
+        """What its SKILL.md says."""
+        found = skills.every().get(skill.name)
+        return visible_line(found.description, 200) if found else "(its folder is gone)"
+
+    @admin.display(boolean=True, description="script")
+    def runs_a_script(self, skill: Skill) -> bool:
+        """Whether it runs a program on this machine."""
+        found = skills.every().get(skill.name)
+        return found is not None and found.script is not None
+
+    @admin.action(description="Switch on", permissions=["switch"])
+    def switch_on(self, request: HttpRequest, queryset: QuerySet[Skill]) -> None:
+        """From now on the assistant may use them."""
+        messages.info(request, f"{queryset.update(enabled=True)} skills were switched on.")
+
+    @admin.action(description="Switch off", permissions=["switch"])
+    def switch_off(self, request: HttpRequest, queryset: QuerySet[Skill]) -> None:
+        """From now on the assistant does not see them."""
+        messages.info(request, f"{queryset.update(enabled=False)} skills were switched off.")
+
+    def has_switch_permission(self, request: HttpRequest) -> bool:
+        """Who may change skills."""
+        return request.user.has_perm("core.change_skill")

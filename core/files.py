@@ -3,16 +3,38 @@
 import base64
 import hashlib
 import mimetypes
+import time
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from django.conf import settings
+from django.core.signing import BadSignature, Signer
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
 
-from core.ids import public_id
-from core.models import StoredFile, User
+from core.db import write
+from core.ids import is_public_id, public_id
+from core.models import Run, StoredFile, User
 from core.text import one_line
 
 INLINE_BYTES = 10 * 1024 * 1024
+DAY_SECONDS = 24 * 60 * 60
+MEGABYTE = 1024 * 1024
+MADE = "made"
+
+
+class BadLinkError(Exception):
+    """The link was changed or has expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A file that a job finished; ``path`` lies below :func:`folder` and stays there."""
+
+    path: Path
+    name: str
+    mime: str
 
 
 def folder() -> Path:
@@ -28,6 +50,7 @@ def keep(
     session_id: int | None = None,
     run_id: int | None = None,
     expires_at: datetime | None = None,
+    origin: str = "sent",
 ) -> StoredFile:
     """Store ``content`` under a random path; ``name`` is only a label."""
     token = public_id()
@@ -45,7 +68,32 @@ def keep(
         sha256=hashlib.sha256(content).hexdigest(),
         path=f"{token[:2]}/{token}",
         expires_at=expires_at,
+        origin=origin,
     )
+
+
+def new_path() -> Path:
+    """A path for bytes that are on their way in."""
+    name = public_id()
+    path = folder() / name[:2] / name
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.touch(mode=0o600)
+    return path
+
+
+def receive(*, path: Path, user: User, name: str) -> StoredFile:
+    """A row for a file that somebody uploaded to :func:`new_path`."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    with write():
+        return StoredFile.objects.create(
+            user=user,
+            name=one_line(name, 255) or "file",
+            content_type=mimetypes.guess_type(name)[0] or "application/octet-stream",
+            size=path.stat().st_size,
+            sha256=digest,
+            path=str(path.relative_to(folder())),
+        )
 
 
 def path_of(file: StoredFile) -> Path:
@@ -71,3 +119,67 @@ def inline(url: str) -> str | None:
     except OSError:
         return None
     return f"data:{file.content_type};base64,{base64.b64encode(content).decode()}"
+
+
+def adopt(made: Made, *, run: Run) -> StoredFile:
+    """A row for a file that already lies in our folder. Inside a transaction."""
+    with made.path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    made.path.chmod(0o600)
+    return StoredFile.objects.create(
+        user=run.user,
+        session_id=run.session_id,
+        run=run,
+        name=one_line(made.name, 255) or "file",
+        content_type=made.mime[:100],
+        size=made.path.stat().st_size,
+        sha256=digest,
+        path=str(made.path.relative_to(folder())),
+        origin=MADE,
+    )
+
+
+def finished(*, session_id: int) -> QuerySet[StoredFile]:
+    """The files that were made in a session and can still be opened, latest first."""
+    rows = StoredFile.objects.filter(session_id=session_id, origin=MADE, revoked_at__isnull=True)
+    return rows.order_by("-id")
+
+
+def link(file: StoredFile, *, now: float | None = None) -> str:
+    """The address that opens ``file`` without signing in, for FILE_LINK_DAYS ([L4])."""
+    return f"{settings.GATEWAY_URL}/files/out?token={token(file, now=now)}"
+
+
+def token(file: StoredFile, *, now: float | None = None) -> str:
+    """``<public id>.<expiry>.<signature>``: nothing in it says where the bytes are."""
+    ends = int(now or time.time()) + settings.FILE_LINK_DAYS * DAY_SECONDS
+    return signer().sign(f"{file.public_id}.{ends:x}")
+
+
+def signer() -> Signer:
+    """What signs links; the key is SECRET_KEY."""
+    return Signer(salt="latchkey.files.out", sep=".")
+
+
+def opened(token: str, *, now: float | None = None) -> StoredFile | None:
+    """The file of a link; None when there is no such file any more. Raises BadLinkError."""
+    try:
+        name, _, ends = signer().unsign(token[:200]).rpartition(".")
+    except BadSignature as error:
+        raise BadLinkError("The link was changed.") from error
+    if not is_public_id(name) or int(ends, 16) < int(now or time.time()):
+        raise BadLinkError("The link has expired.")
+    return StoredFile.objects.filter(public_id=name).first()
+
+
+def count_open(file: StoredFile) -> None:
+    """Somebody opened the file."""
+    with write():
+        StoredFile.objects.filter(id=file.id).update(opens=F("opens") + 1)
+
+
+def revoke(file: StoredFile) -> bool:
+    """Make every link to ``file`` useless; whether it was still open."""
+    with write():
+        rows = StoredFile.objects.filter(id=file.id, revoked_at__isnull=True)
+        return bool(rows.update(revoked_at=Now()))

@@ -460,6 +460,7 @@ class StoredFile(models.Model):
     size = models.BigIntegerField()
     sha256 = models.CharField(max_length=64)
     path = models.CharField(max_length=200)
+    origin = models.CharField(max_length=16, default="sent", help_text="sent to us, or made by us.")
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     opens = models.PositiveIntegerField(default=0)
@@ -467,6 +468,18 @@ class StoredFile(models.Model):
 
     def __str__(self) -> str:
         """Its name, as whoever made it wrote it, with invisible characters shown."""
+        return visible_line(self.name, 80)
+
+
+class Skill(models.Model):
+    """Whether the owner switched on the skill in ``GATEWAY_HOME/skills/<name>``."""
+
+    name = models.CharField(max_length=100, primary_key=True)
+    enabled = models.BooleanField(default=False)
+    changed_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        """Its name, with invisible characters shown."""
         return visible_line(self.name, 80)
 
 

@@ -12,7 +12,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from core import db, hub, wake
-from core.models import InboundMessage, Job, Message, Run, WorkerHeartbeat
+from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
 from core.tokens import estimate
 
 WORKER_GONE_SECONDS = 30
@@ -133,6 +133,11 @@ def leave_behind(run: Run, outcome: Outcome, also: Settled | None) -> None:
     Job.objects.filter(run_id=run.id, state__in=(Run.State.QUEUED, Run.State.RUNNING)).update(
         state=Run.State.CANCELLED, finished_at=Now()
     )
+    if outcome.state == Run.State.CANCELLED:
+        # What a job finished in the very moment of the stop is not handed over.
+        StoredFile.objects.filter(run_id=run.id, origin="made", revoked_at__isnull=True).exclude(
+            public_id__in=[file.get("id", "") for file in outcome.files]
+        ).update(revoked_at=Now())
     Message.objects.create(
         session_id=run.session_id,
         run_id=run.id,

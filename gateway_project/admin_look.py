@@ -108,6 +108,7 @@ UNFOLD: Item = {
                 "items": [
                     page("Sessions", "forum", "core_chatsession"),
                     page("Runs", "play_circle", "core_run"),
+                    page("Long tasks", "hourglass_top", "core_job"),
                     page("Source feedback", "thumbs_up_down", "channels_app_sourcefeedback"),
                     page("Inbound messages", "inbox", "core_inboundmessage"),
                     page(
@@ -118,6 +119,7 @@ UNFOLD: Item = {
                         badge_variant="danger",
                     ),
                     page("Files", "draft", "core_storedfile"),
+                    page("Skills", "extension", "core_skill"),
                 ],
             },
             {

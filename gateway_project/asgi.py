@@ -27,6 +27,7 @@ ROUTES = [
     *openai_api.ROUTES,
     *telegram.ROUTES,
     *ui_stream.ROUTES,
+    *webchat.ROUTES,
 ]
 application = ProtocolTypeRouter(
     {

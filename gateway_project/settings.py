@@ -259,6 +259,12 @@ TRANSCRIPTION_API_KEY: str = env.text("TRANSCRIPTION_API_KEY")
 AGENT_MAX_STEPS: int = env.number("AGENT_MAX_STEPS", 12, minimum=1)
 AGENT_RUN_SECONDS: int = env.number("AGENT_RUN_SECONDS", 900, minimum=1)
 
+# Long tasks: a job is ended after so long, or when it takes so much memory; links expire.
+JOB_SECONDS: int = env.number("JOB_SECONDS", 1800, minimum=10)
+JOB_MEMORY_MEGABYTES: int = env.number("JOB_MEMORY_MEGABYTES", 600, minimum=100)
+FILE_LINK_DAYS: int = env.number("FILE_LINK_DAYS", 7, minimum=1)
+DOCUMENT_MEGABYTES: int = env.number("DOCUMENT_MEGABYTES", 50, minimum=1)
+
 # How work is owned, and how it comes back after a crash.
 RUN_LEASE_SECONDS: int = env.number("RUN_LEASE_SECONDS", 15, minimum=1)
 RUN_MAX_ATTEMPTS: int = env.number("RUN_MAX_ATTEMPTS", 5, minimum=1)

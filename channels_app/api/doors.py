@@ -10,6 +10,7 @@ from channels_app.api.shapes import ANY, FLAG, SCHEMAS, STRING, Json, ref, shape
 
 WORDS = {
     "200": "As asked.",
+    "201": "It is kept.",
     "202": "Not finished yet.",
     "204": "Nothing is running.",
     "400": "The input is wrong; the field is named.",
@@ -20,6 +21,7 @@ WORDS = {
     "406": "Not in this form.",
     "408": "The body came too slowly.",
     "409": "It was stopped.",
+    "410": "It was taken back.",
     "413": "Too large.",
     "415": "Not this kind of body.",
     "429": "Too fast, or too many at once; see `Retry-After`.",
@@ -136,6 +138,55 @@ def inbound_paths() -> Json:
                     parameter("Last-Event-ID", "header"),
                 ),
             )
+        },
+    }
+
+
+def file_paths() -> Json:
+    """Uploads, one's own files, and signed links ([L4]); refusals of the latter are plain text."""
+    upload = operation(
+        "Upload a file; a message then names its id.",
+        tag="files",
+        answers={"201": content(ref("Uploaded"))},
+        errors=("400", "408", "413"),
+        parameters=(parameter("name", "query"),),
+    )
+    binary: Json = {"application/octet-stream": {"schema": {**STRING, "format": "binary"}}}
+    upload["requestBody"] = {"required": True, "content": binary}
+    return {
+        "/files": {"post": upload},
+        "/files/out": {
+            "get": file_operation(
+                "The file of a signed link.",
+                ("403", "404", "405", "410"),
+                parameter("token", "query", required=True),
+                security=[],
+            )
+        },
+        "/files/{file}": {
+            "get": file_operation(
+                "One's own file.",
+                ("401", "403", "404", "405", "429"),
+                parameter("file", "path"),
+                security=[{"apiKey": []}],
+            )
+        },
+    }
+
+
+def file_operation(
+    summary: str, refused: tuple[str, ...], given: Json, *, security: list[Json]
+) -> Json:
+    """An operation that answers with bytes, or a line of text."""
+    line = {"text/plain": {"schema": STRING}}
+    return {
+        "summary": summary,
+        "tags": ["files"],
+        "security": security,
+        "parameters": [given],
+        "responses": {
+            "200": {"description": WORDS["200"], "content": {"*/*": {"schema": STRING}}},
+            **{status: {"description": WORDS[status], "content": line} for status in refused},
         },
     }
 
@@ -283,6 +334,7 @@ def every_path() -> list[Json]:
     """The paths of all doors."""
     return [
         inbound_paths(),
+        file_paths(),
         openai_paths(),
         ui_paths(),
         bridge_paths(),

@@ -37,6 +37,9 @@ def union(*schemas: Json) -> Json:
     return {"anyOf": list(schemas)}
 
 
+# A data URL, or the id of an uploaded file; also as an object with its name.
+MEDIUM: Json = union(STRING, shape(url=STRING, id=STRING, name={**STRING, "maxLength": 255}))
+
 SCHEMAS: Json = {
     "ServerSentEvent": shape(("data",), data=STRING, id=STRING, event=STRING),
     "DoorError": shape(
@@ -60,10 +63,10 @@ SCHEMAS: Json = {
         user_name={**STRING, "maxLength": 256},
         channel_name={**STRING, "maxLength": 256},
         session_id={**STRING, "maxLength": 64},
-        images=listed({**STRING, "format": "uri"}, maxItems=16),
-        audios=listed({**STRING, "format": "uri"}, maxItems=16),
-        videos=listed({**STRING, "format": "uri"}, maxItems=16),
-        files=listed({**STRING, "format": "uri"}, maxItems=16),
+        images=listed(MEDIUM, maxItems=16),
+        audios=listed(MEDIUM, maxItems=16),
+        videos=listed(MEDIUM, maxItems=16),
+        files=listed(MEDIUM, maxItems=16),
         **{"async": FLAG},
     ),
     "Answer": shape(
@@ -78,6 +81,14 @@ SCHEMAS: Json = {
         error=STRING,
         images=listed(STRING),
         image=STRING,
+    ),
+    "Uploaded": shape(
+        ("ok", "id", "name", "size", "type"),
+        ok=FLAG,
+        id=STRING,
+        name=STRING,
+        size=INTEGER,
+        type=STRING,
     ),
     "RunName": shape(("run_id",), run_id=STRING),
     "Stopped": shape(("ok", "cancelled"), ok=FLAG, status=INTEGER, cancelled=FLAG, run_id=STRING),

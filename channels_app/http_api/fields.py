@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from channels_app.http import RefusedError
+from core.ids import is_public_id
 from core.inbox import Draft
 from core.models import ChannelAccount
 from core.text import is_clean
@@ -93,17 +94,31 @@ def flag(body: dict[str, Any], name: str) -> bool:
 
 
 def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, Any]]:
-    """The data URLs of one media field."""
+    """The media of one field: data URLs or ids of uploaded files, bare or as ``{"url" | "id",
+    "name"?}``. Whose the file is, is looked at when the run begins."""
     values = body.get(name)
     if values is None:
         return []
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+    if not isinstance(values, list):
         raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
     if len(values) > MAX_MEDIA:
         raise RefusedError(413, f"{name} holds more than {MAX_MEDIA} items.", field=name)
-    for value in values:
-        check_data_url(value, name)
-    return [{"kind": kind, "url": value} for value in values]
+    return [attachment(value, name, kind) for value in values]
+
+
+def attachment(value: Any, name: str, kind: str) -> dict[str, Any]:
+    """One medium. Raises RefusedError 400."""
+    item = value if isinstance(value, dict) else {"url": value}
+    label = text(item, "name", 255) if "name" in item else ""
+    named = {"name": label} if label else {}
+    given = item.get("id") or item.get("url")
+    if not isinstance(given, str):
+        raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
+    public = given.removeprefix("/files/")
+    if is_public_id(public):
+        return {"kind": kind, "upload": public, **named}
+    check_data_url(given, name)
+    return {"kind": kind, "url": given, **named}
 
 
 def check_data_url(value: str, name: str) -> None:

@@ -77,15 +77,17 @@ def allow(request: Request, method: str) -> None:
 
 def accept(caller: Caller, asked: fields.Asked, session: str, idempotency_key: str) -> Receipt:
     """Put what was asked into the inbox. Raises RefusedError."""
+    text = chat_messages.last_said(asked.messages)
+    media = chat_messages.take_files(asked.messages)
     options: dict[str, Any] = {
         "messages": asked.messages,
         "tools": asked.tools,
         "model_options": asked.options,
     }
     update_id = f"key:{caller.key.pk}:{idempotency_key}" if idempotency_key else ""
-    text = chat_messages.last_said(asked.messages)
+    said = Said(text, media, options, update_id)
     if caller.user is None:
-        return accept_sender(caller, asked, text, session, update_id, options)
+        return accept_sender(caller, asked, session, said)
     with write():
         account = door_account(ORIGIN)
         chat = sessions.chat_of(caller.key)
@@ -99,6 +101,7 @@ def accept(caller: Caller, asked: fields.Asked, session: str, idempotency_key: s
             thread=thread,
             update_id=update_id,
             text=text,
+            media=media,
             options=options,
         )
         return receive_personal(
@@ -106,14 +109,17 @@ def accept(caller: Caller, asked: fields.Asked, session: str, idempotency_key: s
         )
 
 
-def accept_sender(
-    caller: Caller,
-    asked: fields.Asked,
-    text: str,
-    session: str,
-    update_id: str,
-    options: dict[str, Any],
-) -> Receipt:
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What goes into the inbox of a request."""
+
+    text: str
+    media: list[dict[str, Any]]
+    options: dict[str, Any]
+    update_id: str
+
+
+def accept_sender(caller: Caller, asked: fields.Asked, session: str, said: Said) -> Receipt:
     """A bridge key names its sender in ``user``; the rule decides ([A5], [A10])."""
     assert caller.account is not None  # noqa: S101 - a constraint of ApiKey
     if not asked.user:
@@ -124,9 +130,10 @@ def accept_sender(
         sender=asked.user,
         chat=asked.user[:128],
         thread=sessions.named_thread(session),
-        update_id=update_id,
-        text=text,
-        options=options,
+        update_id=said.update_id,
+        text=said.text,
+        media=said.media,
+        options=said.options,
     )
     return receive_sender(draft=draft, now=timezone.now())
 

@@ -64,7 +64,7 @@ def body_of(data: RequestData | None) -> aiohttp.FormData | dict[str, str] | Non
         return None
     if not data.contains_files:
         return data.json_parameters
-    form = aiohttp.FormData()
+    form = aiohttp.FormData(quote_fields=False)  # else people see report%20May.pdf
     for name, value in data.json_parameters.items():
         form.add_field(name, value)
     for name, (filename, content, content_type) in (data.multipart_data or {}).items():

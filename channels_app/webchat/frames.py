@@ -168,7 +168,8 @@ def number(value: dict[str, Any], name: str) -> int:
 
 
 def files(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """``files``: base64 data URLs, each bare or as ``{"url", "name"?}``. Raises RefusedError."""
+    """``files``: base64 data URLs or ids of uploaded files, each bare or as ``{"url" | "id",
+    "name"?}``. Raises RefusedError."""
     given = value.get("files") or []
     if not isinstance(given, list) or len(given) > MAX_FILES:
         raise RefusedError(400, f"files must be a list of at most {MAX_FILES}.", field="files")
@@ -177,7 +178,11 @@ def files(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 def attachment(item: dict[str, Any]) -> dict[str, Any]:
     """One attached file. Raises RefusedError."""
-    url = item.get("url")
+    url = item.get("id") or item.get("url")
+    if isinstance(url, str) and is_public_id(url.removeprefix("/files/")):
+        label = text(item, "name", 255, required=False)
+        kept = {"kind": "file", "upload": url.removeprefix("/files/")}
+        return {**kept, "name": label} if label else kept
     if not isinstance(url, str):
         raise RefusedError(400, "files must hold data URLs.", field="files")
     head, comma, data = url.partition(",")

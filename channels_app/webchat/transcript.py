@@ -75,7 +75,8 @@ def thumbs_on(runs: list[Run], *, user_id: int) -> dict[int, Thumbs]:
 def said_in(rows: list[Message]) -> dict[str, Any]:
     """What the person said in one turn."""
     return {
-        "text": "\n".join(row.text for row in rows),
+        # Their own words: what the model was told of a document is for the model.
+        "text": "\n".join(str(row.data.get("said", row.text)) for row in rows),
         "at": rows[0].created_at.isoformat(),
         "media": [item for row in rows for item in row.data.get("media", [])],
     }

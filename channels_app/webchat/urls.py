@@ -4,7 +4,8 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from channels_app.webchat import views
+from channels_app.lean import Route
+from channels_app.webchat import files, views
 from channels_app.webchat.consumers import WebChatConsumer
 from channels_app.webchat.desk import DeskConsumer
 
@@ -23,6 +24,11 @@ urlpatterns: list[URLPattern] = [
     path("sign-out", views.sign_out, name="sign-out"),
 ]
 
+ROUTES = [
+    Route(r"/files", files.upload),
+    Route(r"/files/out", files.out),
+    Route(r"/files/[^/]+", files.own),
+]
 SOCKETS = {"/ws/desk": DeskConsumer.as_asgi()}
 CHAT = WebChatConsumer.as_asgi()
 

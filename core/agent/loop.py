@@ -4,6 +4,10 @@
         ▲  └──tool calls──► run tools ──results──┐
         └────────────────────────────────────────┘   at most AGENT_MAX_STEPS times
 
+A tool's result may be the answer itself: then the model is not asked again. Calls that an earlier
+attempt began come first (``resumed``), so that what they made is not made twice. When the model
+calls nothing although it should have, ``fallback`` says what ([L3]).
+
 A turn keeps what it said so far: a cancelled one is answered with the part that exists.
 """
 
@@ -12,12 +16,13 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 from django.conf import settings
 
+from core.agent import fallback
 from core.messages import (
     Message,
     error_message,
@@ -25,6 +30,7 @@ from core.messages import (
     message_end,
     message_start,
     progress,
+    reset_delta,
     text_delta,
     thinking_delta,
     tool_call_message,
@@ -73,6 +79,8 @@ class Turn:
     client_tools: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     model: str = ""
+    resumed: list[Call] = field(default_factory=list)
+    can_call: bool = True
     texts: list[str] = field(default_factory=list)
     files: list[dict[str, str]] = field(default_factory=list)
     usage: dict[str, int] = field(
@@ -85,18 +93,75 @@ class Turn:
 
     async def run(self) -> None:
         """Ask and act until the model has nothing more to do. Raises ProviderError."""
+        first = self.resumed or self._without_asking()
+        if first and await self._carry_out(first, []):
+            return
         for _ in range(settings.AGENT_MAX_STEPS):
             said = len(self.texts)
-            calls = await self._ask_with_patience()
+            calls = await self._ask_with_patience() or self._undone(said)
             if not calls:
+                self._leave_links()
                 return
             if self._belongs_to_client(calls):
                 self._hand_over(calls)
                 return
-            self._remember(calls, self.texts[said:])
-            for call in calls:
-                await self._act(call)
+            if await self._carry_out(calls, self.texts[said:]):
+                return
         raise ProviderError("The assistant needed too many steps.", code="steps")
+
+    async def _carry_out(self, calls: list[Call], texts: list[str]) -> bool:
+        """Do what the model asked for; whether that is the answer already."""
+        for call in calls:
+            self._call_ids.add(call.id)
+        self._remember(calls, texts)
+        results = [await self._act(call) for call in calls]
+        return all(result.final for result in results)
+
+    def _leave_links(self) -> None:
+        """A file whose address the model did not pass on is named all the same."""
+        said = "\n".join(self.texts)
+        for file in self.files:
+            if file.get("url") and file["url"] not in said:
+                self._say("text", file["url"])
+                self._end_message()
+
+    def _without_asking(self) -> list[Call]:
+        """What is clearly asked for, where the model is one that calls no tools."""
+        if self.can_call or not self._may_infer():
+            return []
+        return self._named(fallback.inferred(registry.every(), self.context.request))
+
+    def _undone(self, said: int) -> list[Call]:
+        """The call that the model should have made and did not ([L3])."""
+        if self._call_ids or self.finish_reason != "stop" or not self._may_infer():
+            return []
+        text = "\n\n".join(self.texts[said:])
+        written = fallback.written_call(text, registry.every())
+        if written is not None:
+            self._take_back(said)
+            return self._named(written)
+        if fallback.is_promise(text):
+            return self._named(fallback.inferred(registry.every(), self.context.request))
+        return []
+
+    def _may_infer(self) -> bool:
+        """A client that brings its own tools decides itself what is called."""
+        return not self.client_tools and "tool_choice" not in self.options
+
+    def _named(self, wanted: fallback.Wanted | None) -> list[Call]:
+        if wanted is None:
+            return []
+        call = Call(
+            id="inferred", name=wanted.name, arguments=orjson.dumps(wanted.arguments).decode()
+        )
+        self._name(call)
+        return [call]
+
+    def _take_back(self, said: int) -> None:
+        """Empty the texts of this step: they were a call, nothing to read."""
+        for number in range(said, len(self.texts)):
+            self.emit(reset_delta("text", message_id=f"text-{number + 1}"))
+            self.texts[number] = ""
 
     async def _ask_with_patience(self) -> list[Call]:
         for tries in range(1, PROVIDER_TRIES + 1):
@@ -230,7 +295,7 @@ class Turn:
             }
         )
 
-    async def _act(self, call: Call) -> None:
+    async def _act(self, call: Call) -> ToolResult:
         self._whole(
             tool_call_message(
                 call.id, call.name, call.arguments or "{}", message_id=f"tool-{call.id}"
@@ -242,6 +307,10 @@ class Turn:
         self.messages.append(
             {"role": "tool", "tool_call_id": call.id, "content": result.text[:TOOL_TEXT_CHARACTERS]}
         )
+        if result.final:
+            self._say("text", clean(result.text))
+            self._end_message()
+        return result
 
     async def _result(self, call: Call) -> ToolResult:
         tool = registry.get(call.name)
@@ -259,14 +328,7 @@ class Turn:
         line = tool.progress(arguments)
         if line:
             self.emit(progress(line, tool=tool.name))
-        context = ToolContext(
-            run_id=self.context.run_id,
-            user_id=self.context.user_id,
-            session_id=self.context.session_id,
-            tool_call_id=call.id,
-            time_zone=self.context.time_zone,
-            emit=self.emit,
-        )
+        context = replace(self.context, tool_call_id=call.id)
         started = time.monotonic()
         try:
             return await tool.run(context, arguments)

@@ -24,11 +24,21 @@ def build(run: Run) -> list[ChatMessage]:
     own: list[ChatMessage] = run.options.get("messages") or []
     system = {"role": "system", "content": settings.LLM_SYSTEM_PROMPT or SYSTEM_PROMPT}
     if own:
-        return [system, *own]
+        return [system, *with_documents(own, run)]
     current = {"role": "user", "content": content(run)}
     budget = settings.LLM_CONTEXT_TOKENS - settings.LLM_MAX_OUTPUT_TOKENS
     budget -= estimate(system["content"]) + estimate(run.text)
     return [system, *history(run=run, budget=budget), current]
+
+
+def with_documents(own: list[ChatMessage], run: Run) -> list[ChatMessage]:
+    """A client's own messages; the last says what was read in the documents that came with them."""
+    if not any(item.get("kind") == "file" for item in run.route.get("media", [])):
+        return own
+    *before, last = own
+    given = last["content"] if isinstance(last["content"], list) else []
+    others = [part for part in given if part.get("type") != "text"]
+    return [*before, {**last, "content": [*others, {"type": "text", "text": run.text}]}]
 
 
 def content(run: Run) -> Any:

@@ -9,8 +9,8 @@ HEADINGS = {"image": "Image", "audio": "Voice Message", "video": "Video"}
 class Medium:
     """What is known about one medium. ``file`` is a handle, never a path on the server.
 
-    ``duration`` is in seconds. ``note`` says in words why there is no more. ``failed``: it could
-    not even be fetched.
+    ``duration`` is in seconds. ``excerpt`` is the text of a document, when it is short. ``note``
+    says in words why there is no more. ``failed``: it could not even be fetched.
     """
 
     kind: str
@@ -21,6 +21,7 @@ class Medium:
     caption: str = ""
     transcript: str = ""
     description: str = ""
+    excerpt: str = ""
     note: str = ""
     failed: bool = False
 
@@ -39,7 +40,8 @@ def media_text(medium: Medium) -> str:
     if medium.duration is not None and not (understood and medium.kind == "audio"):
         lines.append(f"Duration: {medium.duration}s")
     lines += [f"{label}: {value}" for label, value in
-              (("Note", medium.note), ("Caption", medium.caption)) if value]  # fmt: skip
+              (("Text", medium.excerpt), ("Note", medium.note), ("Caption", medium.caption))
+              if value]  # fmt: skip
     return "\n".join(lines)
 
 

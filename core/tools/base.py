@@ -7,9 +7,18 @@ from typing import Any, Protocol
 from core.messages import Message
 
 
+def no_more_time(seconds: float) -> None:
+    """Where nothing limits the turn."""
+    del seconds
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Who asks, and where progress goes. ``emit`` adds a message to the run's log."""
+    """Who asks, and where progress goes. ``emit`` adds a message to the run's log.
+
+    ``request`` is what the user said; ``more_time`` puts off the end of a turn that waits for long
+    work, by seconds.
+    """
 
     run_id: int
     user_id: int
@@ -17,14 +26,20 @@ class ToolContext:
     tool_call_id: str
     time_zone: str
     emit: Callable[[Message], None]
+    request: str = ""
+    more_time: Callable[[float], None] = no_more_time
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What the model gets back, and what the user is shown besides."""
+    """What the model gets back, and what the user is shown besides.
+
+    ``final``: the text is the answer for the user, word for word; the model is not asked again.
+    """
 
     text: str
     ok: bool = True
+    final: bool = False
     files: list[dict[str, str]] = field(default_factory=list)
 
 

@@ -7,7 +7,13 @@ from django.utils.module_loading import import_string
 
 from core.tools.base import Tool
 
-TOOLS = {"current_time": "core.tools.current_time.TOOL"}
+TOOLS = {
+    "current_time": "core.tools.current_time.TOOL",
+    "route_to_plugin": "core.tools.route_to_plugin.TOOL",
+    "run_skill": "core.tools.run_skill.TOOL",
+    "document_read": "core.tools.document_read.TOOL",
+    "save_result_page": "core.tools.save_result_page.TOOL",
+}
 
 
 @cache

@@ -31,6 +31,7 @@ from core.models import (
     Message,
     Run,
     RunEvent,
+    Skill,
     StoredFile,
     User,
 )
@@ -124,6 +125,7 @@ def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
         run=run,
         received_at=timezone.now(),
     )
+    Skill.objects.create(name="count-words")
     StoredFile.objects.create(
         user=ann, name=EVIL, content_type="text/html", size=3, sha256="0" * 64, path="ab/cd"
     )

@@ -33,7 +33,11 @@ SLOW = (
     "This answer comes word by word so that one can reload the page in the middle of it.\n\n"
     "It has a **second paragraph** and its last word is finished."
 )
+PLAN = {"title": "The plan", "content": "## Steps\n\n1. Sow\n2. Wait\n3. Reap"}
 SCRIPT = [
+    {"match": "", "after_tool": True, "steps": [{"text": "Here is your plan."}]},
+    {"match": "^save", "steps": [{"tool": "save_result_page", "arguments": PLAN}]},
+    {"match": "Summarize the document", "steps": [{"text": "The sea is **salty** (section Sea)."}]},
     {"match": "slowly", "steps": [{"text": SLOW, "tokens_per_second": 12}]},
     {"match": "hang", "steps": [{"text": "Half of "}, {"hang": True}]},
     {

@@ -1,8 +1,8 @@
-// Pictures on their way: chosen, pasted or dropped; made small enough for one frame; shown above
-// the box until the message goes.
+// Files on their way: chosen, pasted or dropped; shown above the box until the message goes.
+// Pictures are made small enough for one frame; everything else is uploaded at once, with a bar.
 
 import { textOf } from "./conversation.js";
-import { el, iconButton } from "./dom.js";
+import { el, icon, iconButton } from "./dom.js";
 
 const MOST = 4;
 const LONGEST_SIDE = 1568;
@@ -14,8 +14,8 @@ export class Attachments {
   #tray = document.querySelector("#attachments");
   #input = document.querySelector("#attach-file");
 
-  /** on: {changed(), failed(message)}. `form` is what one drops onto. */
-  constructor({ form, box, on }) {
+  /** on: {changed(), failed(message)}. Files may be dropped anywhere on the page. */
+  constructor({ box, on }) {
     this.on = on;
     document.querySelector("#attach").addEventListener("click", () => this.#input.click());
     this.#input.addEventListener("change", () => {
@@ -23,15 +23,30 @@ export class Attachments {
       this.#input.value = "";
     });
     box.addEventListener("paste", (event) => {
-      const files = pictures(event.clipboardData);
+      const files = [...(event.clipboardData?.files ?? [])];
       if (files.length) event.preventDefault();
       this.#add(files);
     });
-    form.addEventListener("dragover", (event) => event.preventDefault());
-    form.addEventListener("drop", (event) => {
+    const holdsFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+    addEventListener("dragover", (event) => {
+      if (!holdsFiles(event)) return;
       event.preventDefault();
-      this.#add(pictures(event.dataTransfer));
+      document.body.classList.add("dropping");
     });
+    addEventListener("dragleave", (event) => {
+      if (event.relatedTarget === null) document.body.classList.remove("dropping");
+    });
+    addEventListener("drop", (event) => {
+      document.body.classList.remove("dropping");
+      if (!holdsFiles(event)) return;
+      event.preventDefault();
+      this.#add([...event.dataTransfer.files]);
+    });
+  }
+
+  /** Whether something is still being uploaded. */
+  get isBusy() {
+    return this.#items.some((item) => item.upload);
   }
 
   get isEmpty() {
@@ -40,7 +55,7 @@ export class Attachments {
 
   /** What is attached, as a frame wants it; the tray is empty afterwards. */
   take() {
-    const taken = this.#items;
+    const taken = this.#items.map(({ name, url, id }) => (id ? { name, id } : { name, url }));
     this.#items = [];
     this.#draw();
     return taken;
@@ -49,33 +64,77 @@ export class Attachments {
   async #add(files) {
     for (const file of files) {
       if (this.#items.length >= MOST) {
-        this.on.failed(`A message takes ${MOST} pictures at most.`);
+        this.on.failed(`A message takes ${MOST} files at most.`);
         break;
       }
-      const url = await shrunk(file).catch(() => null);
-      if (url === null) this.on.failed(`${file.name} cannot be read as a picture.`);
-      else this.#items.push({ name: file.name.slice(0, 255), url });
+      const name = file.name.slice(0, 255);
+      const url = isPicture(file) ? await shrunk(file).catch(() => null) : null;
+      if (url === null) this.#upload(file, name);
+      else this.#items.push({ name, url });
     }
     this.#draw();
   }
 
+  #upload(file, name) {
+    const bar = el("progress", { max: 100, value: 0, "aria-label": `Uploading ${name}` });
+    const item = { name, bar, upload: uploading(file, name, (percent) => (bar.value = percent)) };
+    this.#items.push(item);
+    item.upload.done.then(
+      (id) => {
+        item.id = id;
+        item.upload = null;
+        this.#draw();
+      },
+      (error) => {
+        this.#remove(item);
+        if (error.message) this.on.failed(error.message);
+      },
+    );
+  }
+
+  #remove(item) {
+    item.upload?.abort();
+    this.#items = this.#items.filter((each) => each !== item);
+    this.#draw();
+  }
+
   #draw() {
-    this.#tray.replaceChildren(...this.#items.map((item) => this.#thumbnail(item)));
+    this.#tray.replaceChildren(...this.#items.map((item) => this.#shown(item)));
     this.#tray.hidden = this.isEmpty;
     this.on.changed();
   }
 
-  #thumbnail(item) {
-    const remove = iconButton("close", `Remove ${item.name}`, () => {
-      this.#items = this.#items.filter((each) => each !== item);
-      this.#draw();
-    });
-    return el("li", {}, el("img", { src: item.url, alt: textOf(item.name) }), remove);
+  #shown(item) {
+    const remove = iconButton("close", `Remove ${item.name}`, () => this.#remove(item));
+    if (item.url) return el("li", {}, el("img", { src: item.url, alt: textOf(item.name) }), remove);
+    const name = el("span.file-name", {}, textOf(item.name));
+    return el("li.file", {}, icon("clip"), name, item.upload ? item.bar : null, remove);
   }
 }
 
-function pictures(transfer) {
-  return [...(transfer?.files ?? [])].filter((file) => file.type.startsWith("image/"));
+function isPicture(file) {
+  return file.type.startsWith("image/");
+}
+
+/** An upload on its way: {done: the id, abort()}. The error's message is for people. */
+function uploading(file, name, told) {
+  const request = new XMLHttpRequest();
+  const done = new Promise((resolve, reject) => {
+    request.upload.addEventListener("progress", (event) => {
+      if (event.lengthComputable) told((100 * event.loaded) / event.total);
+    });
+    request.addEventListener("load", () => {
+      if (request.status === 201 && request.response?.id) resolve(request.response.id);
+      else reject(new Error(`${name}: ${request.response?.error ?? "the upload failed."}`));
+    });
+    request.addEventListener("error", () => reject(new Error(`${name} could not be uploaded.`)));
+    request.addEventListener("abort", () => reject(new Error("")));
+  });
+  request.open("POST", `/files?name=${encodeURIComponent(name)}`);
+  request.responseType = "json";
+  request.setRequestHeader("Content-Type", "application/octet-stream");
+  request.send(file);
+  return { done, abort: () => request.abort() };
 }
 
 /** A data URL of at most LARGEST characters. Rejects what is no picture. */

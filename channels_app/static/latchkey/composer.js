@@ -18,7 +18,6 @@ export class Composer {
     this.on = on;
     this.busy = false;
     this.attachments = new Attachments({
-      form: this.#form,
       box: this.#text,
       on: { changed: () => this.#changed(), failed: on.failed },
     });
@@ -70,7 +69,7 @@ export class Composer {
 
   #submit() {
     const text = this.#text.value;
-    if (text.trim() === "" && this.attachments.isEmpty) return;
+    if ((text.trim() === "" && this.attachments.isEmpty) || this.attachments.isBusy) return;
     if (text.length > this.#text.maxLength && this.#text.maxLength > 0) return;
     this.#text.value = "";
     const files = this.attachments.take();
@@ -81,7 +80,7 @@ export class Composer {
   #changed() {
     const text = this.#text.value;
     const empty = text.trim() === "" && (this.attachments?.isEmpty ?? true);
-    this.#send.disabled = empty;
+    this.#send.disabled = empty || (this.attachments?.isBusy ?? false);
     this.#stop.hidden = !(this.busy && empty);
     this.#send.hidden = !this.#stop.hidden;
     this.#text.rows = Math.min(10, Math.max(1, text.split("\n").length));

@@ -95,6 +95,7 @@ export class Turn {
       if (!this.run.parts.has(key)) view.node.remove();
     }
     this.#showImages(final);
+    this.#showFiles(final);
     this.#showEnd(final);
     this.#fillFoot(final);
     this.#heading.textContent = "The assistant answered";
@@ -123,6 +124,11 @@ export class Turn {
       if (source === null || shown.has(source)) continue;
       this.#parts.append(viewOf({ type: "image", props: { url: source } }, {}).node);
     }
+  }
+
+  #showFiles(final) {
+    const files = Array.isArray(final.files) ? final.files : [];
+    this.#parts.append(...files.map(fileCard).filter(Boolean));
   }
 
   #showEnd(final) {
@@ -179,6 +185,27 @@ function foldButton(text) {
     button.setAttribute("aria-expanded", String(!folded));
   });
   return button;
+}
+
+/** A finished file: its name, size, and a link that opens or saves it. */
+function fileCard(file) {
+  if (!textOf(file?.id)) return null;
+  // Not the signed link: that one expires, and here the person is signed in.
+  const address = `/files/${encodeURIComponent(textOf(file.id))}`;
+  const size = sizeOf(Number(file.size));
+  const kind = textOf(file.name).split(".").at(-1).slice(0, 5).toUpperCase();
+  const name = el("span.file-name", {}, textOf(file.name));
+  const more = el("span.file-more", {}, [kind, size].filter(Boolean).join(" · "));
+  return el(
+    "a.file-card",
+    { href: address, target: "_blank", rel: "noopener", "aria-label": `Open ${textOf(file.name)}` },
+    icon("clip"), el("span", {}, name, more), icon("down"),
+  );
+}
+
+function sizeOf(bytes) {
+  if (!Number.isFinite(bytes) || bytes <= 0) return "";
+  return bytes < 1e6 ? `${Math.max(1, Math.round(bytes / 1e3))} KB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
 function attachments(media) {

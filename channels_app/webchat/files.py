@@ -1,0 +1,217 @@
+"""Files over HTTP: upload, one's own files, and signed links ([L4]). Lean handlers.
+
+POST /files?name=…        the bytes as they are; cookie (our own pages only) or key → id
+GET  /files/<id>          one's own file, signed in or with a key; everybody else: 404
+GET  /files/out?token=…   whoever has the link; changed or expired 403, revoked 410
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from urllib.parse import quote
+
+from django.conf import settings
+
+from channels_app import http, limits
+from channels_app.http import ClientGoneError, Headers, Receive, RefusedError, Request, Scope, Send
+from channels_app.webchat import access
+from core import files
+from core.db import in_thread
+from core.ids import is_public_id
+from core.models import StoredFile, User
+
+UPLOAD_SECONDS = 600.0
+BLOCK_BYTES = 256 * 1024
+# What a browser may show itself; everything else is saved. HTML only in a sandbox.
+SHOWN = frozenset(
+    {
+        "image/png",
+        "image/jpeg",
+        "image/gif",
+        "image/webp",
+        "application/pdf",
+        "text/plain",
+        "text/html",
+    }
+)
+SANDBOX = (
+    "sandbox allow-scripts allow-modals; default-src 'none'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; img-src data:; font-src data:; media-src data:; "
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+NOTHING = "sandbox; default-src 'none'; frame-ancestors 'none'"
+
+
+async def upload(scope: Scope, receive: Receive, send: Send) -> None:
+    """Take a file; 201 with its id, which a message then names."""
+    request = Request(scope, receive)
+    try:
+        if request.method != "POST":
+            raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
+        user = await in_thread(who, request, writes=True)
+        limits.people.check(subject=f"user:{user.id}", limit=settings.RATE_PER_MINUTE_USER)
+        stored = await receive_file(request, receive, user)
+    except RefusedError as error:
+        body = http.error_body(error.status, str(error))
+        await http.answer(send, error.status, body, {**error.headers, "Connection": "close"})
+        return
+    except ClientGoneError:
+        return
+    body = {"ok": True, "id": stored.public_id, "name": stored.name, "size": stored.size}
+    await http.answer(send, 201, {**body, "type": stored.content_type})
+
+
+async def receive_file(request: Request, receive: Receive, user: User) -> StoredFile:
+    """The body as a stored file. Raises RefusedError 413, 400 or 408, ClientGoneError."""
+    most = settings.DOCUMENT_MEGABYTES * files.MEGABYTE
+    declared = request.header("content-length")
+    too_large = RefusedError(413, f"Files may have up to {settings.DOCUMENT_MEGABYTES} MB.")
+    if declared.isascii() and declared.isdigit() and int(declared[:18]) > most:
+        raise too_large
+    path = await asyncio.to_thread(files.new_path)
+    size = 0
+    try:
+        async with asyncio.timeout(UPLOAD_SECONDS):
+            with path.open("wb") as file:
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGoneError
+                    block = message.get("body", b"")
+                    size += len(block)
+                    if size > most:
+                        raise too_large
+                    await asyncio.to_thread(file.write, block)
+                    if not message.get("more_body"):
+                        break
+        if size == 0:
+            raise RefusedError(400, "The file is empty.")
+        return await in_thread(files.receive, path=path, user=user, name=request.query("name"))
+    except TimeoutError as error:
+        path.unlink(missing_ok=True)
+        raise RefusedError(408, "The file came too slowly.") from error
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def who(request: Request, *, writes: bool) -> User:
+    """The person of a cookie or a key. Raises RefusedError 401 or 403."""
+    header = request.header("authorization")
+    key = header[7:].strip() if header[:7].lower() == "bearer " else request.header("x-api-key")
+    if key:
+        speaker = access.by_key(token=key, address=request.address)
+        if speaker.user is None:
+            raise RefusedError(403, "A bridge sends files as data URLs.")
+        return speaker.user
+    headers = access.headers_of(request.scope)
+    if writes and not access.is_ours(
+        origin=headers.get("origin", ""), host=headers.get("host", "")
+    ):
+        raise RefusedError(403, "This request did not come from a page of ours.")
+    session_key = access.cookie_of(headers)
+    speaker_by_cookie = access.by_session(session_key) if session_key else None
+    if speaker_by_cookie is None or speaker_by_cookie.user is None:
+        raise RefusedError(401, "Sign in first.")
+    return speaker_by_cookie.user
+
+
+async def own(scope: Scope, receive: Receive, send: Send) -> None:
+    """One's own file."""
+    request = Request(scope, receive)
+    try:
+        check_method(request)
+        user = await in_thread(who, request, writes=False)
+        name = request.path.rpartition("/")[2]
+        file = await in_thread(own_file, user, name) if is_public_id(name) else None
+        if file is None:
+            raise RefusedError(404, "There is no such file.")
+        await deliver(request, send, file)
+    except RefusedError as error:
+        await refuse(send, error)
+
+
+def own_file(user: User, name: str) -> StoredFile | None:
+    """A person's file by its id."""
+    own_ones = StoredFile.objects.filter(user_id=user.id, revoked_at__isnull=True)
+    return own_ones.filter(public_id=name).first()
+
+
+async def out(scope: Scope, receive: Receive, send: Send) -> None:
+    """The file of a signed link; each GET is counted."""
+    request = Request(scope, receive)
+    try:
+        check_method(request)
+        try:
+            file = await in_thread(files.opened, request.query("token"))
+        except files.BadLinkError as error:
+            raise RefusedError(403, f"{error} Ask for the file again.") from error
+        if file is None:
+            raise RefusedError(404, "The file was deleted.")
+        if file.revoked_at is not None:
+            raise RefusedError(410, "This link was taken back.")
+        if request.method == "GET":
+            await in_thread(files.count_open, file)
+        await deliver(request, send, file)
+    except RefusedError as error:
+        await refuse(send, error)
+
+
+def check_method(request: Request) -> None:
+    """Raises RefusedError 405 for anything but reading."""
+    if request.method not in {"GET", "HEAD"}:
+        raise RefusedError(405, "Use GET.", headers={"Allow": "GET, HEAD"})
+
+
+async def refuse(send: Send, error: RefusedError) -> None:
+    """A line of text: people open these addresses."""
+    headers = {
+        "Content-Type": "text/plain; charset=utf-8",
+        "Content-Security-Policy": NOTHING,
+        **error.headers,
+    }
+    start = {"type": "http.response.start", "status": error.status}
+    await send({**start, "headers": http.encoded(headers)})
+    await http.write(send, f"{error}\n".encode(), more=False)
+
+
+async def deliver(request: Request, send: Send, file: StoredFile) -> None:
+    """Send the bytes. Raises RefusedError 404 when they are gone."""
+    path = files.path_of(file)
+    if not await asyncio.to_thread(path.is_file):
+        raise RefusedError(404, "The file was deleted.")
+    start = {"type": "http.response.start", "status": 200}
+    await send({**start, "headers": http.encoded(headers_of(file))})
+    if request.method == "HEAD":
+        await http.write(send, b"", more=False)
+        return
+    async for block in blocks(path):
+        if not await http.write(send, block, more=True):
+            return
+    await http.write(send, b"", more=False)
+
+
+def headers_of(file: StoredFile) -> Headers:
+    """What keeps a file of strangers or models from doing anything on our behalf."""
+    kind = file.content_type.partition(";")[0].strip().lower()
+    shown = kind in SHOWN
+    text = "; charset=utf-8" if kind.startswith("text/") else ""
+    where = "inline" if shown else "attachment"
+    name = quote(file.name)
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in " ._-") else "_" for c in file.name)
+    return {
+        "Content-Type": (kind if shown or "/" in kind else "application/octet-stream") + text,
+        "Content-Length": str(file.size),
+        "Content-Disposition": f"{where}; filename=\"{plain}\"; filename*=UTF-8''{name}",
+        "Content-Security-Policy": SANDBOX if kind == "text/html" else NOTHING,
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "X-Robots-Tag": "noindex",
+        "Cache-Control": "private, no-store",
+    }
+
+
+async def blocks(path: Path) -> AsyncGenerator[bytes, None]:
+    """The bytes of a file, read in a thread."""
+    with path.open("rb") as file:
+        while block := await asyncio.to_thread(file.read, BLOCK_BYTES):
+            yield block

@@ -1,0 +1,161 @@
+"""When the model should have called a tool and did not ([L3]). Pure; knows no tool by name.
+
+Two cases: it wrote the call as text (models without tool support do), or it only said that it is
+working on it. In the second the tools themselves say what they read in the user's words
+(``Tool.infer``); nothing is called unless the request is clear.
+"""
+
+import ast
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from core.tools.base import Tool
+
+PROMISE_CHARACTERS = 400
+CALL_CHARACTERS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A call that is to be made for the model."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+# What "I am on it" sounds like. Each must be said by the model about itself, or to the one who waits.
+PROMISES = re.compile(
+    "|".join(
+        (
+            # English
+            r"\bi(?:'|’)?(?:m| am) (?:now |currently |already )?(?:working|on it|creating|generating|making|"
+            r"preparing|building|putting|summari[sz]ing|drafting|designing|going to)",
+            r"\bi(?:'|’)?(?:ll| will| shall) (?:now |start |begin |get |go ahead |be |happily )*"
+            r"(?:create|creat|generat|mak|prepar|build|work|summari[sz]|draft|design|put|right|get|do|start)",
+            r"\b(?:working on (?:it|that|this|your)|one moment|just a (?:moment|second|minute)|hold on|hang on|"
+            r"stand by|bear with me|please wait|let me (?:create|generate|make|prepare|build|work|summari[sz]e|"
+            r"draft|get|put|start|do))\b",
+            r"\b(?:this|it) (?:will|may|might|needs?|takes?|could) (?:take )?(?:a |some )?(?:few |little |bit )?"
+            r"(?:of )?(?:time|moments?|minutes?|while|seconds?)",
+            r"\b(?:creating|generating|preparing|summari[sz]ing) (?:your|the|a) ",
+            # Chinese
+            r"(?:正在|马上|这就|稍等|请稍|稍后|立刻|立即|我(?:来|会|将|现在)|需要(?:一些|一点|几)?(?:时间|分钟)|"
+            r"開始|开始(?:生成|制作|处理|为您|为你))",
+            # Spanish
+            r"\b(?:estoy (?:trabajando|creando|generando|preparando|haciendo|elaborando|resumiendo|en ello)|"
+            r"(?:voy a|vamos a|enseguida|ahora mismo|un momento|dame un|espera|por favor,? espere)|"
+            r"(?:crear|generar|preparar|elaborar|resumir|har)é\b|trabajando en)",
+            # German
+            r"\b(?:ich (?:arbeite|erstelle|generiere|bereite|mache|fasse|kümmere|bin dabei|werde)|"
+            r"(?:einen? (?:moment|augenblick)|moment bitte|bitte warten|wird (?:gerade )?(?:erstellt|vorbereitet)|"
+            r"das (?:dauert|braucht)|dauert (?:einen|etwas)|bin dabei))\b",
+            # French
+            r"\b(?:je (?:travaille|crée|génère|prépare|vais|suis en train|m['’]en occupe|m['’]y mets|résume|"
+            r"rédige)|un (?:instant|moment)|veuillez patienter|patientez|en cours (?:de|d))",
+            # Japanese
+            r"(?:作成(?:中|し(?:ます|ています|ております))|作り(?:ます|始め)|生成(?:中|し(?:ます|ています))|お待ち|"
+            r"少々|ただいま|取り(?:掛|か)か|要約し(?:ます|ています)|準備し(?:ます|ています)|時間が(?:かか|必要))",
+        )
+    ),
+    re.IGNORECASE,
+)
+FENCE = re.compile(r"```[a-zA-Z_]*\s*(.*?)```", re.DOTALL)
+TAGGED = re.compile(r"<(tool_call|function_call|tool)>\s*(.*?)\s*(?:</\1>|$)", re.DOTALL)
+
+
+def is_promise(text: str) -> bool:
+    """Whether a model's answer only says that the work is being done, and asks nothing back."""
+    said = text.strip()
+    if not said or len(said) > PROMISE_CHARACTERS or said.rstrip("*_ ").endswith(("?", "？")):
+        return False
+    return PROMISES.search(said) is not None
+
+
+def inferred(tools: Iterable[Tool], request: str) -> Wanted | None:
+    """The call that a request clearly asks for, as the first tool that reads one in it says."""
+    for tool in tools:
+        arguments = tool.infer(request)
+        if arguments is not None:
+            return Wanted(tool.name, arguments)
+    return None
+
+
+def written_call(text: str, tools: Iterable[Tool]) -> Wanted | None:
+    """The call that a model wrote as its whole answer (a word before or after it is forgiven)."""
+    if len(text) > CALL_CHARACTERS:
+        return None
+    names = {tool.name for tool in tools}
+    if not any(name in text for name in names):
+        return None
+    for piece in pieces(text):
+        found = of_json(piece, names) or of_code(piece, names)
+        if found is not None:
+            return found
+    return None
+
+
+def pieces(text: str) -> list[str]:
+    """Where a call may stand: in tags, in a fence, or from the first bracket to the last."""
+    found = [match[2] for match in TAGGED.finditer(text)]
+    found += [match[1].strip() for match in FENCE.finditer(text)]
+    start, end = text.find("{"), text.rfind("}")
+    if 0 <= start < end:
+        found.append(text[start : end + 1])
+    return [*found, text.strip()]
+
+
+def of_json(piece: str, names: set[str]) -> Wanted | None:
+    """``{"name": …, "arguments": {…}}`` and what models make of it."""
+    try:
+        value = orjson.loads(piece)
+    except orjson.JSONDecodeError:
+        return None
+    if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
+        value = value["tool_calls"]
+    if isinstance(value, list) and value:
+        value = value[0]
+    if not isinstance(value, dict):
+        return None
+    inner = value.get("function")
+    value = inner if isinstance(inner, dict) else value
+    name = value.get("name") or value.get("tool") or value.get("function") or value.get("tool_name")
+    if not isinstance(name, str) or name not in names:
+        return None
+    return Wanted(name, arguments_of(value))
+
+
+def arguments_of(value: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a written call, also as JSON in a string or beside the name."""
+    for key in ("arguments", "parameters", "args", "input"):
+        given = value.get(key)
+        if isinstance(given, str):
+            try:
+                given = orjson.loads(given)
+            except orjson.JSONDecodeError:
+                continue
+        if isinstance(given, dict):
+            return given
+    return {key: each for key, each in value.items() if key not in {"name", "tool", "type", "id"}}
+
+
+def of_code(piece: str, names: set[str]) -> Wanted | None:
+    """``name(key="value", …)``, read as Python but never run; only literals count."""
+    for name in names:
+        start = piece.find(f"{name}(")
+        if start < 0:
+            continue
+        end = piece.rfind(")")
+        try:
+            tree = ast.parse(piece[start : end + 1].strip(), mode="eval").body
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            continue
+        if isinstance(tree, ast.Call) and not tree.args:
+            try:
+                return Wanted(name, {str(k.arg): ast.literal_eval(k.value) for k in tree.keywords})
+            except ValueError:
+                continue
+    return None

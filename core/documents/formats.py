@@ -1,0 +1,46 @@
+"""Which kind of document a file is: by its first bytes, and where those say nothing, its name."""
+
+from pathlib import PurePath
+
+# Extension -> kind. The kinds are what ``reader`` knows.
+NAMES = {
+    "pdf": "pdf",
+    "docx": "docx",
+    "pptx": "pptx",
+    "xlsx": "xlsx",
+    "html": "html",
+    "htm": "html",
+    "csv": "csv",
+    "tsv": "csv",
+    "md": "text",
+    "markdown": "text",
+    "txt": "text",
+    "text": "text",
+    "log": "text",
+    "json": "text",
+    "yaml": "text",
+    "yml": "text",
+    "xml": "text",
+    "rst": "text",
+}
+OFFICE = frozenset({"docx", "pptx", "xlsx"})
+ZIP = b"PK\x03\x04"
+PDF = b"%PDF-"
+BINARY_CONTROLS = frozenset(range(9)) | {11, 14, 15}
+
+
+def kind_of(name: str, beginning: bytes) -> str:
+    """``pdf``, ``docx``, ``pptx``, ``xlsx``, ``html``, ``csv`` or ``text``; empty for all else."""
+    named = NAMES.get(PurePath(name.lower()).suffix.lstrip("."), "")
+    if PDF in beginning[:1024]:
+        return "pdf"
+    if beginning.startswith(ZIP):
+        return named if named in OFFICE else ""
+    if named in OFFICE or named == "pdf":
+        return named  # damaged or encrypted: the reader says so
+    start = beginning.lstrip()[:200].lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        return "html"
+    if named:
+        return named
+    return "text" if beginning and not BINARY_CONTROLS & set(beginning) else ""

@@ -1,0 +1,103 @@
+"""The caller's side: a document in, (reference, text) pairs out, or a clear message.
+
+The reader is a process of its own with little memory, little time and no secrets in its
+environment: a bomb ends it, not us.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import orjson
+
+from core.documents.formats import kind_of
+
+SECONDS = 120.0
+MOST_CHARACTERS = 20_000_000
+MEGABYTE = 1024 * 1024
+ROOT = Path(__file__).resolve().parents[2]
+BROKEN = "The document could not be read: it is damaged, or not what its name says."
+TOO_BIG_INSIDE = "The document is too large inside; it was not read."
+TOO_SLOW = "The document took too long to read."
+EMPTY = "There is no text in the document. Scanned pages have to be recognised first (OCR)."
+KINDS = "PDF, Word, PowerPoint, Excel, HTML, CSV, Markdown and text files can be read"
+
+
+class DocumentError(Exception):
+    """The document could not be read; the text is for the user."""
+
+
+async def parts(
+    path: Path, *, name: str, most_megabytes: int, seconds: float = SECONDS
+) -> list[tuple[str, str]]:
+    """(reference, text) pairs in reading order: ("page 3", "…"). Raises DocumentError."""
+    size, beginning = await asyncio.to_thread(looked_at, path)
+    if size > most_megabytes * MEGABYTE:
+        raise DocumentError(
+            f"The document has {size / MEGABYTE:.0f} MB; at most {most_megabytes} MB can be read."
+        )
+    kind = kind_of(name, beginning)
+    if not kind:
+        raise DocumentError(f"This kind of file cannot be read. {KINDS}.")
+    found = await in_a_process(path, kind=kind, seconds=seconds)
+    if not any(text.strip() for _, text in found):
+        raise DocumentError(EMPTY)
+    return found
+
+
+def looked_at(path: Path) -> tuple[int, bytes]:
+    """The size of a file and its beginning."""
+    with path.open("rb") as file:
+        return path.stat().st_size, file.read(4096)
+
+
+async def in_a_process(path: Path, *, kind: str, seconds: float) -> list[tuple[str, str]]:
+    """Read by ``core.documents.reader``. Raises DocumentError."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "core.documents.reader", kind, str(path)),
+        cwd=ROOT,
+        env={"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "1"},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        limit=MEGABYTE,
+    )
+    assert process.stdout is not None  # noqa: S101 - for the type checker
+    try:
+        async with asyncio.timeout(seconds):
+            lines = await all_lines(process.stdout)
+            code = await process.wait()
+    except TimeoutError as error:
+        raise DocumentError(TOO_SLOW) from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return understood(lines, code)
+
+
+async def all_lines(stream: asyncio.StreamReader) -> list[bytes]:
+    """What the reader wrote. Raises DocumentError when it is more than anybody would read."""
+    blocks: list[bytes] = []
+    size = 0
+    while block := await stream.read(MEGABYTE):
+        size += len(block)
+        if size > MOST_CHARACTERS * 2:
+            raise DocumentError(TOO_BIG_INSIDE)
+        blocks.append(block)
+    return b"".join(blocks).splitlines()
+
+
+def understood(lines: list[bytes], code: int) -> list[tuple[str, str]]:
+    """The pairs that a reader wrote; its last line says how it went. Raises DocumentError."""
+    if not lines or code < 0 or not lines[-1].startswith(b'{"'):
+        raise DocumentError(TOO_BIG_INSIDE if code < 0 else BROKEN)
+    try:
+        end = orjson.loads(lines[-1])
+        pairs = [orjson.loads(line) for line in lines[:-1]]
+    except orjson.JSONDecodeError as error:
+        raise DocumentError(BROKEN) from error
+    if end.get("error"):
+        raise DocumentError(str(end["error"]))
+    return [(str(reference), str(text)) for reference, text in pairs]

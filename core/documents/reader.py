@@ -1,0 +1,266 @@
+"""The process that reads one document: ``python -m core.documents.reader <kind> <path>``.
+
+Writes one JSON line ``[reference, text]`` a page or section, and at last ``{"error": ""}`` or an
+error in words. It limits itself before it opens the file: memory, CPU time, output, no new files.
+"""
+
+import csv
+import gc
+import io
+import resource
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+MEGABYTE = 1024 * 1024
+MEMORY_BYTES = 700 * MEGABYTE
+CPU_SECONDS = 90
+UNPACKED_BYTES = 400 * MEGABYTE
+MOST_ENTRIES = 20_000
+MOST_PAGES = 5_000
+MOST_CHARACTERS = 20_000_000
+MOST_ROWS = 100_000
+ROWS_A_PART = 50
+SECTION_CHARACTERS = 4_000
+
+Pair = tuple[str, str]
+ENCRYPTED = "The document is protected with a password. Send it without one."
+BOMB = "The document is too large inside; it was not read."
+BROKEN = "The document could not be read: it is damaged, or not what its name says."
+
+
+class UnreadableError(Exception):
+    """Why a document cannot be read, for the user."""
+
+
+def limit() -> None:
+    """Little memory, little time, and nothing can be written."""
+    for what, most in (
+        (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_CPU, CPU_SECONDS),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(what, (most, most))
+
+
+def pages_of_pdf(path: Path) -> Iterator[Pair]:
+    """The text of each page."""
+    import pypdfium2  # noqa: PLC0415 - one library a process
+
+    try:
+        document = pypdfium2.PdfDocument(path)
+    except pypdfium2.PdfiumError as error:
+        raise UnreadableError(ENCRYPTED if "assword" in str(error) else BROKEN) from error
+    for number in range(min(len(document), MOST_PAGES)):
+        page = document[number]
+        words = page.get_textpage()
+        yield f"page {number + 1}", words.get_text_bounded()
+        words.close()
+        page.close()
+        if number % 50 == 0:
+            gc.collect()
+
+
+def check_archive(path: Path) -> None:
+    """Refuse what unpacks to far more than it is. Raises UnreadableError."""
+    with path.open("rb") as file:
+        if file.read(8) == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":  # how Office wraps what it encrypts
+            raise UnreadableError(ENCRYPTED)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except zipfile.BadZipFile as error:
+        raise UnreadableError(BROKEN) from error
+    if any(entry.flag_bits & 1 for entry in entries):
+        raise UnreadableError(ENCRYPTED)
+    if len(entries) > MOST_ENTRIES or sum(entry.file_size for entry in entries) > UNPACKED_BYTES:
+        raise UnreadableError(BOMB)
+
+
+def sections_of_docx(path: Path) -> Iterator[Pair]:
+    """Paragraphs and tables under their headings. python-docx resolves no entities."""
+    import docx  # noqa: PLC0415
+    from docx.table import Table  # noqa: PLC0415
+
+    check_archive(path)
+    heading = ""
+    lines: list[str] = []
+    for block in docx.Document(str(path)).iter_inner_content():
+        if isinstance(block, Table):
+            lines += [" | ".join(cell.text.strip() for cell in row.cells) for row in block.rows]
+            continue
+        style = block.style.name if block.style is not None else ""
+        if (style or "").startswith(("Heading", "Title")) and block.text.strip():
+            yield f"section {heading}" if heading else "beginning", "\n".join(lines)
+            heading, lines = block.text.strip()[:100], [block.text]
+        else:
+            lines.append(block.text)
+    yield f"section {heading}" if heading else "", "\n".join(lines)
+
+
+def slides_of_pptx(path: Path) -> Iterator[Pair]:
+    """The texts, tables and notes of each slide."""
+    import pptx  # noqa: PLC0415
+
+    check_archive(path)
+    for number, slide in enumerate(pptx.Presentation(str(path)).slides, 1):
+        lines: list[str] = []
+        for shape in slide.shapes:
+            lines += texts_of(shape)
+        if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+            lines.append(slide.notes_slide.notes_text_frame.text)
+        yield f"slide {number}", "\n".join(line for line in lines if line.strip())
+
+
+def texts_of(shape: Any) -> list[str]:
+    """What one shape says, and the shapes in it."""
+    if shape.has_text_frame:
+        return [shape.text_frame.text]
+    if getattr(shape, "has_table", False):
+        return [" | ".join(cell.text for cell in row.cells) for row in shape.table.rows]
+    return [text for inner in getattr(shape, "shapes", ()) for text in texts_of(inner)]
+
+
+def rows_of_xlsx(path: Path) -> Iterator[Pair]:
+    """The rows of each sheet, some at a time. With defusedxml, openpyxl takes no entities."""
+    import openpyxl  # noqa: PLC0415
+
+    check_archive(path)
+    book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    for sheet in book.worksheets:
+        rows = (
+            ["" if v is None else str(v) for v in row] for row in sheet.iter_rows(values_only=True)
+        )
+        yield from in_parts(rows, name=f"sheet {sheet.title}")
+
+
+def rows_of_csv(path: Path) -> Iterator[Pair]:
+    """The rows, some at a time."""
+    text = decoded(path.read_bytes())
+    try:
+        dialect: Any = csv.Sniffer().sniff(text[:4096], delimiters=",;\t|")
+    except csv.Error:
+        dialect = csv.excel
+    yield from in_parts(csv.reader(io.StringIO(text), dialect), name="")
+
+
+def in_parts(rows: Iterator[list[str]], *, name: str) -> Iterator[Pair]:
+    """Rows as lines, ROWS_A_PART in each part."""
+    held: list[str] = []
+    first = 1
+    for number, row in enumerate(rows, 1):
+        if number > MOST_ROWS:
+            break
+        if any(cell.strip() for cell in row):
+            held.append(" | ".join(cell.strip() for cell in row).rstrip(" |"))
+        if len(held) >= ROWS_A_PART:
+            yield f"{name} rows {first}-{number}".strip(), "\n".join(held)
+            held, first = [], number + 1
+    if held:
+        yield f"{name} rows {first}-{first + len(held) - 1}".strip(), "\n".join(held)
+
+
+def sections_of_html(path: Path) -> Iterator[Pair]:
+    """The text under each heading; no scripts, no styles, nothing is fetched."""
+    from lxml import html  # noqa: PLC0415
+
+    parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
+    root = html.document_fromstring(path.read_bytes(), parser=parser)
+    heading = ""
+    lines: list[str] = []
+    for element in root.iter():
+        if not isinstance(element.tag, str) or element.tag in {"script", "style", "title", "head"}:
+            text = ""
+        else:
+            text = " ".join((element.text or "").split())
+        if element.tag in {"h1", "h2", "h3"}:
+            yield f"section {heading}" if heading else "", "\n".join(lines)
+            heading = " ".join(element.text_content().split())[:100]
+            lines = [heading]
+        elif text:
+            lines.append(text)
+        if element.tail and element.tail.strip():
+            lines.append(" ".join(element.tail.split()))
+    yield f"section {heading}" if heading else "", "\n".join(lines)
+
+
+def sections_of_text(path: Path) -> Iterator[Pair]:
+    """The text, at its headings (Markdown) and in pieces of a readable size."""
+    heading, size = "", 0
+    lines: list[str] = []
+    for line in decoded(path.read_bytes()).splitlines():
+        is_heading = line.startswith("#") and line.lstrip("#").startswith(" ")
+        if lines and (is_heading or size > SECTION_CHARACTERS):
+            yield f"section {heading}" if heading else "", "\n".join(lines)
+            lines, size = [], 0
+        if is_heading:
+            heading = line.lstrip("# ").strip()[:100]
+        lines.append(line)
+        size += len(line)
+    yield f"section {heading}" if heading else "", "\n".join(lines)
+
+
+def decoded(data: bytes) -> str:
+    """Text of any usual encoding."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace")
+    for encoding in ("utf-8-sig", "gb18030", "shift_jis"):
+        try:
+            return data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return data.decode("latin-1")
+
+
+READERS: dict[str, Callable[[Path], Iterator[Pair]]] = {
+    "pdf": pages_of_pdf,
+    "docx": sections_of_docx,
+    "pptx": slides_of_pptx,
+    "xlsx": rows_of_xlsx,
+    "html": sections_of_html,
+    "csv": rows_of_csv,
+    "text": sections_of_text,
+}
+
+
+def say(value: object) -> None:
+    """Write one line."""
+    sys.stdout.buffer.write(orjson.dumps(value) + b"\n")
+
+
+def tell_all(kind: str, path: Path) -> None:
+    """Write every part that says something, up to MOST_CHARACTERS."""
+    size = 0
+    for reference, text in READERS[kind](path):
+        plain = text.encode("utf-8", "replace").decode().replace("\x00", "")
+        size += len(plain)
+        if size > MOST_CHARACTERS:
+            return
+        if plain.strip():
+            say([reference, plain])
+
+
+def main(kind: str, path: str) -> int:
+    """Read; the exit code is 0 when the last line says how it went."""
+    limit()
+    try:
+        tell_all(kind, Path(path))
+        error = ""
+    except UnreadableError as reason:
+        error = str(reason)
+    except MemoryError:
+        error = BOMB
+    except Exception:  # noqa: BLE001 - a stranger's file raises whatever its library's authors forgot
+        error = BROKEN
+    say({"error": error})
+    sys.stdout.buffer.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2]))

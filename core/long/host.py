@@ -1,0 +1,148 @@
+"""What a plugin may use of the gateway while it works: the model, progress, a folder of its own."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import orjson
+from django.conf import settings
+
+from core import jobs
+from core.db import in_thread
+from core.models import Job
+from core.plugins.base import Cancelled, PluginError
+from core.providers import registry
+from core.providers.base import ChatMessage, ModelRequest, ProviderError, TextDelta
+
+TRIES = 4
+TELL_SECONDS = 0.2
+MOST_RETRY_SECONDS = 20.0
+
+
+class Host:
+    """One job's view of the gateway; see ``core.plugins.base.PluginHost``."""
+
+    def __init__(self, *, job: Job, folder: Path) -> None:
+        """``folder`` exists and is empty."""
+        self.folder = folder
+        self.context_tokens: int = settings.LLM_CONTEXT_TOKENS
+        self._job = job
+        self._told = 0.0
+        self._last = ""
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        schema: Mapping[str, Any] | None = None,
+        max_tokens: int = 1024,
+    ) -> str:
+        """See ``PluginHost.ask``. An answer that breaks the schema is asked for once more."""
+        messages: list[ChatMessage] = [{"role": "system", "content": system}] if system else []
+        messages.append({"role": "user", "content": prompt})
+        if schema is None:
+            return (await self._said(messages, max_tokens=max_tokens)).strip()
+        said = await self._said(messages, max_tokens=max_tokens, schema=schema)
+        text, problem = checked(said, schema)
+        if problem:
+            messages += [
+                {"role": "assistant", "content": said[:4000]},
+                {"role": "user", "content": repair(problem, schema)},
+            ]
+            said = await self._said(messages, max_tokens=max_tokens, schema=schema)
+            text, problem = checked(said, schema)
+        if problem:
+            raise PluginError("The model did not keep to the form that was asked for.")
+        return text
+
+    async def progress(self, message: str, percent: float | None = None) -> None:
+        """See ``PluginHost.progress``; written at most every 0.2 s unless the words change."""
+        if message == self._last and time.monotonic() - self._told < TELL_SECONDS:
+            return
+        self._told, self._last = time.monotonic(), message
+        try:
+            await in_thread(jobs.tell, job=self._job, message=message, percent=percent)
+        except jobs.LostJobError as error:
+            raise Cancelled from error
+
+    async def _said(
+        self,
+        messages: list[ChatMessage],
+        *,
+        max_tokens: int,
+        schema: Mapping[str, Any] | None = None,
+    ) -> str:
+        """The model's text. Raises PluginError with the words of the provider's error."""
+        strict = schema is not None
+        for tries in range(1, TRIES + 1):
+            asked = messages if strict or schema is None else spelled_out(messages, schema)
+            options = options_of(max_tokens, schema if strict else None)
+            try:
+                return await self._answer(ModelRequest(asked, options=options))
+            except ProviderError as error:
+                if strict and error.code == "refused":
+                    strict = False  # a server without grammars: the schema goes into the words
+                elif error.retry_after is None or tries == TRIES:
+                    raise PluginError(str(error)) from error
+                else:
+                    await asyncio.sleep(min(error.retry_after * tries, MOST_RETRY_SECONDS))
+        raise PluginError("The model could not be asked.")
+
+    async def _answer(self, request: ModelRequest) -> str:
+        stream = registry.current().stream(request)
+        said = [delta.text async for delta in stream if isinstance(delta, TextDelta)]
+        return "".join(said)
+
+
+def options_of(max_tokens: int, schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The parameters of a model call, as OpenAI's chat completions has them."""
+    options: dict[str, Any] = {"max_tokens": max_tokens}
+    if schema is not None:
+        named = {"name": "answer", "schema": dict(schema)}
+        options["response_format"] = {"type": "json_schema", "json_schema": named}
+    return options
+
+
+def spelled_out(messages: list[ChatMessage], schema: Mapping[str, Any]) -> list[ChatMessage]:
+    """The same question with the schema in its words."""
+    *before, last = messages
+    told = f"{last['content']}\n\n{form(schema)}"
+    return [*before, {**last, "content": told}]
+
+
+def form(schema: Mapping[str, Any]) -> str:
+    """What a model is told about the form of its answer."""
+    return f"Answer with JSON only, which keeps to this schema: {orjson.dumps(schema).decode()}"
+
+
+def repair(problem: str, schema: Mapping[str, Any]) -> str:
+    """What a model is told about an answer that broke its schema."""
+    return f"That is not what was asked for: {problem}. {form(schema)}"
+
+
+def checked(said: str, schema: Mapping[str, Any]) -> tuple[str, str]:
+    """The JSON in a model's answer, and what is wrong with it (nothing: an empty string)."""
+    text = json_in(said)
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return "", "it is not valid JSON"
+    try:
+        jsonschema.validate(value, dict(schema))
+    except jsonschema.ValidationError as error:
+        return "", f"{error.json_path}: {error.message}"[:300]
+    return text, ""
+
+
+def json_in(said: str) -> str:
+    """From the first bracket to the last of its kind: models put fences and words around JSON."""
+    starts = [at for at in (said.find("{"), said.find("[")) if at >= 0]
+    if not starts:
+        return said.strip()
+    start = min(starts)
+    end = said.rfind("}" if said[start] == "{" else "]")
+    return said[start : end + 1]

@@ -1,0 +1,153 @@
+"""A process for each job, so that it can be ended at any moment: stop, time, memory.
+
+The pool process of Celery forks; the child works and writes its own row, the parent renews the
+lease, looks every half second whether the job is still wanted, and kills.
+"""
+
+import asyncio
+import ctypes
+import logging
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import psutil
+from django.conf import settings
+from django.db import Error as DatabaseFailure
+from django.db import connections
+
+from core import db, events, hub, jobs, wake
+from core.long.work import TOO_MUCH_MEMORY, discard, perform
+from core.models import Job
+from core.providers import registry as providers
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.25
+PR_SET_PDEATHSIG = 1
+MEGABYTE = 1024 * 1024
+TOO_LONG = "This took too long and was ended."
+ENDED_WELL, OUT_OF_MEMORY = 0, 77
+
+
+def work(job_id: int) -> None:
+    """Claim a job and see it through; nothing to do when somebody else has it."""
+    job = jobs.claim(job_id=job_id)
+    if job is None:
+        return
+    connections.close_all()  # a connection must not be in two processes
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        be_the_child(job, parent)
+    watch(job, pid)
+
+
+def be_the_child(job: Job, parent: int) -> None:
+    """Work, and leave without what a pool process does at its end."""
+    code = 1
+    try:
+        os.setsid()
+        die_with(parent)
+        limit_memory()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for thread_of_the_parent in (wake.publisher, hub.sender, db.pool, events.writer):
+            thread_of_the_parent.cache_clear()
+        asyncio.run(performed(job))
+        code = ENDED_WELL
+    except MemoryError:
+        code = OUT_OF_MEMORY
+    except Exception:
+        logger.exception("the process of a job failed")
+    finally:
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
+        os._exit(code)
+
+
+async def performed(job: Job) -> None:
+    """The work, and the model's connections closed after it."""
+    try:
+        await perform(job)
+    finally:
+        await providers.close()
+        await hub.local().close()
+
+
+def die_with(parent: int) -> None:
+    """Ask the kernel (Linux) to end this process with its parent; leave now if that is gone."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def limit_memory() -> None:
+    """Let this process take JOB_MEMORY_MEGABYTES more address space than it has now."""
+    if sys.platform == "linux":  # elsewhere the parent looks
+        most = psutil.Process().memory_info().vms + settings.JOB_MEMORY_MEGABYTES * MEGABYTE
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def watch(job: Job, pid: int) -> None:
+    """Stay until the child has ended, by itself or by us."""
+    deadline = time.monotonic() + settings.JOB_SECONDS
+    keep_at = 0.0
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            after(job, os.waitstatus_to_exitcode(status))
+            return
+        reason = why_not(job, deadline)
+        if reason is not None:
+            kill(pid)
+            reason()
+            discard(job)
+            return
+        if time.monotonic() > keep_at:
+            keep_at = time.monotonic() + settings.RUN_LEASE_SECONDS / 3
+            quietly(lambda: jobs.keep(job=job))
+        time.sleep(LOOK_SECONDS)
+
+
+def why_not(job: Job, deadline: float) -> Callable[[], None] | None:
+    """What is to be done after the child was killed; None: it may go on."""
+    if time.monotonic() > deadline:
+        return lambda: jobs.fail(job=job, error=TOO_LONG)
+    if not quietly(lambda: jobs.is_ours(job=job)):
+        return lambda: logger.info("job %s was cancelled or taken over", job.id)
+    return None
+
+
+def quietly(ask: Callable[[], bool]) -> bool:
+    """Ask the database; while it is away, yes: the child's own fence refuses what is not ours."""
+    try:
+        return ask()
+    except DatabaseFailure:
+        connections.close_all()
+        return True
+
+
+def kill(pid: int) -> None:
+    """End the child and what it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def after(job: Job, code: int) -> None:
+    """A child that died left its job undone: another process tries again."""
+    if code == ENDED_WELL:
+        return
+    logger.warning("the process of job %s ended with %s", job.id, code)
+    discard(job)
+    if code == OUT_OF_MEMORY:
+        jobs.fail(job=job, error=TOO_MUCH_MEMORY)
+    else:
+        jobs.release(job=job)

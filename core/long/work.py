@@ -1,0 +1,101 @@
+"""One job, from claimed to ended: its source is read, its plugin runs, its files are kept.
+
+Files lie in ``<files>/jobs/<job>/<attempt>`` from their first byte: what an attempt that died or
+was cancelled left there goes with its folder, and a finished one is adopted where it is.
+"""
+
+import logging
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from core import files, jobs
+from core.db import in_thread
+from core.files import Made
+from core.long import skills, sources
+from core.long.host import Host
+from core.models import Job
+from core.plugins import registry
+from core.plugins.base import Artifact, Cancelled, PluginError, PluginResult
+
+logger = logging.getLogger(__name__)
+
+BROKEN = "Something went wrong in the gateway."
+TOO_MUCH_MEMORY = "This needed more memory than a task may take."
+
+Work = Callable[[Job, Host], Awaitable[PluginResult]]
+
+
+async def perform(job: Job) -> None:
+    """Carry out a claimed job; whatever happens, its row says how it ended, if it is still ours."""
+    folder = folder_of(job)
+    shutil.rmtree(folder.parent, ignore_errors=True)  # what earlier attempts left
+    folder.mkdir(parents=True, mode=0o700)
+    try:
+        result = await WORK[job.tool](job, Host(job=job, folder=folder))
+        made = [kept(each, folder) for each in result.files]
+        await in_thread(jobs.finish, job=job, result={"text": result.text}, made=made)
+        tidy(folder, keep={each.path for each in made})
+    except (Cancelled, jobs.LostJobError):
+        logger.info("job %s is not ours any more", job.id)
+        discard(job)
+    except PluginError as error:
+        await failed(job, str(error))
+    except MemoryError:
+        await failed(job, TOO_MUCH_MEMORY)
+    except Exception:
+        logger.exception("a job failed")
+        await failed(job, BROKEN)
+
+
+async def by_plugin(job: Job, host: Host) -> PluginResult:
+    """The work of ``route_to_plugin``. Raises PluginError."""
+    asked: Mapping[str, Any] = job.parameters
+    plugin = registry.get(asked["plugin_id"])
+    if plugin is None:
+        raise PluginError(f"The plugin {asked['plugin_id']} is not installed.")
+    source = await sources.of(job, asked["parameters"], host)
+    return await plugin.run(asked["capability_id"], asked["parameters"], source, host)
+
+
+WORK: dict[str, Work] = {"route_to_plugin": by_plugin, "run_skill": skills.run}
+
+
+async def failed(job: Job, error: str) -> None:
+    """Note a failure; nothing is left behind."""
+    await in_thread(jobs.fail, job=job, error=error)
+    discard(job)
+
+
+def folder_of(job: Job) -> Path:
+    """Where this attempt works."""
+    return files.folder() / "jobs" / str(job.id) / str(job.attempt)
+
+
+def discard(job: Job) -> None:
+    """Remove what this attempt made."""
+    shutil.rmtree(folder_of(job), ignore_errors=True)
+
+
+def kept(artifact: Artifact, folder: Path) -> Made:
+    """A plugin's file, if it is one of its own folder. Raises PluginError."""
+    path = artifact.path
+    inside = path.resolve().is_relative_to(folder.resolve())
+    if path.is_symlink() or not inside or not path.is_file():
+        raise PluginError("The plugin made no file that can be sent.")
+    return Made(path=path, name=artifact.name, mime=artifact.mime)
+
+
+def tidy(folder: Path, *, keep: set[Path]) -> None:
+    """Remove everything but the finished files."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path in keep:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
+                path.rmdir()
+        else:
+            path.unlink(missing_ok=True)
+    if not keep:
+        shutil.rmtree(folder, ignore_errors=True)

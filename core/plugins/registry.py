@@ -1,0 +1,48 @@
+"""Plugins by id: our own by dotted path, others by the entry point group ``latchkey.plugins``."""
+
+import logging
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+
+from core.plugins.base import Plugin
+
+logger = logging.getLogger(__name__)
+
+GROUP = "latchkey.plugins"
+PLUGINS = {
+    "summarize": "core.plugins.summarize.PLUGIN",
+}
+
+
+@cache
+def every() -> dict[str, Plugin]:
+    """All plugins by id, loaded on first use; ours win over foreign ones of the same id."""
+    found = {name: resolved(path) for name, path in PLUGINS.items()}
+    for point in entry_points(group=GROUP):
+        plugin = loaded(point)
+        if plugin is not None:
+            found.setdefault(plugin.id, plugin)
+    return found
+
+
+def get(plugin_id: str) -> Plugin | None:
+    """The plugin with this id, or None."""
+    return every().get(plugin_id)
+
+
+def resolved(path: str) -> Plugin:
+    """The object at a dotted path."""
+    module, _, name = path.rpartition(".")
+    plugin: Plugin = getattr(import_module(module), name)
+    return plugin
+
+
+def loaded(point: EntryPoint) -> Plugin | None:
+    """A foreign plugin; None when it cannot be imported: the others work without it."""
+    try:
+        plugin: Plugin = point.load()
+    except Exception:
+        logger.exception("a plugin cannot be loaded")
+        return None
+    return plugin

@@ -1,0 +1,88 @@
+"""Reads a document that the user sent: all of a short one, some pages of a long one."""
+
+import re
+from typing import Any
+
+from django.conf import settings
+
+from core import files
+from core.db import in_thread
+from core.documents import read as documents
+from core.ids import is_public_id
+from core.models import StoredFile
+from core.tokens import estimate
+from core.tools.base import ToolContext, ToolError, ToolResult
+
+NUMBER = re.compile(r"\d+")
+
+
+class DocumentRead:
+    """The text of a document, with the references that answers should cite."""
+
+    name = "document_read"
+    description = (
+        "Reads a document that the user sent (PDF, Word, PowerPoint, Excel, HTML, CSV, text). Give "
+        "its handle (/files/…). A long document comes in parts: ask for the next with from_part. "
+        "To summarize a long one, use route_to_plugin instead."
+    )
+    parameters: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "file": {"type": "string", "description": "The handle, /files/…, or the file's name."},
+            "from_part": {"type": "integer", "minimum": 1, "description": "Default 1."},
+        },
+        "required": ["file"],
+        "additionalProperties": False,
+    }
+
+    def progress(self, arguments: dict[str, Any]) -> str:
+        """See [D2]."""
+        del arguments
+        return "Reading the document…"
+
+    def infer(self, text: str) -> dict[str, Any] | None:
+        """What is to be done with a document decides who reads it."""
+        del text
+        return None
+
+    async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+        """The parts that fit a third of the model's window. Raises ToolError."""
+        file = await in_thread(find, str(arguments.get("file", "")), context)
+        if file is None:
+            raise ToolError("There is no such document. The handle looks like /files/….")
+        first = arguments.get("from_part", 1)
+        try:
+            found = await documents.parts(
+                files.path_of(file), name=file.name, most_megabytes=settings.DOCUMENT_MEGABYTES
+            )
+        except documents.DocumentError as error:
+            raise ToolError(str(error)) from error
+        except OSError as error:
+            raise ToolError("The document is not there any more.") from error
+        return ToolResult(cut(file.name, found, first=first if isinstance(first, int) else 1))
+
+
+def find(name: str, context: ToolContext) -> StoredFile | None:
+    """The user's own file of that handle, or the latest of that name in this conversation."""
+    own = StoredFile.objects.filter(user_id=context.user_id, revoked_at__isnull=True)
+    public = name.rpartition("/")[2]
+    if is_public_id(public):
+        return own.filter(public_id=public).first()
+    return own.filter(session_id=context.session_id, name=name).order_by("id").last()
+
+
+def cut(name: str, found: list[tuple[str, str]], *, first: int) -> str:
+    """The parts from number ``first`` on, as many as fit, and how to get the rest."""
+    left = settings.LLM_CONTEXT_TOKENS // 3
+    lines = [f"{name}: {len(found)} parts."]
+    for number, (reference, text) in enumerate(found[max(0, first - 1) :], max(1, first)):
+        shown = text[: left * 4]
+        lines.append(f"[{reference or f'part {number}'}]\n{shown}")
+        left -= estimate(shown)
+        if left <= 0 and number < len(found):
+            lines.append(f"(More follows: call document_read again with from_part {number + 1}.)")
+            break
+    return "\n\n".join(lines)
+
+
+TOOL = DocumentRead()

@@ -1,0 +1,301 @@
+"""What a person clearly asks for, read from their words alone ([L3]): slides, or a summary.
+
+English, Chinese, Spanish, German, French, Japanese. Pure patterns, made for precision: a sentence
+must *be* a request ("make slides about bees"), not speak of one ("how do I make slides?"). Each
+pattern is anchored at the start of a sentence, after words of politeness.
+"""
+
+import re
+from typing import Any
+
+from core.tools.languages import KANA
+
+LINE_CHARACTERS = 600
+LONG_TEXT = 300
+TOPIC_CHARACTERS = 300
+
+START = r"(?:^|[.!?;:。！？；]\s*|\n)\s*"
+
+# --- slides ---------------------------------------------------------------------------------------
+
+EN_POLITE = (
+    r"(?:(?:hi|hello|hey|ok|okay|so|now|then|thanks|please|pls|kindly|assistant|great|good morning)"
+    r"(?: there)?[,! ]+)*"
+)
+EN_ASK = (
+    r"(?:(?:can|could|would|will) you (?:(?:please|kindly|maybe|quickly|also|help me(?: to)?) )*|"
+    r"i(?:'d|’d| would) (?:like|love) (?:you )?to |i (?:want|need) you to |let(?:'|’)?s |"
+    r"go ahead and |help me (?:to )?|(?:please )?)"
+)
+EN_MAKE = (
+    r"(?:make|create|generate|build|prepare|produce|draft|design|write|give|put together|do|get|"
+    r"assemble|develop)"
+)
+EN_NEED = r"i(?:(?:'d|’d| would) (?:like|love)| need| want)(?: to (?:have|get))? "
+EN_SLIDES = (
+    r"(?:presentations?|slides|slide ?decks?|slide ?shows?|pitch ?decks?|power ?points?|pptx?s?|"
+    r"deck(?= (?:about|on|for|of \d)))\b"
+    r"(?!(?: |-)(?:layer|skills?|logic|tier|mode|software|tools?|program|app|class|component|view|"
+    r"template|remote|clicker|topics?|titles?|ideas?|style|api|tips|anxiety|room|date|of cards)\b)"
+)
+EN_NOT = (
+    r"(?:about|on|of|for|from|to|with|in|at|into|that|which|how|why|whether|my|his|her|their|your|"
+    r"not|feedback|essay|email|speech|difference|between|like|than)"
+)
+EN_GAP = rf"(?:(?!\b{EN_NOT}\b)[^.?!;:\n]){{0,50}}?\b"
+EN_INTO = (
+    r"(?:turn|convert|transform|make|change|put)\b[^.?!;\n]{1,80}?\b(?:in)?to (?:an? |some |nice |html |"
+    r"short |\d+ |power ?point |the )*"
+)
+
+ES_POLITE = r"(?:[¿¡]?(?:hola|oye|por favor|porfa|buenas|buenos días|gracias|vale|ok|ahora|entonces)[,! ]+)*[¿¡]?"
+ES_ASK = (
+    r"(?:(?:me |nos )?(?:puedes|podrías|puede|podría)(?: por favor)? |"
+    r"(?:quiero|quisiera|necesito|me gustaría) que (?:me |nos )?|ayúdame a )?"
+)
+ES_MAKE = (
+    r"(?:haz(?:me|nos)?|hacer(?:me|nos)?|hagas|cr[eé]a(?:r|s|me|rme)?|crees|gen[eé]ra(?:r|me|rme)?|generes|"
+    r"prep[aá]ra(?:r|me|rme)?|prepares|elabora(?:r|me)?|elabores|diseña(?:r|me)?|arma(?:r|me)?|dame|"
+    r"necesito|quiero|quisiera|me gustaría(?: tener)?)"
+)
+ES_SLIDES = r"(?:presentaci[oó]n|presentaciones|diapositivas|power ?point|pptx?|slides)\b"
+ES_GAP = (
+    r"(?:(?!\b(?:sobre|de|para|con|en|mi|mis|tu|su|que|cómo|no|dar|hacer|mejorar|capa)\b)"
+    r"[^.?!;:\n]){0,40}?\b"
+)
+
+DE_POLITE = r"(?:(?:hallo|hi|hey|guten (?:tag|morgen)|bitte|danke|ok|okay|also|jetzt|nun)[,! ]+)*"
+DE_SLIDES = (
+    r"(?:präsentation|praesentation|präsentationen|folien|foliensatz|folienpräsentation|"
+    r"powerpoint(?:-präsentation)?|pptx?|slides)\b(?!-(?:vorlage|datei))"
+)
+DE_GAP = (
+    r"(?:(?!\b(?:über|für|von|zu|mit|in|im|aus|mein\w*|dein\w*|sein\w*|ihre\w*|wie|nicht|keine\w*|"
+    r"dass|tipps)\b)[^.?!;:\n]){0,50}?\b"
+)
+DE_MAKE = (
+    r"(?:erstell(?:e|en sie)?|mach(?:e|en sie)?|generier(?:e|en sie)?|bereite|gestalte|entwirf|baue?|"
+    r"schreib(?:e)?|gib|ich (?:brauche|benötige|möchte|hätte gern(?:e)?|will))"
+)
+DE_ASK = r"(?:kannst|könntest|können|könnten|würdest|würden) (?:du|sie) "
+DE_DO = (
+    r"(?:erstellen|machen|generieren|vorbereiten|anfertigen|bauen|gestalten|entwerfen|schreiben)"
+)
+
+FR_POLITE = (
+    r"(?:(?:bonjour|salut|s['’]il (?:te|vous) plaît|svp|stp|merci|ok|alors|maintenant)[,! ]+)*"
+)
+FR_ASK = (
+    r"(?:(?:peux-tu|pouvez-vous|pourrais-tu|pourriez-vous|tu peux|vous pouvez|est-ce que tu peux)"
+    r"(?: (?:me|m['’]|nous|s['’]il te plaît))* ?|"
+    r"(?:j['’]aimerais|je voudrais|je veux) que (?:tu|vous) (?:me |m['’])?|aide-moi à )?"
+)
+FR_MAKE = (
+    r"(?:crée[rz]?|crées|fais|faire|faites|fasses|génère[sz]?|générer|générez|prépare[sz]?|préparer|"
+    r"préparez|réalise[rz]?|réalises|conçois|concevoir|donne|rédige|"
+    r"j['’]ai besoin d(?:e|['’])|il me faut|je (?:voudrais|veux)|j['’]aimerais)(?:-(?:moi|nous))?"
+)
+FR_SLIDES = (
+    r"(?:présentation|présentations|diaporama|diapositives|diapos|power ?point|pptx?|slides)\b"
+)
+FR_GAP = (
+    r"(?:(?!\b(?:sur|de|du|pour|avec|en|ma|mon|mes|ta|ton|sa|son|que|comment|pas|couche)\b)"
+    r"[^.?!;:\n]){0,40}?"
+)
+
+ZH_POLITE = (
+    r"(?:(?:你好|您好|请(?:你|您)?|麻烦(?:你|您)?|帮(?:我|忙|我们)|能不能|能否|能|可以|可不可以|可否|"
+    r"我(?:想要|需要|要|想)(?:你|您)?|給我|给我|劳烦|替我|现在)[，, ]*)*"
+)
+ZH_MAKE = r"(?:(?<=[要])(?=一)|生成|制作|製作|做|创建|創建|写|准备|準備|设计|弄|出|整理|来|搞)"
+ZH_SLIDES = r"(?:pptx?|幻灯片|投影片|演示文稿|簡報|简报|power ?point|演示)"
+ZH_AFTER = r"(?![^。！？\n]{0,20}(?:什么|哪些|哪个|哪种|怎么|如何|为什么|技巧|方法|软件|工具|模板|经验|多久))"
+
+JA_SLIDES = (
+    r"(?:スライド|プレゼン(?:テーション)?(?:資料|用資料)?|パワーポイント|パワポ|pptx?|power ?point)"
+    r"(?:資料|ファイル)?"
+)
+JA_DO = (
+    r"(?:を|も|の作成を|に)?(?:[0-9０-９]+枚|簡単に|すぐに|急いで|すぐ|短く|、)*(?:まとめて|変換して|して|"
+    r"作って|作成して|作成し|生成して|用意して|準備して|作れますか|お願い|作成を?お願い|作成を?頼|"
+    r"が(?:欲しい|ほしい|必要)|を(?:ください|下さい|お願い|頼))"
+    r"(?!い(?:る|た|ます|ました|て)|る|た|も(?:らった|らいました|いい|よい)|も)"
+)
+
+SLIDES = re.compile(
+    "|".join(
+        (
+            rf"{START}{EN_POLITE}(?:{EN_ASK}{EN_MAKE} |{EN_NEED}){EN_GAP}{EN_SLIDES}",
+            rf"{START}{EN_POLITE}{EN_ASK}{EN_INTO}{EN_SLIDES}",
+            rf"{START}{ES_POLITE}{ES_ASK}{ES_MAKE} {ES_GAP}{ES_SLIDES}",
+            rf"{START}{ES_POLITE}{ES_ASK}(?:convierte|convertir|transforma|transformar|pasa)\b[^.?!;\n]{{1,80}}"
+            rf"\b(?:en|a) (?:una |un |unas )?{ES_SLIDES}",
+            rf"{START}{DE_POLITE}{DE_MAKE} {DE_GAP}{DE_SLIDES}(?! zu halten)",
+            rf"{START}{DE_POLITE}{DE_ASK}{DE_GAP}{DE_SLIDES}[^.!;\n]{{0,150}}\b{DE_DO}\b",
+            rf"{START}{DE_POLITE}(?:{DE_ASK})?(?:mach|mache|verwandle|verwandeln|wandle|wandeln)?\b[^.?!;\n]{{1,80}}"
+            rf"\bin (?:eine |einen )?{DE_SLIDES}[^.?!;\n]{{0,20}}(?:um|verwandeln|umwandeln|$)",
+            rf"{START}{DE_POLITE}mach(?:e)? (?:mir )?aus\b[^.?!;\n]{{1,80}}?\b{DE_SLIDES}",
+            rf"{START}{FR_POLITE}{FR_ASK}{FR_MAKE} ?{FR_GAP}{FR_SLIDES}",
+            rf"{START}{FR_POLITE}{FR_ASK}(?:transforme[rz]?|convertis|convertir)\b[^.?!;\n]{{1,80}}"
+            rf"\ben (?:une |un |des )?{FR_SLIDES}",
+            rf"{START}{ZH_POLITE}{ZH_MAKE}(?!的|了|过)[^。！？；\n]{{0,40}}?{ZH_SLIDES}{ZH_AFTER}",
+            rf"{START}{ZH_POLITE}(?:把|将)[^。！？；\n]{{1,60}}?(?:成|为|到)[^。！？；\n]{{0,8}}?{ZH_SLIDES}{ZH_AFTER}",
+            rf"{JA_SLIDES}{JA_DO}",
+        )
+    ),
+    re.IGNORECASE,
+)
+
+# --- summaries ------------------------------------------------------------------------------------
+
+EN_OBJECT = (
+    r"\b(?:this|it|that|these|the following|attached|attachment|documents?|pdf|reports?|files?|"
+    r"articles?|texts?|papers?|contracts?|books?|chapters?|conversation|chat|discussion|thread|notes|"
+    r"minutes|transcript|pages?|slides|spreadsheet|what (?:i|we) (?:sent|said|discussed))\b"
+)
+ES_OBJECT = (
+    r"\b(?:est[eao]s?|documentos?|pdf|informes?|archivos?|artículos?|textos?|adjunt[oa]s?|libro|"
+    r"contrato|conversación|capítulos?|páginas?|siguiente|reunión|acta)\b"
+)
+DE_OBJECT = (
+    r"\b(?:dies\w*|das|es|dokumente?s?|pdf|bericht\w*|datei|artikels?|text\w*|anhang|angehängte\w*|buch\w*|"
+    r"vertrag\w*|gespräch\w*|kapitel|seiten|folgende\w*|protokoll\w*)\b"
+)
+FR_OBJECT = (
+    r"(?:\b(?:ce(?:tte|ci|s|t)?|ça|documents?|pdf|rapports?|fichiers?|articles?|textes?|joint|livre|contrat|"
+    r"conversation|chapitres?|pages?|suivant|réunion)\b)"
+)
+ZH_OBJECT = r"(?:这|那|文档|文件|pdf|报告|报道|文章|附件|合同|书|对话|聊天|内容|论文|以下|下面|上面|会议|全文|資料|资料)"
+JA_OBJECT = (
+    r"(?:これ|この|その|それ|文書|ドキュメント|pdf|レポート|ファイル|記事|文章|添付|本|契約書?|会話|論文|報告書|"
+    r"資料|以下|次の|議事録|テキスト)"
+)
+EN_NO_SUMMARY = (
+    r"(?!\w)(?! (?:function|class|method|table|statistics|view|page|judgment|section|column|"
+    r"row|is|are|was|means)\b)"
+)
+REST = r"(?=[^.!?\n]{0,160}?"
+
+SUMMARY = re.compile(
+    "|".join(
+        (
+            rf"{START}{EN_POLITE}{EN_ASK}(?:summari[sz]e|sum up|recap|condense|tl;?dr|give me the gist of)"
+            rf"{EN_NO_SUMMARY}{REST}{EN_OBJECT})",
+            rf"{START}{EN_POLITE}(?:{EN_ASK}{EN_MAKE} |{EN_NEED}){EN_GAP}(?:summary|summarization|tl;?dr|abstract|"
+            rf"recap){EN_NO_SUMMARY}{REST}{EN_OBJECT})",
+            rf"{START}{ES_POLITE}{ES_ASK}(?:resum(?:e|ir|as|a|en|irme|irnos)|resúme(?:me|lo|la|nos)|resumirl[oa])\b"
+            rf"{REST}{ES_OBJECT})",
+            rf"{START}{ES_POLITE}{ES_ASK}{ES_MAKE} {ES_GAP}resumen\b{REST}{ES_OBJECT})",
+            rf"{START}{DE_POLITE}(?:fass(?:e|t|en sie)?)\b{REST}{DE_OBJECT}[^.!?\n]{{0,160}}\bzusammen\b)",
+            rf"{START}{DE_POLITE}{DE_ASK}{REST}{DE_OBJECT}[^.!?\n]{{0,160}}\bzusammenfassen\b)",
+            rf"{START}{DE_POLITE}(?:{DE_MAKE}|{DE_ASK}){DE_GAP}zusammenfassung\b{REST}{DE_OBJECT})",
+            rf"{START}{FR_POLITE}{FR_ASK}(?:résume[rsz]?|résumes|synthétise[rz]?)\b(?:-(?:moi|nous|le))?{REST}{FR_OBJECT})",
+            rf"{START}{FR_POLITE}{FR_ASK}{FR_MAKE} ?{FR_GAP}(?:résumé|synthèse)\b{REST}{FR_OBJECT})",
+            rf"{START}{ZH_POLITE}(?:给|对|将|把|根据)?[^。！？\n]{{0,30}}?{ZH_OBJECT}[^。！？\n]{{0,30}}?"
+            rf"(?:总结|總結|概括|归纳|摘要|概述){ZH_AFTER}(?!能力|是|得|了)",
+            rf"{START}{ZH_POLITE}(?:写|做|生成|给)?(?:一下|一份|个)?(?:总结|總結|概括|归纳|摘要|概述)(?!能力|是|得|了|的)"
+            rf"(?=[^。！？\n]{{0,30}}?{ZH_OBJECT}){ZH_AFTER}",
+            rf"{JA_OBJECT}[^。！？\n]{{0,40}}?(?:を|の|で)[^。！？\n]{{0,12}}?(?:要約|まとめ|サマリー?)"
+            r"(?:して|をお願い|を作って|を作成して|を(?:ください|下さい)|お願い|が(?:欲しい|ほしい|必要)|て(?:くだ|下|くれ|ほし|欲し))"
+            r"(?!い(?:る|た|ます|ました)|もらった)",
+        )
+    ),
+    re.IGNORECASE,
+)
+
+# --- what it is about -----------------------------------------------------------------------------
+
+TOPIC = re.compile(
+    r"(?:\b(?:about|on the (?:topic|subject) of|on|regarding|covering|sobre|acerca de|über|zum thema|zu(?:m|r)?|"
+    r"sur|à propos d(?:e|u|['’]))\s*:?\s+(.+)|关于(.+?)的?(?:ppt|幻灯片|投影片|演示文稿|简报|$)|"
+    r"(?:主题|題目|题目|内容)(?:是|为|：|:)\s*(.+)|[:：]\s*(.+))",
+    re.IGNORECASE,
+)
+ZH_TOPIC = re.compile(
+    rf"{ZH_MAKE}(?:一(?:份|个|套)|个|份|一下)?((?!一份|一个)[^，。！？]{{2,40}}?)的?(?:{ZH_SLIDES})",
+    re.IGNORECASE,
+)
+JA_TOPIC = re.compile(
+    r"(.{1,60}?)(?:について|に関する|に関して)|"
+    r"(?![こそあ]の)(.{2,40}?)の(?=(?:html)?(?:スライド|プレゼン|パワ|ppt))",
+    re.IGNORECASE,
+)
+TRAILING = re.compile(
+    r"(?:[\s,]+(?:please|thanks|thank you|por favor|gracias|bitte|danke|s['’]il (?:te|vous) plaît|merci|erstellen|"
+    r"machen|generieren|vorbereiten|as (?:html|power ?point|pptx?)|for me))+$",
+    re.IGNORECASE,
+)
+HTML = re.compile(
+    r"(?<![a-z])html(?![a-z])|网页|网頁|ウェブ|\bweb (?:slides|presentation)|reveal", re.IGNORECASE
+)
+SHORT = re.compile(
+    r"\b(?:short|brief|briefly|quick|tl;?dr|corto|breve|kurz\w*|court|bref|brève)\b|简短|简要|短く|簡潔|简单",
+    re.IGNORECASE,
+)
+DETAILED = re.compile(
+    r"\b(?:detailed|thorough|in detail|comprehensive|detallad[oa]|ausführlich\w*|detailliert\w*|détaillée?)\b|详细|詳しく|詳細",
+    re.IGNORECASE,
+)
+CAPTION = re.compile(r"^Caption: ", re.MULTILINE)
+
+
+def wanted(plugin_id: str, text: str) -> dict[str, Any] | None:
+    """The parameters for one of our own plugins, if ``text`` clearly asks for what it makes."""
+    match plugin_id:
+        case "ppt-generation":
+            return None if HTML.search(text[:LINE_CHARACTERS]) else slides(text)
+        case "html-slides":
+            return slides(text) if HTML.search(text[:LINE_CHARACTERS]) else None
+        case "summarize":
+            return summary(text)
+    return None
+
+
+def slides(text: str) -> dict[str, Any] | None:
+    """``{"topic"?, "text"?}`` when slides are clearly asked for."""
+    line = asked_in(text, SLIDES)
+    if line is None:
+        return None
+    topic = topic_of(line)
+    return {**({"topic": topic} if topic else {}), **long_text(text, line)}
+
+
+def summary(text: str) -> dict[str, Any] | None:
+    """``{"length", "text"?}`` when a summary of a text or document is clearly asked for."""
+    line = asked_in(text, SUMMARY)
+    if line is None:
+        return None
+    length = "short" if SHORT.search(line) else "detailed" if DETAILED.search(line) else "normal"
+    return {"length": length, **long_text(text, line)}
+
+
+def asked_in(text: str, pattern: re.Pattern[str]) -> str | None:
+    """The line of ``text`` that asks: the first or the last one, or the caption of a file."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    captions = [line[len("Caption: ") :] for line in lines if CAPTION.match(line)]
+    for line in dict.fromkeys([*captions, *lines[:1], *lines[-1:]]):
+        if len(line) <= LINE_CHARACTERS and pattern.search(line):
+            return line
+    return None
+
+
+def long_text(text: str, line: str) -> dict[str, str]:
+    """What stands below (or above) the request, when it is long enough to be its matter."""
+    rest = text.replace(line, "", 1).strip()
+    if len(rest) < LONG_TEXT or " message received]\n" in rest:
+        return {}
+    return {"text": rest}
+
+
+def topic_of(line: str) -> str:
+    """What slides are to be about; empty when the request does not say."""
+    for pattern in (JA_TOPIC, ZH_TOPIC, TOPIC):
+        found = pattern.search(line)
+        if found is None or (pattern is JA_TOPIC and not KANA.search(line)):
+            continue
+        topic = next((group for group in found.groups() if group), "")
+        topic = TRAILING.sub("", topic.strip().rstrip(".!?。！？ ")).strip()
+        topic = topic.removeprefix("关于").removesuffix("的网页").removesuffix("的HTML")
+        if topic:
+            return topic[:TOPIC_CHARACTERS]
+    return ""

@@ -1,0 +1,64 @@
+"""Uses a skill of the owner: its script runs as a job, or its instructions go to the model."""
+
+from typing import Any
+
+from core.db import in_thread
+from core.long import skills
+from core.tools import waiting
+from core.tools.base import ToolContext, ToolError, ToolResult
+
+
+class RunSkill:
+    """One tool for all skills that are switched on."""
+
+    name = "run_skill"
+    parameters: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "skill": {"type": "string"},
+            "input": {"type": "object", "description": "What the skill's instructions ask for."},
+        },
+        "required": ["skill"],
+        "additionalProperties": False,
+    }
+
+    @property
+    def description(self) -> str:
+        """How skills are used; which there are, the tool says when it is asked for the list."""
+        return (
+            "Uses a skill that the owner installed. Call it with skill “list” to see which there "
+            "are and what each does."
+        )
+
+    def progress(self, arguments: dict[str, Any]) -> str:
+        """See [D2]."""
+        name = str(arguments.get("skill", ""))
+        return f"Running {name[:60]}…" if name != "list" else ""
+
+    def infer(self, text: str) -> dict[str, Any] | None:
+        """Nobody can tell what a skill is for but the model that reads its description."""
+        del text
+        return None
+
+    async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+        """A script's result for the user, or instructions for the model. Raises ToolError."""
+        known = await in_thread(skills.switched_on)
+        name = str(arguments.get("skill", ""))
+        skill = known.get(name)
+        if skill is None:
+            listed = "\n".join(f"- {each.name}: {each.description}" for each in known.values())
+            if name == "list":
+                return ToolResult(listed or "No skill is switched on.")
+            raise ToolError(f"There is no such skill. There are:\n{listed or 'none'}")
+        if skill.script is None:
+            return ToolResult(skill.instructions)
+        given = arguments.get("input")
+        return await waiting.outcome(
+            context=context,
+            tool=self.name,
+            parameters={"skill": name, "input": given if isinstance(given, dict) else {}},
+            line=self.progress(arguments),
+        )
+
+
+TOOL = RunSkill()

@@ -1,0 +1,159 @@
+"""Saves a result as a clean page of its own that can be read, shared by its link, and printed."""
+
+import html
+from typing import Any
+
+import nh3
+from django.template.loader import render_to_string
+from django.utils.safestring import mark_safe
+from markdown_it import MarkdownIt
+
+from core import files
+from core.db import in_thread
+from core.models import Run, StoredFile, User
+from core.text import one_line
+from core.tools.base import ToolContext, ToolError, ToolResult
+from core.tools.waiting import shown
+
+MOST_CHARACTERS = 500_000
+TAGS = frozenset(
+    [
+        "a",
+        "abbr",
+        "b",
+        "blockquote",
+        "br",
+        "caption",
+        "code",
+        "col",
+        "colgroup",
+        "dd",
+        "del",
+        "details",
+        "div",
+        "dl",
+        "dt",
+        "em",
+        "figcaption",
+        "figure",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "hr",
+        "i",
+        "img",
+        "ins",
+        "kbd",
+        "li",
+        "mark",
+        "ol",
+        "p",
+        "pre",
+        "q",
+        "s",
+        "samp",
+        "section",
+        "small",
+        "span",
+        "strong",
+        "sub",
+        "summary",
+        "sup",
+        "table",
+        "tbody",
+        "td",
+        "tfoot",
+        "th",
+        "thead",
+        "tr",
+        "u",
+        "ul",
+        "var",
+    ]
+)
+
+
+class SaveResultPage:
+    """Markdown or HTML as a page behind a link."""
+
+    name = "save_result_page"
+    description = (
+        "Saves a longer result (a report, a table, a plan) as a clean web page that the user can "
+        "open, share and print. Give its title and its content as Markdown or HTML. Scripts are "
+        "removed."
+    )
+    parameters: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string"},
+            "content": {"type": "string", "description": "Markdown or HTML."},
+            "format": {
+                "type": "string",
+                "enum": ["markdown", "html"],
+                "description": "Markdown by default.",
+            },
+        },
+        "required": ["title", "content"],
+        "additionalProperties": False,
+    }
+
+    def progress(self, arguments: dict[str, Any]) -> str:
+        """See [D2]."""
+        del arguments
+        return "Saving the result…"
+
+    def infer(self, text: str) -> dict[str, Any] | None:
+        """Only the model knows the result."""
+        del text
+        return None
+
+    async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+        """The page's link. Raises ToolError."""
+        content = arguments.get("content")
+        if not isinstance(content, str) or not content.strip():
+            raise ToolError("content must not be empty.")
+        if len(content) > MOST_CHARACTERS:
+            raise ToolError(f"content is longer than {MOST_CHARACTERS} characters.")
+        title = one_line(str(arguments.get("title") or ""), 120) or "Result"
+        page = page_of(title=title, content=content, is_html=arguments.get("format") == "html")
+        file = await in_thread(store, context, title, page)
+        made = shown(file)
+        return ToolResult(f"Saved. Give the user this link: {made['url']}", files=[made])
+
+
+def page_of(*, title: str, content: str, is_html: bool, language: str = "en") -> str:
+    """A whole page; the body went through the sanitiser, whatever it was made of."""
+    dirty = content if is_html else markdown().render(content)
+    body = nh3.clean(dirty, tags=set(TAGS), url_schemes={"http", "https", "mailto", "data"})
+    if "<h1" not in body:
+        body = f"<h1>{html.escape(title)}</h1>\n{body}"
+    values = {"title": title, "body": mark_safe(body), "language": language}  # noqa: S308 - cleaned
+    return render_to_string("pages/result.html", values)
+
+
+def markdown() -> MarkdownIt:
+    """CommonMark with tables and strike-through; HTML in it is text."""
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+def store(context: ToolContext, title: str, page: str) -> StoredFile:
+    """Keep the page; an attempt that is made again for the same call finds the first one."""
+    user = User.objects.get(id=context.user_id)
+    same = StoredFile.objects.filter(
+        run_id=context.run_id, origin=files.MADE, name=f"{title}.html", revoked_at__isnull=True
+    )
+    found = same.first() if Run.objects.filter(id=context.run_id, attempt__gt=1).exists() else None
+    return found or files.keep(
+        user=user,
+        name=f"{title}.html",
+        content=page.encode(),
+        session_id=context.session_id,
+        run_id=context.run_id,
+        origin=files.MADE,
+    )
+
+
+TOOL = SaveResultPage()

@@ -1,0 +1,99 @@
+"""How a tool waits for its job: progress goes into the run's log, and silence never means dead."""
+
+import time
+from contextlib import aclosing
+from typing import Any
+
+from django.conf import settings
+
+from core import files, jobs
+from core.db import in_thread
+from core.jobs import View
+from core.messages import progress
+from core.models import Run, StoredFile
+from core.tools.base import ToolContext, ToolResult
+
+BEAT_SECONDS = 5.0
+QUEUED_SECONDS = 10.0
+WAITING = "Waiting for a free worker…"
+STOPPED = "The task was stopped."
+
+
+class Teller:
+    """Says how a job goes: what is new at once, and at least every BEAT_SECONDS that it goes on."""
+
+    def __init__(self, *, context: ToolContext, tool: str, line: str, now: float) -> None:
+        """``line`` is what the user was told already."""
+        self._context, self._tool, self._line = context, tool, line
+        self._said: tuple[str, int | None] = ("", None)
+        self._began = self._at = self._told = now
+
+    def hear(self, view: View, *, now: float) -> None:
+        """Take the job's state; tell it when it is news or time."""
+        message = view.message or self._line
+        if view.state == Run.State.QUEUED and now - self._began > QUEUED_SECONDS:
+            message = WAITING
+        news = (message, view.percent)
+        if news != self._said and (view.message or message != self._line):
+            self._at = now
+        elif now - self._told < BEAT_SECONDS:
+            return
+        else:
+            message = f"{message} ({since(now - self._began)})"
+        self._said, self._told = news, now
+        self._context.emit(progress(message, tool=self._tool, percent=view.percent))
+
+
+def since(seconds: float) -> str:
+    """A duration for people."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+async def outcome(
+    *, context: ToolContext, tool: str, parameters: dict[str, Any], line: str
+) -> ToolResult:
+    """Begin the job of a tool call, or find it, and wait for its end: the answer for the user."""
+    job_id = await in_thread(
+        jobs.begin,
+        run_id=context.run_id,
+        call_id=context.tool_call_id,
+        tool=tool,
+        parameters=parameters,
+    )
+    context.more_time(settings.JOB_SECONDS)
+    teller = Teller(context=context, tool=tool, line=line, now=time.monotonic())
+    last: View | None = None
+    async with aclosing(jobs.follow(job_id=job_id)) as views:
+        async for last in views:
+            if not last.is_over:
+                teller.hear(last, now=time.monotonic())
+    return await in_thread(told, last)
+
+
+def told(view: View | None) -> ToolResult:
+    """What the user hears of a job that is over; with a link to each file."""
+    if view is None or view.state == Run.State.CANCELLED:
+        return ToolResult(STOPPED, ok=False, final=True)
+    if view.state == Run.State.FAILED:
+        return ToolResult(view.error, ok=False, final=True)
+    made = [shown(file) for file in in_order(view.result.get("files", []))]
+    lines = [view.result.get("text", ""), *(each["url"] for each in made)]
+    return ToolResult("\n".join(line for line in lines if line), files=made, final=True)
+
+
+def in_order(names: list[str]) -> list[StoredFile]:
+    """The files of a result, in the order in which they were made."""
+    rows = {row.public_id: row for row in StoredFile.objects.filter(public_id__in=names)}
+    return [rows[name] for name in names if name in rows]
+
+
+def shown(file: StoredFile) -> dict[str, str]:
+    """A file as an answer carries it."""
+    return {
+        "id": file.public_id,
+        "name": file.name,
+        "type": file.content_type,
+        "size": str(file.size),
+        "url": files.link(file),
+    }

@@ -1,0 +1,103 @@
+"""Files in the web chat: dropped, uploaded with a bar; finished ones as cards ([L4], [L5])."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.conftest import Seen, ask, finished, started
+from tests.conftest import DatabaseMaker
+from tests.gateways import Gateway
+
+pytestmark = pytest.mark.slow
+Visit = Callable[..., tuple[Page, Seen]]
+COOKIES = "() => { try { return document.cookie } catch { return 'none' } }"
+DROP = """() => {
+  const data = new DataTransfer();
+  data.items.add(new File(["# Sea\\n\\nThe sea is salty."], "sea.md", { type: "text/markdown" }));
+  const more = { dataTransfer: data, bubbles: true, cancelable: true };
+  document.querySelector("#log").dispatchEvent(new DragEvent("dragover", more));
+  const shown = document.body.classList.contains("dropping");
+  document.querySelector("#log").dispatchEvent(new DragEvent("drop", more));
+  return shown;
+}"""
+
+
+@pytest.fixture(scope="module")
+def house(
+    new_database: DatabaseMaker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateway]:
+    """A gateway with both workers."""
+    folder = tmp_path_factory.mktemp("files")
+    running = started(folder, new_database(), ("web", "runs", "long"))
+    yield running
+    running.stop()
+
+
+def test_l5_a_dropped_document_is_uploaded_and_summarized(visit: Visit, house: Gateway) -> None:
+    page, seen = visit(house)
+    expect(page.locator("#log")).to_be_attached()
+    assert page.evaluate(DROP)
+    item = page.locator("#attachments li.file")
+    expect(item).to_contain_text("sea.md")
+    expect(item.locator("progress")).to_have_count(0)
+    ask(page, "Summarize this document")
+    finished(page)
+    expect(page.locator(".bubble .attached")).to_contain_text("sea.md")
+    expect(page.locator(".answer .prose strong")).to_have_text("salty")
+    expect(page.locator("#attachments li")).to_have_count(0)
+    page.reload()
+    finished(page)
+    expect(page.locator(".bubble .plain")).to_have_text("Summarize this document")
+    assert seen.problems == []
+
+
+def test_l5_while_a_file_is_on_its_way_there_is_a_bar_and_the_message_waits(
+    visit: Visit, house: Gateway
+) -> None:
+    page, _ = visit(house)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/files?*", hold)
+    page.locator("#attach-file").set_input_files(
+        {"name": "a.txt", "mimeType": "text/plain", "buffer": b"words"}
+    )
+    bar = page.locator("#attachments li.file progress")
+    expect(bar).to_have_count(1)
+    page.get_by_label("Message", exact=True).fill("hello")
+    expect(page.locator("#send")).to_be_disabled()
+    held[0].continue_()
+    expect(bar).to_have_count(0)
+    expect(page.locator("#send")).to_be_enabled()
+
+
+def test_l5_a_refused_file_says_why(visit: Visit, house: Gateway) -> None:
+    page, _ = visit(house)
+    page.locator("#attach-file").set_input_files(
+        {"name": "empty.txt", "mimeType": "text/plain", "buffer": b""}
+    )
+    expect(page.locator("#toasts")).to_contain_text("The file is empty.")
+    expect(page.locator("#attachments li")).to_have_count(0)
+
+
+def test_l4_a_finished_file_is_a_card_that_opens_in_a_sandbox(visit: Visit, house: Gateway) -> None:
+    page, seen = visit(house)
+    ask(page, "save it")
+    finished(page)
+    card = page.locator("a.file-card")
+    expect(card).to_contain_text("The plan.html")
+    page.reload()
+    finished(page)
+    expect(card).to_have_count(1)
+    with page.context.expect_page() as opened:
+        card.click()
+    saved = opened.value
+    expect(saved.locator("h1")).to_have_text("The plan")
+    assert (
+        saved.evaluate("() => { try { return document.cookie } catch { return 'none' } }") == "none"
+    )
+    assert saved.evaluate("origin") == "null"
+    assert seen.problems == []

@@ -1,0 +1,1 @@
+"""Long tasks: jobs, plugins, documents, files, the fallback."""

@@ -1,0 +1,125 @@
+"""A ``long`` worker inside the test process, and a scripted model."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connections
+from pytest_django import Settings
+
+from channels_app import inbound
+from channels_app.runner import Runner
+from core import db, inbox, jobs, wake
+from core.long import process
+from core.models import ChannelAccount, Run, User
+from core.plugins import registry as plugins
+from tests.channels.running import runner
+from tests.long.slides import HTML_SLIDES, SLIDES
+from tests.servers import wait_until
+
+__all__ = ["runner"]
+
+
+class Worker:
+    """Performs jobs as they are woken, each in a thread with an event loop of its own."""
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+
+    def wake(self, job_id: int) -> None:
+        thread = threading.Thread(target=self.work, args=(job_id,), daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
+    def work(self, job_id: int) -> None:
+        try:
+            job = jobs.claim(job_id=job_id)
+            if job is not None:
+                asyncio.run(process.performed(job))
+        finally:
+            connections.close_all()
+
+    def join(self) -> None:
+        for thread in self.threads:
+            thread.join(30)
+
+
+@pytest.fixture(autouse=True)
+def test_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slides of our own making, beside the real summaries."""
+    real = dict(plugins.every())
+    known = {**real, SLIDES.id: SLIDES, HTML_SLIDES.id: HTML_SLIDES}
+    monkeypatch.setattr(plugins, "every", lambda: known)
+    SLIDES.made.clear()
+
+
+@pytest.fixture
+def worker(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    """Both workers: wake-ups go straight to them."""
+    made = Worker()
+    to_runner = wake.send
+
+    def send(task: str, row_id: int, *, queue_name: str = "runs") -> None:
+        if task == "core.long.work":
+            made.wake(row_id)
+        else:
+            to_runner(task, row_id, queue_name=queue_name)
+
+    monkeypatch.setattr(wake, "send", send)
+    yield made
+    made.join()
+
+
+@pytest.fixture
+def script(tmp_path: Path, settings: Settings) -> Callable[[list[dict[str, Any]]], None]:
+    """``script(rules)``: what the model says."""
+
+    def play(rules: list[dict[str, Any]]) -> None:
+        path = tmp_path / "script.json"
+        path.write_text(json.dumps(rules))
+        settings.LLM_SCRIPT = str(path)
+
+    return play
+
+
+@pytest.fixture
+def ada(runner: Runner) -> User:
+    """A person."""
+    del runner
+    return User.objects.create(username="ada")
+
+
+Say = Callable[..., Run]
+
+
+@pytest.fixture
+def say(ada: User) -> Say:
+    """Say something at the HTTP door; the run, when it is over unless told otherwise."""
+    http: ChannelAccount = inbound.door_account("http")
+
+    def make(text: str, *, wait: bool = True, session: str = "", media: Any = ()) -> Run:
+        receipt = inbound.receive_personal(
+            user=ada,
+            draft=inbox.Draft(account=http, text=text, media=list(media)),
+            session_id=session,
+            now=db.now(),
+        )
+        assert receipt.run
+        return ended(receipt.run) if wait else receipt.run
+
+    return make
+
+
+def ended(run: Run) -> Run:
+    """``run`` when it is final."""
+
+    def final() -> bool:
+        run.refresh_from_db()
+        return run.state in Run.FINAL
+
+    wait_until(final, seconds=40, what="the end of the run")
+    return run

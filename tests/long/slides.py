@@ -1,0 +1,63 @@
+"""Plugins that make small files, so that everything around presentations can be tried."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.plugins.base import (
+    Artifact,
+    Capability,
+    PluginError,
+    PluginHost,
+    PluginResult,
+    Source,
+)
+
+CAPABILITY = Capability(
+    description="Makes slides.",
+    parameters={"type": "object", "properties": {"slides": {"type": "integer"}}},
+)
+
+
+@dataclass
+class Slides:
+    """Writes what it is about into a file; ``made`` counts. Topics say how it goes."""
+
+    id: str
+    name: str
+    extension: str
+    mime: str
+    made: list[str] = field(default_factory=list)
+    capabilities: Mapping[str, Capability] = field(
+        default_factory=lambda: {"create_from_source": CAPABILITY}
+    )
+
+    async def run(
+        self, capability_id: str, parameters: Mapping[str, Any], source: Source, host: PluginHost
+    ) -> PluginResult:
+        self.made.append(source.title)
+        await host.progress("Writing slide 1 of 2", 50)
+        (host.folder / "scratch.tmp").write_text("scratch")
+        if "hang" in source.title:
+            (host.folder / "half.bin").write_text("half")
+            while True:
+                await host.progress("Writing slide 2 of 2", 60)
+                await asyncio.sleep(0.05)
+        if "fail" in source.title:
+            raise PluginError("The slides could not be made: no paper.")
+        if "crash" in source.title:
+            raise ValueError("a secret detail")
+        if "escape" in source.title:
+            return PluginResult("x", [Artifact(host.folder / ".." / ".." / "x", "x", "text/plain")])
+        path = host.folder / "out" / f"slides.{self.extension}"
+        path.parent.mkdir()
+        path.write_text(f"{source.title} {parameters['language']}")
+        name = f"{source.title}.{self.extension}"
+        return PluginResult("Your presentation is ready:", [Artifact(path, name, self.mime)])
+
+
+PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+SLIDES = Slides("ppt-generation", "presentation", "pptx", PPTX)
+HTML_SLIDES = Slides("html-slides", "HTML slides", "html", "text/html")
+PLUGIN, HTML_PLUGIN = SLIDES, HTML_SLIDES

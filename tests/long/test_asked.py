@@ -1,0 +1,153 @@
+"""[L1][L3] However the model puts it, slides that were asked for are made once and delivered."""
+
+import re
+from typing import Any, cast
+
+import pytest
+
+from channels_app.runner import Runner
+from core import events, files
+from core.messages import MessageDict
+from core.models import Job, Run, StoredFile
+from tests.long.conftest import Say, Worker
+from tests.long.slides import SLIDES
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ASKED = "generate a PPT about renewable energy"
+CALL = {
+    "plugin_id": "ppt-generation",
+    "capability_id": "create_from_source",
+    "parameters": {"topic": "renewable energy"},
+}
+WAYS: dict[str, list[dict[str, Any]]] = {
+    "calls the tool": [{"tool": "route_to_plugin", "arguments": CALL}],
+    "promises": [{"text": "I am working on it, this needs some time."}],
+    "writes the call": [
+        {"text": '{"name": "route_to_plugin", "arguments": {"plugin_id": "ppt-generation", "parameters": '
+         '{"topic": "renewable energy"}}}'}
+    ],
+    "writes the call in tags": [
+        {"text": '<tool_call>{"name": "route_to_plugin", "arguments": {"plugin_id": "ppt-generation", '
+         '"capability_id": "create_from_source", "parameters": {"topic": "renewable energy"}}}</tool_call>'}
+    ],
+    "writes the call as code": [
+        {"text": '```python\nroute_to_plugin(plugin_id="ppt-generation", capability_id="create_from_source", '
+         'parameters={"topic": "renewable energy"})\n```'}
+    ],
+}  # fmt: skip
+
+
+def log(run: Run) -> list[MessageDict]:
+    return [event for _, event in events.after(run_id=run.id, seq=0)]
+
+
+def lines(run: Run) -> list[tuple[str, str]]:
+    """The progress lines of a run, with their tool."""
+    return [
+        (event["props"]["message"], event["props"]["data"]["tool"])
+        for event in cast("list[dict[str, Any]]", log(run))
+        if event["props"].get("event") == "progress"
+    ]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_l3_the_plugin_runs_once_and_the_user_gets_one_file_and_one_link(
+    way: str, worker: Worker, script: Any, say: Say
+) -> None:
+    script([{"match": "PPT", "steps": WAYS[way]}])
+    run = say(ASKED)
+    assert (run.state, SLIDES.made) == (Run.State.SUCCEEDED, ["renewable energy"])
+    job = Job.objects.get()
+    assert (job.state, job.percent, job.attempt) == ("succeeded", 100, 1)
+    file = StoredFile.objects.get()
+    assert (file.name, file.origin, file.session_id) == (
+        "renewable energy.pptx",
+        "made",
+        run.session_id,
+    )
+    assert files.read(file) == b"renewable energy en"
+    result = run.result
+    assert len(re.findall(r"/files/out\?token=", result["text"])) == 1
+    assert result["format"] == "link"
+    assert "route_to_plugin" not in result["text"]
+    assert [each["id"] for each in result["files"]] == [file.public_id]
+    assert lines(run)[0] == ("Generating your presentation…", "route_to_plugin")
+    assert ("Writing slide 1 of 2", "route_to_plugin") in lines(run)
+    folder = files.path_of(file).parents[1]
+    assert [path.name for path in folder.rglob("*") if path.is_file()] == ["slides.pptx"]
+
+
+def test_l3_a_request_that_only_speaks_of_slides_calls_nothing(
+    worker: Worker, script: Any, say: Say
+) -> None:
+    script([{"match": "", "steps": [{"text": "I am working on it."}]}])
+    assert say("what is a presentation layer?").result["text"] == "I am working on it."
+    assert not Job.objects.exists()
+
+
+def test_l3_an_answer_that_is_no_promise_is_left_alone(
+    worker: Worker, script: Any, say: Say
+) -> None:
+    script([{"match": "", "steps": [{"text": "Sure! How many slides do you want?"}]}])
+    say(ASKED)
+    assert not Job.objects.exists()
+
+
+def test_l3_an_embedded_model_is_not_even_asked(
+    worker: Worker, script: Any, say: Say, settings: Any
+) -> None:
+    settings.LLM_IS_EMBEDDED = True
+    script([{"match": "", "steps": [{"text": "Slides are a kind of shoe."}]}])
+    assert "shoe" not in say(ASKED).result["text"]
+    assert SLIDES.made == ["renewable energy"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "error"),
+    [
+        ("fail", "The slides could not be made: no paper."),
+        ("crash", "Something went wrong in the gateway."),
+        ("escape", "The plugin made no file that can be sent."),
+    ],
+)
+def test_l2_a_job_that_fails_says_so_and_leaves_nothing(
+    topic: str, error: str, worker: Worker, script: Any, say: Say
+) -> None:
+    arguments = {**CALL, "parameters": {"topic": topic}}
+    script([{"match": "", "steps": [{"tool": "route_to_plugin", "arguments": arguments}]}])
+    run = say("slides please")
+    assert (run.state, run.result["text"]) == (Run.State.SUCCEEDED, error)
+    job = Job.objects.get()
+    assert (job.state, job.error) == ("failed", error)
+    assert not list((files.folder() / "jobs" / str(job.id)).rglob("*.*"))
+
+
+def test_l2_stop_ends_a_job_and_removes_its_files(
+    worker: Worker, script: Any, say: Say, runner: Runner
+) -> None:
+    from core import runs
+    from tests.long.conftest import ended
+    from tests.servers import wait_until
+
+    arguments = {**CALL, "parameters": {"topic": "hang"}}
+    script([{"match": "", "steps": [{"tool": "route_to_plugin", "arguments": arguments}]}])
+    run = say("slides please", wait=False)
+    wait_until(lambda: Job.objects.filter(percent=60).exists(), what="a job that is on its way")
+    assert list(files.folder().rglob("half.bin"))
+    assert runs.request_cancel(run=run)
+    assert ended(run).state == Run.State.CANCELLED
+    worker.join()
+    assert Job.objects.get().state == "cancelled"
+    assert not list(files.folder().rglob("half.bin"))
+    assert not StoredFile.objects.exists()
+
+
+def test_l1_a_wrong_plugin_is_told_to_the_model(worker: Worker, script: Any, say: Say) -> None:
+    script(
+        [
+            {"match": "", "after_tool": True, "steps": [{"text": "There is no such thing."}]},
+            {"match": "", "steps": [{"tool": "route_to_plugin", "arguments": {"plugin_id": "x"}}]},
+        ]
+    )
+    assert say("go").result["text"] == "There is no such thing."
+    assert not Job.objects.exists()

@@ -1,0 +1,151 @@
+"""[L5] Documents become text with references; bombs, locks and lies become a clear message."""
+
+import os
+import resource
+from pathlib import Path
+
+import docx
+import openpyxl
+import pptx
+import pytest
+
+from core.documents import read
+from core.documents.formats import kind_of
+from core.documents.read import DocumentError
+from tests.long import papers
+
+Pairs = list[tuple[str, str]]
+
+
+async def read_it(path: Path, *, most: int = 50) -> Pairs:
+    return await read.parts(path, name=path.name, most_megabytes=most)
+
+
+async def refused(path: Path, *, most: int = 50) -> str:
+    with pytest.raises(DocumentError) as caught:
+        await read_it(path, most=most)
+    return str(caught.value)
+
+
+def written(folder: Path, name: str, content: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+async def test_l5_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
+    found = await read_it(written(tmp_path, "a.pdf", papers.pdf(["First words", "Second words"])))
+    assert [(name, text.strip()) for name, text in found] == [
+        ("page 1", "First words"),
+        ("page 2", "Second words"),
+    ]
+
+
+async def test_l5_word_is_read_by_its_headings_with_tables(tmp_path: Path) -> None:
+    made = docx.Document()
+    made.add_paragraph("Opening.")
+    made.add_heading("Costs", 1)
+    made.add_paragraph("They rise.")
+    table = made.add_table(1, 2)
+    table.cell(0, 0).text, table.cell(0, 1).text = "Rent", "900 €"
+    made.save(str(tmp_path / "a.docx"))
+    found = await read_it(tmp_path / "a.docx")
+    assert found == [
+        ("beginning", "Opening."),
+        ("section Costs", "Costs\nThey rise.\nRent | 900 €"),
+    ]
+
+
+async def test_l5_slides_are_read_with_their_notes(tmp_path: Path) -> None:
+    made = pptx.Presentation()
+    slide = made.slides.add_slide(made.slide_layouts[0])
+    slide.shapes.title.text = "Hello"
+    slide.notes_slide.notes_text_frame.text = "Say it slowly"
+    made.save(str(tmp_path / "a.pptx"))
+    assert await read_it(tmp_path / "a.pptx") == [("slide 1", "Hello\nSay it slowly")]
+
+
+async def test_l5_sheets_and_csv_are_read_in_rows(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for number in range(60):
+        book.active.append([f"row {number}", number])
+    book.active.title = "Data"
+    book.save(tmp_path / "a.xlsx")
+    found = await read_it(tmp_path / "a.xlsx")
+    assert [name for name, _ in found] == ["sheet Data rows 1-50", "sheet Data rows 51-60"]
+    assert found[0][1].startswith("row 0 | 0\nrow 1 | 1\n")
+    assert await read_it(written(tmp_path, "a.csv", "Größe;Wert\na;1\n".encode())) == [
+        ("rows 1-2", "Größe | Wert\na | 1")
+    ]
+
+
+async def test_l5_pages_and_texts_are_read_without_their_scripts(tmp_path: Path) -> None:
+    page = b"<html><body><p>Before</p><h2>Sun</h2><script>evil()</script><p>It is <b>hot</b> today</p></html>"
+    found = await read_it(written(tmp_path, "a.html", page))
+    assert "evil" not in str(found)
+    assert found[1][0] == "section Sun"
+    text = "# One\nuno\n# Two\ndos\n"
+    assert await read_it(written(tmp_path, "a.md", text.encode())) == [
+        ("section One", "# One\nuno"),
+        ("section Two", "# Two\ndos"),
+    ]
+    chinese = written(tmp_path, "a.txt", "你好，世界".encode("gb18030"))
+    assert await read_it(chinese) == [("", "你好，世界")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.pdf", b"%PDF-1.7 nothing of it", "damaged"),
+        ("a.pdf", papers.encrypted_pdf(), "password"),
+        ("a.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"x" * 100, "password"),
+        ("a.docx", b"PK\x03\x04 no archive", "damaged"),
+        ("a.xlsx", b"", "damaged"),
+        ("a.zip", b"PK\x03\x04", "This kind of file cannot be read"),
+        ("a.exe", b"MZ\x00\x01\x02", "This kind of file cannot be read"),
+        ("a.txt", b"   \n ", "no text"),
+    ],
+)
+async def test_l5_what_cannot_be_read_is_said_in_words(
+    name: str, content: bytes, words: str, tmp_path: Path
+) -> None:
+    assert words in await refused(written(tmp_path, name, content))
+
+
+async def test_l5_two_hundred_megabytes_are_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdf"
+    with path.open("wb") as file:
+        file.truncate(200 * 1024 * 1024)
+    assert "has 200 MB; at most 50 MB" in await refused(path)
+
+
+async def test_l5_bombs_end_the_reader_only(tmp_path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "too large inside" in await refused(written(tmp_path, "a.pdf", papers.pdf_bomb()))
+    made = tmp_path / "a.docx"
+    docx.Document().save(str(made))
+    papers.rewritten(made, name="word/document.xml", content=b" " * 450_000_000)
+    assert "too large inside" in await refused(made)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert children < 1024 * 1024  # KiB: the reader stayed below 1 GB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 900 * 1024
+
+
+async def test_l5_external_entities_read_no_file(tmp_path: Path) -> None:
+    secret = written(tmp_path, "secret", b"the secret")
+    made = tmp_path / "a.docx"
+    docx.Document().save(str(made))
+    evil = papers.ENTITIES % os.fsencode(secret)
+    papers.rewritten(made, name="word/document.xml", content=evil)
+    try:
+        found = str(await read_it(made))
+    except DocumentError as error:
+        found = str(error)
+    assert "the secret" not in found
+
+
+def test_l5_a_file_is_what_its_bytes_say() -> None:
+    assert kind_of("a.txt", b"%PDF-1.4") == "pdf"
+    assert kind_of("a", b"<!DOCTYPE html><p>") == "html"
+    assert kind_of("notes", "héllo".encode()) == "text"
+    assert kind_of("a.bin", b"\x00\x01") == ""

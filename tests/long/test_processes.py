@@ -1,0 +1,185 @@
+"""Long tasks through real processes: every door, a stop, and ``kill -9`` of the worker."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.gateways import Gateway
+from tests.long.points import POINTS
+from tests.long.test_asked import ASKED, CALL, WAYS
+from tests.pipeline.client import Client, people, query
+from tests.pipeline.socket_client import Socket
+from tests.servers import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+TIMES = int(os.environ.get("CHAOS_TIMES", "1"))
+RULES: list[dict[str, Any]] = [
+    {"match": "hang", "steps": [{"tool": "route_to_plugin", "arguments": {**CALL, "parameters": {"topic": "hang"}}}]},
+    {"match": "PPT.*calls", "steps": WAYS["calls the tool"]},
+    {"match": "PPT.*promises", "steps": WAYS["promises"]},
+    {"match": "PPT.*writes", "steps": WAYS["writes the call"]},
+    {"match": "PPT", "steps": WAYS["calls the tool"]},
+]  # fmt: skip
+QUICK = {
+    "RATE_PER_MINUTE_USER": "0",
+    "RATE_PER_MINUTE_ADDRESS": "0",
+    "RUN_LEASE_SECONDS": "3",
+    "SWEEP_SECONDS": "1",
+    "LOG_LEVEL": "WARNING",
+    "LONG_WORKERS": "1",
+}
+
+
+@dataclass
+class House:
+    """A gateway whose ``long`` worker dies on order."""
+
+    gateway: Gateway
+    ada: Client
+    folder: Path
+
+    def deaths(self) -> list[str]:
+        path = self.folder / "deaths"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def order(self, point: str) -> None:
+        """The next worker dies at ``point``; the one that lives makes room for it."""
+        scratch = self.folder / "order.tmp"
+        scratch.write_text(json.dumps({"point": point}))
+        scratch.rename(self.folder / "order.json")
+        wait_until(self.children, what="a worker")
+        for each in self.children():
+            with suppress(psutil.NoSuchProcess):
+                each.send_signal(signal.SIGKILL)
+        wait_until(lambda: not (self.folder / "order.json").exists(), what="the order's taking")
+
+    def children(self) -> list[psutil.Process]:
+        return psutil.Process(self.gateway.pid("long")).children()
+
+    def ask(self, sql: str) -> list[Any]:
+        return list(query(self.gateway, sql))
+
+
+@pytest.fixture(scope="module")
+def house(
+    module_gateways: Callable[..., Gateway],
+    tmp_path_factory: pytest.TempPathFactory,
+    new_database: Any,
+) -> Iterator[House]:
+    folder = tmp_path_factory.mktemp("long")
+    (folder / "home").mkdir()
+    script = folder / "script.json"
+    script.write_text(json.dumps(RULES))
+    gateway = Gateway(
+        folder=folder,
+        database_url=new_database(),
+        extra={"LLM_SCRIPT": str(script), "CHAOS_FOLDER": str(folder), **QUICK},
+        modules={"long": ("tests.long.dying_worker",), "runs": ("tests.long.runs_worker",)},
+    )
+    ada = people(gateway, number=1)[0]
+    gateway.start()
+    yield House(gateway, ada, folder)
+    gateway.stop()
+
+
+def has_ended(house: House, run: str) -> bool:
+    """Whether a run has its answer."""
+    return house.ada.result(run).status != 202
+
+
+def link_in(text: str) -> str:
+    """The one link in an answer, as a path."""
+    found = [word for word in text.split() if "/files/out?token=" in word]
+    assert len(found) == 1, text
+    return found[0][found[0].index("/files/") :]
+
+
+@pytest.mark.parametrize("way", ["calls", "promises", "writes"])
+def test_l1_l3_every_http_door_gets_one_file_and_one_link(house: House, way: str) -> None:
+    words = f"{ASKED} ({way})"
+    answer = house.ada.say(words)
+    assert (answer.status, answer.body["format"]) == (200, "link")
+    opened = Client(house.gateway, "").get(link_in(answer.body["text"]))
+    assert opened.status == 200
+    assert opened.raw.startswith(b"renewable energy")
+    assert "attachment" in opened.headers["content-disposition"]
+    events = house.ada.stream("POST", "/inbound", {"text": words, "stream": True})
+    told = [each.data for each in events]
+    assert told[0]["message"] == "Processing your request…"
+    lines = [(each["message"], each["tool"]) for each in told if each["event"] == "progress"]
+    assert ("Generating your presentation…", "route_to_plugin") in lines
+    assert [each["event"] for each in told].count("done") == 1
+    assert told[-1]["format"] == "link"
+    link_in(told[-1]["text"])
+    with Socket(house.gateway, house.ada.token) as socket:
+        run, _ = socket.say(words, client_id=f"c-{way}")
+        socket.until_final(run)
+        link_in(socket.text(run))
+        final = socket.seen[run][-1]
+        assert [each["name"] for each in final["files"]] == [final["files"][0]["name"]]
+        assert any(
+            frame["type"] == "event" and frame["props"].get("event") == "progress"
+            for frame in socket.seen[run]
+        )
+
+
+def test_l2_stop_ends_the_process_of_a_job_and_its_files_go(house: House) -> None:
+    run = house.ada.start("hang")
+    jobs = house.folder / "home" / "files" / "jobs"
+    wait_until(lambda: list(jobs.rglob("half.bin")), what="a job on its way")
+    working = psutil.Process(house.gateway.pid("long")).children(recursive=True)
+    assert house.ada.post("/inbound/cancel", {"run_id": run}).status == 200
+    began = time.monotonic()
+    wait_until(lambda: house.ada.result(run).status == 409, what="the end of the run")
+    wait_until(lambda: not list(jobs.rglob("half.bin")), what="the removal of its files")
+    print(f"stopped after {time.monotonic() - began:.1f} s")
+    assert house.ask("SELECT state FROM core_job ORDER BY id DESC LIMIT 1") == [("cancelled",)]
+    wait_until(
+        lambda: any(not each.is_running() for each in working), what="the end of the process"
+    )
+
+
+def test_l2_one_file_and_one_answer_wherever_the_worker_dies(house: House) -> None:
+    rounds = [point for point in POINTS for _ in range(TIMES)]
+    runs: dict[str, str] = {}
+    for number, point in enumerate(rounds, 1):
+        while len(house.deaths()) < number:
+            assert len(runs) < 3 * len(rounds), "the worker does not die"
+            house.order(point)
+            run = house.ada.start(f"{ASKED} no. {number}")
+            runs[run] = point
+            wait_until(partial(has_ended, house, run), seconds=120, what="the answer")
+    assert house.deaths() == rounds
+    for run, point in runs.items():
+        answer = house.ada.result(run)
+        assert answer.status == 200, point
+        link_in(answer.body["text"])
+    names = ", ".join(f"'{run}'" for run in runs)
+    of_these = f"FROM core_job j JOIN core_run r ON j.run_id = r.id WHERE r.public_id IN ({names})"
+    assert house.ask(f"SELECT count(*), count(DISTINCT r.id) {of_these}") == [
+        (len(rounds), len(rounds))
+    ]
+    assert house.ask(f"SELECT DISTINCT j.state {of_these}") == [("succeeded",)]
+    files = house.ask(
+        "SELECT r.public_id, count(*) FROM core_storedfile f JOIN core_run r ON f.run_id = r.id "
+        f"WHERE r.public_id IN ({names}) GROUP BY r.public_id"
+    )
+    assert sorted(files) == sorted((run, 1) for run in runs)
+    answers = house.ask(
+        "SELECT r.public_id, count(*) FROM core_message m JOIN core_run r ON m.run_id = r.id "
+        f"WHERE m.role = 'assistant' AND r.public_id IN ({names}) GROUP BY r.public_id"
+    )
+    assert sorted(answers) == sorted((run, 1) for run in runs)
+    kept = (house.folder / "home" / "files" / "jobs").rglob("*.pptx")
+    stored = house.ask("SELECT count(*) FROM core_storedfile WHERE origin = 'made'")
+    assert len(list(kept)) == stored[0][0]

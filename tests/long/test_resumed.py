@@ -1,0 +1,215 @@
+"""[L2] A worker that dies costs time, never a second file; leases, fences and limits of jobs."""
+
+import asyncio
+import base64
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from channels_app import inbound
+from channels_app.runner import Runner
+from core import db, events, files, inbox, jobs, runs
+from core.long import work
+from core.messages import progress
+from core.models import Job, Run, StoredFile, User
+from core.tools import waiting
+from core.tools.base import ToolContext
+from tests.long import papers
+from tests.long.conftest import Say, Worker, ended
+from tests.long.slides import SLIDES
+from tests.long.test_asked import CALL, lines
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run(db: None) -> Any:
+    """A run that a worker holds; nobody else works."""
+    user = User.objects.create(username="eve")
+    http = inbound.door_account("http")
+    receipt = inbound.receive_personal(
+        user=user, draft=inbox.Draft(account=http, text="slides"), session_id="", now=_now()
+    )
+    assert receipt.run
+    yield runs.claim(run_id=receipt.run.id, worker="w")
+    _close()
+
+
+def _now() -> Any:
+    return db.now()
+
+
+def _close() -> None:
+    events.close_writer()
+    db.close_pool()
+
+
+def begun(run: Run, *, topic: str = "bees") -> Job:
+    """A job of ``run``, claimed."""
+    asked = {**CALL, "parameters": {"topic": topic, "language": "en"}}
+    job_id = jobs.begin(run_id=run.id, call_id="c", tool="route_to_plugin", parameters=asked)
+    job = jobs.claim(job_id=job_id)
+    assert job
+    return job
+
+
+def expire(job: Job) -> None:
+    """The lease of a job ran out."""
+    Job.objects.filter(id=job.id).update(lease_until=Now() - timedelta(seconds=1))
+
+
+def test_l2_the_same_call_is_the_same_job(run: Run) -> None:
+    first = jobs.begin(run_id=run.id, call_id="c" * 300, tool="t", parameters={})
+    assert jobs.begin(run_id=run.id, call_id="c" * 300, tool="t", parameters={}) == first
+    assert jobs.claim(job_id=first)
+    assert jobs.claim(job_id=first) is None
+
+
+def test_l2_a_worker_that_was_too_slow_is_refused_and_the_second_one_makes_the_file(
+    run: Run,
+) -> None:
+    slow = begun(run)
+    expire(slow)
+    assert jobs.recover() == [slow.id]
+    second = jobs.claim(job_id=slow.id)
+    assert second
+    assert second.attempt == 2
+    asyncio.run(work.perform(slow))  # its fence is old: it must leave nothing
+    assert not StoredFile.objects.exists()
+    asyncio.run(work.perform(second))
+    assert Job.objects.get().state == "succeeded"
+    assert files.read(StoredFile.objects.get()) == b"bees en"
+    asyncio.run(work.perform(second))
+    assert StoredFile.objects.count() == 1
+
+
+def test_l2_a_job_that_kills_its_workers_is_given_up_with_words(run: Run) -> None:
+    job = begun(run)
+    for _ in range(jobs.MOST_ATTEMPTS - 1):
+        expire(job)
+        jobs.recover()
+        assert jobs.claim(job_id=job.id)
+    expire(job)
+    jobs.recover()
+    assert jobs.claim(job_id=job.id) is None
+    view = jobs.view(job.id)
+    assert view
+    assert waiting.told(view).text == jobs.GAVE_UP
+
+
+def test_l2_a_queued_job_whose_wake_up_was_lost_is_woken_again(run: Run) -> None:
+    job_id = jobs.begin(run_id=run.id, call_id="c", tool="t", parameters={})
+    assert jobs.recover() == []
+    Job.objects.update(lease_until=Now() - timedelta(seconds=1))
+    assert jobs.recover() == [job_id]
+    assert jobs.recover() == []
+
+
+def test_l2_the_end_of_a_run_ends_its_jobs(run: Run) -> None:
+    job = begun(run)
+    log = events.log_of(run=run, seq=0)
+    done = log.close(
+        lambda seq: runs.settle(run=run, outcome=runs.Outcome("cancelled"), last_seq=seq),
+        [progress("x")],
+    )
+    done.result(30)
+    assert Job.objects.get().state == "cancelled"
+    with pytest.raises(jobs.LostJobError):
+        jobs.tell(job=job, message="still here", percent=1)
+    asyncio.run(work.perform(job))
+    assert not StoredFile.objects.exists()
+
+
+def test_l2_a_run_that_is_tried_again_waits_for_the_job_of_the_first_attempt(
+    worker: Worker, script: Any, ada: User, runner: Runner
+) -> None:
+    script([{"match": "", "steps": [{"text": "The model thinks better of it."}]}])
+    http = inbound.door_account("http")
+    with db.write():  # in one transaction: no sweeper comes between
+        receipt = inbound.receive_personal(
+            user=ada, draft=inbox.Draft(account=http, text="slides"), session_id="", now=_now()
+        )
+        assert receipt.run
+        first = runs.claim(run_id=receipt.run.id, worker="dead")
+    assert first
+    asked = {**CALL, "parameters": {"topic": "bees", "language": "en"}}
+    jobs.begin(run_id=first.id, call_id="call_xyz", tool="route_to_plugin", parameters=asked)
+    Run.objects.filter(id=first.id).update(lease_until=Now() - timedelta(seconds=1))
+    run = ended(receipt.run)
+    assert SLIDES.made == ["bees"]
+    assert run.attempt == 2
+    assert run.result["text"].startswith("Your presentation is ready:")
+    assert "thinks better" not in run.result["text"]
+    assert StoredFile.objects.count() == 1
+
+
+def test_d2_progress_comes_again_while_nothing_is_new() -> None:
+    told: list[Any] = []
+    context = ToolContext(1, 2, 3, "c", "", told.append)
+    teller = waiting.Teller(context=context, tool="t", line="Running…", now=0.0)
+
+    def hear(message: str, percent: int | None, now: float, state: str = "running") -> None:
+        teller.hear(jobs.View(state, message, percent, "", {}), now=now)
+
+    hear("", None, 1.0)
+    assert told == []
+    hear("Part 1 of 3", 10, 2.0)
+    hear("Part 1 of 3", 10, 3.0)
+    assert [each.props["message"] for each in told] == ["Part 1 of 3"]
+    hear("Part 1 of 3", 10, 8.0)
+    assert told[-1].props["message"] == "Part 1 of 3 (8 s)"
+    hear("Part 2 of 3", 40, 8.1)
+    assert told[-1].props["data"] == {"tool": "t", "percent": 40}
+    hear("", None, 75.0, state="queued")
+    assert told[-1].props["message"] == waiting.WAITING
+    assert waiting.since(75) == "1 min 15 s"
+
+
+def test_l5_a_document_in_the_message_itself_is_read(worker: Worker, script: Any, say: Say) -> None:
+    script([])
+    data = base64.b64encode(papers.pdf(["The sea is salty."])).decode()
+    media = [{"kind": "file", "url": f"data:application/pdf;base64,{data}", "name": "sea.pdf"}]
+    run = say("What does it say?", media=media)
+    text = run.result["text"]
+    assert "Name: sea.pdf" in text
+    assert "Text: [page 1] The sea is salty." in " ".join(text.split())
+    assert "Caption: What does it say?" in text
+    run.refresh_from_db()
+    assert "url" not in run.route["media"][0]
+    again = say("And now?", media=media, session=run.session.public_id)
+    assert again.state == Run.State.SUCCEEDED
+    assert StoredFile.objects.count() == 1
+
+
+def test_l5_an_upload_of_somebody_else_is_not_given_away(
+    worker: Worker, script: Any, say: Say
+) -> None:
+    eve = User.objects.create(username="eve")
+    stored = files.keep(user=eve, name="a.txt", content=b"hers")
+    script([])
+    run = say("read it", media=[{"kind": "file", "upload": stored.public_id}])
+    assert "there is no such uploaded file" in run.result["text"]
+    assert "hers" not in run.result["text"]
+
+
+def test_l5_document_read_gives_parts_that_fit(
+    worker: Worker, script: Any, say: Say, ada: User
+) -> None:
+    stored = files.keep(user=ada, name="long.pdf", content=papers.pdf(["Rain. " * 300] * 30))
+    steps = [{"tool": "document_read", "arguments": {"file": f"/files/{stored.public_id}"}}]
+    script(
+        [
+            {"match": "", "after_tool": True, "steps": [{"text": "Read."}]},
+            {"match": "", "steps": steps},
+        ]
+    )
+    run = say("go")
+    assert lines(run)[0] == ("Reading the document…", "document_read")
+    assert run.result["text"] == "Read."
+    from core.tools import document_read
+
+    text = document_read.cut("a", [(f"page {n}", "x" * 4000) for n in range(1, 9)], first=3)
+    assert "[page 3]" in text
+    assert "from_part 6" in text
