@@ -39,7 +39,7 @@ SANDBOX = (
     "script-src 'unsafe-inline'; img-src data:; font-src data:; media-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-NOTHING = "sandbox; default-src 'none'; frame-ancestors 'none'"
+NOTHING = "sandbox; default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 
 
 async def upload(scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,7 +49,7 @@ async def upload(scope: Scope, receive: Receive, send: Send) -> None:
         if request.method != "POST":
             raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         user = await in_thread(who, request, writes=True)
-        limits.people.check(subject=f"user:{user.id}", limit=settings.RATE_PER_MINUTE_USER)
+        limits.people.here(subject=f"user:{user.id}", limit=settings.RATE_PER_MINUTE_USER)
         stored = await receive_file(request, receive, user)
     except RefusedError as error:
         body = http.error_body(error.status, str(error))

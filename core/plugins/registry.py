@@ -11,6 +11,8 @@ logger = logging.getLogger(__name__)
 
 GROUP = "latchkey.plugins"
 PLUGINS = {
+    "ppt-generation": "core.plugins.ppt_generation.PLUGIN",
+    "html-slides": "core.plugins.html_slides.PLUGIN",
     "summarize": "core.plugins.summarize.PLUGIN",
 }
 

@@ -280,9 +280,11 @@ def asked_in(text: str, pattern: re.Pattern[str]) -> str | None:
 
 
 def long_text(text: str, line: str) -> dict[str, str]:
-    """What stands below (or above) the request, when it is long enough to be its matter."""
+    """What stands below (or above) the request: after a colon, or long enough to be its matter."""
     rest = text.replace(line, "", 1).strip()
-    if len(rest) < LONG_TEXT or " message received]\n" in rest:
+    if not rest or " message received]\n" in rest:
+        return {}
+    if len(rest) < LONG_TEXT and not line.endswith((":", "：")):
         return {}
     return {"text": rest}
 

@@ -36,7 +36,9 @@ def knock(account: ChannelAccount, now: datetime, sender: str = "700") -> None:
 @pytest.fixture
 def without_buttons(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every channel is one that shows text only."""
-    plain = SimpleNamespace(capabilities=frozenset(), is_group=lambda chat: chat.startswith("-"))
+    plain = SimpleNamespace(
+        capabilities=frozenset(), is_group=lambda chat: chat.startswith("-"), outbound=None
+    )
     monkeypatch.setattr(registry, "get", lambda _: plain)
 
 

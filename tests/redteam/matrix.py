@@ -66,6 +66,7 @@ PAGES: dict[str, list[Row]] = {
         Row("POST", "/chat/settings", "401 200 200 200 200 401 401", {"show_progress": True}),
     ],
     "chat/feedback": [Row("POST", "/chat/feedback", "401 404 200 404 404 401 401", THUMB)],
+    "chat/link-code": [Row("POST", "/chat/link-code", "401 200 200 200 200 401 401")],
     "sign-in": [Row("GET", "/sign-in", "200 302 302 302 302 200 200")],
     "sign-in/<str:token>": [Row("GET", "/sign-in/guessed", "403 403 403 403 403 403 403")],
     "sign-out": [Row("POST", "/sign-out", "302 302 302 302 302 302 302")],
@@ -168,6 +169,15 @@ DOORS: dict[str, list[Row]] = {
     r"/mcp": [
         Row("GET", "/mcp", "405 405 405 405 405 405 405"),
         Row("POST", "/mcp", "401 200 200 200 200 401 403", RPC, ACCEPT),
+    ],
+    r"/files": [
+        Row("POST", "/files?name=a.txt", "403 201 201 201 201 401 403", {"some": "bytes"}),
+    ],
+    r"/files/out": [
+        Row("GET", "/files/out?token=guessed", "403 403 403 403 403 403 403"),
+    ],
+    r"/files/[^/]+": [
+        Row("GET", "/files/{file}", "401 404 200 404 404 401 403", hides=True),
     ],
     r"/ui/chat": [Row("POST", "/ui/chat", "401 200 200 200 200 401 403", UI)],
     # The run of ``own``'s session: nobody else's resume or stop finds it.
