@@ -172,7 +172,7 @@ def recover(*, limit: int = 100) -> list[int]:
     if not (expired.exists() or due.exists()):
         return []
     with db.write():
-        expired.update(state=Run.State.QUEUED, lease_until=Now())
+        expired.update(state=Run.State.QUEUED, lease_until=None)
         if connection.features.has_select_for_update_skip_locked:
             due = due.select_for_update(skip_locked=True, no_key=True)
         found = list(due.order_by("id").values_list("id", flat=True)[:limit])
