@@ -132,8 +132,9 @@ def run_all() -> int:
 
 
 def soak() -> int:
-    """The slow tests again and again until one fails or the time is over; the exit code."""
+    """The slow tests, each death ten times, until one fails or the time is over; the exit code."""
     minutes = float(os.environ.get("SOAK_MINUTES", "60"))
+    os.environ.setdefault("CHAOS_TIMES", "10")
     deadline = time.monotonic() + minutes * 60
     rounds = 0
     while time.monotonic() < deadline:
