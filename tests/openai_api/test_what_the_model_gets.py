@@ -1,5 +1,6 @@
 """What of a client's request reaches the model's server, and how the trace link is switched on."""
 
+import base64
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -178,6 +179,37 @@ def test_pictures_reach_the_model_and_old_ones_do_not_come_back_as_text(
     assert first["content"][1] == picture
     assert second["content"] == "See ![A pixel]() here"
     assert third["content"] == "a\nb"
+
+
+def test_l5_a_document_reaches_the_model_as_its_text(
+    ask: Callable[..., Json], model: FakeModel, gateway: Gateway, token: str
+) -> None:
+    """[L5] File parts of OpenAI's API: a data URL, or the id of an upload."""
+    data = base64.b64encode(b"The password of the library is mellow.").decode()
+    inline = {"file_data": f"data:text/plain;base64,{data}", "filename": "library.txt"}
+    uploaded = httpx.post(
+        f"{gateway.base_url}/files?name=garden.md",
+        content=b"# Garden\n\nThe roses are *blue*.",
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    assert uploaded.status_code == 201, uploaded.text
+    ask(
+        [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "What do they say?"},
+                    {"type": "file", "file": inline},
+                    {"type": "file", "file": {"file_id": uploaded.json()["id"]}},
+                ],
+            }
+        ]
+    )
+    said = str(model.asked[-1]["messages"])
+    assert "What do they say?" in said
+    assert "mellow" in said
+    assert "The roses are" in said
+    assert data not in said
 
 
 def test_the_trace_link_speaks_the_viewers_language(
