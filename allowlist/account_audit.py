@@ -1,11 +1,14 @@
 """What people do with their own account, as the audit writes it: in the caller's transaction."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.utils import timezone
 
 from allowlist import audit
-from core.models import User
+from allowlist.models import AuditEntry
+from core.models import StoredFile, User
+
+OPENED_EVERY = timedelta(days=1)
 
 
 def signed_in(*, user: User, how: str, now: datetime) -> None:
@@ -16,6 +19,20 @@ def signed_in(*, user: User, how: str, now: datetime) -> None:
 def setting_changed(*, user: User, name: str, change: tuple[object, object]) -> None:
     """Somebody changed a setting of theirs: before and after."""
     _record(user, "setting.changed", {name: list(change)}, timezone.now())
+
+
+def file_opened(*, file: StoredFile, address: str, now: datetime) -> None:
+    """A link to ``file`` was opened: the first time a day; ``opens`` of the file counts them all.
+
+    A link may be passed on, so whoever opens it is known by address only.
+    """
+    subject = f"file:{file.public_id}"
+    recent = AuditEntry.objects.filter(
+        action="file.opened", subject=subject, at__gt=now - OPENED_EVERY
+    )
+    if not recent.exists():
+        data: dict[str, object] = {"address": address, "of": f"user:{file.user_id}"}
+        audit.record(actor="link", action="file.opened", subject=subject, data=data, now=now)
 
 
 def _record(user: User, action: str, data: dict[str, object], now: datetime) -> None:

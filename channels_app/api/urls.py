@@ -7,6 +7,7 @@ from channels_app.api import views
 
 urlpatterns = [
     path("sessions", views.Sessions.as_view()),
+    path("sessions/<str:session_id>/files", views.SessionFiles.as_view()),
     path("agent-sessions", views.AgentSessions.as_view()),
     path("agent-sessions/<str:session_id>", views.AgentSession.as_view()),
     path("sessions/<str:session_id>", views.Session.as_view()),

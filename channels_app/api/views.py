@@ -21,7 +21,7 @@ from channels_app import agents, feedback
 from channels_app.api import serializers
 from channels_app.api.permissions import MayChat, MayDecide, MaySend
 from channels_app.inbound import door_account, replay
-from core import inbox, runs, sessions
+from core import files, inbox, runs, sessions
 from core.db import write
 from core.ids import is_public_id
 from core.models import ChatSession, Message, Run, StoredFile, User
@@ -208,6 +208,21 @@ class Files(generics.ListAPIView[StoredFile]):
         """Not the revoked ones."""
         mine = StoredFile.objects.filter(user=person(self.request), revoked_at__isnull=True)
         return mine.order_by("-id")
+
+
+class SessionFiles(generics.ListAPIView[StoredFile]):
+    """What was made in a conversation, newest first."""
+
+    permission_classes = (MayChat,)
+    serializer_class = serializers.FileSerializer
+    queryset = StoredFile.objects.none()
+
+    def get_queryset(self) -> QuerySet[StoredFile]:
+        """Of one's own session, or 404."""
+        session = inbox.own_session(user=person(self.request), session_id=self.kwargs["session_id"])
+        if session is None:
+            raise Http404
+        return files.finished(session_id=session.pk)
 
 
 class UnknownRequests(generics.ListAPIView[UnknownRequest]):

@@ -11,12 +11,14 @@ from pathlib import Path
 from urllib.parse import quote
 
 from django.conf import settings
+from django.utils import timezone
 
+from allowlist import account_audit
 from channels_app import http, limits
 from channels_app.http import ClientGoneError, Headers, Receive, RefusedError, Request, Scope, Send
 from channels_app.webchat import access
 from core import files
-from core.db import in_thread
+from core.db import in_thread, write
 from core.ids import is_public_id
 from core.models import StoredFile, User
 
@@ -151,10 +153,17 @@ async def out(scope: Scope, receive: Receive, send: Send) -> None:
         if file.revoked_at is not None:
             raise RefusedError(410, "This link was taken back.")
         if request.method == "GET":
-            await in_thread(files.count_open, file)
+            await in_thread(count_open, file, request.address)
         await deliver(request, send, file)
     except RefusedError as error:
         await refuse(send, error)
+
+
+def count_open(file: StoredFile, address: str) -> None:
+    """One more opening of a link, counted and in the audit."""
+    with write():
+        files.count_open(file)
+        account_audit.file_opened(file=file, address=address, now=timezone.now())
 
 
 def check_method(request: Request) -> None:

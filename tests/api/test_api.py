@@ -132,6 +132,26 @@ def test_d9_a_transcript_and_a_run_are_readable(owner: User, client: Client) -> 
     assert me.post(f"/api/runs/{run.public_id}/cancel").json() == {"cancelled": False}
 
 
+def test_d9_what_was_made_in_a_session_is_listed_there(
+    owner: User, guest: User, client: Client
+) -> None:
+    """Not what was sent to it, and nothing for other people."""
+    name = (
+        client(owner)
+        .post("/api/sessions", {"title": "t"}, content_type="application/json")
+        .json()["id"]
+    )
+    mine = ChatSession.objects.get(public_id=name)
+    made = files.keep(
+        user=owner, name="deck.pptx", content=b"x", origin=files.MADE, session_id=mine.pk
+    )
+    files.keep(user=owner, name="sent.txt", content=b"y", session_id=mine.pk)
+    path = f"/api/sessions/{mine.public_id}/files"
+    rows = client(owner).get(path).json()["results"]
+    assert [row["id"] for row in rows] == [made.public_id]
+    assert client(guest).get(path).status_code == 404
+
+
 def test_d9_files_are_listed_without_paths(owner: User, guest: User, client: Client) -> None:
     """Only one's own, and nothing about where they are."""
     kept = files.keep(user=owner, name="../../report\r\n.pdf", content=b"%PDF")

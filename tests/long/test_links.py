@@ -9,7 +9,8 @@ from asgiref.testing import ApplicationCommunicator
 from django.test import Client
 from pytest_django import Settings
 
-from allowlist import keys
+from allowlist import audit, keys
+from allowlist.models import AuditEntry
 from core import db, files
 from core.models import StoredFile, User
 from gateway_project.asgi import application
@@ -78,6 +79,17 @@ async def test_l4_a_link_opens_the_file_and_is_counted(page: StoredFile) -> None
     assert (await ask("/files/out", query_of(page), method="HEAD"))[0] == 200
     await db.in_thread(page.refresh_from_db)
     assert page.opens == 1
+
+
+async def test_an_opened_link_is_in_the_audit_once_a_day(page: StoredFile) -> None:
+    for _ in range(3):
+        assert (await ask("/files/out", query_of(page)))[0] == 200
+    await db.in_thread(page.refresh_from_db)
+    assert page.opens == 3
+    (row,) = await db.in_thread(list, AuditEntry.objects.filter(action="file.opened"))
+    assert row.subject == f"file:{page.public_id}"
+    assert row.data == {"address": "127.0.0.9", "of": f"user:{page.user_id}"}
+    assert await db.in_thread(audit.verify) is None
 
 
 async def test_l4_what_a_browser_could_run_is_saved_instead(ada: User) -> None:

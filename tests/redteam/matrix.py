@@ -97,6 +97,9 @@ API: dict[str, list[Row]] = {
     "api/sessions/<str:session_id>/messages": [
         Row("GET", "/api/sessions/{session}/messages", "401 404 200 404 404 401 401", hides=True),
     ],
+    "api/sessions/<str:session_id>/files": [
+        Row("GET", "/api/sessions/{session}/files", "401 404 200 404 404 401 401", hides=True),
+    ],
     "api/runs/<str:run_id>": [
         Row("GET", "/api/runs/{run}", "401 404 200 404 404 401 401", hides=True),
     ],
