@@ -184,8 +184,9 @@ def test_m3_every_adapter_shows_every_type_whole_and_streamed(
 def test_m3_no_adapter_is_left_out_of_the_contract() -> None:
     folder = Path(webchat.__file__).parents[1]
     found = {path.parent.name for path in folder.glob("*/adapter.py")}
-    # Telegram's takes the text that text_rendering made of the messages.
-    assert found - {"telegram"} == set(EXPECTED) - {"text_rendering"}
+    # Telegram's and the bridge's take the text that text_rendering made of the messages; MCP's
+    # tells an agent what became of its results, and no run.
+    assert found - {"telegram", "bridge", "mcp"} == set(EXPECTED) - {"text_rendering"}
     assert all(set(expected) == set(BUILTIN_TYPES) for _, expected in EXPECTED.values())
 
 
