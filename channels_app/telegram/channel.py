@@ -6,6 +6,8 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
+from django.conf import settings
+
 from channels_app.base import Account, Capability, Field, Health, Outbound, Pace
 from channels_app.telegram import plain, receive
 from channels_app.telegram.updates import ALLOWED
@@ -123,6 +125,8 @@ class TelegramGateway:
             problem = "The webhook is not set: save the account, or run telegram_webhook set."
         elif facts["last_error"] and facts["pending"]:
             problem = f"Telegram cannot deliver: {facts['last_error']} ({facts['pending']} wait)."
+        elif info["url"] != webhook_url(account, base_url=settings.GATEWAY_URL):
+            problem = "Another deployment has taken this bot's webhook: save the account to get it."
         else:
             problem = ""
         return Health(problem=problem, facts=facts)

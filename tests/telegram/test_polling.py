@@ -110,6 +110,16 @@ def test_what_telegram_says_about_the_webhook_is_shown(runner: Runner, local: Lo
     assert any("Wrong response" in each for each in gateways.problems())
 
 
+def test_redteam_c9_a_webhook_that_another_deployment_took_is_shown(
+    runner: Runner, local: Local
+) -> None:
+    """[redteam C9] Two deployments with one token: the one that lost the webhook says so."""
+    local.api.webhooks[local.tokens["main"]] = {"url": "https://other.example/hook"}
+    until(lambda: ChannelAccount.objects.get(name="main").status == "error")
+    assert "Another deployment" in ChannelAccount.objects.get(name="main").status_text
+    assert any("Another deployment" in each for each in gateways.problems())
+
+
 def test_one_worker_polls_at_a_time_and_another_takes_over(local: Local) -> None:
     row = polled(local)
     assert gateways.hold(account_id=row.id, worker="one")
