@@ -108,6 +108,12 @@ def is_ours(*, job: Job) -> bool:
     return ours(job).filter(run__cancel_requested_at__isnull=True).exists()
 
 
+def has_succeeded(*, job: Job) -> bool:
+    """Whether our attempt is the one whose files were kept."""
+    rows = Job.objects.filter(id=job.id, attempt=job.attempt, state=Run.State.SUCCEEDED)
+    return rows.exists()
+
+
 def ours(job: Job) -> QuerySet[Job]:
     """The row of ``job`` as long as our attempt holds it."""
     return Job.objects.filter(id=job.id, attempt=job.attempt, state=Run.State.RUNNING)

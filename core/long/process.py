@@ -106,7 +106,7 @@ def watch(job: Job, pid: int) -> None:
         if reason is not None:
             kill(pid)
             reason()
-            discard(job)
+            quietly(lambda: tidied(job))
             return
         if time.monotonic() > keep_at:
             keep_at = time.monotonic() + settings.RUN_LEASE_SECONDS / 3
@@ -118,7 +118,7 @@ def why_not(job: Job, deadline: float) -> Callable[[], None] | None:
     """What is to be done after the child was killed; None: it may go on."""
     if time.monotonic() > deadline:
         return lambda: jobs.fail(job=job, error=TOO_LONG)
-    if not quietly(lambda: jobs.is_ours(job=job)):
+    if not quietly(lambda: jobs.is_ours(job=job) or jobs.has_succeeded(job=job)):
         return lambda: logger.info("job %s was cancelled or taken over", job.id)
     return None
 
@@ -130,6 +130,12 @@ def quietly(ask: Callable[[], bool]) -> bool:
     except DatabaseFailure:
         connections.close_all()
         return True
+
+
+def tidied(job: Job) -> bool:
+    """Remove what is of no use. Raises the database's errors: then nothing was removed."""
+    discard(job)
+    return True
 
 
 def kill(pid: int) -> None:
@@ -146,7 +152,7 @@ def after(job: Job, code: int) -> None:
     if code == ENDED_WELL:
         return
     logger.warning("the process of job %s ended with %s", job.id, code)
-    discard(job)
+    quietly(lambda: tidied(job))
     if code == OUT_OF_MEMORY:
         jobs.fail(job=job, error=TOO_MUCH_MEMORY)
     else:

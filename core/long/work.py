@@ -39,7 +39,7 @@ async def perform(job: Job) -> None:
         tidy(folder, keep={each.path for each in made})
     except (Cancelled, jobs.LostJobError):
         logger.info("job %s is not ours any more", job.id)
-        discard(job)
+        await in_thread(discard, job)
     except PluginError as error:
         await failed(job, str(error))
     except MemoryError:
@@ -65,7 +65,7 @@ WORK: dict[str, Work] = {"route_to_plugin": by_plugin, "run_skill": skills.run}
 async def failed(job: Job, error: str) -> None:
     """Note a failure; nothing is left behind."""
     await in_thread(jobs.fail, job=job, error=error)
-    discard(job)
+    await in_thread(discard, job)
 
 
 def folder_of(job: Job) -> Path:
@@ -74,7 +74,9 @@ def folder_of(job: Job) -> Path:
 
 
 def discard(job: Job) -> None:
-    """Remove what this attempt made."""
+    """Remove what this attempt made, unless it was kept: a worker may die after its success."""
+    if jobs.has_succeeded(job=job):
+        return
     shutil.rmtree(folder_of(job), ignore_errors=True)
 
 

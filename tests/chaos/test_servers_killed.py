@@ -132,7 +132,8 @@ def test_sigterm_gives_runs_back_at_once(arena: MakeArena) -> None:
 
 def test_c8_two_workers_never_run_one_run_twice(arena: MakeArena) -> None:
     """The wake-up of every run reaches both workers, and both sweep every second."""
-    it = arena(chaotic=False)
+    # No run may look abandoned only because the machine is slow.
+    it = arena(chaotic=False, RUN_LEASE_SECONDS="60")
     first = it.gateway.processes["runs"]
     second = Process(command=first.command, log=it.folder / "second.log", env=it.gateway.env)
     second.start(reports_ready=True)

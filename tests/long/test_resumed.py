@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.db.models.functions import Now
 from channels_app import inbound
 from channels_app.runner import Runner
 from core import db, events, files, inbox, jobs, runs
-from core.long import work
+from core.long import process, work
 from core.messages import progress
 from core.models import Job, Run, StoredFile, User
 from core.tools import waiting
@@ -83,6 +84,18 @@ def test_l2_a_worker_that_was_too_slow_is_refused_and_the_second_one_makes_the_f
     assert files.read(StoredFile.objects.get()) == b"bees en"
     asyncio.run(work.perform(second))
     assert StoredFile.objects.count() == 1
+
+
+def test_l2_a_worker_that_dies_after_its_success_takes_no_file_with_it(run: Run) -> None:
+    """Its parent sees a row that is not running any more, or an exit code: the file stays."""
+    job = begun(run)
+    asyncio.run(work.perform(job))
+    stored = StoredFile.objects.get()
+    assert process.why_not(job, time.monotonic() + 60) is None
+    process.after(job, -9)
+    work.discard(job)
+    assert Job.objects.get().state == "succeeded"
+    assert files.read(stored) == b"bees en"
 
 
 def test_l2_a_job_that_kills_its_workers_is_given_up_with_words(run: Run) -> None:

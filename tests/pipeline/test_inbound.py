@@ -205,14 +205,15 @@ def test_i13_a_reader_that_stalls_is_cut_off_and_can_resume(ada: Client, house: 
     run = ada.start("huge")
     wait_until(lambda: ended(ada, run), seconds=30)
     sizes = []
-    for stalled in (16, 32, 48, 64):
+    for stalled in range(16, 16 * 7, 16):
         with ExitStack() as readers:
             for _ in range(16):
                 readers.enter_context(ada.request("GET", f"/runs/{run}/events"))
             wait_until(partial(is_cut_off, house, stalled), seconds=20)
             sizes.append(memory(house))
-    # Two rounds make the allocator's room; answers that stayed would add 100 MB a round after it.
-    assert sizes[-1] - sizes[1] < 60_000, sizes
+    # Sixteen at once take what they take; were their answers kept, four more rounds would add
+    # 400 MB to it. What the allocator holds swings by a quarter of that.
+    assert sizes[-1] - sizes[1] < 250_000, sizes
     done = ada.follow(run)[-1]
     assert len(done.data["text"]) > 6_000_000
 
