@@ -2,7 +2,7 @@
 
 # Name -> (module, attribute path, before or after the call).
 POINTS: dict[str, tuple[str, str, str]] = {
-    "after accept": ("channels_app.runner", "Runner.submit", "before"),
+    "after accept": ("channels_app.runner", "Runner._spawn", "before"),
     "after flush": ("channels_app.runner", "flush", "after"),
     "after claim": ("core.runs", "claim", "after"),
     "before the first token": ("core.providers.scripted", "Scripted.stream", "before"),
