@@ -1,5 +1,6 @@
 """A gateway with every kind of message, and the JavaScript clients of the lock file."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -45,18 +46,22 @@ def packages(pytestconfig: pytest.Config) -> Path:
     assert pytestconfig.cache is not None
     lock = (HERE / "package-lock.json").read_bytes()
     folder = Path(pytestconfig.cache.mkdir(f"npm-{hashlib.sha256(lock).hexdigest()[:16]}"))
-    done = folder / "installed"
-    if not done.exists():
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(HERE / name, folder / name)
-        subprocess.run(
-            [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-            cwd=folder,
-            check=True,
-            timeout=INSTALL_SECONDS,
-        )
-        done.touch()
+    with (folder / "turn").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # other test processes want the same folder
+        install(npm, folder)
     return folder
+
+
+def install(npm: str, folder: Path) -> None:
+    """Fill ``folder`` unless that was done before."""
+    done = folder / "installed"
+    if done.exists():
+        return
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(HERE / name, folder / name)
+    command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    subprocess.run(command, cwd=folder, check=True, timeout=INSTALL_SECONDS)
+    done.touch()
 
 
 @pytest.fixture
