@@ -30,6 +30,8 @@ CHANNEL = "latchkey:hub"
 WAKES = "latchkey:wakes"
 MAX_WAITING_FRAMES = 256
 RETRY_SECONDS = 1.0
+# A transaction's caller waits for the publishing: a broker that stands still may not hold it.
+ANSWER_SECONDS = 0.5
 # A server that hangs says nothing: it is asked after so long, and given up after as long again.
 SILENCE_SECONDS = 5.0
 
@@ -44,8 +46,8 @@ class Sender:
         # Without this the client tries four times with pauses, and the event writer waits for it.
         self._client = redis.Redis.from_url(
             settings.REDIS_URL,
-            socket_timeout=0.5,
-            socket_connect_timeout=0.5,
+            socket_timeout=ANSWER_SECONDS,
+            socket_connect_timeout=ANSWER_SECONDS,
             retry=Retry(NoBackoff(), 0),
         )
         self._lock = threading.Lock()

@@ -71,6 +71,15 @@ def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(limits, name, limits.Rate())
 
 
+@pytest.fixture(autouse=True)
+def fresh_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No frame of a test is lost: to a broker another test took away, or to a slow machine."""
+    from core import hub
+
+    monkeypatch.setattr(hub, "ANSWER_SECONDS", 30.0)
+    hub.sender.cache_clear()
+
+
 DatabaseMaker = Callable[[], str]
 
 

@@ -1,22 +1,17 @@
 """The body of ``POST /inbound``, checked field by field [D1]."""
 
-import base64
-import binascii
-import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
 
+from channels_app.body_fields import check_data_url, place, text, uploaded
 from channels_app.http import RefusedError
-from core.ids import is_public_id
 from core.inbox import Draft
 from core.models import ChannelAccount
-from core.text import is_clean
 
 MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file"}
 MAX_MEDIA = 16
-MAX_PLACE = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +41,6 @@ class Asked:
         )
 
 
-def place(sender: str) -> str:
-    """The conversation of a sender: its id, or a digest of one that no column holds."""
-    if len(sender) <= MAX_PLACE:
-        return sender
-    return hashlib.sha256(sender.encode()).hexdigest()
-
-
 def read(body: dict[str, Any]) -> Asked:
     """The fields of ``body``; unknown ones are ignored. RefusedError 400 names the field."""
     media = [item for name, kind in MEDIA.items() for item in attachments(body, name, kind)]
@@ -69,20 +57,6 @@ def read(body: dict[str, Any]) -> Asked:
     if not asked.text.strip() and not media:
         raise RefusedError(400, "text must not be empty.", field="text")
     return asked
-
-
-def text(body: dict[str, Any], name: str, limit: int, *, required: bool = False) -> str:
-    """A string field that every database can hold, of at most ``limit`` characters."""
-    value = body.get(name)
-    if value is None and not required:
-        return ""
-    if not isinstance(value, str):
-        raise RefusedError(400, f"{name} must be a string.", field=name)
-    if len(value) > limit:
-        raise RefusedError(413, f"{name} is longer than {limit} characters.", field=name)
-    if not is_clean(value):
-        raise RefusedError(400, f"{name} holds characters that are not text.", field=name)
-    return value
 
 
 def flag(body: dict[str, Any], name: str) -> bool:
@@ -109,24 +83,13 @@ def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, An
 def attachment(value: Any, name: str, kind: str) -> dict[str, Any]:
     """One medium. Raises RefusedError 400."""
     item = value if isinstance(value, dict) else {"url": value}
-    label = text(item, "name", 255) if "name" in item else ""
+    label = text(item, "name", 255)
     named = {"name": label} if label else {}
     given = item.get("id") or item.get("url")
     if not isinstance(given, str):
         raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
-    public = given.removeprefix("/files/")
-    if is_public_id(public):
+    public = uploaded(given)
+    if public:
         return {"kind": kind, "upload": public, **named}
     check_data_url(given, name)
     return {"kind": kind, "url": given, **named}
-
-
-def check_data_url(value: str, name: str) -> None:
-    """Raises RefusedError 400 unless ``value`` is a well-formed base64 data URL."""
-    head, comma, data = value.partition(",")
-    if not (head.startswith("data:") and head.endswith(";base64") and comma):
-        raise RefusedError(400, f"{name} must hold base64 data URLs.", field=name)
-    try:
-        base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise RefusedError(400, f"{name} holds broken base64.", field=name) from error

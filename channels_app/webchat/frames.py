@@ -1,7 +1,5 @@
 """What a client may say over ``/ws`` ([D3]): JSON from a stranger, parsed into typed frames."""
 
-import base64
-import binascii
 import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -9,9 +7,9 @@ from typing import Any, Literal
 from django.conf import settings
 
 from channels_app import strict_json
+from channels_app.body_fields import check_data_url, text, uploaded
 from channels_app.http import RefusedError
 from core.ids import is_public_id
-from core.text import is_clean
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_FILES = 16
@@ -104,13 +102,13 @@ def read(value: dict[str, Any]) -> Frame:
         case None if "text" in value:
             return say(value, plain=True)
         case "stop":
-            return Stop(text(value, "run_id", 64))
+            return Stop(text(value, "run_id", 64, required=True))
         case "resume":
-            return Resume(text(value, "run_id", 64), number(value, "after"))
+            return Resume(text(value, "run_id", 64, required=True), number(value, "after"))
         case "decide":
             return decide(value)
         case "auth":
-            return Auth(text(value, "key", 200))
+            return Auth(text(value, "key", 200, required=True))
         case "ping":
             return Ping()
     raise RefusedError(400, "type is none of the known ones.", field="type")
@@ -118,7 +116,7 @@ def read(value: dict[str, Any]) -> Frame:
 
 def say(value: dict[str, Any], *, plain: bool) -> Say:
     """A message. Raises RefusedError."""
-    client_id = text(value, "client_id", 64, required=False)
+    client_id = text(value, "client_id", 64)
     if client_id and not CLIENT_ID.fullmatch(client_id):
         raise RefusedError(
             400, "client_id holds other than letters, digits, - and _.", field="client_id"
@@ -130,8 +128,8 @@ def say(value: dict[str, Any], *, plain: bool) -> Say:
     return Say(
         text=said,
         client_id=client_id,
-        session_id=text(value, "session_id", 64, required=False),
-        user_id=text(value, "user_id", 256, required=False),
+        session_id=text(value, "session_id", 64),
+        user_id=text(value, "user_id", 256),
         media=media,
         plain=plain,
     )
@@ -139,24 +137,10 @@ def say(value: dict[str, Any], *, plain: bool) -> Say:
 
 def decide(value: dict[str, Any]) -> Decide:
     """A verdict. Raises RefusedError."""
-    verdict = text(value, "verdict", 32)
+    verdict = text(value, "verdict", 32, required=True)
     if verdict not in VERDICTS:
         raise RefusedError(400, f"verdict is one of {', '.join(VERDICTS)}.", field="verdict")
-    return Decide(text(value, "request", 64), verdict)
-
-
-def text(value: dict[str, Any], name: str, limit: int, *, required: bool = True) -> str:
-    """A string field that every database can hold. Raises RefusedError."""
-    given = value.get(name)
-    if given is None and not required:
-        return ""
-    if not isinstance(given, str):
-        raise RefusedError(400, f"{name} must be a string.", field=name)
-    if len(given) > limit:
-        raise RefusedError(413, f"{name} is longer than {limit} characters.", field=name)
-    if not is_clean(given):
-        raise RefusedError(400, f"{name} holds characters that are not text.", field=name)
-    return given
+    return Decide(text(value, "request", 64, required=True), verdict)
 
 
 def number(value: dict[str, Any], name: str) -> int:
@@ -179,20 +163,14 @@ def files(value: dict[str, Any]) -> list[dict[str, Any]]:
 def attachment(item: dict[str, Any]) -> dict[str, Any]:
     """One attached file. Raises RefusedError."""
     url = item.get("id") or item.get("url")
-    if isinstance(url, str) and is_public_id(url.removeprefix("/files/")):
-        label = text(item, "name", 255, required=False)
-        kept = {"kind": "file", "upload": url.removeprefix("/files/")}
-        return {**kept, "name": label} if label else kept
     if not isinstance(url, str):
         raise RefusedError(400, "files must hold data URLs.", field="files")
-    head, comma, data = url.partition(",")
-    if not (head.startswith("data:") and head.endswith(";base64") and comma):
-        raise RefusedError(400, "files must hold base64 data URLs.", field="files")
-    try:
-        base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise RefusedError(400, "files holds broken base64.", field="files") from error
-    kind = head.removeprefix("data:").partition("/")[0]
-    found = {"kind": kind if kind in KINDS else "file", "url": url}
-    name = text(item, "name", 255, required=False)
-    return {**found, "name": name} if name else found
+    public = uploaded(url)
+    if not public:
+        check_data_url(url, "files")
+    name = text(item, "name", 255)
+    named = {"name": name} if name else {}
+    if public:
+        return {"kind": "file", "upload": public, **named}
+    kind = url.removeprefix("data:").partition("/")[0]
+    return {"kind": kind if kind in KINDS else "file", "url": url, **named}

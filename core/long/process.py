@@ -106,7 +106,7 @@ def watch(job: Job, pid: int) -> None:
         if reason is not None:
             kill(pid)
             reason()
-            quietly(lambda: tidied(job))
+            quietly(lambda: discard(job))
             return
         if time.monotonic() > keep_at:
             keep_at = time.monotonic() + settings.RUN_LEASE_SECONDS / 3
@@ -132,12 +132,6 @@ def quietly(ask: Callable[[], bool]) -> bool:
         return True
 
 
-def tidied(job: Job) -> bool:
-    """Remove what is of no use. Raises the database's errors: then nothing was removed."""
-    discard(job)
-    return True
-
-
 def kill(pid: int) -> None:
     """End the child and what it started."""
     with suppress(ProcessLookupError):
@@ -152,7 +146,7 @@ def after(job: Job, code: int) -> None:
     if code == ENDED_WELL:
         return
     logger.warning("the process of job %s ended with %s", job.id, code)
-    quietly(lambda: tidied(job))
+    quietly(lambda: discard(job))
     if code == OUT_OF_MEMORY:
         jobs.fail(job=job, error=TOO_MUCH_MEMORY)
     else:

@@ -73,11 +73,15 @@ def folder_of(job: Job) -> Path:
     return files.folder() / "jobs" / str(job.id) / str(job.attempt)
 
 
-def discard(job: Job) -> None:
-    """Remove what this attempt made, unless it was kept: a worker may die after its success."""
+def discard(job: Job) -> bool:
+    """Remove what this attempt made, unless it was kept: a worker may die after its success.
+
+    Whether it was removed. The database's errors are raised: then nothing was.
+    """
     if jobs.has_succeeded(job=job):
-        return
+        return False
     shutil.rmtree(folder_of(job), ignore_errors=True)
+    return True
 
 
 def kept(artifact: Artifact, folder: Path) -> Made:

@@ -25,10 +25,10 @@ def heard() -> Iterator[Heard]:
     client = redis.Redis.from_url(settings.REDIS_URL)
     with client.pubsub() as subscription:  # type: ignore[no-untyped-call]  # redis ships it so
         subscription.subscribe(hub.CHANNEL)
-        subscription.get_message(timeout=5)
+        subscription.get_message(timeout=30)
 
         def listen() -> list[dict[str, Any]]:
-            while message := subscription.get_message(timeout=5):
+            while message := subscription.get_message(timeout=30):
                 frames = [each for each in json.loads(message["data"]) if each["kind"] == "revoked"]
                 if frames:
                     return frames

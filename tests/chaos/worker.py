@@ -90,20 +90,20 @@ def stop(pid: int, number: int, _frame: FrameType | None) -> None:
     os._exit(0)
 
 
-def main() -> None:
-    """Fork the worker whenever there is none."""
+def keep_forking(work: Callable[[], None], *modules: str) -> None:
+    """Load everything and ``modules`` once, say so, and fork ``work`` whenever there is none."""
     workers.load()
     django.setup()
-    for name in ("channels_app.tasks", "core.providers.scripted", "celery.concurrency.thread"):
+    for name in ("channels_app.tasks", "core.providers.scripted", *modules):
         import_module(name)
     ready.tell()
     while True:
         pid = os.fork()
         if pid == 0:
-            run_worker()
+            work()
         signal.signal(signal.SIGTERM, partial(stop, pid))
         os.waitpid(pid, 0)
 
 
 if __name__ == "__main__":
-    main()
+    keep_forking(run_worker, "celery.concurrency.thread")

@@ -10,15 +10,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import django
-
-from gateway_project.processes import child, ready, workers
-from tests.chaos.worker import stop
+from gateway_project.processes import child, workers
+from tests.chaos.worker import keep_forking
 from tests.long.points import POINTS, TEST_PLUGINS
 
 FOLDER = Path(os.environ["CHAOS_FOLDER"])
@@ -69,25 +67,10 @@ def run_worker() -> None:
         point = json.loads(order.read_text())["point"]
         order.unlink()
         arm(point)
+    registry: Any = import_module("core.plugins.registry")
+    registry.PLUGINS |= TEST_PLUGINS
     sys.exit(workers.main("long"))
 
 
-def main() -> None:
-    """Fork the worker whenever there is none."""
-    workers.load()
-    django.setup()
-    for name in ("channels_app.tasks", "core.providers.scripted", "celery.concurrency.prefork"):
-        import_module(name)
-    registry: Any = import_module("core.plugins.registry")
-    registry.PLUGINS |= TEST_PLUGINS
-    ready.tell()
-    while True:
-        pid = os.fork()
-        if pid == 0:
-            run_worker()
-        signal.signal(signal.SIGTERM, partial(stop, pid))
-        os.waitpid(pid, 0)
-
-
 if __name__ == "__main__":
-    main()
+    keep_forking(run_worker, "celery.concurrency.prefork")

@@ -1,0 +1,59 @@
+"""Fields that the bodies of several doors have: checked once, refused in the same words."""
+
+import base64
+import binascii
+import hashlib
+from typing import Any
+
+from channels_app.http import RefusedError
+from core.ids import is_public_id
+from core.text import is_clean
+
+MAX_PLACE = 128
+
+
+def text(body: dict[str, Any], name: str, limit: int, *, required: bool = False) -> str:
+    """A string field that every database can hold, of at most ``limit`` characters.
+
+    Absent and not ``required``: empty. Raises RefusedError 400 or 413.
+    """
+    value = body.get(name)
+    if value is None and not required:
+        return ""
+    if not isinstance(value, str):
+        raise RefusedError(400, f"{name} must be a string.", field=name)
+    if len(value) > limit:
+        raise RefusedError(413, f"{name} is longer than {limit} characters.", field=name)
+    if not is_clean(value):
+        raise RefusedError(400, f"{name} holds characters that are not text.", field=name)
+    return value
+
+
+def place(name: str) -> str:
+    """The id of a conversation, or a digest of one that no column holds."""
+    return name if len(name) <= MAX_PLACE else hashlib.sha256(name.encode()).hexdigest()
+
+
+def uploaded(value: str) -> str:
+    """The id of an uploaded file that ``value`` names, bare or as ``/files/<id>``; else empty."""
+    public = value.removeprefix("/files/")
+    return public if is_public_id(public) else ""
+
+
+def data_url_flaw(value: str) -> str:
+    """What is wrong with ``value`` as a base64 data URL, to follow a field's name; empty: well."""
+    head, comma, data = value.partition(",")
+    if not (head.startswith("data:") and head.endswith(";base64") and comma):
+        return "must hold base64 data URLs"
+    try:
+        base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return "holds broken base64"
+    return ""
+
+
+def check_data_url(value: str, name: str) -> None:
+    """Raises RefusedError 400 unless ``value`` is a well-formed base64 data URL."""
+    flaw = data_url_flaw(value)
+    if flaw:
+        raise RefusedError(400, f"{name} {flaw}.", field=name)
