@@ -14,7 +14,7 @@ from allowlist import waiting
 from channels_app import gateways, http
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.lean import Route
-from core import outbox, runs
+from core import outbox, runs, schema
 from core.db import in_thread
 from core.models import Run
 
@@ -52,11 +52,12 @@ def problems_now() -> list[str]:
         problems.append("The broker does not answer.")
     finally:
         client.close()
-    problems += [
-        f"No {queue} worker was heard from in the last 30 s."
-        for queue in ("runs", "long")
-        if not runs.workers_alive(queue)
-    ]
+    if outdated := schema.problem():
+        return [*problems, outdated]  # what the tables hold may not be what we think
+    for queue in ("runs", "long"):
+        if not runs.workers_alive(queue):
+            nobody = [f"No {queue} worker was heard from in the last 30 s."]
+            problems += runs.idle_workers(queue) or nobody
     if outbox.oldest_pending_seconds() > settings.UNDELIVERED_SECONDS:
         problems.append("Deliveries are waiting too long.")
     return problems + gateways.problems()

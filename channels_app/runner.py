@@ -22,18 +22,19 @@ from typing import Any
 import orjson
 import uvloop
 from django.conf import settings
+from django.db import Error as DatabaseFailure
 from django.utils import timezone
 
 from allowlist import requests, revocation
 from channels_app import agents, media, outbound, presence, registry
 from channels_app.answers import answer_of, reply
 from channels_app.base import Capability
-from channels_app.gateways import Gateways
+from channels_app.gateways import LOOK_SECONDS, Gateways
 from channels_app.links import Links
 from channels_app.live import Draft, Live
 from channels_app.text_rendering import render
 from channels_app.wording import ENGLISH
-from core import events, files, hub, inbox, jobs, outbox, runs
+from core import events, files, hub, inbox, jobs, outbox, runs, schema
 from core.agent import prompt
 from core.agent.loop import Call, Turn
 from core.db import in_thread, write
@@ -120,6 +121,8 @@ class Runner:
         self._places = asyncio.Semaphore(settings.RUNS_PER_WORKER)
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
+        # Why no work is taken: the database is of another version than this code.
+        self.outdated = ""
         self._thread = threading.Thread(target=self._run, name="runner", daemon=True)
 
     def start(self) -> None:
@@ -169,12 +172,13 @@ class Runner:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
+        self.loop.run_until_complete(self._guard(self._compare_versions()))
         for chore in (
             self._keep,
             self._sweep,
             self._beat,
             self._listen,
-            self._gateways.look_after,
+            self._look_after_accounts,
         ):
             self._tasks.add(self.loop.create_task(self._forever(chore), name=CHORE))
         self.loop.run_forever()
@@ -183,7 +187,7 @@ class Runner:
     def _spawn(self, kind: str, row_id: int) -> None:
         """Work on a row, one task each; a wake-up in the meantime makes it look once more."""
         key = (kind, row_id)
-        if self._stopping:
+        if self._stopping or self.outdated:
             return
         if key in self._again:
             self._again[key] = True
@@ -245,7 +249,22 @@ class Runner:
         if not held.closing:
             held.task.cancel()
 
+    async def _compare_versions(self) -> None:
+        """Take no work while the database and this code are of different versions."""
+        problem = await in_thread(schema.problem)
+        if problem != self.outdated:
+            self.outdated = problem
+            await self._gateways.close()
+            logger.error("this worker takes %s", f"no more work: {problem}" if problem else "work")
+
+    async def _look_after_accounts(self) -> float:
+        """Poll and check accounts, unless outdated: their leases are for another worker then."""
+        return LOOK_SECONDS if self.outdated else await self._gateways.look_after()
+
     async def _sweep(self) -> float:
+        await self._compare_versions()
+        if self.outdated:
+            return float(settings.SWEEP_SECONDS)
         await self._look_for_work()
         await in_thread(outbound.recover_lost)
         await in_thread(requests.purge, now=timezone.now())
@@ -266,7 +285,12 @@ class Runner:
             self._spawn("ack", session_id)
 
     async def _beat(self) -> float:
-        await in_thread(runs.heard_from, worker=self.name, queue="runs")
+        await self._compare_versions()
+        try:
+            await in_thread(runs.heard_from, worker=self.name, queue="runs", problem=self.outdated)
+        except DatabaseFailure:
+            if not self.outdated:  # else the table may be one that we do not know
+                raise
         return BEAT_SECONDS
 
     async def _listen(self) -> float:

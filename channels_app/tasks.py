@@ -13,7 +13,7 @@ from django.db import Error as DatabaseFailure
 from django.db import connection
 
 from channels_app.runner import BEAT_SECONDS, Runner
-from core import runs
+from core import runs, schema
 from core.long import process
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,8 @@ def beat(queue: str) -> None:
     name = f"{queue}:{socket.gethostname()}:{os.getpid()}"[-100:]
     while True:
         try:
-            runs.heard_from(worker=name, queue=queue)
+            problem = schema.problem()
+            runs.heard_from(worker=name, queue=queue, problem=problem)
         except DatabaseFailure:
             logger.warning("the heartbeat could not be written")
         finally:

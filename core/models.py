@@ -484,11 +484,12 @@ class Skill(models.Model):
 
 
 class WorkerHeartbeat(models.Model):
-    """When each worker process was last heard from ([D8])."""
+    """When each worker process was last heard from ([D8]); ``problem``: why it takes no work."""
 
     name = models.CharField(max_length=100, primary_key=True)
     queue = models.CharField(max_length=16)
     seen_at = models.DateTimeField()
+    problem = models.CharField(max_length=200, default="", db_default="")
 
     def __str__(self) -> str:
         """Its name."""

@@ -226,19 +226,32 @@ def release(*, held: dict[int, int]) -> None:
         wake.send("core.runs.wake", run_id)
 
 
-def heard_from(*, worker: str, queue: str) -> None:
-    """Note that a worker process is alive; forget those that have been silent for a day."""
+def heard_from(*, worker: str, queue: str, problem: str = "") -> None:
+    """Note that a worker process is alive, and why it takes no work (``problem``); forget those
+    that have been silent for a day."""
     with db.write():
         WorkerHeartbeat.objects.update_or_create(
-            name=worker, defaults={"queue": queue, "seen_at": db.now()}
+            name=worker, defaults={"queue": queue, "seen_at": db.now(), "problem": problem[:200]}
         )
         WorkerHeartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=1)).delete()
 
 
 def workers_alive(queue: str) -> int:
-    """How many workers of ``queue`` were heard from in the last 30 s."""
+    """How many workers of ``queue`` were heard from in the last 30 s and take work."""
+    return heard().filter(queue=queue, problem="").count()
+
+
+def idle_workers(queue: str) -> list[str]:
+    """Why workers of ``queue`` that are alive take no work, each reason once, for the owner."""
+    rows = heard().filter(queue=queue).exclude(problem="").order_by("name")
+    reasons = [f"A {row.queue} worker takes no work: {row.problem}" for row in rows]
+    return list(dict.fromkeys(reasons))
+
+
+def heard() -> QuerySet[WorkerHeartbeat]:
+    """The workers that were heard from in the last 30 s."""
     since = Now() - timedelta(seconds=WORKER_GONE_SECONDS)
-    return WorkerHeartbeat.objects.filter(queue=queue, seen_at__gte=since).count()
+    return WorkerHeartbeat.objects.filter(seen_at__gte=since)
 
 
 def open_of(session_ids: Iterable[int]) -> dict[int, Run]:

@@ -18,7 +18,7 @@ def examine(*, now: datetime) -> list[Finding]:
     found = [*configuration.examine(), *machine.disk(), *versions.examine()]
     try:
         found += [*work.migrations()]
-        if not any(each.id == "migrations" for each in found):
+        if not any(each.id in {"migrations", "outdated"} for each in found):
             found += of_the_database(now)
     except DatabaseError as failure:
         connection.close()

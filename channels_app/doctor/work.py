@@ -8,7 +8,7 @@ from django.db.migrations.executor import MigrationExecutor
 from allowlist.permissions import open_kinds
 from channels_app import health
 from channels_app.doctor.findings import Finding, error, warning
-from core import sealed
+from core import runs, schema, sealed
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 
 
@@ -82,8 +82,11 @@ def deliveries() -> Iterator[Finding]:
 def running() -> Iterator[Finding]:
     """What ``/readyz`` says, once: what the accounts say stands elsewhere already."""
     said = {f"{row}: {row.status_text}" for row in ChannelAccount.objects.filter(status="error")}
+    idle = [*runs.idle_workers("runs"), *runs.idle_workers("long")]
+    for problem in idle:
+        yield error("outdated", problem, "Stop the old worker and start it from the new code.")
     for problem in health.problems_now():
-        if problem not in said:
+        if problem not in said and problem not in idle:
             yield error(
                 "not-ready",
                 problem,
@@ -93,6 +96,7 @@ def running() -> Iterator[Finding]:
 
 def migrations() -> Iterator[Finding]:
     """Tables that are older than the code."""
+    outdated = schema.problem()
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if plan:
@@ -101,3 +105,5 @@ def migrations() -> Iterator[Finding]:
             f"The tables are {len(plan)} migrations behind the code.",
             "Run `manage.py migrate`.",
         )
+    elif outdated:
+        yield error("outdated", outdated, "Use the code that migrated the database, or newer.")

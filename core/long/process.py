@@ -20,7 +20,7 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connections
 
-from core import db, events, hub, jobs, wake
+from core import db, events, hub, jobs, schema, wake
 from core.long.work import TOO_MUCH_MEMORY, discard, perform
 from core.models import Job
 from core.providers import registry as providers
@@ -35,7 +35,11 @@ ENDED_WELL, OUT_OF_MEMORY = 0, 77
 
 
 def work(job_id: int) -> None:
-    """Claim a job and see it through; nothing to do when somebody else has it."""
+    """Claim a job and see it through; nothing to do when somebody else has it, or when this code is
+    of another version than the database: the job stays in the queue."""
+    if problem := schema.problem():
+        logger.error("this worker takes no more work: %s", problem)
+        return
     job = jobs.claim(job_id=job_id)
     if job is None:
         return

@@ -1,0 +1,59 @@
+"""Whether this process and the database are of one version: the newest migration of each app.
+
+A process knows what lay on its disk when it started, so that a deployment which changes the files
+under it makes it outdated, not new. Numbers are compared, not names: a migration that was squashed
+or renamed leaves its row behind.
+"""
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from django.apps import apps
+from django.conf import settings
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+
+Newest = dict[str, int]
+
+
+@cache
+def own() -> Newest:
+    """The newest migration of each of our apps on disk; first asked when Django starts."""
+    folders = {each.label: Path(each.path) for each in apps.get_app_configs()}
+    return {
+        label: newest(path.stem for path in (folder / "migrations").glob("*.py"))
+        for label, folder in folders.items()
+        if folder.parent == settings.BASE_DIR and (folder / "migrations").is_dir()
+    }
+
+
+def newest(names: Iterable[str]) -> int:
+    """The highest number that begins a name; 0 when there is none."""
+    return max((int(name[:4]) for name in names if name[:4].isdigit()), default=0)
+
+
+def applied() -> Newest:
+    """The newest migration of each of our apps in the database. Raises DatabaseError."""
+    rows = MigrationRecorder(connection).applied_migrations()
+    return {label: newest(name for app, name in rows if app == label) for label in own()}
+
+
+def problem() -> str:
+    """Why this process and the database do not fit, for the owner; empty when they do.
+
+    Raises DatabaseError.
+    """
+    there = applied()
+    for label, mine in own().items():
+        if there[label] > mine:
+            return (
+                f"The database was migrated by newer code ({label} {there[label]:04d}, known here "
+                f"up to {mine:04d}): restart this process with the new code."
+            )
+        if there[label] < mine:
+            return (
+                f"The database is older than the code ({label} {there[label]:04d}, needed "
+                f"{mine:04d}): run `manage.py migrate`."
+            )
+    return ""

@@ -1,0 +1,188 @@
+"""Workers and a database of different versions: nobody works on tables that they do not know."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
+
+from channels_app import health, inbound
+from channels_app.doctor import examination, work
+from channels_app.runner import Runner
+from core import db, events, inbox, runs, schema
+from core.long import process
+from core.models import Job, Run, User
+from tests.channels.running import runner
+from tests.gateways import Gateway
+from tests.pipeline.client import people, query
+from tests.servers import wait_until
+
+__all__ = ["runner"]
+NEWER = "9999_of_tomorrow"
+SECONDS = 60.0
+
+
+@contextmanager
+def migrated_by_newer_code() -> Iterator[None]:
+    """The database as a later version of the code leaves it."""
+    recorder = MigrationRecorder(connection)
+    recorder.record_applied("core", NEWER)
+    try:
+        yield
+    finally:
+        recorder.record_unapplied("core", NEWER)
+
+
+@contextmanager
+def older_than_the_code() -> Iterator[None]:
+    """The database as it is before ``migrate``: what the newest migrations of core did is there,
+    but nobody has noted it."""
+    recorder = MigrationRecorder(connection)
+    names = [name for app, name in recorder.applied_migrations() if app == "core"]
+    for name in names:
+        recorder.record_unapplied("core", name)
+    try:
+        yield
+    finally:
+        for name in sorted(names):
+            recorder.record_applied("core", name)
+
+
+WRONG = [(migrated_by_newer_code, "newer code"), (older_than_the_code, "manage.py migrate")]
+
+
+def ask(name: str) -> Run:
+    """A run that waits for a worker."""
+    user = User.objects.get_or_create(username="ada")[0]
+    receipt = inbound.receive_personal(
+        user=user,
+        draft=inbox.Draft(account=inbound.door_account("http"), text=name),
+        session_id="",
+        now=timezone.now(),
+    )
+    assert receipt.run is not None
+    return receipt.run
+
+
+def state(run: Run) -> str:
+    """Its state now."""
+    return str(Run.objects.values_list("state", flat=True).get(id=run.id))
+
+
+@pytest.mark.parametrize(("wrong", "words"), WRONG)
+def test_c10_a_worker_of_another_version_claims_nothing_until_they_fit(
+    wrong: Callable[[], Iterator[None]], words: str, runner: Runner
+) -> None:
+    """[redteam C10] It says why, and goes on by itself."""
+    wait_until(lambda: runs.workers_alive("runs") == 1, seconds=SECONDS, what="a heartbeat")
+    with wrong():
+        wait_until(lambda: bool(runs.idle_workers("runs")), seconds=SECONDS, what="the refusal")
+        run = ask("while outdated")
+        runner.submit("run", run.id)  # woken and swept for
+        asyncio.run_coroutine_threadsafe(runner._sweep(), runner.loop).result(SECONDS)
+        assert words in runner.outdated
+        assert words in runs.idle_workers("runs")[0]
+        assert runs.workers_alive("runs") == 0
+        assert state(run) == "queued"
+        assert runner.held == {}
+    wait_until(lambda: state(run) == "succeeded", seconds=SECONDS, what="the answer")
+    wait_until(lambda: runs.workers_alive("runs") == 1, seconds=SECONDS, what="work")
+
+
+def test_c10_a_worker_that_starts_on_an_old_database_takes_nothing_before_migrate(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[redteam C10] Not even what waits already when it starts."""
+    run = ask("before")
+    with older_than_the_code():
+        made = Runner()
+        monkeypatch.setattr(made, "_look_for_work", unexpected)
+        made.start()
+        wait_until(lambda: bool(runs.idle_workers("runs")), seconds=SECONDS, what="the refusal")
+        made.stop()
+        events.close_writer()
+        db.close_pool()
+        assert "manage.py migrate" in made.outdated
+    assert state(run) == "queued"
+
+
+async def unexpected() -> None:
+    """What an outdated worker never does."""
+    raise AssertionError("an outdated worker looked for work")
+
+
+@pytest.mark.parametrize(("wrong", "words"), WRONG)
+def test_c10_a_long_worker_leaves_its_job_in_the_queue(
+    wrong: Callable[[], Iterator[None]],
+    words: str,
+    transactional_db: None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """[redteam C10]"""
+    job = Job.objects.create(run=ask("long"), tool_call_id="c", tool="run_skill")
+    with wrong():
+        process.work(job.id)
+    job.refresh_from_db()
+    assert (job.state, job.attempt) == (Run.State.QUEUED, 0)
+    assert words in caplog.text
+
+
+@pytest.mark.parametrize(("wrong", "words"), WRONG)
+def test_c10_readyz_and_the_doctor_of_an_outdated_process_say_so(
+    wrong: Callable[[], Iterator[None]], words: str, transactional_db: None
+) -> None:
+    """[redteam C10]"""
+    assert schema.problem() == ""
+    with wrong():
+        assert any(words in each for each in health.problems_now())
+        found = {each.id for each in examination.examine(now=timezone.now())}
+        assert found & {"outdated", "migrations"}
+        assert "not-ready" not in found  # tables that we do not know are not read
+
+
+def test_c10_an_old_worker_beside_a_new_one_is_named_and_stops_nobody(db: None) -> None:
+    """[redteam C10] During a rolling update the gateway stays ready; the owner is told."""
+    runs.heard_from(worker="new", queue="runs")
+    runs.heard_from(worker="old", queue="runs", problem="it is of yesterday.")
+    runs.heard_from(worker="l", queue="long")
+    assert health.problems_now() == []
+    found = [(each.id, each.what) for each in work.running()]
+    assert found == [("outdated", "A runs worker takes no work: it is of yesterday.")]
+
+
+def test_c10_what_a_deployment_puts_beside_a_running_process_is_not_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """[redteam C10] The disk is read once, when Django starts."""
+    known = schema.own()
+    assert set(known) == {"core", "allowlist", "channels_app"}
+    assert min(known.values()) >= 2
+    monkeypatch.setattr(schema, "newest", lambda _: 9999)
+    assert schema.own() == known
+
+
+@pytest.mark.slow
+def test_c10_running_processes_wait_for_their_version(gateway: Gateway) -> None:
+    """[redteam C10] The same with real workers: nothing is lost, and it is all said."""
+    ada = people(gateway, number=1)[0]
+    assert ada.say("hello").status == 200
+    record = "from django.db.migrations.recorder import MigrationRecorder as R; "
+    record += "from django.db import connection as c; R(c).record_"
+    gateway.manage("shell", "-v0", "-c", f"{record}applied('core', '{NEWER}')")
+    waits = (
+        "SELECT count(*), max(seen_at) FROM core_workerheartbeat WHERE problem LIKE '%newer code%'"
+    )
+    wait_until(lambda: query(gateway, waits)[0][0] == 2, seconds=SECONDS, what="both workers")
+    assert ada.get("/readyz").status == 503
+    assert "newer code" in ada.get("/readyz").raw.decode()
+    assert "takes no more work" in gateway.log("runs")
+    run_id = ada.start("again")
+    beat = query(gateway, waits)[0][1]
+    wait_until(lambda: query(gateway, waits)[0][1] > beat, seconds=SECONDS, what="a heartbeat")
+    assert query(gateway, "SELECT count(*) FROM core_run WHERE state = 'queued'")[0][0] == 1
+    gateway.manage("shell", "-v0", "-c", f"{record}unapplied('core', '{NEWER}')")
+    wait_until(lambda: ada.result(run_id).status == 200, seconds=SECONDS, what="the answer")
+    wait_until(lambda: ada.get("/readyz").status == 200, seconds=SECONDS, what="both workers")
