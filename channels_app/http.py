@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import hmac
 import ipaddress
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
@@ -25,6 +26,7 @@ ErrorBody = Callable[[int, str], Mapping[str, Any]]
 BODY_SECONDS = 60.0
 MAX_IDEMPOTENCY_KEY = 128
 PIECE_BYTES = 64 * 1024
+CONTROLS = re.compile("[\x00-\x1f\x7f]")
 SECURITY_HEADERS: Headers = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -163,7 +165,12 @@ def same_secret(given: str, secret: str) -> bool:
 def encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
     """Headers as ASGI wants them, with the ones that every answer carries."""
     every = {**SECURITY_HEADERS, **transport_security(), **headers}
-    return [(name.lower().encode(), value.encode("latin-1")) for name, value in every.items()]
+    return [(name.lower().encode(), header_value(value)) for name, value in every.items()]
+
+
+def header_value(value: str) -> bytes:
+    """``value`` on one line: uvicorn writes what it is given, also the end of a line."""
+    return CONTROLS.sub(" ", value).encode("latin-1", "replace")
 
 
 def transport_security() -> Headers:

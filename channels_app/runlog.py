@@ -23,13 +23,14 @@ async def follow(run: Run) -> AsyncGenerator[MessageDict | None, None]:
     )
     async with aclosing(log):
         async for item in log:
-            yield None if item is None else await with_picture(item[1])
+            yield None if item is None else await with_picture(item[1], run.user_id)
 
 
-async def with_picture(event: MessageDict) -> MessageDict:
-    """``event``; a picture that is stored here as a data URL, since its address needs a sign-in."""
+async def with_picture(event: MessageDict, user_id: int) -> MessageDict:
+    """``event``; a picture that the person has stored here as a data URL: its address needs a
+    sign-in."""
     url = event["props"].get("url")
     if event["type"] != "image" or not isinstance(url, str) or not url.startswith("/files/"):
         return event
-    data = await in_thread(files.inline, url)
+    data = await in_thread(files.inline, url, user_id=user_id)
     return event if data is None else {**event, "props": {**event["props"], "url": data}}

@@ -561,7 +561,7 @@ def outcome_of(
     end = {"status": STATUS[ending.state], "error": ending.error}
     links = Links(base_url=settings.GATEWAY_URL, run_id=run.public_id)
     given = answer_of(transcript.messages(), end, links=links, words=ENGLISH)
-    shown = reply(given, present=classified, inline=files.inline)
+    shown = reply(given, present=classified, inline=partial(files.inline, user_id=run.user_id))
     return runs.Outcome(
         state=ending.state,
         text=shown.text,

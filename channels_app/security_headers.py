@@ -52,6 +52,8 @@ HEADERS: Mapping[str, str] = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    # Pages hold what one person may see; the files below /static/ say otherwise themselves.
+    "Cache-Control": "private, no-store",
     "Permissions-Policy": (
         "accelerometer=(), autoplay=(self), camera=(), display-capture=(), geolocation=(), "
         "gyroscope=(), magnetometer=(), microphone=(), midi=(), payment=(), usb=()"

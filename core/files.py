@@ -22,6 +22,8 @@ INLINE_BYTES = 10 * 1024 * 1024
 DAY_SECONDS = 24 * 60 * 60
 MEGABYTE = 1024 * 1024
 MADE = "made"
+# One text: who tries addresses must not learn which of them had once been right.
+NO_LINK = "This link does not open anything: it was changed, or it has expired."
 
 
 class BadLinkError(Exception):
@@ -63,13 +65,22 @@ def keep(
         session_id=session_id,
         run_id=run_id,
         name=one_line(name, 255) or "file",
-        content_type=mimetypes.guess_type(name)[0] or "application/octet-stream",
+        content_type=type_by_name(name),
         size=len(content),
         sha256=hashlib.sha256(content).hexdigest(),
         path=f"{token[:2]}/{token}",
         expires_at=expires_at,
         origin=origin,
     )
+
+
+def type_by_name(name: str) -> str:
+    """The media type that the extension of ``name`` says.
+
+    The slash keeps the name from being read as a ``data:`` URL, whose type the library believes to
+    the letter, line ends included.
+    """
+    return mimetypes.guess_type(f"/{one_line(name, 255)}")[0] or "application/octet-stream"
 
 
 def new_path() -> Path:
@@ -89,7 +100,7 @@ def receive(*, path: Path, user: User, name: str) -> StoredFile:
         return StoredFile.objects.create(
             user=user,
             name=one_line(name, 255) or "file",
-            content_type=mimetypes.guess_type(name)[0] or "application/octet-stream",
+            content_type=type_by_name(name),
             size=path.stat().st_size,
             sha256=digest,
             path=str(path.relative_to(folder())),
@@ -106,12 +117,16 @@ def read(file: StoredFile) -> bytes:
     return (folder() / file.path).read_bytes()
 
 
-def inline(url: str) -> str | None:
-    """An image of ours (``/files/<id>``) as a data URL; None for any other address."""
+def inline(url: str, *, user_id: int) -> str | None:
+    """An image of a person's own (``/files/<id>``) as a data URL; None for any other address.
+
+    Addresses come from models, who repeat what they are told: another person's is nobody's.
+    """
     public = url.removeprefix("/files/")
-    if public == url:
+    if public == url or not is_public_id(public):
         return None
-    file = StoredFile.objects.filter(public_id=public, revoked_at__isnull=True).first()
+    own = StoredFile.objects.filter(user_id=user_id, revoked_at__isnull=True)
+    file = own.filter(public_id=public).first()
     if file is None or not file.content_type.startswith("image/") or file.size > INLINE_BYTES:
         return None
     try:
@@ -166,9 +181,9 @@ def opened(token: str, *, now: float | None = None) -> StoredFile | None:
     try:
         name, _, ends = signer().unsign(token[:200]).rpartition(".")
     except BadSignature as error:
-        raise BadLinkError("The link was changed.") from error
+        raise BadLinkError(NO_LINK) from error
     if not is_public_id(name) or int(ends, 16) < int(now or time.time()):
-        raise BadLinkError("The link has expired.")
+        raise BadLinkError(NO_LINK)
     return StoredFile.objects.filter(public_id=name).first()
 
 

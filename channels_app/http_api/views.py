@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -173,7 +174,7 @@ def adapter_for(work: Work) -> adapter.InboundAdapter:
         run_id=work.run.public_id,
         session_id=work.session,
         present=classified,
-        inline=files.inline,
+        inline=partial(files.inline, user_id=work.run.user_id),
         links=Links(base_url=settings.GATEWAY_URL, run_id=work.run.public_id),
     )
 

@@ -6,6 +6,7 @@ GET  /files/out?token=…   whoever has the link; changed or expired 403, revoke
 """
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from urllib.parse import quote
@@ -41,6 +42,7 @@ SANDBOX = (
     "script-src 'unsafe-inline'; img-src data:; font-src data:; media-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
+MEDIA_TYPE = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+")
 NOTHING = "sandbox; default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 
 
@@ -203,13 +205,14 @@ async def deliver(request: Request, send: Send, file: StoredFile) -> None:
 def headers_of(file: StoredFile) -> Headers:
     """What keeps a file of strangers or models from doing anything on our behalf."""
     kind = file.content_type.partition(";")[0].strip().lower()
+    kind = kind if MEDIA_TYPE.fullmatch(kind) else "application/octet-stream"
     shown = kind in SHOWN
     text = "; charset=utf-8" if kind.startswith("text/") else ""
     where = "inline" if shown else "attachment"
     name = quote(file.name)
     plain = "".join(c if c.isascii() and (c.isalnum() or c in " ._-") else "_" for c in file.name)
     return {
-        "Content-Type": (kind if shown or "/" in kind else "application/octet-stream") + text,
+        "Content-Type": kind + text,
         "Content-Length": str(file.size),
         "Content-Disposition": f"{where}; filename=\"{plain}\"; filename*=UTF-8''{name}",
         "Content-Security-Policy": SANDBOX if kind == "text/html" else NOTHING,

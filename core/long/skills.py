@@ -7,7 +7,6 @@ says its result on stdout, and leaves files in its working folder.
 """
 
 import asyncio
-import mimetypes
 import os
 import re
 import resource
@@ -20,6 +19,7 @@ import orjson
 import yaml
 from django.conf import settings
 
+from core import files
 from core.db import in_thread
 from core.long.host import Host
 from core.models import Job, Skill
@@ -97,9 +97,7 @@ async def run(job: Job, host: Host) -> PluginResult:
 
 def artifact(path: Path) -> Artifact:
     """A file that a script left."""
-    return Artifact(
-        path, path.name, mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    )
+    return Artifact(path, path.name, files.type_by_name(path.name))
 
 
 async def output_of(skill: Found, given: Any, place: Path) -> str:

@@ -120,6 +120,7 @@ async def test_l5_two_hundred_megabytes_are_refused_unread(tmp_path: Path) -> No
 
 
 async def test_l5_bombs_end_the_reader_only(tmp_path: Path) -> None:
+    """[DOC6] [DOC8]"""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert "too large inside" in await refused(written(tmp_path, "a.pdf", papers.pdf_bomb()))
     made = tmp_path / "a.docx"

@@ -96,7 +96,7 @@ def test_a_batch_of_a_thousand_calls_is_too_much(
 
 
 def test_bad_bodies_are_refused_in_the_protocols_shape(served: Served, key: str) -> None:
-    """Redteam I8, I9 at this door: never a 5xx."""
+    """[I8] [I9] at this door: never a 5xx."""
     for body in (b"", b"{", b"\xff", b'{"a":1,"a":2}', b"[" * 100_000, b"5", b'{"x":NaN}'):
         status, answer, _ = ask(served, body, key=key)
         assert status == 400

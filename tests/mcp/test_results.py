@@ -153,7 +153,7 @@ def test_a_channel_of_plain_texts_says_where_it_was_cut(agent: Agent) -> None:
 def test_an_empty_result_is_an_error_and_nothing_is_sent(
     telegram_agent: Agent, api: FakeBotApi
 ) -> None:
-    """[S3]"""
+    """[S3], redteam M4."""
     for content in ("", "  \n\t", "```\n```", "```markdown\n\n```", "\u200b"):
         answer = telegram_agent.send(content)
         assert answer["status"] == "error"

@@ -118,6 +118,33 @@ def test_a_time_out_after_the_effect_is_sent_once_more_and_marked(
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        "**bold _both `code [link](http://a.example",
+        "x" * 4095 + "😀",
+        "😀" * 2049,
+        "_*[]()~`>#+-=|{}.! \\",
+        "<b>bold</b> &amp; <a href='tg://user?id=1'>me</a>",
+    ],
+    ids=["unbalanced", "4097 units", "4098 units", "reserved", "HTML"],
+)
+def test_x9_what_anybody_wrote_is_never_markup(said: str, runner: Runner, local: Local) -> None:
+    """[X9] The answer repeats it: complete, in messages that Telegram takes, without parse_mode."""
+    local.say(said, user=556)
+    until(lambda: Run.objects.filter(state="succeeded").exists())
+    until(lambda: not Delivery.objects.exclude(state="sent").exists())
+    calls = [*local.api.of("sendMessage", 556), *local.api.of("editMessageText", 556)]
+    assert calls
+    for call in calls:
+        assert "parse_mode" not in call.params
+        assert len(call.params["text"].encode("utf-16-le")) // 2 <= 4096
+    shown = "".join(local.texts(556))
+    assert shown.count("😀") == said.count("😀")
+    assert shown.count("x") == said.count("x")
+    assert "�" not in shown
+
+
+@pytest.mark.parametrize(
     "words",
     ["Bad Request: can't parse entities: unsupported", "Bad Request: ENTITY_BOUNDS_INVALID"],
 )

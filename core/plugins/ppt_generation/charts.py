@@ -1,5 +1,6 @@
 """Native charts and tables: they can be edited, and their numbers are in the file."""
 
+import re
 from typing import Any
 
 from pptx.chart.chart import Chart as NativeChart
@@ -35,6 +36,7 @@ ACCENTS = {
     "night": MSO_THEME_COLOR.TEXT_2,
 }
 LABEL_LIMIT = 28
+ACTIVE = re.compile(r"\{?=|(?:https?|ftps?|mailto|internal|external|file):")
 MOST_LABELLED = 12
 NO_STYLE = "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"
 
@@ -43,9 +45,9 @@ def add_chart(slide: Slide, plot: Plot, *, rtl: bool) -> None:
     """``plot`` as a native chart with a description."""
     chart = plot.chart
     data = CategoryChartData(number_format=number_format(chart))
-    data.categories = [short(category) for category in chart.categories]
+    data.categories = [inert(short(category)) for category in chart.categories]
     for series in chart.series:
-        data.add_series(short(series.name), series.values)
+        data.add_series(inert(short(series.name)), series.values)
     place = (emu(plot.x), emu(plot.y), emu(plot.w), emu(plot.h))
     added = slide.shapes.add_chart(TYPES[chart.kind], *place, data)
     described(added.element.nvGraphicFramePr.cNvPr, plot.alt)
@@ -61,6 +63,12 @@ def short(label: str) -> str:
     """A label that a chart has room for."""
     clean = " ".join(writable(label).split())
     return clean if len(clean) <= LABEL_LIMIT else clean[: LABEL_LIMIT - 1] + "…"
+
+
+def inert(label: str) -> str:
+    """``label`` as a cell that a spreadsheet shows and does not carry out: the numbers of a chart
+    lie in a workbook of their own, whose writer makes formulas and links of such texts."""
+    return f"'{label}" if ACTIVE.match(label) else label
 
 
 def number_format(chart: Chart) -> str:

@@ -1,0 +1,261 @@
+"""Links, file names and documents as weapons: headers, paths, bombs, formulas."""
+
+import io
+import time
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import docx
+import openpyxl
+import pptx
+import pytest
+
+from channels_app import http
+from core import files
+from core.documents import read
+from core.plugins.ppt_generation.charts import add_chart
+from core.plugins.slides.deck import Chart, Series
+from core.plugins.slides.page import Plot
+from tests.long import papers
+from tests.redteam import house as houses
+from tests.redteam.house import Answer, House
+
+SECRET = b"private words"
+CONTROLS = [chr(number) for number in range(32)] + ["\x7f"]
+NASTY_NAMES = [
+    '"\r\nSet-Cookie: x=1',
+    "data:text/html\r\nSet-Cookie: a/b,x.txt",
+    "data:a/b\r\nX-Evil: 1;c,",
+    "../../etc/passwd",
+    "..\\..\\boot.ini",
+    "/etc/passwd",
+    "%2e%2e/%2e%2e/x",
+    "a\x00b.html",
+    "x" * 5000 + ".svg",
+    "\u202egpj.exe",
+    "𝕏\udcff.svg",
+    "",
+]
+
+
+@pytest.fixture
+def house(transactional_db: None) -> House:
+    """People and things."""
+    return houses.build()
+
+
+def kept(house: House, *, name: str = "a.txt", content: bytes = SECRET) -> Any:
+    """A file of ``own``."""
+    return files.keep(user=house.people["own"], name=name, content=content, origin=files.MADE)
+
+
+def opened(house: House, link: str) -> Answer:
+    """What anybody gets who has the link."""
+    return house.ask("anonymous", "GET", link.removeprefix(files.settings.GATEWAY_URL))
+
+
+def test_f1_a_link_opens_only_as_it_was_made(house: House) -> None:
+    """[F1] Every character changed once, another file's id, a later end, an older signature."""
+    file, other = kept(house), kept(house, name="b.txt")
+    link = files.link(file)
+    assert opened(house, link).body == SECRET
+    start = link.index("token=") + len("token=")
+    token = link[start:]
+    public, ends, signature = token.split(".")
+    forged = [
+        token[:place] + ("A" if character != "A" else "B") + token[place + 1 :]
+        for place, character in enumerate(token)
+    ]
+    forged += [
+        f"{other.public_id}.{ends}.{signature}",
+        f"{public}.{int(ends, 16) + 86400:x}.{signature}",
+        f"{public}.{ends}.",
+        f"{public}.{ends}",
+        f"{token}.{signature}",
+        token + "\n",
+        "",
+        files.token(file, now=time.time() - 30 * files.DAY_SECONDS),
+    ]
+    answers = [opened(house, link[:start] + quote(each)) for each in forged]
+    assert {(each.status, each.body) for each in answers} == {(403, answers[0].body)}
+    assert public.encode() not in answers[0].body
+
+
+@pytest.mark.parametrize(
+    "name", ["report.html", "picture.svg", "a.xhtml", "a.xml", "a.js", "a.css", "a.swf", "a.mht"]
+)
+def test_f4_a_stored_page_runs_nothing_with_our_rights(name: str, house: House) -> None:
+    """[F4] Saved, or shown in a sandbox without an origin; never sniffed, framed or cached."""
+    found = opened(house, files.link(kept(house, name=name, content=b"<svg onload=alert(1)>")))
+    policy = found.headers["content-security-policy"]
+    assert found.status == 200
+    assert policy.startswith("sandbox")
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "allow-same-origin" not in policy
+    assert "allow-top-navigation" not in policy
+    assert found.headers["x-content-type-options"] == "nosniff"
+    assert "no-store" in found.headers["cache-control"]
+    shown = found.headers["content-disposition"].startswith("inline")
+    assert shown == (name == "report.html")
+
+
+@pytest.mark.parametrize("name", NASTY_NAMES)
+def test_f5_a_name_is_no_header_no_type_and_no_path(name: str, house: House) -> None:
+    """[F5] [F3] By upload and by whoever makes files; the type comes from the extension alone."""
+    asked = quote(name.encode("utf-8", "surrogatepass"))
+    sent = house.ask("own", "POST", f"/files?name={asked}", SECRET)
+    assert sent.status == 201
+    for file in (files.StoredFile.objects.latest("id"), kept(house, name=name)):
+        found = opened(house, files.link(file))
+        assert found.body == SECRET
+        assert "set-cookie" not in found.headers
+        assert "x-evil" not in found.headers
+        for value in found.headers.values():
+            assert not any(character in value for character in CONTROLS)
+        assert found.headers["content-disposition"].isascii()
+        assert files.path_of(file).resolve().is_relative_to(files.folder().resolve())
+
+
+def test_f5_no_header_of_ours_can_hold_a_line_end() -> None:
+    """[F5] Whatever a door puts into one: uvicorn writes it as it is."""
+    (*_, (name, value)) = http.encoded({"X-Name": "a\r\nSet-Cookie: b\x00\x7f…"})
+    assert (name, value) == (b"x-name", b"a  Set-Cookie: b  ?")
+
+
+def test_f7_an_answer_shows_no_picture_of_somebody_else(house: House) -> None:
+    """[F7] A model repeats what it is told; an id is no right, a link that has ended is none."""
+    picture = kept(house, name="a.png", content=b"\x89PNG")
+    own, other = house.people["own"].id, house.people["other"].id
+    address = f"/files/{picture.public_id}"
+    assert (files.inline(address, user_id=own) or "").startswith("data:image/png;base64,")
+    assert files.inline(address, user_id=other) is None
+    files.revoke(picture)
+    assert files.inline(address, user_id=own) is None
+
+
+async def refused(path: Path) -> str:
+    """Why a document is not read."""
+    with pytest.raises(read.DocumentError) as caught:
+        await read.parts(path, name=path.name, most_megabytes=50)
+    return str(caught.value)
+
+
+def office(folder: Path, entries: dict[str, bytes]) -> Path:
+    """A Word file with more entries."""
+    path = folder / "a.docx"
+    made = docx.Document()
+    made.add_paragraph("honest words")
+    made.save(str(path))
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data)
+    return path
+
+
+async def test_doc6_an_archive_of_too_much_is_not_unpacked(tmp_path: Path) -> None:
+    """[DOC6] By the number of its entries; by their size: ``test_l5_bombs_end_the_reader_only``."""
+    many = {f"word/{number}.xml": b"" for number in range(25_000)}
+    assert "too large inside" in await refused(office(tmp_path, many))
+
+
+async def test_doc6_archives_inside_and_names_that_climb_touch_nothing(tmp_path: Path) -> None:
+    """[DOC6] Nothing is ever unpacked to a disk, nor one archive out of another."""
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bomb", b"\x00" * 1_000_000)
+    climbing = {
+        "../../evil.txt": b"x",
+        "/evil.txt": b"x",
+        "word/embeddings/a.zip": inner.getvalue(),
+    }
+    folder = tmp_path / "a" / "b"
+    folder.mkdir(parents=True)
+    path = office(folder, climbing)
+    found = await read.parts(path, name=path.name, most_megabytes=50)
+    assert "honest words" in str(found)
+    assert sorted(names_below(tmp_path)) == ["a.docx"]
+
+
+def names_below(folder: Path) -> list[str]:
+    """The names of all files."""
+    return [each.name for each in folder.rglob("*") if each.is_file()]
+
+
+def doubly_packed() -> bytes:
+    """A page whose content is compressed twice: 200 MB in a few hundred bytes."""
+    packed = zlib.compress(papers.spaces(200))
+    return papers.pdf(["x"], streams={0: packed}).replace(
+        b"/Filter /FlateDecode", b"/Filter [/FlateDecode /FlateDecode]", 1
+    )
+
+
+def looping_xref() -> bytes:
+    """A table of contents that names itself as the one before it."""
+    good = papers.pdf(["loop"])
+    start = good.rindex(b"startxref\n") + len(b"startxref\n")
+    place = good[start:].split()[0]
+    return good.replace(b"/Root 1 0 R", b"/Root 1 0 R /Prev " + place, 1)
+
+
+def pages_without_end() -> bytes:
+    """A tree of pages that is its own child, and says that it has a hundred thousand."""
+    good = papers.pdf(["tree"])
+    return good.replace(b"/Kids [4 0 R] /Count 1", b"/Kids [2 0 R 4 0 R] /Count 100000", 1)
+
+
+def huge_to_unicode() -> bytes:
+    """A font whose table of characters has a hundred megabytes."""
+    table = zlib.compress(b"<0000> <FFFF> <0000>\n" * 5_000_000, 1)
+    font = b"/BaseFont /Helvetica /ToUnicode 99 0 R >>"
+    stream = b"\n99 0 obj\n<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream\nendobj\n"
+    good = papers.pdf(["font"]).replace(b"/BaseFont /Helvetica >>", font, 1)
+    return good.replace(b"\nxref\n", stream % (len(table), table) + b"\nxref\n", 1)
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [doubly_packed, looping_xref, pages_without_end, huge_to_unicode],
+    ids=lambda f: f.__name__,
+)
+async def test_doc8_an_evil_pdf_ends_its_reader_only(evil: Any, tmp_path: Path) -> None:
+    """[DOC8] Read, or refused in words; by a process with bounds, which has ended either way."""
+    path = tmp_path / "a.pdf"
+    path.write_bytes(evil())
+    found, error = await outcome(path)
+    assert len(found) <= 5_000
+    assert sum(len(text) for _, text in found) <= read.MOST_CHARACTERS
+    assert error == "" or error in WORDS
+
+
+WORDS = (read.BROKEN, read.TOO_BIG_INSIDE, read.TOO_SLOW, read.EMPTY)
+
+
+async def outcome(path: Path) -> tuple[list[tuple[str, str]], str]:
+    """What was read, or why not."""
+    try:
+        return await read.parts(path, name=path.name, most_megabytes=50), ""
+    except read.DocumentError as error:
+        return [], str(error)
+
+
+ACTIVE = ['=HYPERLINK("http://evil.example","x")', "{=1+1}", "+cmd|'/C calc'!A0", "@SUM(1)", "-1+1"]
+LINKS = ["https://evil.example", "external:c:\\x", "internal:A1", "mailto:a@b.example", "file:///x"]
+
+
+@pytest.mark.parametrize("label", ACTIVE + LINKS)
+def test_doc11_a_label_of_a_chart_is_text_in_its_workbook(label: str) -> None:
+    """[DOC11] The one table that we write for a spreadsheet: categories and names of series."""
+    deck = pptx.Presentation()
+    slide = deck.slides.add_slide(deck.slide_layouts[6])
+    chart = Chart("bar", [label, "\t" + label], [Series(label, [1, 2])])
+    add_chart(slide, Plot(1, 1, 8, 4, chart, "a chart"), rtl=False)
+    (shape,) = slide.shapes
+    book = openpyxl.load_workbook(io.BytesIO(shape.chart.part.chart_workbook.xlsx_part.blob))
+    cells = [cell for row in book.active.iter_rows() for cell in row if cell.value is not None]
+    assert {cell.data_type for cell in cells} == {"s", "n"}
+    assert not any(cell.hyperlink for cell in cells)
+    assert sum(label[:20] in str(cell.value) for cell in cells) == 3
