@@ -20,7 +20,6 @@ from core.text import is_clean
 Json = dict[str, Any]
 
 MAX_MESSAGES = 2000
-MAX_PICTURES = 16
 MAX_CALLS = 128
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}", re.ASCII)
 ROLES = {"system": "user", "developer": "user", "user": "user", "assistant": "assistant"}
@@ -41,8 +40,9 @@ def checked(value: Any, *, field: str = "messages") -> list[Json]:
         raise refused(f"holds more than {MAX_MESSAGES} messages", field, status=413)
     called: set[str] = set()
     found = [message(item, f"{field}[{number}]", called) for number, item in enumerate(value)]
-    if sum(len(parts_with_pictures(item)) for item in found) > MAX_PICTURES:
-        raise refused(f"holds more than {MAX_PICTURES} pictures", field, status=413)
+    most = settings.MAX_ATTACHMENTS
+    if sum(len(parts_with_pictures(item)) for item in found) > most:
+        raise refused(f"holds more than {most} pictures", field, status=413)
     if not any(item["content"] for item in found):
         raise refused("must not be empty", field)
     return found
@@ -161,7 +161,7 @@ def file(value: Any, field: str) -> Json:
 
 
 def take_files(messages: list[Json]) -> list[Json]:
-    """The documents in ``messages``, as media; a word for each stays. At most MAX_PICTURES."""
+    """The documents in ``messages``, as media; a word for each stays. At most MAX_ATTACHMENTS."""
     found: list[Json] = []
     for item in messages:
         content = item["content"]
@@ -169,7 +169,7 @@ def take_files(messages: list[Json]) -> list[Json]:
             if each["type"] == "file":
                 found.append(each["file"])
                 content[number] = {"type": "text", "text": f"[File: {each['file']['name']}]"}
-    return found[-MAX_PICTURES:]
+    return found[-settings.MAX_ATTACHMENTS :]
 
 
 def text(value: Any, field: str) -> str:
@@ -198,18 +198,24 @@ def parts_with_pictures(item: Json) -> list[Json]:
 
 
 async def fetch_pictures(messages: list[Json], *, get: pictures.Get | None = None) -> None:
-    """Replace the addresses of pictures by what they hold, all at once. Raises RefusedError 400."""
-    found = [
-        (part_["image_url"], f"messages[{number}].content.image_url.url")
-        for number, item in enumerate(messages)
-        for part_ in parts_with_pictures(item)
-    ]
+    """Replace the addresses of pictures by what they hold. Raises RefusedError 400 or 413.
+
+    One after the other, and together no larger than a body that had held them: a short request
+    must not make us carry, or wait for, any number of large pictures.
+    """
     more = {"get": get} if get else {}
-    urls = await asyncio.gather(
-        *(pictures.as_data_url(each["url"], field=field, **more) for each, field in found)
-    )
-    for (picture, _), url in zip(found, urls, strict=True):
-        picture["url"] = url
+    size = 0
+    try:
+        async with asyncio.timeout(settings.BODY_SECONDS):
+            for number, item in enumerate(messages):
+                field = f"messages[{number}].content.image_url.url"
+                for picture in (each["image_url"] for each in parts_with_pictures(item)):
+                    picture["url"] = await pictures.as_data_url(picture["url"], field=field, **more)
+                    size += len(picture["url"])
+                    if size > settings.MAX_BODY_BYTES:
+                        raise refused("and others are too large together", field, status=413)
+    except TimeoutError as error:
+        raise refused("was not fetched: it took too long", "messages") from error
 
 
 def last_said(messages: list[Json]) -> str:

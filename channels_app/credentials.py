@@ -14,7 +14,6 @@ from channels_app.http import RefusedError, Request
 from core.db import in_thread
 from core.models import ChannelAccount, User
 
-FAILURES_PER_MINUTE = 20
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="latchkey"'}
 
 
@@ -54,7 +53,8 @@ def count_address(address: str) -> None:
 
 def count_failure(address: str) -> None:
     """One wrong key from there. Raises RefusedError 429."""
-    limits.failures.check(subject=limits.network_of(address), limit=FAILURES_PER_MINUTE)
+    subject = limits.network_of(address)
+    limits.failures.check(subject=subject, limit=settings.WRONG_KEYS_PER_MINUTE)
 
 
 def count_caller(key: ApiKey) -> None:

@@ -23,9 +23,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = Mapping[str, str]
 ErrorBody = Callable[[int, str], Mapping[str, Any]]
 
-BODY_SECONDS = 60.0
 MAX_IDEMPOTENCY_KEY = 128
-PIECE_BYTES = 64 * 1024
 CONTROLS = re.compile("[\x00-\x1f\x7f]")
 SECURITY_HEADERS: Headers = {
     "X-Content-Type-Options": "nosniff",
@@ -99,7 +97,7 @@ class Request:
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(BODY_SECONDS):
+            async with asyncio.timeout(settings.BODY_SECONDS):
                 while True:
                     message = await self._receive()
                     if message["type"] == "http.disconnect":
@@ -204,7 +202,8 @@ async def stream(
 ) -> bool:
     """Send ``blocks`` as an event stream; False when the client left first.
 
-    A reader that takes nothing for STREAM_STALL_SECONDS is cut off: it can resume.
+    A reader that takes nothing for STREAM_STALL_SECONDS is cut off, and so is a stream that lasts
+    MAX_STREAM_SECONDS or has had MAX_STREAM_BYTES: the client can resume.
     """
     every = {
         "Content-Type": "text/event-stream; charset=utf-8",
@@ -216,7 +215,11 @@ async def stream(
     pump = asyncio.ensure_future(push(send, blocks))
     gone = asyncio.ensure_future(request.gone())
     try:
-        await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            {pump, gone},
+            timeout=settings.MAX_STREAM_SECONDS,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
         if not pump.done():
             return False
         return pump.result()
@@ -228,10 +231,12 @@ async def stream(
 
 
 async def push(send: Send, blocks: AsyncGenerator[bytes, None]) -> bool:
-    """Send every block; False when the reader stalled."""
+    """Send every block; False when the reader stalled, or has had enough."""
+    left = settings.MAX_STREAM_BYTES
     async with contextlib.aclosing(blocks):
         async for block in blocks:
-            if not await write(send, block, more=True):
+            left -= len(block)
+            if left < 0 or not await write(send, block, more=True):
                 return False
     return await write(send, b"", more=False)
 
@@ -241,7 +246,8 @@ async def write(send: Send, data: bytes, *, more: bool) -> bool:
 
     In pieces: the server holds no more of it in memory than the reader is behind.
     """
-    pieces = [data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES)]
+    size = settings.STREAM_PIECE_BYTES
+    pieces = [data[start : start + size] for start in range(0, len(data), size)]
     try:
         for number, piece in enumerate(pieces or [b""], 1):
             last = number >= len(pieces) and not more

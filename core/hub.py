@@ -28,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 CHANNEL = "latchkey:hub"
 WAKES = "latchkey:wakes"
-MAX_WAITING_FRAMES = 256
 RETRY_SECONDS = 1.0
 # A transaction's caller waits for the publishing: a broker that stands still may not hold it.
 ANSWER_SECONDS = 0.5
@@ -97,7 +96,7 @@ class Listener:
 
     def put(self, frame: Frame) -> None:
         """Add a frame; a full queue is emptied and ``lagged`` tells the reader to read the log."""
-        if len(self._frames) >= MAX_WAITING_FRAMES:
+        if len(self._frames) >= settings.MAX_QUEUED_FRAMES:
             self._frames.clear()
             self.lagged = True
         else:

@@ -173,7 +173,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-AXES_FAILURE_LIMIT = 20
+AXES_FAILURE_LIMIT: int = env.number("WRONG_PASSWORDS_PER_HOUR", 20, minimum=1)
 AXES_COOLOFF_TIME = 1
 AXES_VERBOSE = False
 AXES_ENABLE_ADMIN = False  # allowlist.admin shows lockouts in the desk's look
@@ -201,7 +201,7 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
+DATA_UPLOAD_MAX_MEMORY_SIZE: int = env.number("MAX_FORM_BYTES", 2 * 1024 * 1024, minimum=1024)
 
 LANGUAGE_CODE = "en"
 USE_TZ = True
@@ -286,6 +286,18 @@ MAX_SOCKETS_PER_USER: int = env.number("MAX_SOCKETS_PER_USER", 20, minimum=1)
 RATE_PER_MINUTE_USER: int = env.number("RATE_PER_MINUTE_USER", 100)
 RATE_PER_MINUTE_KEY: int = env.number("RATE_PER_MINUTE_KEY", 0)
 RATE_PER_MINUTE_ADDRESS: int = env.number("RATE_PER_MINUTE_ADDRESS", 1200)
+WRONG_KEYS_PER_MINUTE: int = env.number("WRONG_KEYS_PER_MINUTE", 20, minimum=1)
+BODY_SECONDS: int = env.number("BODY_SECONDS", 60, minimum=1)
+MAX_ATTACHMENTS: int = env.number("MAX_ATTACHMENTS", 16, minimum=1)
+TELEGRAM_MAX_BODY_BYTES: int = env.number("TELEGRAM_MAX_BODY_BYTES", 1024 * 1024, minimum=65536)
+MAX_STREAM_BYTES: int = env.number("MAX_STREAM_BYTES", 64 * 1024 * 1024, minimum=65536)
+MAX_STREAM_SECONDS: int = env.number("MAX_STREAM_SECONDS", 7200, minimum=1)
+STREAM_PIECE_BYTES: int = env.number("STREAM_PIECE_BYTES", 64 * 1024, minimum=1024)
+MAX_WAITING_SOCKETS: int = env.number("MAX_WAITING_SOCKETS", 200, minimum=0)
+SOCKET_AUTH_SECONDS: int = env.number("SOCKET_AUTH_SECONDS", 10, minimum=1)
+FRAMES_PER_MINUTE: int = env.number("FRAMES_PER_MINUTE", 600, minimum=1)
+MAX_QUEUED_FRAMES: int = env.number("MAX_QUEUED_FRAMES", 256, minimum=2)
+MAX_UNANSWERED_PER_SOCKET: int = env.number("MAX_UNANSWERED_PER_SOCKET", 32, minimum=1)
 STREAM_STALL_SECONDS: int = env.number("STREAM_STALL_SECONDS", 30, minimum=1)
 HEARTBEAT_SECONDS: int = env.number("HEARTBEAT_SECONDS", 15, minimum=1)
 # Answers to OpenAI clients begin with a link to the trace of their run; an account's config may

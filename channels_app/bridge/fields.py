@@ -11,7 +11,6 @@ from core.inbox import Draft
 from core.models import ChannelAccount
 
 MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file"}
-MAX_MEDIA = 16
 MAX_CONTEXT = 2000
 
 
@@ -72,8 +71,9 @@ def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, An
         return []
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
-    if len(values) > MAX_MEDIA:
-        raise RefusedError(413, f"{name} holds more than {MAX_MEDIA} items.", field=name)
+    most = settings.MAX_ATTACHMENTS
+    if len(values) > most:
+        raise RefusedError(413, f"{name} holds more than {most} items.", field=name)
     if any(data_url_flaw(value) for value in values):
         raise RefusedError(400, f"{name} must hold base64 data URLs.", field=name)
     return [{"kind": kind, "url": value} for value in values]

@@ -11,7 +11,6 @@ from core.inbox import Draft
 from core.models import ChannelAccount
 
 MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file"}
-MAX_MEDIA = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,9 @@ def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, An
         return []
     if not isinstance(values, list):
         raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
-    if len(values) > MAX_MEDIA:
-        raise RefusedError(413, f"{name} holds more than {MAX_MEDIA} items.", field=name)
+    most = settings.MAX_ATTACHMENTS
+    if len(values) > most:
+        raise RefusedError(413, f"{name} holds more than {most} items.", field=name)
     return [attachment(value, name, kind) for value in values]
 
 

@@ -54,10 +54,10 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         caller = await authenticate(request, scope=ApiKey.Scope.CHAT)
         session = sessions.checked(request.header("x-session-id"))
         asked = fields.read(await request.json())
-        await chat_messages.fetch_pictures(asked.messages)
         key = request.idempotency_key()
         # Before anything is stored: a refused request must not leave a run behind.
         with slot(caller, sender=asked.user):
+            await chat_messages.fetch_pictures(asked.messages)
             work = await in_thread(work_of, caller, asked, request, session, key)
             if asked.stream:
                 await stream_run(request, send, work)

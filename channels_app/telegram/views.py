@@ -15,7 +15,6 @@ from core.db import in_thread
 from core.models import ChannelAccount
 from core.sealed import SealError
 
-MOST_BYTES = 1024 * 1024  # an update is a few kilobytes
 KNOWN_SECONDS = 2.0
 SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - the name of a header
 
@@ -55,7 +54,7 @@ async def handle(request: Request) -> str:
         raise RefusedError(404, "There is no such account.")
     if not http.same_secret(request.header(SECRET_HEADER), door.secret):
         raise RefusedError(403, "Permission denied")
-    raw = await request.body(MOST_BYTES)
+    raw = await request.body(settings.TELEGRAM_MAX_BODY_BYTES)
     try:
         value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH)
     except strict_json.BadJSONError as error:

@@ -38,9 +38,9 @@ async def chat(scope: Scope, receive: Receive, send: Send) -> None:
     try:
         caller, user = await person(request, "POST")
         asked = fields.read(await request.json())
-        await chat_messages.fetch_pictures(asked.messages)
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(caller):
+            await chat_messages.fetch_pictures(asked.messages)
             receipt = await in_thread(accept, user, asked)
             await stream_run(request, send, work_of(receipt.run, language=request.language()))
     except RefusedError as error:

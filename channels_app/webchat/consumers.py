@@ -32,13 +32,9 @@ from core.db import in_thread
 
 logger = logging.getLogger(__name__)
 
-AUTH_SECONDS = 10.0
 RECHECK_SECONDS = 60.0
 POLL_SECONDS = 5.0
 POLL_AWAY_SECONDS = 0.5
-FRAMES_PER_MINUTE = 600
-MAX_WAITING = 200
-MAX_PLAIN = 32
 
 SIGNED_OUT, FOREIGN, TOO_LATE, TOO_LARGE, TOO_MANY = 4401, 4403, 4408, 4413, 4429
 # Daphne lets an application close with 1000 or 3000–4999 only, so not with 1011.
@@ -119,16 +115,16 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def wait_for_key(self) -> None:
         """Accept, and close unless a key comes in time."""
-        if WebChatConsumer.waiting >= MAX_WAITING:
+        if WebChatConsumer.waiting >= settings.MAX_WAITING_SOCKETS:
             raise CloseError(TOO_MANY)
         await self.accept()
         self.deadline = self.spawn(self.hurry())
 
     async def hurry(self) -> None:
-        """Close a socket that shows no key within AUTH_SECONDS."""
+        """Close a socket that shows no key within SOCKET_AUTH_SECONDS."""
         WebChatConsumer.waiting += 1
         try:
-            await asyncio.sleep(AUTH_SECONDS)
+            await asyncio.sleep(settings.SOCKET_AUTH_SECONDS)
         finally:
             WebChatConsumer.waiting -= 1
         await self.end(TOO_LATE)
@@ -196,7 +192,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         if self.closing:
             return
         try:
-            self.frames.check(subject="socket", limit=FRAMES_PER_MINUTE)
+            self.frames.check(subject="socket", limit=settings.FRAMES_PER_MINUTE)
         except RefusedError as error:
             raise CloseError(TOO_MANY) from error
         if len(text_data or bytes_data or "") > settings.MAX_FRAME_BYTES:
@@ -269,7 +265,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def say_plainly(self, frame: frames.Say, speaker: Speaker) -> None:
         """The plain form: one frame in, one frame out."""
-        if len(self.tasks) > MAX_PLAIN:
+        if len(self.tasks) > settings.MAX_UNANSWERED_PER_SOCKET:
             raise RefusedError(429, "Too many unanswered messages.")
         limits.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
         try:

@@ -12,7 +12,6 @@ from channels_app.http import RefusedError
 from core.ids import is_public_id
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-MAX_FILES = 16
 MAX_SEQ = 2**31 - 1
 KINDS = ("image", "audio", "video")
 Verdict = Literal["approve", "approve_24h", "deny", "block"]
@@ -155,8 +154,9 @@ def files(value: dict[str, Any]) -> list[dict[str, Any]]:
     """``files``: base64 data URLs or ids of uploaded files, each bare or as ``{"url" | "id",
     "name"?}``. Raises RefusedError."""
     given = value.get("files") or []
-    if not isinstance(given, list) or len(given) > MAX_FILES:
-        raise RefusedError(400, f"files must be a list of at most {MAX_FILES}.", field="files")
+    most = settings.MAX_ATTACHMENTS
+    if not isinstance(given, list) or len(given) > most:
+        raise RefusedError(400, f"files must be a list of at most {most}.", field="files")
     return [attachment(item if isinstance(item, dict) else {"url": item}) for item in given]
 
 

@@ -383,7 +383,7 @@ async def test_lost_hub_frames_are_read_from_the_log(
 async def test_a_follower_that_lags_reads_the_log(
     log: Log, monkeypatch: pytest.MonkeyPatch, listening: Callable[[int], Any]
 ) -> None:
-    monkeypatch.setattr(hub, "MAX_WAITING_FRAMES", 2)
+    monkeypatch.setattr(django_settings, "MAX_QUEUED_FRAMES", 2)
     follower = events.follow(run_id=log.run_id, public_id=log.public_id, seq=0)
     async with aclosing(follower), asyncio.timeout(20):
         await speak(log, 1)

@@ -14,6 +14,7 @@ import orjson
 import pytest
 import redis
 from celery import Celery
+from django.conf import settings as django_settings
 from django.db import transaction
 from pytest_django import Settings
 
@@ -81,7 +82,7 @@ async def test_a_listener_holds_a_bounded_number_of_frames_and_says_that_it_lags
         listener.put(frame(number))
     assert listener.take_lag()
     assert not listener.take_lag()
-    assert len(await listener.wait()) <= hub.MAX_WAITING_FRAMES
+    assert len(await listener.wait()) <= django_settings.MAX_QUEUED_FRAMES
     assert await listener.wait(seconds=0.01) == []
 
 

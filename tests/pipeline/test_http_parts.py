@@ -101,8 +101,8 @@ async def test_a_body_is_bounded(headers: list[tuple[str, str]], status: int) ->
     assert error.value.status == status
 
 
-async def test_a_body_that_comes_too_slowly_is_a_408(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "BODY_SECONDS", 0.05)
+async def test_a_body_that_comes_too_slowly_is_a_408(settings: Settings) -> None:
+    settings.BODY_SECONDS = 0.05
     with pytest.raises(RefusedError) as error:
         await request(Wire(part(b"{", more=True))).body(100)
     assert error.value.status == 408
@@ -146,12 +146,13 @@ async def blocks(*data: bytes) -> AsyncGenerator[bytes, None]:
         yield each
 
 
-async def test_a_stream_is_sent_in_pieces_and_ended() -> None:
+async def test_a_stream_is_sent_in_pieces_and_ended(settings: Settings) -> None:
+    settings.STREAM_PIECE_BYTES = 1000
     wire = Wire()
-    big = b"x" * (http.PIECE_BYTES * 2 + 1)
+    big = b"x" * 2001
     assert await http.stream(request(wire), wire.send, blocks(b"a", big))
     assert wire.body == b"a" + big
-    assert max(len(message.get("body", b"")) for message in wire.sent) == http.PIECE_BYTES
+    assert max(len(message.get("body", b"")) for message in wire.sent) == 1000
     assert [message.get("more_body") for message in wire.sent[1:]] == [True] * 4 + [False]
 
 
@@ -185,6 +186,37 @@ async def test_i13_a_stalled_reader_is_left_and_its_source_closed(settings: Sett
     assert not await http.push(wire.send, source())
     assert closed.is_set()
     assert not await http.push(wire.send, blocks())
+
+
+async def endless(closed: asyncio.Event) -> AsyncGenerator[bytes, None]:
+    """A block, and then no end."""
+    try:
+        while True:
+            yield b"x" * 100
+            await asyncio.sleep(0)
+    finally:
+        closed.set()
+
+
+async def test_i13_a_stream_has_a_most_of_bytes_and_its_source_is_closed(
+    settings: Settings,
+) -> None:
+    """[I13] The end is no clean one: the client knows that it has to resume."""
+    settings.MAX_STREAM_BYTES = 1050
+    wire, closed = Wire(), asyncio.Event()
+    assert not await http.stream(request(wire), wire.send, endless(closed))
+    assert len(wire.body) == 1000
+    assert wire.sent[-1]["more_body"]
+    assert closed.is_set()
+
+
+async def test_i13_a_stream_has_a_most_of_seconds(settings: Settings) -> None:
+    """[I13]"""
+    settings.MAX_STREAM_SECONDS = 0.05
+    wire, closed = Wire(), asyncio.Event()
+    assert not await http.stream(request(wire), wire.send, endless(closed))
+    assert wire.sent[-1]["more_body"]
+    assert closed.is_set()
 
 
 async def test_a_source_that_fails_is_not_hidden() -> None:

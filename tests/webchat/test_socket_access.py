@@ -165,16 +165,14 @@ async def test_a3_a_person_shut_out_is_answered_permission_denied_at_once(ada: U
     assert await in_thread(InboundMessage.objects.count) == 0
 
 
-async def test_ws12_who_says_nothing_is_closed(ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumers, "AUTH_SECONDS", 0.02)
+async def test_ws12_who_says_nothing_is_closed(ada: User, settings: Any) -> None:
+    settings.SOCKET_AUTH_SECONDS = 0.02
     async with opened() as socket:
         assert await socket.closed() == 4408
 
 
-async def test_ws12_sockets_without_identity_are_bounded(
-    ada: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(consumers, "MAX_WAITING", 0)
+async def test_ws12_sockets_without_identity_are_bounded(ada: User, settings: Any) -> None:
+    settings.MAX_WAITING_SOCKETS = 0
     assert await refused() == 4429
 
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from channels_app.webchat import consumers
 from core.db import in_thread
 from core.models import InboundMessage, Run, User
 from tests.webchat.conftest import Frame, at_the_page
@@ -109,8 +108,8 @@ async def test_ws7_what_a_client_claims_to_be_is_ignored(bob: User) -> None:
     assert not run.user.is_owner
 
 
-async def test_ws10_a_flood_closes_the_socket(ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumers, "FRAMES_PER_MINUTE", 20)
+async def test_ws10_a_flood_closes_the_socket(ada: User, settings: Any) -> None:
+    settings.FRAMES_PER_MINUTE = 20
     async with at_the_page(ada) as socket:
         for _ in range(30):
             await socket.say(type="ping")
