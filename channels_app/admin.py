@@ -289,7 +289,7 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
         super().save_model(request, obj, form, change)
         gateways.saved(account_id=obj.pk)
 
-    @admin.action(description="Test the connection")
+    @admin.action(description="Test the connection", permissions=["change"])
     def test_connection(self, request: HttpRequest, queryset: QuerySet[ChannelAccount]) -> None:
         """Ask the platform who we are there."""
         for row in queryset:

@@ -235,3 +235,43 @@ FRAMES: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
     ],
     "Ping": [({"type": "ping"}, [CLOSED, "pong", "pong", "pong", CLOSED, "pong"])],
 }
+
+# Every tool of the MCP server, called with the session of ``own``; then what each of house.WHO
+# gets: the status of a refused request, else that of the tool's own answer. For ``other`` an error
+# must be the one for a session or file that does not exist.
+TOOL_STATUSES = "401 error {own} error error 401 403"
+TOOLS: dict[str, tuple[dict[str, Any], str]] = {
+    "send_result": ({"content": "done"}, TOOL_STATUSES.format(own="success")),
+    "send_file": ({"file_id": "{file}"}, TOOL_STATUSES.format(own="success")),
+    # Only one's own sessions are listed, so there is nothing that could not exist.
+    "list_sessions": ({}, "401 success success success success 401 403"),
+    "wait_for_reply": ({"timeout_seconds": 0}, TOOL_STATUSES.format(own="timeout")),
+}
+
+# Path of a socket -> who may open it with a cookie, and the frames that it takes besides pings.
+SOCKETS = {
+    "/ws": ({"other", "own", "staff", "owner"}, {"message", "stop", "resume", "decide", "auth"}),
+    "/ws/desk": ({"owner"}, set[str]()),
+}
+
+# Every action of an admin page -> whether staff who may only look at that page are offered it.
+ACTIONS: dict[str, dict[str, bool]] = {
+    "core.Run": {"cancel": False},
+    "core.Delivery": {"retry": False, "dismiss": False},
+    "core.StoredFile": {"take_back": False},
+    "core.Job": {"cancel": False},
+    "core.Skill": {"switch_on": False, "switch_off": False},
+    "core.ChannelAccount": {"test_connection": False, "delete_selected": False},
+    "core.User": {"delete_selected": False},
+    "core.ChatSession": {"open_for_agent": False, "close": False},
+    "core.InboundMessage": {"read_again": False},
+    "allowlist.ApiKey": {"revoke": False},
+    "allowlist.UnknownRequest": {
+        "approve": False,
+        "approve_24h": False,
+        "deny": False,
+        "block": False,
+    },
+    "allowlist.BlockPattern": {"delete_selected": False},
+    "axes.AccessAttempt": {"delete_selected": False},
+}

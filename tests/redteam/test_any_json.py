@@ -12,16 +12,17 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from channels_app import limits
+from channels_app.bridge import signing
 from channels_app.http import RefusedError
 from channels_app.telegram import receive
 from channels_app.telegram import views as telegram_door
 from channels_app.telegram.addressing import Bot
 from channels_app.webchat import frames
-from core import db
+from core import db, sealed
 from core.models import ChannelAccount
 from tests.redteam import house as houses
 from tests.redteam.house import House
-from tests.redteam.matrix import CHAT, RENAME, THUMB, UI
+from tests.redteam.matrix import ACCEPT, CHAT, RENAME, RPC, THUMB, UI
 from tests.telegram.people import message
 
 EXAMPLES = 40
@@ -42,6 +43,9 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=12,
 )
+PROCESS = {"user_id": "u", "text": "hi", "request_id": "r", "images": [], "context": "c"}
+CALLBACK = {"callback_url": "https://bridge.example/get_response"}
+SIGNING = "a signing secret of the bridge"
 SAID = {"text": "hi", "async": True, "images": [], "session_id": None, "user_id": "u"}
 DOORS: dict[str, tuple[str, dict[str, Any]]] = {
     "inbound": ("/inbound", SAID),
@@ -54,6 +58,13 @@ DOORS: dict[str, tuple[str, dict[str, Any]]] = {
     "thumb": ("/chat/feedback", THUMB),
     "sessions": ("/api/sessions", {"title": "x"}),
     "decision": ("/api/requests/{request}/decision", {"verdict": "deny"}),
+    "process": ("/process", PROCESS),
+    "mcp": ("/mcp", RPC),
+    "agents": ("/api/agent-sessions", {"channel": "web", "title": "x"}),
+    "source": ("/api/runs/{run}/sources/s1/feedback", {"verdict": "up", "comment": "x"}),
+    "retitle": ("/api/sessions/{session}", {"title": "y"}),
+    "code": ("/chat/link-code", {}),
+    "upload": ("/files?name=x", {"any": "bytes"}),
 }
 
 
@@ -65,6 +76,8 @@ def house(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[H
     monkeypatch.setattr(limits.Rate, "check", lambda *_, **__: None)
     telegram_door.forget()
     made = houses.build()
+    secrets = sealed.seal({"signing_secret": SIGNING})
+    ChannelAccount.objects.filter(channel="bridge").update(config=CALLBACK, secrets=secrets)
     row = ChannelAccount.objects.get(channel="telegram")
     known = receive.Known(Bot(1, "a_bot"), time.monotonic() + 3600)
     monkeypatch.setitem(receive._known, (row.id, row.open_secrets()["token"]), known)
@@ -95,6 +108,17 @@ def encoded(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
+def credentials(door: str, body: bytes) -> tuple[str, str, dict[str, str]]:
+    """(who asks at a door, method, headers)."""
+    headers = {"x-telegram-bot-api-secret-token": houses.WEBHOOK_SECRET}
+    if door == "process":
+        return "bridge", "POST", signing.headers(secret=SIGNING, now=time.time(), body=body)
+    if door == "mcp":
+        return "own", "POST", dict(ACCEPT)
+    method = "PATCH" if door == "retitle" else "POST"
+    return "owner" if door == "decision" else "own", method, headers
+
+
 @pytest.mark.parametrize("door", DOORS)
 @CHEAP
 @given(value=VALUES, where=st.integers(0, 60), whole=st.booleans())
@@ -107,9 +131,9 @@ def test_no_value_is_a_failure(
     if isinstance(body, dict) and path in {"/inbound", "/v1/chat/completions"}:
         waits = "async" if path == "/inbound" else "stream"
         body = {**body, waits: body.get(waits) or True}  # no worker runs here to wait for
-    headers = {"x-telegram-bot-api-secret-token": houses.WEBHOOK_SECRET}
-    who = "owner" if door == "decision" else "own"
-    answer = house.ask(who, "POST", house.fill(path), encoded(body), **headers)
+    raw = encoded(body)
+    who, method, headers = credentials(door, raw)
+    answer = house.ask(who, method, house.fill(path), raw, **headers)
     assert answer.status < 500, (answer.body, body)
     assert b"Traceback" not in answer.body
     if answer.status >= 400:

@@ -1,0 +1,262 @@
+"""The rest of the isolation matrix: tools of the MCP server, sockets and their frames, actions of
+the admin. Each list is the product's own, so that nothing new is forgotten."""
+
+import ast
+import asyncio
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Permission
+from django.test import RequestFactory
+from django.urls import get_resolver
+
+from channels_app import lean
+from channels_app.http import Scope
+from channels_app.webchat import frames, urls
+from core import db
+from core.models import User
+from gateway_project.asgi import ROUTES
+from tests.redteam import house as houses
+from tests.redteam.house import WHO, House
+from tests.redteam.matrix import ACTIONS, FRAMES, SOCKETS, TOOLS
+from tests.webchat import conftest as webchat
+
+NOBODYS = "A" * 22
+
+
+@pytest.fixture(autouse=True)
+def tidy() -> Iterator[None]:
+    """No thread keeps a connection."""
+    yield
+    db.close_pool()
+
+
+# Tools -------------------------------------------------------------------------------------------
+
+
+def call(house: House, who: str, method: str, params: dict[str, Any], session: str) -> Any:
+    """(status, the message that came back) of one MCP request."""
+    body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    headers = {
+        "host": houses.HOST,
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "x-session-id": session,
+    }
+    if who in house.tokens:
+        headers["authorization"] = f"Bearer {house.tokens[who]}"
+    return asyncio.run(posted(body, headers))
+
+
+async def posted(body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
+    """``POST /mcp`` of a client that stays until it has its answer."""
+    sent: list[Scope] = []
+    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Scope:
+        if not waiting:
+            await asyncio.Event().wait()
+        return waiting.pop()
+
+    async def send(message: Scope) -> None:
+        sent.append(message)
+
+    scope: Scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/mcp",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("192.0.2.7", 1),
+    }
+    try:
+        async with asyncio.timeout(60):
+            await lean.application(ROUTES, nothing)(scope, receive, send)
+    finally:
+        await houses.end_tasks()
+        await asyncio.to_thread(db.close_pool)
+    raw = b"".join(each.get("body", b"") for each in sent[1:])
+    data = [line[5:] for line in raw.splitlines() if line.startswith(b"data:") and line[5:].strip()]
+    return int(sent[0]["status"]), orjson.loads(data[-1] if data else raw)
+
+
+async def nothing(scope: Scope, receive: Any, send: Any) -> None:
+    """No lean route matches."""
+    raise AssertionError(scope["path"])
+
+
+def outcome(status: int, answer: Any) -> tuple[str, str]:
+    """(the word for the table, what was said)."""
+    if status != 200:
+        return str(status), ""
+    given = answer["result"]["structuredContent"]
+    return given["status"], given.get("message", "")
+
+
+def test_every_tool_of_the_server_has_a_row(transactional_db: None) -> None:
+    house = houses.build()
+    _, answer = call(house, "own", "tools/list", {}, "")
+    assert {tool["name"] for tool in answer["result"]["tools"]} == set(TOOLS)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a10_each_person_gets_of_a_tool_what_the_table_says(
+    tool: str, transactional_db: None
+) -> None:
+    """[A10] redteam M3: the key says whose sessions and files there are."""
+    house = houses.build()
+    template, statuses = TOOLS[tool]
+    expected = dict(zip(WHO, statuses.split(), strict=True))
+    got = {}
+    for who in WHO:
+        arguments = {
+            key: house.fill(value) if isinstance(value, str) else value
+            for key, value in template.items()
+        }
+        params = {"name": tool, "arguments": arguments}
+        got[who], said = outcome(*call(house, who, "tools/call", params, house.names["agent"]))
+        if who == "other" and got[who] == "error":
+            assert said == outcome(*call(house, who, "tools/call", params, NOBODYS))[1]
+    assert got == expected
+
+
+def test_a10_a_tool_names_no_session_and_no_file_of_others(transactional_db: None) -> None:
+    """[A10] redteam M3: with a session of one's own, another person's file does not exist."""
+    house = houses.build()
+    made = house.ask("other", "POST", "/api/agent-sessions", {"channel": "web"})
+    session = orjson.loads(made.body)["id"]
+    said = []
+    for file in (house.names["file"], NOBODYS):
+        params = {"name": "send_file", "arguments": {"file_id": file}}
+        said.append(outcome(*call(house, "other", "tools/call", params, session)))
+    assert said[0] == said[1]
+    assert said[0][0] == "error"
+    _, answer = call(house, "other", "tools/call", {"name": "list_sessions", "arguments": {}}, "")
+    listed = answer["result"]["structuredContent"]["sessions"]
+    assert [each["id"] for each in listed] == [session]
+
+
+# Sockets -----------------------------------------------------------------------------------------
+
+
+def cases_of(function: Any) -> set[str]:
+    """The words that a function's ``match`` knows."""
+    tree = ast.parse(inspect.getsource(function))
+    return {
+        case.pattern.value.value
+        for case in ast.walk(tree)
+        if isinstance(case, ast.match_case)
+        and isinstance(case.pattern, ast.MatchValue)
+        and isinstance(case.pattern.value, ast.Constant)
+    }
+
+
+def test_every_type_of_frame_that_the_parser_knows_has_a_row() -> None:
+    rows = {frame["type"] for rows in FRAMES.values() for frame, _ in rows if "type" in frame}
+    assert cases_of(frames.read) == rows
+    assert rows == SOCKETS["/ws"][1] | {"ping"}
+
+
+def test_every_socket_has_a_row() -> None:
+    assert {"/ws", *urls.SOCKETS} == set(SOCKETS)
+
+
+@pytest.mark.django_db(transaction=True)
+class TestSockets:
+    """Who may open a socket, and what it takes."""
+
+    @pytest.fixture(autouse=True)
+    async def hub_ends(self, settings: Any) -> Any:
+        """The hub of this loop ends with the test."""
+        settings.ALLOWED_HOSTS = [webchat.HOST, houses.HOST]
+        yield
+        await houses.end_tasks()
+
+    @pytest.mark.parametrize("path", SOCKETS)
+    async def test_ws1_a_cookie_opens_what_the_table_says(self, path: str) -> None:
+        """[WS1]"""
+        house = await db.in_thread(houses.build)
+        opens = set()
+        for who in ("other", "own", "staff", "owner"):
+            cookie = await db.in_thread(webchat.sign_in, house.people[who])
+            if await may_open(path, cookie):
+                opens.add(who)
+        assert opens == SOCKETS[path][0]
+        assert not await may_open(path, "guessed")
+
+    async def test_a10_the_desk_takes_no_frame_but_pings(self) -> None:
+        """[A10] Whatever an owner's page sends: what it shows is all it does."""
+        house = await db.in_thread(houses.build)
+        cookie = await db.in_thread(webchat.sign_in, house.people["owner"])
+        async with webchat.opened(path="/ws/desk", cookie=cookie) as socket:
+            for rows in FRAMES.values():
+                for frame, _ in rows:
+                    if frame.get("type") == "ping":
+                        continue
+                    filled = {
+                        key: house.fill(value) if isinstance(value, str) else value
+                        for key, value in frame.items()
+                    }
+                    await socket.say(**filled)
+                    (*_, told) = await socket.until(lambda each: each["type"] == "error")
+                    assert told["status"] == 400, frame
+
+
+async def may_open(path: str, cookie: str) -> bool:
+    """Whether the handshake succeeds."""
+    try:
+        async with webchat.opened(path=path, cookie=cookie):
+            return True
+    except AssertionError:
+        return False
+
+
+# Actions of the admin ----------------------------------------------------------------------------
+
+
+def offered(person: User) -> dict[str, set[str]]:
+    """Model -> the actions of its page that ``person`` is offered, and may therefore run."""
+    assert get_resolver().url_patterns  # the registry is filled by the URLs
+    request = RequestFactory().get("/admin/")
+    request.user = person
+    return {
+        model._meta.label: set(page.get_actions(request))
+        for model, page in admin.site._registry.items()
+    }
+
+
+def test_every_action_of_the_admin_has_a_row(db: None) -> None:
+    """What an owner is offered is all there is."""
+    found = offered(houses.build().people["owner"])
+    assert {label: names for label, names in found.items() if names} == {
+        label: set(rows) for label, rows in ACTIONS.items()
+    }
+
+
+def test_q19_who_may_only_look_changes_nothing(db: None) -> None:
+    """[Q19] Staff without a right are offered nothing, nor are those who may see every page."""
+    house = houses.build()
+    staff = house.people["staff"]
+    assert not any(offered(staff).values())
+    staff.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
+    viewer = User.objects.get(pk=staff.pk)
+    allowed = {
+        label: {name for name, may in rows.items() if may} for label, rows in ACTIONS.items()
+    }
+    found = offered(viewer)
+    assert {label: found[label] for label in ACTIONS} == allowed
+    stranger = house.names["request"]
+    page = "/admin/allowlist/unknownrequest/"
+    for action in ACTIONS["allowlist.UnknownRequest"]:
+        form = f"action={action}&_selected_action=1".encode()
+        client = house.browser("staff")
+        client.force_login(viewer, backend=houses.BACKEND)
+        answer = client.post(
+            page, form, content_type="application/x-www-form-urlencoded", SERVER_NAME=houses.HOST
+        )
+        assert answer.status_code in {200, 302, 403}
+    assert houses.UnknownRequest.objects.get(public_id=stranger).state == "pending"
