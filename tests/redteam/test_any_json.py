@@ -63,7 +63,7 @@ DOORS: dict[str, tuple[str, dict[str, Any]]] = {
     "agents": ("/api/agent-sessions", {"channel": "web", "title": "x"}),
     "source": ("/api/runs/{run}/sources/s1/feedback", {"verdict": "up", "comment": "x"}),
     "retitle": ("/api/sessions/{session}", {"title": "y"}),
-    "code": ("/chat/link-code", {}),
+    "code": ("/chat/link-code", {"x": [1]}),
     "upload": ("/files?name=x", {"any": "bytes"}),
 }
 
