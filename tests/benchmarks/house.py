@@ -119,7 +119,7 @@ class House:
     def left(self) -> dict[str, int]:
         """How much is on its way yet, by kind."""
         return {
-            "messages": self.count("inboundmessage", "state <> 'answered'"),
+            "messages": self.count("inboundmessage", "state NOT IN ('answered', 'held')"),
             "runs": self.count("run", "state IN ('queued', 'running')"),
             "deliveries": self.count("delivery", "state IN ('pending', 'sending')"),
         }
