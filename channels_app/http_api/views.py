@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from allowlist.models import ApiKey
 from channels_app import commands, http
-from channels_app.credentials import Caller, authenticate, slot
+from channels_app.credentials import Caller, authenticate, count_sender, slot
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.http_api import adapter, fields
 from channels_app.inbound import Receipt, door_account, receive_personal, receive_sender
@@ -75,6 +75,7 @@ def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
         assert caller.account is not None  # noqa: S101 - a constraint of ApiKey
         if not asked.user_id:
             raise RefusedError(400, "user_id is required with a bridge key.", field="user_id")
+        count_sender(caller.account, asked.user_id)
         draft = asked.draft(account=caller.account, update_id=update_id, sender=asked.user_id)
         receipt = receive_sender(draft=draft, now=now, command=commands.code_in(asked.text))
     if receipt.outcome == "unknown_session":

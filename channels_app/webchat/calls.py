@@ -9,6 +9,7 @@ from django.utils import timezone
 from allowlist import requests
 from allowlist.models import UnknownRequest
 from channels_app import commands, decisions, inbound, limits, notices
+from channels_app.credentials import count_sender
 from channels_app.http import RefusedError
 from channels_app.webchat import frames
 from channels_app.webchat.access import Speaker
@@ -30,7 +31,7 @@ def accept(frame: frames.Say, *, speaker: Speaker) -> tuple[Run, str]:
     The same ``client_id`` again is the same run. Raises RefusedError, and SettledError when there
     is no run because the door itself has the answer.
     """
-    limits.people.everywhere(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
+    count(frame, speaker)
     if speaker.user is not None:
         receipt = accept_personal(frame, speaker.user)
     else:
@@ -44,6 +45,16 @@ def accept(frame: frames.Say, *, speaker: Speaker) -> tuple[Run, str]:
     if receipt.run is None or receipt.session is None:
         raise RefusedError(401, "Permission denied")
     return receipt.run, receipt.session.public_id
+
+
+def count(frame: frames.Say, speaker: Speaker) -> None:
+    """One message of a person, or of a sender of a bridge, and of the key. Raises RefusedError."""
+    if speaker.key_id:
+        limits.keys.check(subject=str(speaker.key_id), limit=settings.RATE_PER_MINUTE_KEY)
+    if speaker.account is not None:
+        count_sender(speaker.account, frame.user_id)
+    else:  # this process has counted it already
+        limits.people.everywhere(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
 
 
 def accept_personal(frame: frames.Say, user: User) -> inbound.Receipt:

@@ -271,17 +271,17 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """The plain form: one frame in, one frame out."""
         if len(self.tasks) > MAX_PLAIN:
             raise RefusedError(429, "Too many unanswered messages.")
-        limits.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
+        if speaker.user is not None:
+            limits.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
         try:
             run, session = await in_thread(calls.accept, frame, speaker=speaker)
         except RefusedError as error:
             await self.tell(adapter.refused_plainly(error, client_id=frame.client_id))
             return
         except calls.SettledError as settled:
-            words, session = settled.args
-            said = {"state": "succeeded", "text": words}
-            names = {"run_id": "", "session_id": session, "client_id": frame.client_id}
-            await self.tell(adapter.plain_answer(said, **names))
+            said = {"state": "succeeded", "text": settled.args[0]}
+            names = {"session_id": settled.args[1], "client_id": frame.client_id}
+            await self.tell(adapter.plain_answer(said, run_id="", **names))
             return
         self.spawn(self.answer_plainly(run.id, run.public_id, session, frame.client_id))
 
