@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -159,7 +159,7 @@ def _open(kind: str) -> Row | None:
 
 
 @cache
-def _first_open(kind: str, vendor: str) -> tuple[str, *tuple[object, ...]]:
+def _first_open(kind: str, vendor: str) -> tuple[str, *tuple[Any, ...]]:
     """The statement and parameters that find the key of the first of :func:`open_users`."""
     del vendor  # each has its own SQL
     sql, params = open_users(kind).values("pk")[:1].query.sql_with_params()

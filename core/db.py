@@ -77,7 +77,7 @@ def wait_for(descriptor: int) -> None:
             return
 
 
-def value_of(sql: str, *params: object) -> Any:
+def value_of(sql: str, *params: Any) -> Any:
     """The first column of the first row of ``sql``; None when there is none.
 
     For what is asked of every message, whoever sends it: the ORM builds a SELECT anew each time,
