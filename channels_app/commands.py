@@ -43,12 +43,14 @@ class Command:
     """A command and what follows it. ``said``: the answer, when it is carried out already.
 
     ``at_door``: the door gives the answer in its own response; nothing goes to the outbox.
+    ``is_spent``: a stranger who tries too many codes; what is said is not worth a message.
     """
 
     name: str
     argument: str = ""
     said: str = ""
     at_door: bool = False
+    is_spent: bool = False
 
     @property
     def is_code(self) -> bool:

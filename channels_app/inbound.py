@@ -128,14 +128,14 @@ def take_code(
     replay(typed.held)
     options = {**draft.options, SAID: typed.words} if command.at_door else draft.options
     hidden = dataclasses.replace(draft, text=link_codes.hide(draft.text), raw=b"", options=options)
-    return hidden, dataclasses.replace(command, argument="", said=typed.words)
+    return hidden, dataclasses.replace(command, argument="", said=typed.words, is_spent=typed.spent)
 
 
 def refused_code(held: Receipt, *, draft: Draft, command: commands.Command) -> Receipt:
     """The receipt of a stranger's command; why a code is none they are told where they asked."""
     if command.at_door:
         return dataclasses.replace(held, said=command.said)
-    linking.answer(draft=draft, words=command.said)
+    linking.answer(draft=draft, words="" if command.is_spent else command.said)
     return held
 
 

@@ -112,6 +112,7 @@ async def answer_words(send: Send, receipt: Receipt, *, as_stream: bool) -> None
         "status": 200,
         "text": receipt.said,
         "format": "plain",
+        "run_id": "",
         "session_id": receipt.session.public_id,
     }
     if as_stream:

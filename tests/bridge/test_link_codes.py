@@ -85,7 +85,8 @@ def test_a_wrong_code_on_inbound_is_refused_with_the_reason(bridge: Bridge) -> N
     for number in range(5):
         status, raw = bridge.inbound(text=f"/link AAAA-AAA{number + 2}", user_id=STRANGER)
         answer = json.loads(raw)
-        assert (status, answer["ok"], answer["text"], answer["error"]) == (401, False, "", WRONG)
+        assert (status, answer["ok"], answer["text"]) == (401, False, "")
+        assert answer["error"].startswith(WRONG)
     _, raw = bridge.inbound(text="/link AAAA-AAAA", user_id=STRANGER)
     assert "Too many wrong codes" in json.loads(raw)["error"]
     assert who(bridge.account) is None
