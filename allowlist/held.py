@@ -6,10 +6,16 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from allowlist.models import UnknownRequest
+from core import db
 from core.models import InboundMessage, User
 
 HELD = InboundMessage.State.HELD
 AT_ONCE = 500
+NEXT_NEWEST = """
+SELECT id FROM core_inboundmessage
+WHERE account_id = %s AND kind = %s AND sender = %s AND state = 'held'
+ORDER BY id DESC LIMIT 1 OFFSET %s
+"""
 
 
 def of(request: UnknownRequest) -> QuerySet[InboundMessage]:
@@ -57,9 +63,10 @@ def bound(row: UnknownRequest, message: InboundMessage | None) -> None:
         elif message.sender != row.sender:
             InboundMessage.objects.filter(pk=message.pk).update(sender=row.sender)
     if row.count > settings.HELD_MESSAGES_PER_SENDER:
-        newest = of(row).order_by("-id").values_list("pk", flat=True)
-        surplus = list(newest[settings.HELD_MESSAGES_PER_SENDER :])
-        InboundMessage.objects.filter(pk__in=surplus, state=HELD).delete()
+        most: int = settings.HELD_MESSAGES_PER_SENDER
+        surplus = db.value_of(NEXT_NEWEST, row.account_id, row.kind, row.sender, most)
+        if surplus is not None:
+            of(row).filter(pk__lte=surplus).delete()
 
 
 def forget(message: InboundMessage) -> None:

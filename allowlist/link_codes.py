@@ -33,6 +33,11 @@ class WrongCode(ValueError):
     """No open code of anybody is that one, or too many were tried; the text says so."""
 
 
+class TooManyCodes(WrongCode):
+    """Nothing is tried any more for an hour. To be said only where it costs no message: whoever
+    goes on must not make us write to them for ever."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where a code was typed."""
@@ -77,7 +82,7 @@ def use(*, code: str, address: Address, now: datetime) -> User:
     if row is None or not row.user.is_active or found.filter(pk=row.pk).update(used_at=now) != 1:
         LinkAttempt.objects.create(account=address.account, kind=address.kind, sender=value, at=now)
         _record("link.refused", None, f"{address.account} {address.kind}:{value}", {}, now)
-        raise WrongCode("That code is not valid, or not any more.")
+        raise WrongCode(f"That code is not valid, or not any more.{_warning(address, value, now)}")
     ChannelIdentity.objects.update_or_create(
         user=row.user,
         kind=address.kind,
@@ -146,7 +151,15 @@ def _spend(address: Address, value: str, now: datetime) -> None:
     tried = LinkAttempt.objects.filter(account=address.account)
     mine = tried.filter(kind=address.kind, sender=value)
     if mine.count() >= SENDER_ATTEMPTS or tried.count() >= ACCOUNT_ATTEMPTS:
-        raise WrongCode("Too many wrong codes. Try again in an hour.")
+        raise TooManyCodes("Too many wrong codes. Try again in an hour.")
+
+
+def _warning(address: Address, value: str, now: datetime) -> str:
+    """What the last wrong code of a sender is told besides: later ones may get no answer."""
+    mine = LinkAttempt.objects.filter(
+        account=address.account, kind=address.kind, sender=value, at__gt=now - WINDOW
+    )
+    return " That was the last try for an hour." if mine.count() >= SENDER_ATTEMPTS else ""
 
 
 def _digest(code: str) -> str:

@@ -62,7 +62,18 @@ class UnknownRequest(models.Model):
         indexes = [
             models.Index(
                 fields=["-last_seen_at"], condition=Q(state="pending"), name="pending_requests"
-            )
+            ),
+            # Of a flood only a few are told of or answered: asked for every message of it.
+            models.Index(
+                fields=["notified_at"],
+                condition=Q(notified_at__isnull=False),
+                name="told_requests",
+            ),
+            models.Index(
+                fields=["answered_at"],
+                condition=Q(answered_at__isnull=False),
+                name="answered_requests",
+            ),
         ]
 
     def __str__(self) -> str:

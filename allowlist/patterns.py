@@ -20,6 +20,7 @@ from core.models import ChannelAccount, User
 MOST = 200
 MOST_GROUPS = 100
 FEWEST_LITERALS = 2
+ANY = "SELECT id FROM allowlist_blockpattern LIMIT 1"
 
 
 class InvalidPattern(ValueError):
@@ -41,6 +42,8 @@ def matches(pattern: str, sender: str) -> bool:
 
 def hit(*, account: ChannelAccount, kind: str, sender: str, now: datetime) -> bool:
     """Whether a pattern turns this sender away; counted with the pattern. In a transaction."""
+    if db.value_of(ANY) is None:
+        return False
     for row in BlockPattern.objects.filter(_reaches(account.pk, kind)).order_by("id")[:MOST]:
         if matches(row.pattern, sender):
             BlockPattern.objects.filter(pk=row.pk).update(hits=F("hits") + 1, last_hit_at=now)

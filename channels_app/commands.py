@@ -40,11 +40,17 @@ Decide = Callable[[str, Choice], str]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command and what follows it. ``said``: the answer, when it is carried out already."""
+    """A command and what follows it. ``said``: the answer, when it is carried out already.
+
+    ``at_door``: the door gives the answer in its own response; nothing goes to the outbox.
+    ``is_spent``: a stranger who tries too many codes; what is said is not worth a message.
+    """
 
     name: str
     argument: str = ""
     said: str = ""
+    at_door: bool = False
+    is_spent: bool = False
 
     @property
     def is_code(self) -> bool:
@@ -72,14 +78,22 @@ def parse(text: str) -> Command | None:
     return Command(found[1].lower(), (found[2] or "").strip())
 
 
-def carry_out(asked: Asked) -> None:
-    """Do what was asked and answer. Inside the transaction that stored the message."""
+def code_in(text: str) -> Command | None:
+    """``/link CODE``, for doors that know no other command and answer in their response."""
+    command = parse(text)
+    if command is None or not command.is_code:
+        return None
+    return Command(command.name, command.argument, at_door=True)
+
+
+def carry_out(asked: Asked) -> str:
+    """Do what was asked and answer; the answer. Inside the transaction that stored the message."""
     text = ANSWERS[asked.command.name](asked)
     InboundMessage.objects.filter(id=asked.message.id).update(
         state=InboundMessage.State.ANSWERED, note=f"command /{asked.command.name}"
     )
-    if not text:
-        return
+    if not text or asked.command.at_door:
+        return text
     message = asked.message
     outbox.enqueue(
         key=f"command:{message.id}",
@@ -96,6 +110,7 @@ def carry_out(asked: Asked) -> None:
         payload={"text": text},
         session_id=asked.session.id,
     )
+    return text
 
 
 def start(asked: Asked) -> str:

@@ -58,9 +58,16 @@ def count_failure(address: str) -> None:
 
 
 def count_caller(key: ApiKey) -> None:
-    """One request of a key, and of its person or bridge. Raises RefusedError 429."""
+    """One request of a key, and of its person. Raises RefusedError 429."""
     limits.keys.check(subject=str(key.pk), limit=settings.RATE_PER_MINUTE_KEY)
-    subject = f"user:{key.user_id}" if key.user_id else f"account:{key.account_id}"
+    if key.user_id:
+        limits.people.check(subject=f"user:{key.user_id}", limit=settings.RATE_PER_MINUTE_USER)
+
+
+def count_sender(account: ChannelAccount, sender: str) -> None:
+    """One request of a sender whom a bridge names: one of them must not use up what is there for
+    all. It may wait for the broker, so not on an event loop. Raises RefusedError 429."""
+    subject = f"account:{account.pk}:{sender.strip().casefold()}"
     limits.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
 
 

@@ -25,16 +25,22 @@ from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
 # The items of an album come one by one, without an end marker.
 ALBUM_IDLE_MILLISECONDS = 1_000
 ALBUM_MAX_MILLISECONDS = 10_000
+# Where a message keeps what its door answered: the same request again gets the same words.
+SAID = "said"
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a message: accepted, duplicate, denied or unknown_session."""
+    """What became of a message: accepted, duplicate, denied or unknown_session.
+
+    ``said``: the answer to a command, for a door that gives it in its own response.
+    """
 
     outcome: str
     message: InboundMessage | None = None
     run: Run | None = None
     session: ChatSession | None = None
+    said: str = ""
 
 
 def door_account(channel: str) -> ChannelAccount:
@@ -92,8 +98,7 @@ def receive_sender(
         if decision.user is None:
             held = hold(draft=draft, group=group if decision.rule == "group" else "", now=now)
             if held is not None:
-                linking.answer(draft=draft, words=command.said if command else "")
-                return held
+                return refused_code(held, draft=draft, command=command) if command else held
             decision = permissions.decide(sender=sender, now=now)
         if decision.user is None:
             return Receipt("denied")
@@ -121,8 +126,17 @@ def take_code(
     without the code."""
     typed = linking.type_code(draft=draft, code=command.argument, now=now)
     replay(typed.held)
-    hidden = dataclasses.replace(draft, text=link_codes.hide(draft.text), raw=b"")
-    return hidden, commands.Command("link", said=typed.words)
+    options = {**draft.options, SAID: typed.words} if command.at_door else draft.options
+    hidden = dataclasses.replace(draft, text=link_codes.hide(draft.text), raw=b"", options=options)
+    return hidden, dataclasses.replace(command, argument="", said=typed.words, is_spent=typed.spent)
+
+
+def refused_code(held: Receipt, *, draft: Draft, command: commands.Command) -> Receipt:
+    """The receipt of a stranger's command; why a code is none they are told where they asked."""
+    if command.at_door:
+        return dataclasses.replace(held, said=command.said)
+    linking.answer(draft=draft, words="" if command.is_spent else command.said)
+    return held
 
 
 def obey(
@@ -153,11 +167,14 @@ def obey(
         notices.decided(verdict.request, text=verdict.text)
         return verdict.text
 
-    commands.carry_out(
+    said = commands.carry_out(
         commands.Asked(
             command=command, user=user, session=session, message=message, now=now, decide=decide
         )
     )
+    if command.at_door:
+        options = {**message.options, SAID: said}
+        InboundMessage.objects.filter(id=message.id).update(options=options)
     if command.name == "new" and command.argument:
         InboundMessage.objects.filter(id=message.id).update(
             state=InboundMessage.State.RECEIVED, text=command.argument, note=""
@@ -166,7 +183,7 @@ def obey(
         run = inbox.start_run(session=session, messages=[message], now=now)
         return Receipt("accepted", message=message, run=run, session=session)
     wake.batch(session.id)
-    return Receipt("accepted", message=message, session=session)
+    return Receipt("accepted", message=message, session=session, said=said)
 
 
 def accept(
@@ -243,9 +260,12 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
 
 def seen_before(message: InboundMessage) -> Receipt:
     """The receipt of a message that was already stored."""
+    said = str(message.options.get(SAID, ""))
     if message.state in {InboundMessage.State.HELD, InboundMessage.State.PURGED}:
-        return Receipt("denied", message=message)
-    return Receipt("duplicate", message=message, run=message.run, session=message.session)
+        return Receipt("denied", message=message, said=said)
+    return Receipt(
+        "duplicate", message=message, run=message.run, session=message.session, said=said
+    )
 
 
 def remember_channel(*, user: User, draft: Draft, session: ChatSession, now: datetime) -> None:

@@ -16,11 +16,15 @@ from core.text import one_line
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What became of a code: whose it was (None: nobody's), the answer, and what had been held."""
+    """What became of a code: whose it was (None: nobody's), the answer, and what had been held.
+
+    ``spent``: nothing was tried, and the answer is not worth a message.
+    """
 
     user: User | None
     words: str
     held: list[InboundMessage]
+    spent: bool = False
 
 
 def type_code(*, draft: Draft, code: str, now: datetime) -> Typed:
@@ -29,7 +33,7 @@ def type_code(*, draft: Draft, code: str, now: datetime) -> Typed:
     try:
         user = link_codes.use(code=code, address=address, now=now)
     except link_codes.WrongCode as error:
-        return Typed(None, str(error), [])
+        return Typed(None, str(error), [], spent=isinstance(error, link_codes.TooManyCodes))
     request, messages = link_codes.end_request(address=address, user=user, now=now)
     if request is not None:
         notices.decided(request, text=f"{user} typed a code: it is another address of theirs.")

@@ -16,11 +16,12 @@ from allowlist import sign_in, waiting
 from allowlist.models import UnknownRequest
 from channels_app import registry, sending
 from channels_app.base import Block, Capability, Channel
-from core import hub, outbox
+from core import db, hub, outbox
 from core.models import ChannelAccount, Delivery, User
 from core.text import one_line
 
 HOURLY = 5
+TOLD = "SELECT count(*) FROM allowlist_unknownrequest WHERE notified_at > %s"
 # Staff see who waits there; an owner who is no staff gets the chat, with the same cards.
 WAITING_PAGE = "/admin/allowlist/unknownrequest/"
 SENDER_LENGTH = 64
@@ -44,7 +45,7 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
     if not (waits and settings.NOTIFY_UNKNOWN_REQUEST):
         return
     hour_ago = now - timedelta(hours=1)
-    if UnknownRequest.objects.filter(notified_at__gt=hour_ago).count() >= HOURLY:
+    if db.value_of(TOLD, hour_ago) >= HOURLY:
         if request.count == 1:  # a flood repeats itself; its first words are enough to tell of it
             digest(now)
         return

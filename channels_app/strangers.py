@@ -10,12 +10,13 @@ from django.conf import settings
 
 from allowlist.models import UnknownRequest
 from channels_app import registry
-from core import outbox
+from core import db, outbox
 from core.models import ChannelAccount
 
 MOST_CHARACTERS = 1000
 # A flood of strangers must not become a flood of answers: the platform would mute the bot.
 LINES_AN_HOUR = 60
+ANSWERED = "SELECT count(*) FROM allowlist_unknownrequest WHERE answered_at > %s"
 
 
 def turned_away(request: UnknownRequest, *, now: datetime) -> None:
@@ -25,8 +26,7 @@ def turned_away(request: UnknownRequest, *, now: datetime) -> None:
     line = text(request.account, "denied_reply", settings.STRANGER_DENIED_REPLY)
     if not line:
         return
-    recent = UnknownRequest.objects.filter(answered_at__gt=now - timedelta(hours=1))
-    if recent.count() >= LINES_AN_HOUR:
+    if db.value_of(ANSWERED, now - timedelta(hours=1)) >= LINES_AN_HOUR:
         return
     UnknownRequest.objects.filter(pk=request.pk).update(answered_at=now)
     say(request, key=f"denied:{request.account_id}:{request.sender}", line=line)

@@ -176,9 +176,13 @@ def run_all() -> int:
 
 
 def soak() -> int:
-    """The slow tests, each death ten times, until one fails or the time is over; the exit code."""
+    """The slow tests until one fails or the time is over; the exit code.
+
+    Each death comes ten times, and each stranger of the flood.
+    """
     minutes = float(os.environ.get("SOAK_MINUTES", "60"))
     os.environ.setdefault("CHAOS_TIMES", "10")
+    os.environ.setdefault("FLOOD_EACH", "10")
     deadline = time.monotonic() + minutes * 60
     rounds = 0
     while time.monotonic() < deadline:

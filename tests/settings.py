@@ -39,5 +39,7 @@ STORAGES["staticfiles"] = {  # noqa: F405
     "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
 }
 WHITENOISE_USE_FINDERS = True
+# Keys of different tests have the same number, and their requests would add up.
+RATE_PER_MINUTE_KEY = 0
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 (TEST_HOME / "static").mkdir()  # WhiteNoise warns of a folder that is not there

@@ -12,7 +12,7 @@ from allowlist.models import ApiKey
 from channels_app import commands, http, strict_json
 from channels_app.bridge import fields, signing
 from channels_app.bridge.channel import CHANNEL
-from channels_app.credentials import Caller, authenticate
+from channels_app.credentials import Caller, authenticate, count_sender
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.inbound import receive_sender
 from channels_app.models import SeenSignature
@@ -91,8 +91,10 @@ def parsed(raw: bytes) -> dict[str, object]:
 def accept(account: ChannelAccount, asked: fields.Asked, *, signature: str) -> str:
     """Put a request into the inbox; its id. The same id again is the same request.
 
-    Raises RefusedError: 409 for a signature that was used before, 401 for an unknown sender.
+    Raises RefusedError: 409 for a signature that was used before, 401 for an unknown sender, 429
+    for one who asks too often.
     """
+    count_sender(account, asked.user_id)
     now = timezone.now()
     request_id = asked.request_id or public_id()
     with write():

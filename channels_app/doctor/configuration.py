@@ -138,7 +138,7 @@ def bindings() -> Iterator[Finding]:
 
 def limits() -> Iterator[Finding]:
     """Limits that were switched off."""
-    for name in ("RATE_PER_MINUTE_USER", "RATE_PER_MINUTE_ADDRESS"):
+    for name in ("RATE_PER_MINUTE_USER", "RATE_PER_MINUTE_KEY", "RATE_PER_MINUTE_ADDRESS"):
         if not getattr(settings, name):
             yield warning(
                 "rate-limit", f"{name} is 0: nothing slows down who asks.", f"Unset {name}."

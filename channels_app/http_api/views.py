@@ -1,7 +1,7 @@
 """``POST /inbound`` [D1] [D2], its result and cancel, and the event stream of a run."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -11,8 +11,8 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist.models import ApiKey
-from channels_app import http
-from channels_app.credentials import Caller, authenticate, slot
+from channels_app import commands, http
+from channels_app.credentials import Caller, authenticate, count_sender, slot
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.http_api import adapter, fields
 from channels_app.inbound import Receipt, door_account, receive_personal, receive_sender
@@ -46,7 +46,11 @@ async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
         key = request.idempotency_key()
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(caller, sender=asked.user_id, wanted=wants_stream):
-            work = work_of(await in_thread(accept, caller, asked, key))
+            receipt = await in_thread(accept, caller, asked, key)
+            if receipt.said:
+                await answer_words(send, receipt, as_stream=wants_stream)
+                return
+            work = work_of(receipt)
             if asked.is_async:
                 await http.answer(send, 202, pending(work))
             elif asked.stream:
@@ -72,8 +76,9 @@ def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
         assert caller.account is not None  # noqa: S101 - a constraint of ApiKey
         if not asked.user_id:
             raise RefusedError(400, "user_id is required with a bridge key.", field="user_id")
+        count_sender(caller.account, asked.user_id)
         draft = asked.draft(account=caller.account, update_id=update_id, sender=asked.user_id)
-        receipt = receive_sender(draft=draft, now=now)
+        receipt = receive_sender(draft=draft, now=now, command=commands.code_in(asked.text))
     if receipt.outcome == "unknown_session":
         raise RefusedError(404, "There is no session with this session_id.", field="session_id")
     return receipt
@@ -99,6 +104,24 @@ def pending(work: Work) -> dict[str, Any]:
     }
 
 
+async def answer_words(send: Send, receipt: Receipt, *, as_stream: bool) -> None:
+    """Answer a link code that was typed here: there is no run. Raises RefusedError 401."""
+    if receipt.session is None:
+        raise RefusedError(401, receipt.said)
+    body = {
+        "ok": True,
+        "status": 200,
+        "text": receipt.said,
+        "format": "plain",
+        "run_id": "",
+        "session_id": receipt.session.public_id,
+    }
+    if as_stream:
+        await send_done(send, body)
+    else:
+        await http.answer(send, 200, body)
+
+
 async def refuse(send: Send, error: RefusedError, *, as_stream: bool) -> None:
     """Answer a refused request in the door's shape; on a stream, as its one ``done`` ([A3])."""
     body: dict[str, Any] = {
@@ -113,9 +136,16 @@ async def refuse(send: Send, error: RefusedError, *, as_stream: bool) -> None:
     if not as_stream:
         await http.answer(send, error.status, body, error.headers)
         return
+    await send_done(send, body, error.headers)
+
+
+async def send_done(
+    send: Send, body: dict[str, Any], more: Mapping[str, str] | None = None
+) -> None:
+    """A stream of one event."""
     data = http.sse({"event": "done", **body})
-    headers = http.encoded({"Content-Type": "text/event-stream; charset=utf-8", **error.headers})
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    headers = http.encoded({"Content-Type": "text/event-stream; charset=utf-8", **(more or {})})
+    await send({"type": "http.response.start", "status": body["status"], "headers": headers})
     await send({"type": "http.response.body", "body": data})
 
 

@@ -8,7 +8,8 @@ from django.utils import timezone
 
 from allowlist import requests
 from allowlist.models import UnknownRequest
-from channels_app import decisions, inbound, limits, notices
+from channels_app import commands, decisions, inbound, limits, notices
+from channels_app.credentials import count_sender
 from channels_app.http import RefusedError
 from channels_app.webchat import frames
 from channels_app.webchat.access import Speaker
@@ -20,21 +21,40 @@ from core.models import ChatSession, Run, User
 SHOWN_NOTICES = 3
 
 
+class SettledError(Exception):
+    """A link code was typed and taken: no run follows. (words, public id of the session)"""
+
+
 def accept(frame: frames.Say, *, speaker: Speaker) -> tuple[Run, str]:
     """Put a message into the inbox: its run, and the public id of its session.
 
-    The same ``client_id`` again is the same run. Raises RefusedError.
+    The same ``client_id`` again is the same run. Raises RefusedError, and SettledError when there
+    is no run because the door itself has the answer.
     """
-    limits.people.everywhere(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
+    count(frame, speaker)
     if speaker.user is not None:
         receipt = accept_personal(frame, speaker.user)
     else:
         receipt = accept_bridged(frame, speaker)
     if receipt.outcome == "unknown_session":
         raise RefusedError(404, "There is no such chat.", field="session_id")
+    if receipt.said and receipt.session is not None:
+        raise SettledError(receipt.said, receipt.session.public_id)
+    if receipt.said:
+        raise RefusedError(401, receipt.said)
     if receipt.run is None or receipt.session is None:
         raise RefusedError(401, "Permission denied")
     return receipt.run, receipt.session.public_id
+
+
+def count(frame: frames.Say, speaker: Speaker) -> None:
+    """One message of a person, or of a sender of a bridge, and of the key. Raises RefusedError."""
+    if speaker.key_id:
+        limits.keys.check(subject=str(speaker.key_id), limit=settings.RATE_PER_MINUTE_KEY)
+    if speaker.account is not None:
+        count_sender(speaker.account, frame.user_id)
+    else:  # this process has counted it already
+        limits.people.everywhere(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
 
 
 def accept_personal(frame: frames.Say, user: User) -> inbound.Receipt:
@@ -66,7 +86,8 @@ def accept_bridged(frame: frames.Say, speaker: Speaker) -> inbound.Receipt:
         text=frame.text,
         media=frame.media,
     )
-    return inbound.receive_sender(draft=draft, now=timezone.now())
+    command = commands.code_in(frame.text)
+    return inbound.receive_sender(draft=draft, now=timezone.now(), command=command)
 
 
 def own_run(*, user_id: int, run_id: str) -> Run:

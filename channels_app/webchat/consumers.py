@@ -267,11 +267,17 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """The plain form: one frame in, one frame out."""
         if len(self.tasks) > settings.MAX_UNANSWERED_PER_SOCKET:
             raise RefusedError(429, "Too many unanswered messages.")
-        limits.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
+        if speaker.user is not None:
+            limits.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
         try:
             run, session = await in_thread(calls.accept, frame, speaker=speaker)
         except RefusedError as error:
             await self.tell(adapter.refused_plainly(error, client_id=frame.client_id))
+            return
+        except calls.SettledError as settled:
+            said = {"state": "succeeded", "text": settled.args[0]}
+            names = {"session_id": settled.args[1], "client_id": frame.client_id}
+            await self.tell(adapter.plain_answer(said, run_id="", **names))
             return
         self.spawn(self.answer_plainly(run.id, run.public_id, session, frame.client_id))
 

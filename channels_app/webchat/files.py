@@ -53,7 +53,6 @@ async def upload(scope: Scope, receive: Receive, send: Send) -> None:
         if request.method != "POST":
             raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         user = await in_thread(who, request, writes=True)
-        limits.people.here(subject=f"user:{user.id}", limit=settings.RATE_PER_MINUTE_USER)
         stored = await receive_file(request, receive, user)
     except RefusedError as error:
         body = http.error_body(error.status, str(error))
@@ -100,7 +99,10 @@ async def receive_file(request: Request, receive: Receive, user: User) -> Stored
 
 
 def who(request: Request, *, writes: bool) -> User:
-    """The person of a cookie or a key. Raises RefusedError 401 or 403."""
+    """The person of a cookie or a key, one request of whom is counted. RefusedError 401, 403, 429.
+
+    Reading is not counted with a cookie: a page shows many pictures.
+    """
     header = request.header("authorization")
     key = header[7:].strip() if header[:7].lower() == "bearer " else request.header("x-api-key")
     if key:
@@ -117,6 +119,8 @@ def who(request: Request, *, writes: bool) -> User:
     speaker_by_cookie = access.by_session(session_key) if session_key else None
     if speaker_by_cookie is None or speaker_by_cookie.user is None:
         raise RefusedError(401, "Sign in first.")
+    if writes:
+        limits.people.check(subject=speaker_by_cookie.subject, limit=settings.RATE_PER_MINUTE_USER)
     return speaker_by_cookie.user
 
 

@@ -26,6 +26,7 @@ BOT = "bench"
 FIRST_STRANGER = 10_000  # the Telegram id of the first person
 UNLIMITED = {
     "RATE_PER_MINUTE_USER": "0",
+    "RATE_PER_MINUTE_KEY": "0",
     "RATE_PER_MINUTE_ADDRESS": "0",
     "MAX_STREAMS_PER_USER": "100000",
     "MAX_SOCKETS_PER_USER": "100000",
@@ -119,7 +120,7 @@ class House:
     def left(self) -> dict[str, int]:
         """How much is on its way yet, by kind."""
         return {
-            "messages": self.count("inboundmessage", "state <> 'answered'"),
+            "messages": self.count("inboundmessage", "state NOT IN ('answered', 'held')"),
             "runs": self.count("run", "state IN ('queued', 'running')"),
             "deliveries": self.count("delivery", "state IN ('pending', 'sending')"),
         }

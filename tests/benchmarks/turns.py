@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gateway_project.processes import footprint
-from tests.benchmarks import chats, hooks, house, machine, sockets
+from tests.benchmarks import chats, floods, hooks, house, machine, sockets
 from tests.benchmarks.clients import Chat
 from tests.benchmarks.house import House
 
@@ -185,12 +185,42 @@ async def idle_chats(at: House, wanted: Size) -> Iterator[Row]:
     )
 
 
+async def flood(at: House, wanted: Size) -> Iterator[Row]:
+    """People chat while strangers flood the Telegram webhook."""
+    found = await floods.compare(at, seconds=2 * wanted.seconds, rounds=wanted.rounds)
+    calm, flooded = (
+        [machine.percentile(side.waits, share) * 1000 for share in (0.5, 0.95)]
+        for side in found.sides
+    )
+    parts = " + ".join(f"{name} {ms:.1f}" for name, ms in found.cpu_parts().items())
+    pace = f"{found.flood.per_second:.0f} strangers' messages a second"
+    asked = f"/ws, {len(found.calm.waits)} answers each"
+    return iter(
+        [
+            Row(f"p50 / p95, {asked}, without a flood", f"{calm[0]:.0f} / {calm[1]:.0f} ms"),
+            Row(f"p50 / p95, {pace}", f"{flooded[0]:.0f} / {flooded[1]:.0f} ms"),
+            Row(
+                "with / without: p50, p95",
+                f"{found.ratio(0.5):.2f} ×, {found.ratio(0.95):.2f} ×",
+                "p95 ≤ 1.2 ×",
+            ),
+            Row("CPU of a message that is turned away", f"{found.cpu_ms:.1f} ms = {parts}"),
+            Row(
+                "a stranger's message acknowledged, p50 / p95",
+                f"{machine.percentile(found.flood.waits, 0.5) * 1000:.0f} / "
+                f"{machine.percentile(found.flood.waits, 0.95) * 1000:.0f} ms",
+            ),
+        ]
+    )
+
+
 PARTS = {
     "first": first_tokens,
     "inbound": inbound,
     "sockets": sockets_busy,
     "webhook": webhook,
     "idle": idle_chats,
+    "flood": flood,
 }
 
 

@@ -13,8 +13,10 @@ from aiohttp import web
 
 from allowlist import keys
 from channels_app import limits
-from channels_app.bridge import signing, views
+from channels_app.bridge import signing
+from channels_app.bridge.views import process
 from channels_app.http import Scope
+from channels_app.http_api.views import inbound
 from core.models import ChannelAccount
 from core.sealed import seal
 from gateway_project.processes import listener
@@ -23,6 +25,7 @@ from tests.telegram.local import Loop
 
 SECRET = "a-secret-of-this-bridge"
 Json = dict[str, Any]
+DOORS = {"/process": process, "/inbound": inbound}
 
 
 @dataclass
@@ -112,12 +115,24 @@ class Bridge:
             self._post(data, {"Authorization": f"Bearer {self.key}"} | headers | more)
         )
 
+    def inbound(self, *, idempotency: str = "", **body: Any) -> tuple[int, bytes]:
+        """``POST /inbound`` with the bridge's key, which waits for no run here: the raw answer."""
+        data = json.dumps({"user_id": "555", **body}).encode()
+        headers = {"Authorization": f"Bearer {self.key}"}
+        if idempotency:
+            headers["Idempotency-Key"] = idempotency
+        return self.loop.run(self._bring("/inbound", data, headers))
+
     async def _post(self, data: bytes, headers: dict[str, str]) -> tuple[int, Json]:
+        status, body = await self._bring("/process", data, headers)
+        return status, json.loads(body)
+
+    async def _bring(self, path: str, data: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
         sent: list[Json] = []
         scope: Scope = {
             "type": "http",
             "method": "POST",
-            "path": "/process",
+            "path": path,
             "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
             "query_string": b"",
             "client": ("127.0.0.1", 1),
@@ -129,8 +144,8 @@ class Bridge:
         async def send(event: Any) -> None:
             sent.append(event)
 
-        await views.process(scope, receive, send)
-        return sent[0]["status"], json.loads(sent[1]["body"])
+        await DOORS[path](scope, receive, send)
+        return sent[0]["status"], sent[1]["body"]
 
 
 def tick() -> float:

@@ -21,6 +21,7 @@ __all__ = ["script"]
 SEED = 20260301
 QUICK = {
     "RATE_PER_MINUTE_USER": "0",
+    "RATE_PER_MINUTE_KEY": "0",
     "RATE_PER_MINUTE_ADDRESS": "0",
     "RUN_LEASE_SECONDS": "1",
     "SWEEP_SECONDS": "1",

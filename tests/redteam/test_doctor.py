@@ -35,6 +35,7 @@ SAFE = {
     "GATEWAY_SERVER": "uvicorn",
     "ALLOWED_HOSTS": ["chat.example.org"],
     "RATE_PER_MINUTE_USER": 100,
+    "RATE_PER_MINUTE_KEY": 600,
     "RATE_PER_MINUTE_ADDRESS": 1200,
 }
 
@@ -84,6 +85,7 @@ def test_a_safe_configuration_has_no_finding(safe: Any) -> None:
         ("GATEWAY_TRUSTED_PROXIES", ["*"], ("error", "proxy")),
         ("GATEWAY_HTTPS", False, ("error", "plain-http")),
         ("RATE_PER_MINUTE_USER", 0, ("warning", "rate-limit")),
+        ("RATE_PER_MINUTE_KEY", 0, ("warning", "rate-limit")),
         ("RATE_PER_MINUTE_ADDRESS", 0, ("warning", "rate-limit")),
     ],
 )

@@ -67,3 +67,17 @@ def test_i17_an_address_is_counted_before_anybody_is_known(
     house = houses.build()
     statuses = [house.ask("anonymous", "GET", path).status for _ in range(4)]
     assert statuses == [401, 401, 401, 429]
+
+
+def test_i17_files_that_a_page_sends_are_counted_with_the_persons_messages(
+    settings: Any, transactional_db: None
+) -> None:
+    """[I17] A cookie is no way around the limit of a key's uploads."""
+    settings.RATE_PER_MINUTE_USER = 2
+    house = houses.build()
+    cookie = house.browser("own").cookies[settings.SESSION_COOKIE_NAME].value
+    page = {"cookie": f"{settings.SESSION_COOKIE_NAME}={cookie}", "origin": settings.GATEWAY_URL}
+    asked = [house.ask("anonymous", "POST", "/files", b"words", **page) for _ in range(3)]
+    assert [each.status for each in asked] == [201, 201, 429]
+    assert int(asked[-1].headers["retry-after"]) in range(1, 61)
+    assert house.ask("own", "POST", "/files", b"words").status == 429

@@ -1,0 +1,161 @@
+"""Strangers flood the Telegram webhook: what the chats of the people who are let in pay for it.
+
+Rounds without and with the flood follow each other, so that what else the machine does hits both.
+People and strangers come at a steady pace and wait for nobody: the time of an answer begins when it
+was due to be asked for. ``FLOOD`` messages of strangers a second (25: 10,000 of them in 400 s), ten
+of each stranger, ten strangers at a time.
+"""
+
+import asyncio
+import os
+import time
+from dataclasses import dataclass, field
+
+from tests.benchmarks import machine, sockets
+from tests.benchmarks.clients import Http, Socket, Webhook
+from tests.benchmarks.house import BOT, FIRST_STRANGER, SECRET, House, control
+from tests.pipeline.client import query
+
+CHATTING = 8
+TURNS_PER_SECOND = 4
+TOKENS = 16
+CONNECTIONS = 10
+MESSAGES_EACH = 10
+HOURLY = 5  # notices of strangers, as [A5] says
+STRANGERS = 5_000_000_000  # the Telegram id of the first stranger
+
+
+@dataclass
+class Side:
+    """All rounds with the flood, or all without it. Seconds; ``cpu``: of all our processes."""
+
+    waits: list[float] = field(default_factory=list)
+    cpu: float = 0.0
+    by_process: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Flood:
+    """The strangers at the door, who go on where they stopped. ``waits``: to the 200."""
+
+    hook: Webhook
+    per_second: float
+    sent: int = 0
+    waits: list[float] = field(default_factory=list)
+
+    def sender(self, number: int) -> int:
+        """Whose message ``number`` is: ten strangers in turn until each has said ten things."""
+        crowd, turn = divmod(number, MESSAGES_EACH * CONNECTIONS)
+        return STRANGERS + crowd * CONNECTIONS + turn % CONNECTIONS
+
+    async def pour(self, seconds: float) -> None:
+        """As many messages as fall into ``seconds``."""
+        first, number = self.sent, int(seconds * self.per_second)
+        self.sent += number
+        began = time.monotonic()
+
+        async def speak(connection: int) -> None:
+            async with Http(self.hook.url) as http:
+                for each in range(connection, number, CONNECTIONS):
+                    due = began + each / self.per_second
+                    await asyncio.sleep(max(0.0, due - time.monotonic()))
+                    await self.hook.send(http, user=self.sender(first + each))
+                    self.waits.append(time.monotonic() - due)
+
+        await asyncio.gather(*(speak(each) for each in range(CONNECTIONS)))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a flood did to the people."""
+
+    calm: Side
+    flooded: Side
+    flood: Flood
+
+    def ratio(self, share: float) -> float:
+        """How much longer than without it that ``share`` of the answers takes at most."""
+        calm, flooded = (machine.percentile(side.waits, share) for side in self.sides)
+        return flooded / calm
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Without and with."""
+        return self.calm, self.flooded
+
+    @property
+    def cpu_ms(self) -> float:
+        """CPU of a message that is turned away, in all our processes."""
+        return (self.flooded.cpu - self.calm.cpu) / self.flood.sent * 1000
+
+    def cpu_parts(self) -> dict[str, float]:
+        """The same by process."""
+        return {
+            name: (seconds - self.calm.by_process[name]) / self.flood.sent * 1000
+            for name, seconds in self.flooded.by_process.items()
+        }
+
+
+async def chat(people: list[Socket], seconds: float) -> list[float]:
+    """How long each answer took from when it was due; each is checked."""
+    began = time.monotonic()
+    waits: list[float] = []
+
+    async def one(person: int, socket: Socket) -> None:
+        for number in range(person, int(seconds * TURNS_PER_SECOND), len(people)):
+            due = began + number / TURNS_PER_SECOND
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            turn, tag = await socket.ask()
+            waits.append(time.monotonic() - due)
+            turn.check(tokens=TOKENS, tag=tag)
+
+    await asyncio.gather(*(one(number, socket) for number, socket in enumerate(people)))
+    return waits
+
+
+async def compare(house: House, *, seconds: float, rounds: int) -> Found:
+    """Rounds of ``seconds``, without and with; then that the flood left what it may leave."""
+    await asyncio.to_thread(control, house.stub, first_ms=20, per_second=0, tokens=TOKENS)
+    hook = Webhook(house.gateway.base_url, f"/telegram/{BOT}/webhook", secret=SECRET)
+    async with Http(hook.url) as http:  # the owner's last-used channel: where the notices go
+        await hook.send(http, user=FIRST_STRANGER)
+    await asyncio.to_thread(house.drain)
+    found = Found(Side(), Side(), Flood(hook, float(os.environ.get("FLOOD", "25"))))
+    async with sockets.opened(house, CHATTING) as people:
+        await chat(people, seconds / 2)
+        for number in range(rounds):
+            for side in found.sides if number % 2 == 0 else reversed(found.sides):
+                await one_round(house, people, side, found, seconds)
+    await asyncio.to_thread(house.drain)
+    await asyncio.to_thread(check, house, found.flood.sent)
+    return found
+
+
+async def one_round(
+    house: House, people: list[Socket], side: Side, found: Found, seconds: float
+) -> None:
+    """Chat for ``seconds``, beside the flood or not."""
+    before = machine.cpu_of(house.pids)
+    chatting = chat(people, seconds)
+    if side is found.flooded:
+        waits, _ = await asyncio.gather(chatting, found.flood.pour(seconds))
+    else:
+        waits = await chatting
+    spent = machine.spent(before, machine.cpu_of(house.pids))
+    side.waits += waits
+    side.cpu += sum(spent.values())
+    for name, each in spent.items():
+        side.by_process[name] = side.by_process.get(name, 0.0) + each
+
+
+def check(house: House, sent: int) -> None:
+    """Each stranger is one row that counts, what they said is held, and the owner has rest."""
+    rows = query(house.gateway, "SELECT count(*), sum(count) FROM allowlist_unknownrequest")
+    strangers = -(-sent // (MESSAGES_EACH * CONNECTIONS)) * CONNECTIONS
+    assert rows[0][0] <= strangers, f"{rows[0][0]} rows of {strangers} strangers"
+    assert rows[0][1] == sent, f"{rows[0][1]} messages were counted of {sent}"
+    assert house.count("inboundmessage", "state = 'held'") == sent, "messages were lost"
+    notices = house.count("delivery", "dedupe_key LIKE 'notice:request:%'")
+    digests = house.count("delivery", "dedupe_key LIKE 'notice:digest:%'")
+    assert notices <= HOURLY, f"{notices} notices in an hour"
+    assert digests <= 2, f"{digests} digests"  # the hour may turn meanwhile
