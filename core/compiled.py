@@ -113,25 +113,33 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A SELECT, and the compiler that knows what its columns are."""
+    """A SELECT, and the compiler that knows what its columns are.
+
+    ``converters``: of the columns that the driver does not give as Python's types already.
+    """
 
     sql: Sql
     compiler: Any
+    converters: dict[int, Any]
 
     def rows(self, values: Values) -> Iterable[Sequence[Any]]:
         """Its rows for ``values``, with Python's types."""
         with self.sql.connection.cursor() as cursor:
             cursor.execute(self.sql.text, self.sql.filled(values))
             found = cursor.fetchall()
-        rows: Iterable[Sequence[Any]] = self.compiler.results_iter([found]) if found else ()
-        return rows
+        if not (found and self.converters):
+            return found
+        converted: Iterable[Sequence[Any]] = self.compiler.apply_converters(found, self.converters)
+        return converted
 
 
 def reading(queryset: models.QuerySet[Any, Any], connection: BaseDatabaseWrapper) -> Reading:
     """The compiled form of ``queryset``."""
-    compiler = queryset.query.get_compiler(using=ALIAS)
+    compiler: Any = queryset.query.get_compiler(using=ALIAS)
     text, params = compiler.as_sql()
-    return Reading(Sql(connection, text, tuple(params)), compiler)
+    columns = [each[0] for each in compiler.select[: compiler.col_count]]
+    sql = Sql(connection, text, tuple(params))
+    return Reading(sql, compiler, compiler.get_converters(columns))
 
 
 class Rows:
