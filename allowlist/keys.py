@@ -13,6 +13,7 @@ from django.utils import timezone
 from allowlist import audit, revocation
 from allowlist.models import ApiKey
 from core import db
+from core.compiled import Given, Select
 from core.models import ChannelAccount, User
 
 TOKEN = re.compile(r"lk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
@@ -21,6 +22,11 @@ SECRET_BYTES = 32
 # A row is written at most so often, however fast a key is used.
 USED_EVERY = timedelta(minutes=1)
 AUDITED_EVERY = timedelta(days=1)
+
+
+NAMED = Select(
+    lambda: ApiKey.objects.select_related("user", "account").filter(prefix=Given("prefix"))
+)
 
 
 class InvalidKey(ValueError):
@@ -74,7 +80,7 @@ def authenticate(*, token: str, now: datetime) -> ApiKey | None:
     match = TOKEN.fullmatch(token)
     if match is None:
         return None
-    key = ApiKey.objects.select_related("user", "account").filter(prefix=match[1]).first()
+    key = NAMED.first(prefix=match[1])
     expected = key.digest if key is not None else _digest("")
     if not hmac.compare_digest(expected, _digest(token)) or key is None:
         return None

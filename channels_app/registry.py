@@ -39,6 +39,7 @@ async def close() -> None:
                 await channel.gateway.close()
 
 
+@cache
 def names() -> list[str]:
-    """The ids of all channels, ours and other packages'."""
+    """The ids of all channels, ours and other packages'; what is installed is read once."""
     return sorted({*CHANNELS, *entry_points(group=ENTRY_POINT_GROUP).names})

@@ -25,7 +25,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 
 from core import db, hub
 from core.messages import Message, MessageDict, to_dict
-from core.models import Run, RunEvent
+from core.models import Run
 from core.text import clean
 
 logger = logging.getLogger(__name__)
@@ -36,6 +36,10 @@ RETRY_SECONDS = 0.2
 STOP_SECONDS = 5.0
 MERGED_CHARACTERS = 16_000
 PAGE = 2000
+MOST_EVENTS = 2**31 - 1  # of one run: `seq` is a positive integer
+# The hottest statements, so without the ORM (a frame's cost it 0.9 and 0.6 ms of CPU).
+OWN = "SELECT id, attempt FROM core_run WHERE state = 'running' AND id IN ({places})"
+AFTER = "SELECT seq, data FROM core_runevent WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s"
 INSERT = "INSERT INTO core_runevent (run_id, seq, data) VALUES (%s, %s, %s)"
 OPENINGS = frozenset({"stream_start", "message_start"})
 # The database is away, or somebody else holds its lock: the same statement may work in a moment.
@@ -288,7 +292,7 @@ def rows_of(*, run_id: int, seq: int, events: list[MessageDict]) -> list[Row]:
 
 
 def insert(rows: list[Row]) -> None:
-    """Insert rows of the log: the hottest statement, so without the ORM (0.9 ms CPU a frame)."""
+    """Insert rows of the log."""
     if rows:
         with connection.cursor() as cursor:
             cursor.executemany(INSERT, rows)
@@ -321,10 +325,12 @@ def log_of(*, run: Run, seq: int) -> Log:
 
 def own(batch: Batch) -> dict[int, int]:
     """The attempts in the database of the running runs of ``batch``, their rows locked."""
-    runs = Run.objects.filter(id__in=[log.run_id for log, _, _ in batch], state=Run.State.RUNNING)
-    if connection.features.has_select_for_update:
-        runs = runs.order_by("id").select_for_update(no_key=True)
-    return dict(runs.values_list("id", "attempt"))
+    wanted = [log.run_id for log, _, _ in batch]
+    lock = " ORDER BY id FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
+    places = ", ".join(["%s"] * len(wanted))
+    with connection.cursor() as cursor:
+        cursor.execute(OWN.format(places=places) + lock, wanted)
+        return dict(cursor.fetchall())
 
 
 def frame_of(log: Log, events: list[MessageDict]) -> hub.Frame:
@@ -359,8 +365,9 @@ def close_writer() -> None:
 
 def after(*, run_id: int, seq: int, limit: int | None = None) -> list[tuple[int, MessageDict]]:
     """The events of a run with a higher ``seq``, in order."""
-    rows = RunEvent.objects.filter(run_id=run_id, seq__gt=seq).order_by("seq")[:limit]
-    return [(row[0], orjson.loads(row[1])) for row in rows.values_list("seq", "data")]
+    with connection.cursor() as cursor:
+        cursor.execute(AFTER, (run_id, seq, MOST_EVENTS if limit is None else limit))
+        return [(row[0], orjson.loads(row[1])) for row in cursor.fetchall()]
 
 
 def opens(event: MessageDict) -> bool:

@@ -8,10 +8,11 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from core import db, hub, wake
+from core.compiled import Change, Given, Rows, Select, insert
 from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
 from core.tokens import estimate
 
@@ -41,27 +42,33 @@ def lease_end() -> object:
     return Now() + timedelta(seconds=settings.RUN_LEASE_SECONDS)
 
 
+CLAIM = Change(
+    lambda: (
+        Run.objects.filter(id=Given("id"), state=Run.State.QUEUED).exclude(Exists(earlier())),
+        {
+            "state": Run.State.RUNNING,
+            "attempt": F("attempt") + 1,
+            "lease_until": Now() + Given("lease", DurationField()),
+            "worker": Given("worker"),
+            "started_at": Coalesce(F("started_at"), Now()),
+        },
+    )
+)
+WHOLE = Select(
+    lambda: Run.objects.select_related("session", "user", "session__account").filter(id=Given("id"))
+)
+
+
 def claim(*, run_id: int, worker: str) -> Run | None:
     """Take a queued run whose turn it is; None when it is not queued or an earlier one is open.
 
     The returned run carries the new ``attempt``: the token that every later write must show.
     """
+    lease = timedelta(seconds=settings.RUN_LEASE_SECONDS)
     try:
         with db.write():
-            taken = (
-                Run.objects.filter(id=run_id, state=Run.State.QUEUED)
-                .exclude(Exists(earlier()))
-                .update(
-                    state=Run.State.RUNNING,
-                    attempt=F("attempt") + 1,
-                    lease_until=lease_end(),
-                    worker=worker,
-                    started_at=Coalesce(F("started_at"), Now()),
-                )
-            )
-            if not taken:
-                return None
-            return Run.objects.select_related("session", "user", "session__account").get(id=run_id)
+            taken = CLAIM(id=run_id, worker=worker, lease=lease)
+            return WHOLE.first(id=run_id) if taken else None
     except IntegrityError:
         return None  # another run of the session was claimed in the same moment
 
@@ -82,14 +89,47 @@ def keep(*, held: dict[int, int], worker: str) -> tuple[set[int], set[int]]:
     return set(held) - alive, cancelled
 
 
+END = Change(
+    lambda: (
+        Run.objects.filter(id=Given("id"), attempt=Given("attempt"), state=Given("before")),
+        {
+            "state": Given("state"),
+            "result": Given("result", JSONField()),
+            "usage": Given("usage", JSONField()),
+            "error": Given("error"),
+            "last_seq": Given("last_seq"),
+            "lease_until": None,
+            "finished_at": Now(),
+        },
+    )
+)
+ANSWERED = Change(
+    lambda: (
+        InboundMessage.objects.filter(run_id=Given("run"), state=InboundMessage.State.BATCHED),
+        {"state": InboundMessage.State.ANSWERED},
+    )
+)
+END_JOBS = Change(
+    lambda: (
+        Job.objects.filter(run_id=Given("run"), state__in=(Run.State.QUEUED, Run.State.RUNNING)),
+        {"state": Run.State.CANCELLED, "finished_at": Now()},
+    )
+)
+FOLLOWING = Rows(
+    lambda: (
+        Run.objects.filter(session_id=Given("session"), state=Run.State.QUEUED)
+        .order_by("id")
+        .values_list("id")[:1]
+    )
+)
+
+
 def settle(*, run: Run, outcome: Outcome, last_seq: int, also: Settled | None = None) -> None:
     """End a run: its row, its messages, its line in the transcript. In the writer's transaction.
 
     ``also`` is called in the same transaction (deliveries). The fence was checked by the writer.
     """
-    Run.objects.filter(id=run.id, attempt=run.attempt, state=Run.State.RUNNING).update(
-        **final(outcome, last_seq)
-    )
+    END(id=run.id, attempt=run.attempt, before=Run.State.RUNNING, **final(outcome, last_seq))
     leave_behind(run, outcome, also)
 
 
@@ -104,53 +144,48 @@ def cancelled_while_queued(run_id: int) -> Run | None:
 
 def settle_queued(*, run: Run, outcome: Outcome, last_seq: int, also: Settled) -> bool:
     """End a queued run that no worker holds; False when one took it. Inside a transaction."""
-    ended = Run.objects.filter(id=run.id, attempt=run.attempt, state=Run.State.QUEUED).update(
-        **final(outcome, last_seq)
-    )
+    before = Run.State.QUEUED
+    ended = END(id=run.id, attempt=run.attempt, before=before, **final(outcome, last_seq))
     if ended:
         leave_behind(run, outcome, also)
     return ended == 1
 
 
 def final(outcome: Outcome, last_seq: int) -> dict[str, Any]:
-    """The columns of a run that has ended."""
+    """What a run that has ended says of itself."""
     return {
         "state": outcome.state,
         "result": {key: value for key, value in asdict(outcome).items() if key != "usage"},
         "usage": outcome.usage,
         "error": outcome.error[:500],
         "last_seq": last_seq,
-        "lease_until": None,
-        "finished_at": Now(),
     }
 
 
 def leave_behind(run: Run, outcome: Outcome, also: Settled | None) -> None:
     """What the end of a run changes besides its row; the session's next run is woken."""
-    InboundMessage.objects.filter(run_id=run.id, state=InboundMessage.State.BATCHED).update(
-        state=InboundMessage.State.ANSWERED
-    )
-    Job.objects.filter(run_id=run.id, state__in=(Run.State.QUEUED, Run.State.RUNNING)).update(
-        state=Run.State.CANCELLED, finished_at=Now()
-    )
+    ANSWERED(run=run.id)
+    END_JOBS(run=run.id)
     if outcome.state == Run.State.CANCELLED:
         # What a job finished in the very moment of the stop is not handed over.
         StoredFile.objects.filter(run_id=run.id, origin="made", revoked_at__isnull=True).exclude(
             public_id__in=[file.get("id", "") for file in outcome.files]
         ).update(revoked_at=Now())
-    Message.objects.create(
-        session_id=run.session_id,
-        run_id=run.id,
-        role="assistant",
-        text=outcome.text,
-        format=outcome.format,
-        tokens=estimate(outcome.text),
-        data={
-            "images": outcome.images,
-            "files": outcome.files,
-            "error": outcome.error,
-            "interrupted": outcome.state == Run.State.CANCELLED,
-        },
+    insert(
+        Message(
+            session_id=run.session_id,
+            run_id=run.id,
+            role="assistant",
+            text=outcome.text,
+            format=outcome.format,
+            tokens=estimate(outcome.text),
+            data={
+                "images": outcome.images,
+                "files": outcome.files,
+                "error": outcome.error,
+                "interrupted": outcome.state == Run.State.CANCELLED,
+            },
+        )
     )
     if also is not None:
         also(run, outcome)
@@ -160,10 +195,8 @@ def leave_behind(run: Run, outcome: Outcome, also: Settled | None) -> None:
 
 def wake_next(session_id: int) -> None:
     """Wake a worker for the session's oldest queued run, if there is one."""
-    following = Run.objects.filter(session_id=session_id, state=Run.State.QUEUED).order_by("id")
-    run_id = following.values_list("id", flat=True).first()
-    if run_id is not None:
-        wake.run(run_id)
+    for row in FOLLOWING(session=session_id):
+        wake.run(row[0])
 
 
 def request_cancel(*, run: Run) -> bool:

@@ -10,10 +10,22 @@ from django.conf import settings
 from allowlist.models import ApiKey
 from channels_app.chat_messages import refused
 from core import inbox
+from core.compiled import Given, Rows
 from core.models import ChannelAccount, ChatSession, Run, User
 
 HEADER = "X-Session-Id"
 MAX_NAME = 100
+
+
+BUSY = Rows(
+    lambda: ChatSession.objects.filter(
+        account_id=Given("account"),
+        chat=Given("chat"),
+        user_id=Given("user"),
+        closed_at__isnull=True,
+        runs__state__in=(Run.State.QUEUED, Run.State.RUNNING),
+    ).values_list("thread")
+)
 
 
 def checked(name: str) -> str:
@@ -40,15 +52,7 @@ def own(*, user: User, name: str) -> str:
 
 def lane(*, account: ChannelAccount, chat: str, user: User) -> str:
     """The first thread of ``chat`` where nothing runs. Inside a transaction."""
-    busy = set(
-        ChatSession.objects.filter(
-            account=account,
-            chat=chat,
-            user=user,
-            closed_at__isnull=True,
-            runs__state__in=(Run.State.QUEUED, Run.State.RUNNING),
-        ).values_list("thread", flat=True)
-    )
+    busy = {row[0] for row in BUSY(account=account.pk, chat=chat, user=user.pk)}
     if "" not in busy:
         return ""
     lanes = (str(number) for number in range(2, settings.MAX_STREAMS_PER_USER + 1))

@@ -38,8 +38,10 @@ def with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.syspath_prepend(str(EXAMPLE))
     registry.get.cache_clear()
+    registry.names.cache_clear()
     yield
     registry.get.cache_clear()
+    registry.names.cache_clear()
     sys.modules.pop("latchkey_example", None)
 
 

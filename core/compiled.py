@@ -1,0 +1,230 @@
+"""Statements of the hot path, compiled once a thread.
+
+The ORM builds the SQL of a query anew at every call; that was half of a turn's CPU. Here a query is
+written with the ORM as everywhere else, with :class:`Given` where a value comes later, and only its
+first call builds it:
+
+    CLAIM = Change(lambda: (Run.objects.filter(id=Given("id")), {"state": "running"}))
+    CLAIM(id=7)
+
+What is sent is what the ORM makes of it, for the database at hand. Values of settings that may
+change belong into a :class:`Given` too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+from django.db import connections, models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import query as queries
+from django.db.models.expressions import Expression
+from django.db.models.sql.subqueries import UpdateQuery
+
+M = TypeVar("M", bound=models.Model)
+T = TypeVar("T")
+ALIAS = "default"
+
+Values = Mapping[str, Any]
+
+
+class Given(Expression):
+    """A value that comes with each call, by name.
+
+    ``field``: how it is written, where that is not how Python has it (dates, durations, JSON).
+    """
+
+    def __init__(self, name: str, field: models.Field[Any, Any] | None = None) -> None:
+        super().__init__(output_field=field)
+        self.name = name
+        self.written_as = field
+
+    def as_sql(self, *_: Any, **__: Any) -> tuple[str, Any]:
+        """A place for the value; it is its own parameter until then."""
+        return "%s", [self]
+
+    def value(self, values: Values, connection: BaseDatabaseWrapper) -> Any:
+        """What the database is given for it."""
+        found = values[self.name]
+        if self.written_as is None:
+            return found
+        return self.written_as.get_db_prep_value(found, connection)
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """One statement of one connection."""
+
+    connection: BaseDatabaseWrapper
+    text: str
+    params: tuple[Any, ...]
+
+    def filled(self, values: Values) -> list[Any]:
+        """Its parameters for ``values``."""
+        return [
+            each.value(values, self.connection) if isinstance(each, Given) else each
+            for each in self.params
+        ]
+
+
+class Kept(Generic[T]):
+    """What is built once a thread: a connection belongs to one, and so does what is made for it."""
+
+    def __init__(self, build: Callable[[BaseDatabaseWrapper], T]) -> None:
+        """``build`` is called when it is needed first."""
+        self._build = build
+        self._local = threading.local()
+
+    def get(self) -> T:
+        """It, for this thread's connection."""
+        connection = connections[ALIAS]
+        kept: tuple[BaseDatabaseWrapper, T] | None = getattr(self._local, "kept", None)
+        if kept is None or kept[0] is not connection:
+            kept = self._local.kept = (connection, self._build(connection))
+        return kept[1]
+
+
+class Change:
+    """An UPDATE: a queryset and what it sets; how many rows it changed."""
+
+    def __init__(self, build: Callable[[], tuple[models.QuerySet[Any], Values]]) -> None:
+        """``build`` is called when the statement is needed first."""
+
+        def compiled(connection: BaseDatabaseWrapper) -> Sql:
+            queryset, changes = build()
+            query: Any = queryset.query.chain(UpdateQuery)
+            query.add_update_values(dict(changes))
+            text, params = query.get_compiler(using=ALIAS).as_sql()
+            return Sql(connection, text, tuple(params))
+
+        self._sql = Kept(compiled)
+
+    def __call__(self, **values: Any) -> int:
+        """Execute it with ``values``."""
+        sql = self._sql.get()
+        with sql.connection.cursor() as cursor:
+            cursor.execute(sql.text, sql.filled(values))
+            return int(cursor.rowcount)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A SELECT, and the compiler that knows what its columns are.
+
+    ``converters``: of the columns that the driver does not give as Python's types already.
+    """
+
+    sql: Sql
+    compiler: Any
+    converters: dict[int, Any]
+
+    def rows(self, values: Values) -> Iterable[Sequence[Any]]:
+        """Its rows for ``values``, with Python's types."""
+        with self.sql.connection.cursor() as cursor:
+            cursor.execute(self.sql.text, self.sql.filled(values))
+            found = cursor.fetchall()
+        if not (found and self.converters):
+            return found
+        converted: Iterable[Sequence[Any]] = self.compiler.apply_converters(found, self.converters)
+        return converted
+
+
+def reading(queryset: models.QuerySet[Any, Any], connection: BaseDatabaseWrapper) -> Reading:
+    """The compiled form of ``queryset``."""
+    compiler: Any = queryset.query.get_compiler(using=ALIAS)
+    text, params = compiler.as_sql()
+    columns = [each[0] for each in compiler.select[: compiler.col_count]]
+    sql = Sql(connection, text, tuple(params))
+    return Reading(sql, compiler, compiler.get_converters(columns))
+
+
+class Rows:
+    """A SELECT of some columns (``values_list``)."""
+
+    def __init__(self, build: Callable[[], models.QuerySet[Any, Any]]) -> None:
+        """``build`` is called when the statement is needed first."""
+        self._reading = Kept(lambda connection: reading(build(), connection))
+
+    def __call__(self, **values: Any) -> list[Sequence[Any]]:
+        """The rows that it finds for ``values``."""
+        return list(self._reading.get().rows(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(Generic[M]):
+    """A SELECT whose rows become instances of ``model``."""
+
+    reading: Reading
+    model: type[M]
+    names: list[str]
+    columns: slice
+    related: list[Any]
+
+    def instance(self, row: Sequence[Any]) -> M:
+        """The instance of one row, with what was selected with it."""
+        found = self.model.from_db(ALIAS, self.names, row[self.columns])
+        for each in self.related:
+            each.populate(row, found)
+        return found
+
+
+class Select(Generic[M]):
+    """A SELECT of model instances."""
+
+    def __init__(self, build: Callable[[], models.QuerySet[M]]) -> None:
+        """``build`` is called when the statement is needed first."""
+        self._shape: Kept[Shape[M]] = Kept(lambda connection: shape(build(), connection))
+
+    def all(self, **values: Any) -> list[M]:
+        """The instances that it finds for ``values``."""
+        made = self._shape.get()
+        return [made.instance(row) for row in made.reading.rows(values)]
+
+    def first(self, **values: Any) -> M | None:
+        """The first instance that it finds, or None."""
+        return next(iter(self.all(**values)), None)
+
+
+def shape(queryset: models.QuerySet[M], connection: BaseDatabaseWrapper) -> Shape[M]:
+    """How the rows of ``queryset`` become instances."""
+    read = reading(queryset, connection)
+    populators: Any = queries.get_related_populators  # its types are of another Django
+    info, select = read.compiler.klass_info, read.compiler.select
+    first, last = info["select_fields"][0], info["select_fields"][-1]
+    return Shape(
+        reading=read,
+        model=info["model"],
+        names=[each[0].target.attname for each in select[first : last + 1]],
+        columns=slice(first, last + 1),
+        related=populators(info, select, ALIAS),
+    )
+
+
+@cache
+def insertion(model: type[models.Model], vendor: str) -> tuple[str, list[models.Field[Any, Any]]]:
+    """The INSERT of a model with a serial key, and the fields that it writes, in order."""
+    del vendor  # names are quoted in the same way by both; a statement each is kept all the same
+    quote = connections[ALIAS].ops.quote_name
+    meta = model._meta
+    fields = [each for each in meta.local_concrete_fields if not each.primary_key]
+    columns = ", ".join(quote(str(each.column)) for each in fields)
+    places = ", ".join(["%s"] * len(fields))
+    key = quote(str(meta.pk.column))
+    table = quote(meta.db_table)
+    return f"INSERT INTO {table} ({columns}) VALUES ({places}) RETURNING {key}", fields  # noqa: S608 - names of our models
+
+
+def insert(row: models.Model) -> None:
+    """Insert ``row``, which gets its key: ``save(force_insert=True)`` without signals."""
+    connection = connections[ALIAS]
+    text, fields = insertion(type(row), connection.vendor)
+    values = [each.get_db_prep_save(each.pre_save(row, True), connection) for each in fields]  # noqa: FBT003 - Django's signature
+    with connection.cursor() as cursor:
+        cursor.execute(text, values)
+        row.pk = cursor.fetchone()[0]
+    row._state.adding = False
+    row._state.db = ALIAS

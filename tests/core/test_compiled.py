@@ -1,0 +1,119 @@
+"""Statements that are compiled once do what the ORM does each time."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.db.models import DurationField, F, JSONField
+from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from core import db
+from core.compiled import Change, Given, Rows, Select, insert
+from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def run(session: ChatSession, user: User) -> Run:
+    """A queued run."""
+    return Run.objects.create(session=session, user=user, origin="test", route={"acks": ["1"]})
+
+
+def test_a_change_takes_the_values_of_each_call(run: Run) -> None:
+    """Numbers, JSON, the database's clock: and the row count says whether it matched."""
+    change = Change(
+        lambda: (
+            Run.objects.filter(id=Given("id"), attempt=Given("attempt")),
+            {
+                "attempt": F("attempt") + 1,
+                "usage": Given("usage", JSONField()),
+                "lease_until": Now() + Given("lease", DurationField()),
+            },
+        )
+    )
+    began = timezone.now()
+    for number in range(3):
+        lease = timedelta(hours=number)
+        assert change(id=run.id, attempt=number, usage={"each": [number]}, lease=lease) == 1
+        run.refresh_from_db()
+        assert run.attempt == number + 1
+        assert run.usage == {"each": [number]}
+        assert run.lease_until is not None
+        assert abs(run.lease_until - began - lease) < timedelta(minutes=10)
+    assert change(id=run.id, attempt=0, usage={}, lease=timedelta()) == 0
+
+
+def test_what_is_sent_is_what_the_orm_sends(run: Run) -> None:
+    """One statement for one statement, so that the indexes meant for it are found."""
+    lines = Rows(
+        lambda: (
+            Run.objects.filter(session_id=Given("session"), state="queued")
+            .order_by("id")
+            .values_list("id", "created_at")[:1]
+        )
+    )
+    with CaptureQueriesContext(
+        connection,
+    ) as asked:
+        ours = [tuple(row) for row in lines(session=run.session_id)]
+        theirs = list(
+            Run.objects.filter(session_id=run.session_id, state="queued")
+            .order_by("id")
+            .values_list("id", "created_at")[:1]
+        )
+    assert ours == theirs == [(run.id, run.created_at)]
+    first, second = (each["sql"].replace("(", "").replace(")", "") for each in asked)
+    assert first == second
+
+
+def test_instances_come_with_what_was_selected_with_them(run: Run) -> None:
+    """No further query for the session, its account and the person."""
+    whole = Select(
+        lambda: Run.objects.select_related("session__account", "user").filter(id=Given("id"))
+    )
+    for _ in range(2):
+        found = whole.first(id=run.id)
+        assert found is not None
+        assert found == run
+        with CaptureQueriesContext(connection) as asked:
+            assert found.session.account == run.session.account
+            assert found.user == run.user
+            assert found.route == run.route
+            assert found.created_at == run.created_at
+        assert len(asked) == 0
+    assert whole.first(id=-1) is None
+    assert whole.all(id=run.id) == [run]
+
+
+def test_an_inserted_row_is_the_one_that_save_would_have_made(
+    account: ChannelAccount, session: ChatSession, user: User
+) -> None:
+    """Defaults, times, JSON and bytes; it has its key and can be saved again."""
+    row = Message(session=session, role="user", text="ä\U0001f600", data={"a": [1, None]})
+    insert(row)
+    stored = Message.objects.get(id=row.id)
+    for field in Message._meta.concrete_fields:
+        assert getattr(stored, field.attname) == getattr(row, field.attname), field.name
+    assert timezone.now() - stored.created_at < timedelta(minutes=10)
+    row.text = "changed"
+    row.save()
+    assert Message.objects.get(session=session).text == "changed"
+    raw = InboundMessage(account=account, user=user, raw=b"\0\xff%s", received_at=timezone.now())
+    insert(raw)
+    assert bytes(InboundMessage.objects.get(id=raw.id).raw) == b"\0\xff%s"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_every_thread_has_a_statement_for_its_own_connection(run: Run) -> None:
+    """The same object, from two threads: SQLite's connections may not be shared."""
+    lines = Rows(lambda: Run.objects.filter(id=Given("id")).values_list("id"))
+
+    def ask() -> list[int]:
+        return [row[0] for row in lines(id=run.id)]
+
+    assert ask() == [run.id]
+    assert db.pool().submit(ask).result(timeout=60) == [run.id]
+    assert ask() == [run.id]
