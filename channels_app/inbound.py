@@ -82,7 +82,7 @@ def receive_sender(
     sender = permissions.Sender(
         account=draft.account, kind=draft.kind, value=draft.sender, group=group
     )
-    with write():
+    with write(joins=True):
         duplicate = inbox.find_duplicate(draft) if command is not None else None
         if duplicate is not None:
             return seen_before(duplicate)

@@ -34,13 +34,17 @@ PAUSE_SECONDS = 0.0005
 
 
 @contextmanager
-def write() -> Iterator[None]:
-    """A transaction that writes: IMMEDIATE on SQLite, one at a time in this process."""
+def write(*, joins: bool = False) -> Iterator[None]:
+    """A transaction that writes: IMMEDIATE on SQLite, one at a time in this process.
+
+    Inside another one it is a savepoint, or, when it ``joins``, a part of that one: an error then
+    ends both.
+    """
     if connection.vendor == "sqlite":
-        with _write_lock, turn(), transaction.atomic():
+        with _write_lock, turn(), transaction.atomic(savepoint=not joins):
             yield
     else:
-        with transaction.atomic():
+        with transaction.atomic(savepoint=not joins):
             yield
 
 

@@ -12,71 +12,94 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Field, Model
 
 AnyField: TypeAlias = "Field[Any, Any]"
-Convert = Callable[[Any], Any]
+Convert = Callable[[Any, BaseDatabaseWrapper], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Insertion:
-    """How a row of one model is inserted."""
+class Change:
+    """A statement that writes, and the fields whose values it is given."""
 
     sql: str
     fields: tuple[AnyField, ...]
 
 
 @cache
-def insertion(model: type[Model]) -> Insertion:
+def insertion(model: type[Model]) -> Change:
     """The INSERT of ``model``; the database gives the id."""
     fields = tuple(each for each in model._meta.concrete_fields if not each.primary_key)
     columns = ", ".join(f'"{each.column}"' for each in fields)
     values = ", ".join(["%s"] * len(fields))
     table = model._meta.db_table
-    return Insertion(f'INSERT INTO "{table}" ({columns}) VALUES ({values})', fields)  # noqa: S608 - names of our own
+    return Change(f'INSERT INTO "{table}" ({columns}) VALUES ({values})', fields)  # noqa: S608 - our own names
 
 
 def insert(row: Model, *, unless_known: bool = False) -> bool:
     """Insert ``row`` and give it its id; False when a unique constraint has one already and
     ``unless_known`` is set. Without it, raises IntegrityError."""
-    known = insertion(type(row))
-    given = [
-        each.get_db_prep_save(each.pre_save(row, add=True), connection) for each in known.fields
-    ]
+    known, here = insertion(type(row)), this_connection()
+    given = [each.get_db_prep_save(each.pre_save(row, add=True), here) for each in known.fields]
     conflict = " ON CONFLICT DO NOTHING" if unless_known else ""
-    with connection.cursor() as cursor:
+    with here.cursor() as cursor:
         cursor.execute(f'{known.sql}{conflict} RETURNING "id"', given)
         found = cursor.fetchone()
     if found is None:
         return False
     row.pk = found[0]
-    row._state.adding, row._state.db = False, connection.alias  # noqa: SLF001 - as save() does
+    row._state.adding, row._state.db = False, here.alias  # noqa: SLF001 - as save() does
     return True
 
 
 def update(model: type[Model], row_id: int, **values: object) -> None:
     """Set columns of the row with this id. A foreign key is named with its ``_id``."""
-    fields = [field_of(model, name) for name in values]
+    known, here = updating(model, tuple(values)), this_connection()
     given = [
-        each.get_db_prep_save(value, connection)
-        for each, value in zip(fields, values.values(), strict=True)
+        each.get_db_prep_save(value, here)
+        for each, value in zip(known.fields, values.values(), strict=True)
     ]
-    with connection.cursor() as cursor:
-        cursor.execute(updating(model, tuple(values)), [*given, row_id])
+    with here.cursor() as cursor:
+        cursor.execute(known.sql, [*given, row_id])
+
+
+def this_connection() -> BaseDatabaseWrapper:
+    """The database connection of this thread: ``django.db.connection`` looks it up at each use."""
+    return connections[DEFAULT_DB_ALIAS]
 
 
 @cache
-def updating(model: type[Model], names: tuple[str, ...]) -> str:
+def updating(model: type[Model], names: tuple[str, ...]) -> Change:
     """The UPDATE of these columns."""
-    changes = ", ".join(f'"{field_of(model, name).column}" = %s' for name in names)
-    return f'UPDATE "{model._meta.db_table}" SET {changes} WHERE "id" = %s'  # noqa: S608 - as above
+    fields = tuple(field_of(model, name) for name in names)
+    changes = ", ".join(f'"{each.column}" = %s' for each in fields)
+    table = model._meta.db_table
+    return Change(f'UPDATE "{table}" SET {changes} WHERE "id" = %s', fields)  # noqa: S608 - our own names
 
 
 @cache
 def field_of(model: type[Model], name: str) -> AnyField:
     """The field called ``name``, or whose column is."""
     return next(each for each in model._meta.concrete_fields if name in (each.name, each.attname))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The columns of one model in a row of a SELECT, and what has to be made of some of them."""
+
+    model: type[Model]
+    names: list[str]
+    columns: slice
+    readers: list[tuple[int, Convert]]
+
+    def instance(self, row: tuple[Any, ...], here: BaseDatabaseWrapper) -> Model:
+        """The instance in ``row``."""
+        values = list(row[self.columns])
+        for place, convert in self.readers:
+            values[place] = convert(values[place], here)
+        return self.model.from_db(here.alias, self.names, values)
 
 
 class Select:
@@ -89,65 +112,56 @@ class Select:
     def __init__(self, *parts: tuple[type[Model], Sequence[str]], tail: str) -> None:
         """Nothing is compiled before the first use."""
         self._parts, self._tail = parts, tail
-        self._wanted: list[tuple[type[Model], list[AnyField]]] = []
-        self._sql = ""
+        self._compiled: dict[str, tuple[str, list[Wanted]]] = {}
 
     def rows(self, *given: Any, more: str = "") -> list[tuple[Any, ...]]:
         """The rows, an instance of each part; ``more`` ends the statement.
 
         ``given`` goes to the driver as it is: texts and whole numbers, and what ``prepared`` made.
         """
-        if not self._sql:
-            self._compile()
-        with connection.cursor() as cursor:
-            cursor.execute(self._sql + more, given)
+        here = this_connection()
+        if here.vendor not in self._compiled:
+            self._compiled[here.vendor] = self._compile(here)
+        sql, wanted = self._compiled[here.vendor]
+        with here.cursor() as cursor:
+            cursor.execute(sql + more, given)
             found = cursor.fetchall()
-        return [self._instances(row) for row in found]
+        return [tuple(each.instance(row, here) for each in wanted) for row in found]
 
-    def _compile(self) -> None:
+    def _compile(self, here: BaseDatabaseWrapper) -> tuple[str, list[Wanted]]:
+        columns: list[str] = []
+        wanted: list[Wanted] = []
         for model, names in self._parts:
-            fields = model._meta.concrete_fields
-            self._wanted.append((model, [each for each in fields if wanted(each, names)]))
-        columns = ", ".join(
-            f'"{model._meta.db_table}"."{each.column}"'
-            for model, fields in self._wanted
-            for each in fields
-        )
+            fields = [each for each in model._meta.concrete_fields if is_wanted(each, names)]
+            readers = [reader(each, here) for each in fields]
+            wanted.append(
+                Wanted(
+                    model=model,
+                    names=[each.attname for each in fields],
+                    columns=slice(len(columns), len(columns) + len(fields)),
+                    readers=[(place, each) for place, each in enumerate(readers) if each],
+                )
+            )
+            columns += [f'"{model._meta.db_table}"."{each.column}"' for each in fields]
         first = self._parts[0][0]._meta.db_table
-        self._sql = f'SELECT {columns} FROM "{first}" {self._tail}'  # noqa: S608 - as above
-
-    def _instances(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        made, start = [], 0
-        for model, fields in self._wanted:
-            values = [
-                convert(value) if (convert := reader(each, connection.vendor)) else value
-                for each, value in zip(fields, row[start:], strict=False)
-            ]
-            names = [each.attname for each in fields]
-            made.append(model.from_db(connection.alias, names, values))
-            start += len(fields)
-        return tuple(made)
+        return f'SELECT {", ".join(columns)} FROM "{first}" {self._tail}', wanted  # noqa: S608 - our own names
 
 
-def wanted(field: AnyField, names: Sequence[str]) -> bool:
+def is_wanted(field: AnyField, names: Sequence[str]) -> bool:
     """Whether a field is among ``names``; the id always is."""
     return not names or field.primary_key or field.name in names or field.attname in names
 
 
-@cache
-def reader(field: AnyField, vendor: str) -> Convert | None:
-    """What makes a Python value of what the database ``vendor`` returns; None: nothing is to do."""
+def reader(field: AnyField, here: BaseDatabaseWrapper) -> Convert | None:
+    """What makes a Python value of what the database returns; None: nothing is to be done."""
     column = field.get_col(field.model._meta.db_table)
-    steps = [
-        *connection.ops.get_db_converters(column),
-        *field.get_db_converters(connection),
-    ]
+    steps = [*here.ops.get_db_converters(column), *field.get_db_converters(here)]
     if not steps:
         return None
 
-    def convert(value: Any) -> Any:
+    def convert(value: Any, at: BaseDatabaseWrapper) -> Any:
         for step in steps:
-            value = step(value, column, connection)
+            value = step(value, column, at)
         return value
 
     return convert
@@ -155,4 +169,4 @@ def reader(field: AnyField, vendor: str) -> Convert | None:
 
 def prepared(model: type[Model], name: str, value: object) -> Any:
     """``value`` as the database wants it for the column ``name``."""
-    return field_of(model, name).get_db_prep_value(value, connection)
+    return field_of(model, name).get_db_prep_value(value, this_connection())
