@@ -7,14 +7,14 @@ selected is loaded when somebody asks for it. Constraints, defaults and ``auto_n
 there are no signals.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Field, Model
+from django.db.models import CharField, Field, ForeignKey, IntegerField, Model, TextField
 
 AnyField: TypeAlias = "Field[Any, Any]"
 Convert = Callable[[Any, BaseDatabaseWrapper], Any]
@@ -26,6 +26,21 @@ class Change:
 
     sql: str
     fields: tuple[AnyField, ...]
+    plain: list[type[object] | None]
+
+    def given(self, values: Iterable[object], here: BaseDatabaseWrapper) -> list[Any]:
+        """``values``, one for each field, as the database wants them."""
+        return [
+            value if type(value) is plain else field.get_db_prep_save(value, here)
+            for field, plain, value in zip(self.fields, self.plain, values, strict=True)
+        ]
+
+
+def plain_of(field: AnyField) -> type[object] | None:
+    """The type whose values both databases take as they are in this column."""
+    if isinstance(field, CharField | TextField):
+        return str
+    return int if isinstance(field, ForeignKey | IntegerField) else None
 
 
 @cache
@@ -34,15 +49,16 @@ def insertion(model: type[Model]) -> Change:
     fields = tuple(each for each in model._meta.concrete_fields if not each.primary_key)
     columns = ", ".join(f'"{each.column}"' for each in fields)
     values = ", ".join(["%s"] * len(fields))
+    plain = [plain_of(each) for each in fields]
     table = model._meta.db_table
-    return Change(f'INSERT INTO "{table}" ({columns}) VALUES ({values})', fields)  # noqa: S608 - our own names
+    return Change(f'INSERT INTO "{table}" ({columns}) VALUES ({values})', fields, plain)  # noqa: S608 - our own names
 
 
 def insert(row: Model, *, unless_known: bool = False) -> bool:
     """Insert ``row`` and give it its id; False when a unique constraint has one already and
     ``unless_known`` is set. Without it, raises IntegrityError."""
     known, here = insertion(type(row)), this_connection()
-    given = [each.get_db_prep_save(each.pre_save(row, add=True), here) for each in known.fields]
+    given = known.given((each.pre_save(row, add=True) for each in known.fields), here)
     conflict = " ON CONFLICT DO NOTHING" if unless_known else ""
     with here.cursor() as cursor:
         cursor.execute(f'{known.sql}{conflict} RETURNING "id"', given)
@@ -57,12 +73,8 @@ def insert(row: Model, *, unless_known: bool = False) -> bool:
 def update(model: type[Model], row_id: int, **values: object) -> None:
     """Set columns of the row with this id. A foreign key is named with its ``_id``."""
     known, here = updating(model, tuple(values)), this_connection()
-    given = [
-        each.get_db_prep_save(value, here)
-        for each, value in zip(known.fields, values.values(), strict=True)
-    ]
     with here.cursor() as cursor:
-        cursor.execute(known.sql, [*given, row_id])
+        cursor.execute(known.sql, [*known.given(values.values(), here), row_id])
 
 
 def this_connection() -> BaseDatabaseWrapper:
@@ -76,7 +88,8 @@ def updating(model: type[Model], names: tuple[str, ...]) -> Change:
     fields = tuple(field_of(model, name) for name in names)
     changes = ", ".join(f'"{each.column}" = %s' for each in fields)
     table = model._meta.db_table
-    return Change(f'UPDATE "{table}" SET {changes} WHERE "id" = %s', fields)  # noqa: S608 - our own names
+    plain = [plain_of(each) for each in fields]
+    return Change(f'UPDATE "{table}" SET {changes} WHERE "id" = %s', fields, plain)  # noqa: S608 - our own names
 
 
 @cache
