@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
-from core import db
+from core import db, statements
 from core.models import ChannelAccount, ChannelIdentity, User
 
 __all__ = ["Decision", "InvalidIdentity", "Row", "Sender", "decide", "explain", "normalise"]
@@ -19,6 +19,18 @@ __all__ = ["Decision", "InvalidIdentity", "Row", "Sender", "decide", "explain", 
 logger = logging.getLogger(__name__)
 
 MOST_WARNINGS = 50
+# Asked for every message: what the rule looks at, and the names that its reason says.
+LISTED = statements.Select(
+    (ChannelIdentity, ()),
+    (
+        User,
+        ("username", "first_name", "last_name", "display_name", "is_active", "is_owner"),
+    ),
+    tail="""JOIN "core_user" ON "core_user"."id" = "core_channelidentity"."user_id"
+    WHERE "core_channelidentity"."kind" = %s AND "core_channelidentity"."value" = %s
+    ORDER BY "core_channelidentity"."user_id", "core_channelidentity"."id"
+    """,
+)
 
 Rule = Literal["listed", "open", "group", "nobody", "invalid", "error"]
 
@@ -118,12 +130,8 @@ def _steps(sender: Sender, now: datetime) -> Iterator[Row]:
 
 def _listed(*, account: ChannelAccount, kind: str, value: str, now: datetime) -> Iterator[Row]:
     """A row for each identity of that value, in the order of users; it ends at the first match."""
-    identities = (
-        ChannelIdentity.objects.filter(kind=kind, value=value)
-        .select_related("user")
-        .order_by("user_id", "id")
-    )
-    for identity in identities:
+    for identity, user in LISTED.rows(kind, value):
+        identity.user = user
         obstacle = _obstacle(identity, account, now)
         if obstacle:
             yield Row("listed", matched=False, reason=obstacle, user=identity.user)

@@ -1,10 +1,10 @@
 """What every door calls: who is it, may they speak, and the message is in the inbox.
 
-    known? ──duplicate──► what the first one became
-      │ new
     allowed? ──no──► held + unknown request ([A5])
       │ yes
-    session, last-used channel, message ──► run now, or wait for more ([C2])
+    session, message ──known already──► what the first one became
+      │ new
+    run now, or wait for more ([C2]); last-used channel
 
 All of it is one transaction; the sender gets a 2xx only after the commit.
 """
@@ -17,7 +17,7 @@ from functools import partial
 from allowlist import link_codes, permissions, requests
 from allowlist.models import UnknownRequest
 from channels_app import agents, commands, linking, notices, strangers
-from core import inbox, wake
+from core import inbox, statements, wake
 from core.db import write
 from core.inbox import Draft
 from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
@@ -63,12 +63,13 @@ def receive_personal(
             session = inbox.own_session(user=user, session_id=session_id)
             if session is None:
                 return Receipt("unknown_session")
-        duplicate = inbox.find_duplicate(draft)
-        if duplicate is not None:
-            return seen_before(duplicate)
-        session = session or inbox.open_session(
-            user=user, account=draft.account, chat=draft.chat, thread=draft.thread
-        )
+        if session is None:
+            duplicate = inbox.find_duplicate(draft)
+            if duplicate is not None:
+                return seen_before(duplicate)
+            session = inbox.open_session(
+                user=user, account=draft.account, chat=draft.chat, thread=draft.thread
+            )
         return accept(draft=draft, user=user, session=session, now=now, origin=origin)
 
 
@@ -87,8 +88,8 @@ def receive_sender(
     sender = permissions.Sender(
         account=draft.account, kind=draft.kind, value=draft.sender, group=group
     )
-    with write():
-        duplicate = inbox.find_duplicate(draft)
+    with write(joins=True):
+        duplicate = inbox.find_duplicate(draft) if command is not None else None
         if duplicate is not None:
             return seen_before(duplicate)
         decision = permissions.decide(sender=sender, now=now)
@@ -102,21 +103,32 @@ def receive_sender(
             decision = permissions.decide(sender=sender, now=now)
         if decision.user is None:
             return Receipt("denied")
-        session = None
-        if command is None:
-            session = inbox.session_of_agent(
-                user=decision.user,
-                account=draft.account,
-                chat=draft.chat,
-                thread=draft.thread,
-                now=now,
+        session = session_for(draft=draft, user=decision.user, command=command, now=now)
+        if session is None:
+            duplicate = inbox.find_duplicate(draft)
+            if duplicate is not None:  # whose conversation was closed since: it stays closed
+                return seen_before(duplicate)
+            session = inbox.open_session(
+                user=decision.user, account=draft.account, chat=draft.chat, thread=draft.thread
             )
-        session = session or inbox.open_session(
-            user=decision.user, account=draft.account, chat=draft.chat, thread=draft.thread
-        )
         if command is not None:
             return obey(draft=draft, user=decision.user, session=session, now=now, command=command)
         return accept(draft=draft, user=decision.user, session=session, now=now, debounce=debounce)
+
+
+def session_for(
+    *, draft: Draft, user: User, command: commands.Command | None, now: datetime
+) -> ChatSession | None:
+    """The open session that a message is meant for: an agent's that listens, else the assistant's,
+    to whom every command is said."""
+    found = None
+    if command is None:
+        found = inbox.session_of_agent(
+            user=user, account=draft.account, chat=draft.chat, thread=draft.thread, now=now
+        )
+    return found or inbox.session_here(
+        user=user, account=draft.account, chat=draft.chat, thread=draft.thread
+    )
 
 
 def take_code(
@@ -198,17 +210,16 @@ def accept(
     """Store an allowed message; start its run, or let it wait for more. Inside a transaction."""
     for_agent = agents.listens(session, now=now)
     if debounce and not for_agent:
-        inbox.flush_before(session_id=session.id, now=now)
+        inbox.flush_before(session=session, now=now)
     message, new = inbox.store(
         draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session
     )
     if not new:
         return seen_before(message)
-    remember_channel(user=user, draft=draft, session=session, now=now)
+    run = None
     if for_agent:
         run = agents.hand_over(message=message, session=session)
-        return Receipt("accepted", message=message, run=run, session=session)
-    if debounce:
+    elif debounce:
         album = bool(draft.options.get("album"))
         inbox.wait_for_more(
             session=session,
@@ -216,8 +227,10 @@ def accept(
             idle_milliseconds=ALBUM_IDLE_MILLISECONDS if album else None,
             max_milliseconds=ALBUM_MAX_MILLISECONDS if album else None,
         )
-        return Receipt("accepted", message=message, session=session)
-    run = inbox.start_run(session=session, messages=[message], now=now, origin=origin)
+    else:
+        run = inbox.start_run(session=session, messages=[message], now=now, origin=origin)
+    # Last: whoever locks a session and its person does so in this order.
+    remember_channel(user=user, draft=draft, session=session, now=now)
     return Receipt("accepted", message=message, run=run, session=session)
 
 
@@ -270,8 +283,10 @@ def seen_before(message: InboundMessage) -> Receipt:
 
 def remember_channel(*, user: User, draft: Draft, session: ChatSession, now: datetime) -> None:
     """Move the last-used channel of an allowed person ([A4]). Inside a transaction."""
-    User.objects.filter(id=user.id).update(
-        last_account=draft.account,
+    statements.update(
+        User,
+        user.pk,
+        last_account_id=draft.account.pk,
         last_target={"chat": session.chat, "thread": session.thread},
         last_spoke_at=now,
     )

@@ -34,29 +34,42 @@ PAUSE_SECONDS = 0.0005
 
 
 @contextmanager
-def write() -> Iterator[None]:
-    """A transaction that writes: IMMEDIATE on SQLite, one at a time in this process."""
+def write(*, joins: bool = False) -> Iterator[None]:
+    """A transaction that writes: IMMEDIATE on SQLite, one at a time in this process.
+
+    Inside another one it is a savepoint, or, when it ``joins``, a part of that one: an error then
+    ends both.
+    """
     if connection.vendor == "sqlite":
-        with _write_lock, turn(), transaction.atomic():
+        with _write_lock, turn(), transaction.atomic(savepoint=not joins):
             yield
     else:
-        with transaction.atomic():
+        with transaction.atomic(savepoint=not joins):
             yield
 
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """This process's turn to write; the next one begins within a millisecond of its end."""
+    """This process's turn to write; the next one begins within a millisecond of its end.
+
+    Whoever waits for it stands at the gate, where only one process can: one that has just had its
+    turn, and many threads that want another, cannot overtake the others for ever.
+    """
     name = str(connection.settings_dict["NAME"])
     if connection.in_atomic_block or not Path(name).is_absolute():
         yield  # it is ours already, or nobody else sees this database
         return
-    descriptor = lock_file(f"{name}.turn")
+    gate, mine = lock_file(f"{name}.gate"), lock_file(f"{name}.turn")
+    deadline = time.monotonic() + COURTESY_SECONDS
     try:
-        wait_for(descriptor)
+        try:
+            wait_for(gate, deadline)
+            wait_for(mine, deadline)
+        finally:
+            fcntl.flock(gate, fcntl.LOCK_UN)
         yield
     finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        fcntl.flock(mine, fcntl.LOCK_UN)
 
 
 @cache
@@ -65,9 +78,8 @@ def lock_file(path: str) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def wait_for(descriptor: int) -> None:
+def wait_for(descriptor: int, deadline: float) -> None:
     """Take the lock file, or go on without it when somebody keeps it for too long."""
-    deadline = time.monotonic() + COURTESY_SECONDS
     while time.monotonic() < deadline:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

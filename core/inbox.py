@@ -5,11 +5,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db import IntegrityError, connection, transaction
 from django.db.models.functions import Now
 
-from core import wake
+from core import statements, wake
 from core.ids import is_public_id, public_id
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from core.text import clean, one_line
@@ -18,6 +17,32 @@ from core.tokens import estimate
 TITLE_CHARACTERS = 60
 MAX_BATCH = 100
 DUE_AT_ONCE = 500
+STORED_TWICE = 2  # who stored the same may have taken it away again in the same moment
+
+# The conditions repeat those of the partial indexes, letter by letter: SQLite takes no other.
+HERE = """WHERE "core_chatsession"."account_id" = %s AND "core_chatsession"."chat" = %s
+    AND "core_chatsession"."thread" = %s AND "core_chatsession"."user_id" = %s
+    AND "core_chatsession"."closed_at" IS NULL"""
+OPEN_HERE = statements.Select(
+    (ChatSession, ()), tail=f'{HERE} AND NOT "core_chatsession"."for_agent"'
+)
+LISTENING_HERE = statements.Select(
+    (ChatSession, ()),
+    tail=f"""{HERE} AND "core_chatsession"."for_agent"
+    AND ("core_chatsession"."own_topic" OR "core_chatsession"."reply_until" > %s)
+    ORDER BY "core_chatsession"."id" LIMIT 1""",
+)
+WAITING = statements.Select(
+    (
+        InboundMessage,
+        ("session", "external_message_id", "chat", "thread", "text", "media", "options"),
+    ),
+    tail="""WHERE "core_inboundmessage"."session_id" = %s
+    AND "core_inboundmessage"."state" = 'received' ORDER BY "core_inboundmessage"."id"
+    """,
+)
+BATCH = """UPDATE "core_inboundmessage" SET "state" = 'batched', "run_id" = %s
+    WHERE "id" IN ({}) AND "state" = 'received'"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +86,7 @@ def store(
     now: datetime,
     user: User | None = None,
     session: ChatSession | None = None,
+    note: str = "",
 ) -> tuple[InboundMessage, bool]:
     """Insert the message of ``draft``: (the row, whether it is new). Inside a transaction."""
     row = InboundMessage(
@@ -79,20 +105,16 @@ def store(
         options=draft.options,
         raw=draft.raw,
         state=state,
+        note=note[:300],
         received_at=now,
     )
-    if not (draft.update_id or draft.message_id):
-        row.save(force_insert=True)
-        return row, True
-    try:
-        with transaction.atomic():
-            row.save(force_insert=True)
-    except IntegrityError:
+    for _ in range(STORED_TWICE):
+        if statements.insert(row, unless_known=bool(draft.update_id or draft.message_id)):
+            return row, True
         duplicate = find_duplicate(draft)
-        if duplicate is None:
-            raise
-        return duplicate, False
-    return row, True
+        if duplicate is not None:
+            return duplicate, False
+    raise IntegrityError("a message could not be stored, and nobody has stored the same one")
 
 
 def own_session(*, user: User, session_id: str) -> ChatSession | None:
@@ -115,30 +137,44 @@ def open_session(
         return ChatSession.objects.create(
             user=user, account=account, public_id=name, chat=name, title=title
         )
-    place = {"account": account, "chat": chat, "thread": thread, "user": user}
-    open_here = ChatSession.objects.filter(**place, closed_at__isnull=True, for_agent=False)
-    found = open_here.first()
-    if found:
-        found.user, found.account = user, account  # known already: two queries less
+    found = session_here(user=user, account=account, chat=chat, thread=thread)
+    if found is not None:
         return found
     try:
         with transaction.atomic():
-            return ChatSession.objects.create(**place)
+            return ChatSession.objects.create(user=user, account=account, chat=chat, thread=thread)
     except IntegrityError:
-        return open_here.get()
+        found = session_here(user=user, account=account, chat=chat, thread=thread)
+        if found is None:
+            raise
+        return found
+
+
+def session_here(
+    *, user: User, account: ChannelAccount, chat: str, thread: str
+) -> ChatSession | None:
+    """The open session of a platform conversation. On PostgreSQL its row is locked until the end
+    of the transaction: of two messages that come at once, one begins the batch."""
+    lock = " FOR NO KEY UPDATE" if connection.features.has_select_for_no_key_update else ""
+    for (found,) in OPEN_HERE.rows(account.pk, chat, thread, user.pk, more=lock):
+        return known_session(found, user, account)
+    return None
+
+
+def known_session(found: ChatSession, user: User, account: ChannelAccount) -> ChatSession:
+    """``found`` with what is known of it already: two queries less."""
+    found.user, found.account = user, account
+    return found
 
 
 def session_of_agent(
     *, user: User, account: ChannelAccount, chat: str, thread: str, now: datetime
 ) -> ChatSession | None:
     """The agent's session that what a person writes here is meant for; None: the assistant's."""
-    listens = Q(own_topic=True) | Q(reply_until__gt=now)
-    return (
-        ChatSession.objects.filter(listens, user=user, account=account, chat=chat, thread=thread)
-        .filter(for_agent=True, closed_at__isnull=True)
-        .order_by("id")
-        .first()
-    )
+    moment = statements.prepared(ChatSession, "reply_until", now)
+    for (found,) in LISTENING_HERE.rows(account.pk, chat, thread, user.pk, moment):
+        return known_session(found, user, account)
+    return None
 
 
 def close_session(*, session: ChatSession) -> None:
@@ -153,13 +189,19 @@ def wait_for_more(
     idle_milliseconds: int | None = None,
     max_milliseconds: int | None = None,
 ) -> None:
-    """Put off the flush of a batch: idle window, hard cap from the first message ([C2])."""
+    """Put off the flush of a batch: idle window, hard cap from the first message ([C2]).
+
+    Inside the transaction that found ``session``.
+    """
     idle = timedelta(milliseconds=idle_milliseconds or settings.DEBOUNCE_IDLE_MILLISECONDS)
     cap = timedelta(milliseconds=max_milliseconds) if max_milliseconds else longest_wait()
-    row = ChatSession.objects.select_for_update().get(id=session.id)
-    started = row.batch_started_at or now
-    ChatSession.objects.filter(id=session.id).update(
-        batch_started_at=started, flush_at=min(now + idle, started + cap)
+    session.batch_started_at = session.batch_started_at or now
+    session.flush_at = min(now + idle, session.batch_started_at + cap)
+    statements.update(
+        ChatSession,
+        session.pk,
+        batch_started_at=session.batch_started_at,
+        flush_at=session.flush_at,
     )
     wake.batch(session.id)
 
@@ -169,15 +211,19 @@ def longest_wait() -> timedelta:
     return timedelta(milliseconds=settings.DEBOUNCE_MAX_MILLISECONDS)
 
 
-def flush_before(*, session_id: int, now: datetime) -> Run | None:
-    """Flush the batch that a new message comes too late for. Inside a transaction.
+def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
+    """Flush the batch that a new message comes too late for. Inside the transaction that found
+    ``session``.
 
     A message in the very moment of the idle window's end is too late, in that of the cap it is not.
     """
-    joins = ChatSession.objects.filter(
-        id=session_id, flush_at=now, batch_started_at=now - longest_wait()
-    )
-    return None if joins.exists() else flush_due(session_id=session_id, now=now)
+    if session.flush_at is None or session.flush_at > now:
+        return None
+    if session.flush_at == now and session.batch_started_at == now - longest_wait():
+        return None
+    statements.update(ChatSession, session.pk, flush_at=None, batch_started_at=None)
+    session.flush_at = session.batch_started_at = None
+    return run_waiting(session=session, now=now)
 
 
 def flush_due(*, session_id: int, now: datetime) -> Run | None:
@@ -190,12 +236,13 @@ def flush_due(*, session_id: int, now: datetime) -> Run | None:
     )
     if not taken:
         return None
-    session = ChatSession.objects.select_related("user", "account").get(id=session_id)
-    waiting = list(
-        InboundMessage.objects.filter(
-            session_id=session_id, state=InboundMessage.State.RECEIVED
-        ).order_by("id")
-    )
+    session = ChatSession.objects.select_related("account").get(id=session_id)
+    return run_waiting(session=session, now=now)
+
+
+def run_waiting(*, session: ChatSession, now: datetime) -> Run | None:
+    """Make runs of what waits in a session; the last one. Inside a transaction."""
+    waiting = [row for (row,) in WAITING.rows(session.pk)]
     run = None
     for start in range(0, len(waiting), MAX_BATCH):
         run = start_run(session=session, messages=waiting[start : start + MAX_BATCH], now=now)
@@ -219,9 +266,9 @@ def start_run(
         return None
     last = messages[-1]
     text = "\n".join(message.text for message in messages if message.text)
-    run = Run.objects.create(
+    run = Run(
         session=session,
-        user=session.user,
+        user_id=session.user_id,
         origin=origin or session.account.channel,
         text=text,
         options=last.options,
@@ -234,20 +281,23 @@ def start_run(
             "media": [item for message in messages for item in message.media],
         },
     )
-    InboundMessage.objects.filter(
-        id__in=[message.id for message in messages], state=InboundMessage.State.RECEIVED
-    ).update(state=InboundMessage.State.BATCHED, run=run)
-    Message.objects.create(
-        session=session,
-        run=run,
-        role="user",
-        text=text,
-        tokens=estimate(text),
-        data={"media": run.route["media"]},
+    statements.insert(run)
+    with connection.cursor() as cursor:
+        ids = [message.pk for message in messages]
+        cursor.execute(BATCH.format(", ".join(["%s"] * len(ids))), [run.pk, *ids])
+    statements.insert(
+        Message(
+            session=session,
+            run=run,
+            role="user",
+            text=text,
+            tokens=estimate(text),
+            data={"media": run.route["media"]},
+        )
     )
     session.last_message_at = now
     session.title = session.title or one_line(text, TITLE_CHARACTERS)
-    session.save(update_fields=["last_message_at", "title"])
+    statements.update(ChatSession, session.pk, last_message_at=now, title=session.title)
     wake.run(run.id)
     return run
 

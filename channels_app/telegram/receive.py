@@ -279,11 +279,7 @@ def note(*, row: ChannelAccount, update_id: str, state: str, why: str, raw: byte
     """A row for an update that is no message to answer, once."""
     draft = Draft(account=row, update_id=update_id, raw=raw)
     with write():
-        if inbox.find_duplicate(draft) is not None:
-            return
-        stored, new = inbox.store(draft=draft, state=state, now=timezone.now())
-        if new:
-            InboundMessage.objects.filter(id=stored.id).update(note=why[:300])
+        inbox.store(draft=draft, state=state, now=timezone.now(), note=why)
 
 
 def forget() -> None:

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from functools import partial
 
 from django.conf import settings
 
@@ -11,6 +12,7 @@ from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.sending import account_of
 from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
+from core import together
 from core.db import in_thread
 from core.models import ChannelAccount
 from core.sealed import SealError
@@ -61,7 +63,8 @@ async def handle(request: Request) -> str:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
     named = receive.needs_name(value)
     bot = await receive.bot_of(door.account) if named else Bot(0, "")
-    return await in_thread(receive.take, row=door.row, bot=bot, value=value, raw=raw)
+    work = partial(receive.take, row=door.row, bot=bot, value=value, raw=raw)
+    return await together.local().do(work)
 
 
 async def door_of(name: str) -> Door | None:

@@ -1,6 +1,8 @@
 """[D6] and the red team's list W: what the webhook takes, and what it refuses."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,11 +11,20 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from allowlist.models import UnknownRequest
+from channels_app import inbound
 from channels_app.telegram import updates
 from channels_app.telegram.views import MOST_BYTES
 from core import inbox
-from core.models import ChannelAccount, InboundMessage, Run, User
-from tests.telegram.local import SECRET, Local
+from core.models import (
+    ChannelAccount,
+    ChannelIdentity,
+    ChatSession,
+    InboundMessage,
+    Run,
+    User,
+)
+from tests.telegram.local import SECRET, Local, Loop
 from tests.telegram.people import message, number, person
 from tests.threads import at_once
 
@@ -57,6 +68,70 @@ def test_w5_the_same_message_under_another_update_id_is_one_message(local: Local
     local.post(update)
     local.post({**update, "update_id": number()})
     assert InboundMessage.objects.count() == 1
+
+
+def test_w5_two_web_processes_that_get_the_same_update_store_it_once(local: Local) -> None:
+    """Each has a queue of its own; what they bring meets in the database."""
+    other = replace(local, loop=Loop())
+    updates = [message(f"m{each}", user=556) for each in range(20)]
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            sent = [pool.submit(door.post, update) for update in updates for door in (local, other)]
+            outcomes = [each.result(timeout=90) for each in sent]
+    finally:
+        other.loop.close()
+    assert {status for status, _ in outcomes} == {200}
+    told = sorted(body["outcome"] for _, body in outcomes)
+    assert told == ["accepted"] * 20 + ["duplicate"] * 20
+    assert InboundMessage.objects.count() == 20
+    assert ChatSession.objects.count() == 1
+
+
+def test_w5_a_late_duplicate_does_not_open_a_closed_conversation_again(local: Local) -> None:
+    update = message("hello", user=556)
+    assert local.post(update)[1]["outcome"] == "accepted"
+    ChatSession.objects.update(closed_at=timezone.now())
+    assert local.post(update)[1]["outcome"] == "duplicate"
+    assert ChatSession.objects.count() == 1
+
+
+def test_w5_a_duplicate_of_somebody_who_was_removed_since_is_no_unknown_request(
+    local: Local,
+) -> None:
+    update = message("hello", user=556)
+    assert local.post(update)[1]["outcome"] == "accepted"
+    ChannelIdentity.objects.filter(value="556").delete()
+    assert local.post(update)[1]["outcome"] == "duplicate"
+    assert not UnknownRequest.objects.exists()
+    assert InboundMessage.objects.get().state == "received"
+
+
+def test_d6_an_update_that_fails_does_not_take_those_beside_it_along(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is stored, and Telegram brings it again; the others are acknowledged."""
+    known = inbound.remember_channel
+
+    def remember(**given: Any) -> None:
+        known(**given)
+        if given["draft"].text == "poison":
+            raise ValueError("a bug of ours")
+
+    def post(text: str) -> int:
+        try:
+            return local.post(message(text, user=556))[0]
+        except ValueError:
+            return 500  # lean.guarded answers this for the door
+
+    texts = [f"m{each}" for each in range(12)] + ["poison"]
+    with monkeypatch.context() as today:
+        today.setattr(inbound, "remember_channel", remember)
+        with ThreadPoolExecutor(len(texts)) as pool:
+            answers = dict(zip(texts, pool.map(post, texts), strict=True))
+    assert answers.pop("poison") == 500
+    assert set(answers.values()) == {200}
+    stored = InboundMessage.objects.values_list("text", flat=True)
+    assert sorted(stored) == sorted(answers)
 
 
 @pytest.mark.parametrize("kind", ["message_reaction", "poll", "channel_post", "chat_join_request"])

@@ -1,0 +1,141 @@
+"""What comes at once is committed at once, and is acknowledged only then ([D6])."""
+
+import asyncio
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection, transaction
+
+from core import db, together
+from core.db import write
+from core.models import User
+from tests import settings
+
+pytestmark = pytest.mark.django_db(transaction=True)
+BOUND_SECONDS = 60
+on_sqlite = pytest.mark.skipif(
+    settings.TEST_DATABASE != "sqlite", reason="PostgreSQL commits each for itself"
+)
+
+
+def do_at_once(*works: Callable[[], str]) -> list[Any]:
+    """What became of ``works``, which all wait while the one before them is at work."""
+    begin = threading.Event()
+
+    def hold_up() -> str:
+        assert begin.wait(BOUND_SECONDS)
+        return "held up"
+
+    async def ask() -> list[Any]:
+        group: together.Together[str] = together.Together()
+        asked = [asyncio.create_task(group.do(each)) for each in (hold_up, *works)]
+        await asyncio.sleep(0)
+        begin.set()
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    return asyncio.run(ask())[1:]
+
+
+def make(name: str, *, error: Exception | None = None) -> Callable[[], str]:
+    """Work that stores a person, and may fail after that."""
+
+    def work() -> str:
+        with write():
+            User.objects.create(username=name)
+            if error is not None:
+                raise error
+        return name
+
+    return work
+
+
+def names() -> list[str]:
+    """Who is stored."""
+    return list(User.objects.order_by("id").values_list("username", flat=True))
+
+
+def test_what_waits_is_done_in_the_order_in_which_it_came() -> None:
+    wanted = [f"p{number}" for number in range(together.AT_ONCE * 2)]
+    assert do_at_once(*map(make, wanted)) == wanted
+    assert sorted(names()) == sorted(wanted)
+    if connection.vendor == "sqlite":
+        assert names() == wanted
+
+
+def test_one_that_fails_takes_no_other_with_it() -> None:
+    error = ValueError("this one")
+    done = do_at_once(make("a"), make("b", error=error), make("c"))
+    assert done == ["a", error, "c"]
+    assert sorted(names()) == ["a", "c"]
+
+
+@on_sqlite
+def test_they_share_one_transaction() -> None:
+    joined: list[bool] = []
+
+    def work() -> str:
+        joined.append(connection.in_atomic_block)
+        return "done"
+
+    assert do_at_once(work, work, work) == ["done"] * 3
+    assert joined == [True] * 3
+
+
+@on_sqlite
+def test_d6_nobody_is_told_that_it_is_done_when_the_commit_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @contextmanager
+    def full() -> Iterator[None]:
+        with transaction.atomic():
+            yield
+            raise OperationalError("database or disk is full")
+
+    monkeypatch.setattr(together, "write", full)
+    done = do_at_once(make("a"), make("b"))
+    assert [type(each) for each in done] == [OperationalError] * 2
+    assert names() == []
+
+
+@on_sqlite
+def test_a_process_that_wants_to_write_again_does_not_overtake_the_one_that_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker with many threads had the turn again and again while the web process waited."""
+    name = str(connection.settings_dict["NAME"])
+    at_the_gate, done = threading.Event(), threading.Event()
+    known = db.wait_for
+
+    def wait_for(descriptor: int, deadline: float) -> None:
+        at_the_gate.set()
+        known(descriptor, deadline)
+
+    def ours() -> None:
+        try:
+            with write():
+                done.set()
+        finally:
+            connection.close()
+
+    monkeypatch.setattr(db, "wait_for", wait_for)
+    monkeypatch.setattr(db, "COURTESY_SECONDS", 600.0)
+    gate, turn = (os.open(f"{name}.{each}", os.O_RDWR | os.O_CREAT) for each in ("gate", "turn"))
+    try:
+        fcntl.flock(gate, fcntl.LOCK_EX)  # the other process waits for its turn
+        thread = threading.Thread(target=ours)
+        thread.start()
+        assert at_the_gate.wait(BOUND_SECONDS)
+        fcntl.flock(turn, fcntl.LOCK_EX)  # and now has it, though we came meanwhile
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        assert not done.is_set()
+        fcntl.flock(turn, fcntl.LOCK_UN)
+        thread.join(BOUND_SECONDS)
+        assert done.is_set()
+    finally:
+        os.close(gate)
+        os.close(turn)
