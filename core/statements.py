@@ -66,7 +66,7 @@ def insert(row: Model, *, unless_known: bool = False) -> bool:
     if found is None:
         return False
     row.pk = found[0]
-    row._state.adding, row._state.db = False, here.alias  # noqa: SLF001 - as save() does
+    row._state.adding, row._state.db = False, here.alias
     return True
 
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 EXAMPLES = BASE_DIR / "docs" / "examples"
 BOT, PASSWORD, SECRET = "bot@example.org", "correct horse", "a-secret-of-a-bridge"
-SECONDS = 60.0
+SECONDS = 240.0
 SETUP = """
 import json, sys
 from allowlist import keys

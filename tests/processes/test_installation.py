@@ -80,8 +80,8 @@ def test_two_starters_prepare_one_after_the_other(tmp_path: Path, settings: Sett
     waiting = threading.Thread(target=second)
     with installation.one_at_a_time():
         waiting.start()
-        assert entered.wait(timeout=10)
+        assert entered.wait(timeout=200)
         waiting.join(timeout=0.2)
         order.append("first")
-    waiting.join(timeout=10)
+    waiting.join(timeout=200)
     assert order == ["first", "second"]

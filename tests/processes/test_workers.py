@@ -24,7 +24,7 @@ def test_a_worker_loads_no_pages_and_no_command_line() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=200,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[] False"

@@ -16,7 +16,7 @@ from gateway_project.processes import child, state
 from tests.gateways import OURS
 from tests.servers import Process, wait_until
 
-START_SECONDS = 60.0
+START_SECONDS = 240.0
 LINK = re.compile(r"^ +(http://\S+/sign-in/\S+)$", re.MULTILINE)
 
 
@@ -86,7 +86,7 @@ class Up:
 
     def get(self, path: str) -> int:
         """The status of a GET."""
-        with urlopen(f"{self.state().url}{path}", timeout=20) as answer:  # noqa: S310
+        with urlopen(f"{self.state().url}{path}", timeout=200) as answer:  # noqa: S310
             return int(answer.status)
 
     def kill(self, name: str) -> int:

@@ -148,7 +148,9 @@ def test_c3_in_production_a_start_with_an_open_broker_elsewhere_is_refused(tmp_p
 def manage(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """``manage.py`` in an environment of its own."""
     command = [sys.executable, str(BASE_DIR / "manage.py"), *arguments]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, check=False, timeout=200
+    )
 
 
 def test_files_that_others_may_open_are_named_with_the_command_that_closes_them(safe: Any) -> None:

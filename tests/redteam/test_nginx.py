@@ -37,7 +37,7 @@ class Proxy:
         context = ssl.create_default_context(cafile=str(self.certificate))
         headers = {"Host": NAME, "Authorization": f"Bearer {self.token}"}
         base = f"https://127.0.0.1:{self.port}"
-        return httpx.Client(base_url=base, headers=headers, verify=context, timeout=60)
+        return httpx.Client(base_url=base, headers=headers, verify=context, timeout=200)
 
 
 def make_certificate(folder: Path) -> Path:
@@ -114,7 +114,7 @@ def test_pages_come_over_tls_with_hsts_and_plain_http_is_sent_there(proxy: Proxy
     assert page.status_code == 302
     assert page.headers["Location"] == "/sign-in?next=/"
     assert page.headers["Strict-Transport-Security"].startswith("max-age=31536000")
-    plain = httpx.get(f"http://127.0.0.1:{proxy.plain}/x", headers={"Host": NAME}, timeout=60)
+    plain = httpx.get(f"http://127.0.0.1:{proxy.plain}/x", headers={"Host": NAME}, timeout=200)
     assert plain.status_code == 301
     assert plain.headers["Location"] == f"https://{NAME}/x"
 
@@ -140,7 +140,7 @@ def test_ws12_a_head_that_never_ends_is_cut_by_the_proxy(proxy: Proxy) -> None:
     """[WS12] What uvicorn waits for without end."""
     context = ssl.create_default_context(cafile=str(proxy.certificate))
     with (
-        socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as plain,
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=200) as plain,
         context.wrap_socket(plain, server_hostname=NAME) as connection,
     ):
         connection.sendall(b"GET / HTTP/1.1\r\nHost: chat")

@@ -53,7 +53,7 @@ def bounded(house: Gateway, ada: Client) -> Iterator[None]:
 
 def door(house: Gateway) -> socket.socket:
     """A connection to the web process."""
-    return socket.create_connection(("127.0.0.1", house.port), timeout=60)
+    return socket.create_connection(("127.0.0.1", house.port), timeout=200)
 
 
 def head(ada: Client, *lines: str) -> bytes:

@@ -82,7 +82,7 @@ def raw(web: Gateway, method: str, path: str, *lines: str, body: bytes = b"") ->
         "Connection: close",
         *lines,
     ]
-    with socket.create_connection(("127.0.0.1", web.port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", web.port), timeout=200) as connection:
         connection.sendall("\r\n".join([*head, "", ""]).encode() + body)
         got = b""
         while b"\r\n\r\n" not in got and (part := connection.recv(65536)):
@@ -151,7 +151,7 @@ def test_a_request_that_smuggles_another_is_one_or_none(web: Gateway) -> None:
                 *lines,
             ]
         )
-        with socket.create_connection(("127.0.0.1", web.port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", web.port), timeout=200) as connection:
             connection.sendall(head.encode() + b"\r\n\r\n" + smuggled)
             connection.shutdown(socket.SHUT_WR)
             got = b""

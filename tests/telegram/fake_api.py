@@ -18,7 +18,7 @@ from aiohttp import web
 from gateway_project.processes import listener
 
 Params = dict[str, Any]
-START_SECONDS = 60.0
+START_SECONDS = 240.0
 TEXT_LIMIT = 4096
 
 

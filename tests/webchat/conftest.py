@@ -24,7 +24,7 @@ from core.models import Run, User
 
 Frame = dict[str, Any]
 HOST = "chat.example"
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 def person(name: str, **fields: Any) -> User:

@@ -156,7 +156,13 @@ async def test_ws6_a_lost_revocation_is_noticed_by_asking_now_and_then(
         assert await socket.closed() == 4401
 
 
-async def test_a3_a_person_shut_out_is_answered_permission_denied_at_once(ada: User) -> None:
+async def test_a3_a_person_shut_out_is_answered_permission_denied_at_once(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def later(*_: object) -> None:
+        """The socket's own look from time to time, which would end it first."""
+
+    monkeypatch.setattr(consumers.WebChatConsumer, "check_credential", later)
     async with at_the_page(ada) as socket:
         await in_thread(lambda: User.objects.filter(id=ada.id).update(is_active=False))
         answer = await socket.ask("Hello")
