@@ -74,7 +74,7 @@ async def posted(body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
         "client": ("192.0.2.7", 1),
     }
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await lean.application(ROUTES, nothing)(scope, receive, send)
     finally:
         await houses.end_tasks()
