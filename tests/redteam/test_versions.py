@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 import pytest
@@ -80,7 +80,7 @@ def state(run: Run) -> str:
 
 @pytest.mark.parametrize(("wrong", "words"), WRONG)
 def test_c10_a_worker_of_another_version_claims_nothing_until_they_fit(
-    wrong: Callable[[], Iterator[None]], words: str, runner: Runner
+    wrong: Callable[[], AbstractContextManager[None]], words: str, runner: Runner
 ) -> None:
     """[redteam C10] It says why, and goes on by itself."""
     wait_until(lambda: runs.workers_alive("runs") == 1, seconds=SECONDS, what="a heartbeat")
@@ -121,7 +121,7 @@ async def unexpected() -> None:
 
 @pytest.mark.parametrize(("wrong", "words"), WRONG)
 def test_c10_a_long_worker_leaves_its_job_in_the_queue(
-    wrong: Callable[[], Iterator[None]],
+    wrong: Callable[[], AbstractContextManager[None]],
     words: str,
     transactional_db: None,
     caplog: pytest.LogCaptureFixture,
@@ -137,7 +137,7 @@ def test_c10_a_long_worker_leaves_its_job_in_the_queue(
 
 @pytest.mark.parametrize(("wrong", "words"), WRONG)
 def test_c10_readyz_and_the_doctor_of_an_outdated_process_say_so(
-    wrong: Callable[[], Iterator[None]], words: str, transactional_db: None
+    wrong: Callable[[], AbstractContextManager[None]], words: str, transactional_db: None
 ) -> None:
     """[redteam C10]"""
     assert schema.problem() == ""
