@@ -104,12 +104,12 @@ def test_t7_an_image_of_ours_becomes_a_data_url_and_nothing_else_does(
     settings.GATEWAY_HOME = tmp_path
     image = files.keep(user=user, name="a.png", content=PIXEL)
     page = files.keep(user=user, name="a.html", content=b"<b>")
-    assert files.inline(f"/files/{image.public_id}") == (
+    assert files.inline(f"/files/{image.public_id}", user_id=user.pk) == (
         "data:image/png;base64," + base64.b64encode(PIXEL).decode()
     )
-    assert files.inline(f"/files/{page.public_id}") is None
-    assert files.inline("https://elsewhere.example/a.png") is None
-    assert files.inline("/files/unknown") is None
+    assert files.inline(f"/files/{page.public_id}", user_id=user.pk) is None
+    assert files.inline("https://elsewhere.example/a.png", user_id=user.pk) is None
+    assert files.inline("/files/unknown", user_id=user.pk) is None
 
 
 def test_t7_an_image_whose_bytes_are_gone_is_no_reason_to_fail(
@@ -118,5 +118,5 @@ def test_t7_an_image_whose_bytes_are_gone_is_no_reason_to_fail(
     settings.GATEWAY_HOME = tmp_path
     image = files.keep(user=user, name="a.png", content=PIXEL)
     (files.folder() / image.path).unlink()
-    assert files.inline(f"/files/{image.public_id}") is None
+    assert files.inline(f"/files/{image.public_id}", user_id=user.pk) is None
     assert StoredFile.objects.filter(id=image.id).exists()

@@ -23,7 +23,7 @@ async def test_a_stored_picture_is_told_as_data() -> None:
     stored = await in_thread(files.keep, user=user, name="x.png", content=png)
 
     async def told(event: MessageDict) -> Any:
-        return (await runlog.with_picture(event))["props"]
+        return (await runlog.with_picture(event, user.pk))["props"]
 
     mine = to_dict(image_message(f"/files/{stored.public_id}", "A picture"))
     assert (await told(mine))["url"].startswith("data:image/png;base64,")

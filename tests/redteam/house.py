@@ -152,7 +152,7 @@ async def call(method: str, path: str, body: bytes, headers: Mapping[str, str]) 
     async def nothing(scope: Scope, receive: Any, send: Any) -> None:
         raise AssertionError("no lean route matches")
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await lean.application(ROUTES, nothing)(scope, receive, send)
     start = sent[0]
     low = {name.decode(): value.decode() for name, value in start["headers"]}

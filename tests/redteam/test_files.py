@@ -12,10 +12,12 @@ import docx
 import openpyxl
 import pptx
 import pytest
+from django.conf import settings
 
 from channels_app import http
 from core import files
 from core.documents import read
+from core.models import StoredFile
 from core.plugins.ppt_generation.charts import add_chart
 from core.plugins.slides.deck import Chart, Series
 from core.plugins.slides.page import Plot
@@ -54,7 +56,7 @@ def kept(house: House, *, name: str = "a.txt", content: bytes = SECRET) -> Any:
 
 def opened(house: House, link: str) -> Answer:
     """What anybody gets who has the link."""
-    return house.ask("anonymous", "GET", link.removeprefix(files.settings.GATEWAY_URL))
+    return house.ask("anonymous", "GET", link.removeprefix(settings.GATEWAY_URL))
 
 
 def test_f1_a_link_opens_only_as_it_was_made(house: House) -> None:
@@ -109,7 +111,7 @@ def test_f5_a_name_is_no_header_no_type_and_no_path(name: str, house: House) -> 
     asked = quote(name.encode("utf-8", "surrogatepass"))
     sent = house.ask("own", "POST", f"/files?name={asked}", SECRET)
     assert sent.status == 201
-    for file in (files.StoredFile.objects.latest("id"), kept(house, name=name)):
+    for file in (StoredFile.objects.latest("id"), kept(house, name=name)):
         found = opened(house, files.link(file))
         assert found.body == SECRET
         assert "set-cookie" not in found.headers

@@ -14,6 +14,7 @@ from django.contrib.auth.models import Permission
 from django.test import RequestFactory
 from django.urls import get_resolver
 
+from allowlist.models import UnknownRequest
 from channels_app import lean
 from channels_app.http import Scope
 from channels_app.webchat import frames, urls
@@ -74,7 +75,7 @@ async def posted(body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
         "client": ("192.0.2.7", 1),
     }
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await lean.application(ROUTES, nothing)(scope, receive, send)
     finally:
         await houses.end_tasks()
@@ -147,7 +148,7 @@ def cases_of(function: Any) -> set[str]:
     """The words that a function's ``match`` knows."""
     tree = ast.parse(inspect.getsource(function))
     return {
-        case.pattern.value.value
+        str(case.pattern.value.value)
         for case in ast.walk(tree)
         if isinstance(case, ast.match_case)
         and isinstance(case.pattern, ast.MatchValue)
@@ -259,4 +260,4 @@ def test_q19_who_may_only_look_changes_nothing(db: None) -> None:
             page, form, content_type="application/x-www-form-urlencoded", SERVER_NAME=houses.HOST
         )
         assert answer.status_code in {200, 302, 403}
-    assert houses.UnknownRequest.objects.get(public_id=stranger).state == "pending"
+    assert UnknownRequest.objects.get(public_id=stranger).state == "pending"

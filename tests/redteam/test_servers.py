@@ -1,6 +1,7 @@
 """What really goes over the wire, from both web servers: every header of every kind of answer, and
 no header more than ours."""
 
+import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,8 +154,9 @@ def test_a_request_that_smuggles_another_is_one_or_none(web: Gateway) -> None:
         )
         with socket.create_connection(("127.0.0.1", web.port), timeout=200) as connection:
             connection.sendall(head.encode() + b"\r\n\r\n" + smuggled)
-            connection.shutdown(socket.SHUT_WR)
             got = b""
-            while part := connection.recv(65536):
-                got += part
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
+                while part := connection.recv(65536):
+                    got += part
         assert b'{"ok":true}' not in got, (lines, got)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -14,7 +15,6 @@ from django.utils import timezone
 from allowlist.models import UnknownRequest
 from channels_app import inbound
 from channels_app.telegram import updates
-from channels_app.telegram.views import MOST_BYTES
 from core import inbox
 from core.models import (
     ChannelAccount,
@@ -216,7 +216,7 @@ def test_w10_what_could_not_be_read_is_read_again_when_the_owner_asks(
 
 
 def test_w11_a_large_body_is_refused(local: Local) -> None:
-    assert local.post(b"x" * (MOST_BYTES + 1))[0] == 413
+    assert local.post(b"x" * (django_settings.TELEGRAM_MAX_BODY_BYTES + 1))[0] == 413
 
 
 def test_w13_nul_and_lone_surrogates_are_cleaned(local: Local) -> None:
