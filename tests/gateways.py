@@ -71,6 +71,8 @@ class Gateway:
             "REDIS_URL": self.broker.url,
             "LLM_PROVIDER": "scripted",
             "PYTHONUNBUFFERED": "1",
+            # Tests ask more than people do; those of the limit set it.
+            "RATE_PER_MINUTE_KEY": "0",
             **self.extra,
         }
 

@@ -26,7 +26,6 @@ BOT = "bench"
 FIRST_STRANGER = 10_000  # the Telegram id of the first person
 UNLIMITED = {
     "RATE_PER_MINUTE_USER": "0",
-    "RATE_PER_MINUTE_KEY": "0",
     "RATE_PER_MINUTE_ADDRESS": "0",
     "MAX_STREAMS_PER_USER": "100000",
     "MAX_SOCKETS_PER_USER": "100000",

@@ -32,7 +32,6 @@ RULES: list[dict[str, Any]] = [
 ]  # fmt: skip
 QUICK = {
     "RATE_PER_MINUTE_USER": "0",
-    "RATE_PER_MINUTE_KEY": "0",
     "RATE_PER_MINUTE_ADDRESS": "0",
     "RUN_LEASE_SECONDS": "3",
     "SWEEP_SECONDS": "1",

@@ -33,7 +33,6 @@ SCRIPT: list[dict[str, Any]] = [
 ]
 QUICK = {
     "RATE_PER_MINUTE_USER": "0",
-    "RATE_PER_MINUTE_KEY": "0",
     "RATE_PER_MINUTE_ADDRESS": "0",
     "RUN_LEASE_SECONDS": "3",
     "SWEEP_SECONDS": "1",
