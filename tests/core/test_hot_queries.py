@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
@@ -61,8 +60,6 @@ PARTIAL = [
 ]
 # What one_turn asks, without its INSERTs.
 MOST_STATEMENTS = 43
-# The use of a key is noted once a minute, and a slow machine takes longer to grow the tables.
-KEY_USED = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = ("", "COVERING ")
 _numbers = count()
 
@@ -127,7 +124,7 @@ def analyse() -> None:
 def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token: str) -> None:
     """Everything that one question costs: door, claim, frame, settle, delivery, sweep."""
     now = timezone.now()
-    keys.authenticate(token=token, now=KEY_USED)
+    keys.authenticate(token=token, now=now)
     sessions.lane(account=account, chat="key:1", user=user)
     platform = Draft(
         account=account,
