@@ -12,12 +12,16 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from channels_app import outbound
+from channels_app import outbound, registry
+from channels_app.answers import answer_of
 from channels_app.base import Block, Capability, Channel, ChannelError, Edits
+from channels_app.links import Links
 from channels_app.pace import pacer
 from channels_app.sending import account_of, target_of
+from channels_app.text_rendering import render
+from channels_app.wording import ENGLISH
 from core.db import in_thread, write
-from core.messages import Message
+from core.messages import Message, Transcript
 from core.models import Delivery, Run
 
 logger = logging.getLogger(__name__)
@@ -189,3 +193,21 @@ def begin_block(run: Run, index: int, block: Block) -> Delivery | None:
         if row is not None:
             return row
         return outbound.put_block(run=run, index=index, payload=block)
+
+
+def live_of(run: Run, transcript: Transcript) -> Live | None:
+    """What shows a run while it grows; None where clients follow the log themselves."""
+    channel = registry.get(run.session.account.channel)
+    if channel is None or Capability.WHOLE in channel.capabilities:
+        return None
+    links = Links()
+
+    def now() -> Draft:
+        return Draft(answer_of(transcript.messages(), {}, links=links, words=ENGLISH).text)
+
+    def progress_of(message: Message) -> str:
+        return (
+            render(message, links=links, words=ENGLISH).progress if run.user.show_progress else ""
+        )
+
+    return Live(run=run, channel=channel, now=now, progress_of=progress_of)

@@ -1,6 +1,6 @@
 """The asyncio side of a ``runs`` worker: hundreds of model streams in one process.
 
-    wake(run) ─► claim ─► turn (model, tools) ─► writer commits events ─► settle ─► next of session
+    wake(run) ─► claims ─► turn (model, tools) ─► events ─► endings ─► next of session
     every second or two: renew leases, notice lost ones and cancellations
     every SWEEP_SECONDS and at start: recover what nobody works on, chores
 
@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import orjson
 import uvloop
 from django.conf import settings
 from django.db import Error as DatabaseFailure
@@ -27,31 +26,22 @@ from django.utils import timezone
 
 from allowlist import requests, revocation
 from channels_app import agents, media, outbound, presence, registry
-from channels_app.answers import answer_of, reply
-from channels_app.base import Capability
+from channels_app.claims import Begun, Claims
+from channels_app.endings import STOPPED, Ending, end_queued, outcome_of, settle
 from channels_app.gateways import LOOK_SECONDS, Gateways
-from channels_app.links import Links
-from channels_app.live import Draft, Live
-from channels_app.text_rendering import render
-from channels_app.wording import ENGLISH
-from core import events, files, hub, inbox, jobs, outbox, runs, schema
+from channels_app.live import live_of
+from core import events, hub, inbox, jobs, outbox, runs, schema
 from core.agent import prompt
-from core.agent.loop import Call, Turn
+from core.agent.loop import Turn
 from core.db import in_thread, write
-from core.events import Log, LostLeaseError
+from core.events import LostLeaseError
 from core.messages import (
     Message,
-    MessageDict,
-    StreamStatus,
     Transcript,
-    reset_delta,
-    stream_end,
-    stream_start,
 )
 from core.models import ChatSession, Run
-from core.outbound_format import classified
 from core.providers import registry as providers
-from core.providers.base import ChatMessage, ProviderError
+from core.providers.base import ProviderError
 from core.tools.base import ToolContext
 
 logger = logging.getLogger(__name__)
@@ -59,18 +49,12 @@ logger = logging.getLogger(__name__)
 KEEP_SECONDS = 2.0
 BEAT_SECONDS = 5.0
 STOP_SECONDS = 5.0
-STOPPED = "Stopped."
 CHORE = "chore"
 # What a wake-up makes the runner look at.
 WAKES = {
     "core.runs.wake": ("run",),
     "core.runs.wake_batch": ("batch", "ack"),
     "core.runs.wake_delivery": ("delivery",),
-}
-STATUS: dict[str, StreamStatus] = {
-    "succeeded": "completed",
-    "failed": "error",
-    "cancelled": "cancelled",
 }
 
 
@@ -85,28 +69,6 @@ class Held:
     closing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A claimed run with all that its turn needs; ``events`` is its log so far.
-
-    ``resumed``: the long tasks that an earlier attempt began.
-    """
-
-    run: Run
-    log: Log
-    messages: list[ChatMessage]
-    events: list[MessageDict]
-    resumed: list[Call]
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a turn ended, and why when not well."""
-
-    state: str
-    error: str = ""
-
-
 class Runner:
     """One event loop in a thread of its own; every public method may be called from any thread."""
 
@@ -118,6 +80,7 @@ class Runner:
         self._again: dict[tuple[str, int], bool] = {}
         self._typists = presence.Typists()
         self._gateways = Gateways(worker=self.name)
+        self._claims = Claims(worker=self.name)
         self._places = asyncio.Semaphore(settings.RUNS_PER_WORKER)
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -346,7 +309,7 @@ class Runner:
 
     async def _execute(self, run_id: int) -> None:
         async with self._places:
-            begun = await in_thread(begin, run_id, self.name)
+            begun = await self._claims.begin(run_id)
             if begun is None:
                 return
             task = self.loop.create_task(self._turn(begun))
@@ -449,143 +412,11 @@ class Runner:
         return Ending(Run.State.SUCCEEDED)
 
 
-def begin(run_id: int, worker: str) -> Begun | None:
-    """Claim a run and read what its turn needs, in one visit to the database.
-
-    Begins the log with ``stream_start``, in the transaction of the claim; a further attempt
-    empties what the last one had said.
-    """
-    with write():
-        run = runs.claim(run_id=run_id, worker=worker)
-        if run is not None and run.attempt == 1:
-            events.append_unheld(run=run, seq=0, messages=[opening_of(run)])
-    if run is None:
-        end_queued(run_id)
-        return None
-    logged = [event for _, event in events.after(run_id=run.id, seq=0)] if run.attempt > 1 else []
-    log = events.log_of(run=run, seq=len(logged) or 1)
-    again = [reset_delta(kind, message_id=name) for name, kind in said(logged).items()]
-    logged += [log.append(message) for message in again]
-    resumed = [
-        Call(id=job.tool_call_id, name=job.tool, arguments=orjson.dumps(job.parameters).decode())
-        for job in (jobs.begun(run_id=run.id) if run.attempt > 1 else [])
-    ]
-    return Begun(run, log, prompt.build(run), logged, resumed)
-
-
 def put_off(limit: asyncio.Timeout, seconds: float) -> None:
     """Move the end of a turn away: it waits for a long task, which has a limit of its own."""
     when = limit.when()
     if when is not None and not limit.expired():
         limit.reschedule(when + seconds)
-
-
-def opening_of(run: Run) -> Message:
-    """The first event of a run's log."""
-    return stream_start(
-        request_id=run.public_id,
-        chat_id=run.session.public_id,
-        trace_id=run.public_id,
-        timestamp_ms=int(time.time() * 1000),
-    )
-
-
-def closing_of(run: Run, outcome: runs.Outcome) -> Message:
-    """The last event of a run's log."""
-    duration = (timezone.now() - run.created_at).total_seconds()
-    return stream_end(
-        status=STATUS[outcome.state],
-        request_id=run.public_id,
-        timestamp_ms=int(time.time() * 1000),
-        duration_ms=int(duration * 1000),
-        error=outcome.error,
-        usage=outcome.usage,
-        finish_reason=outcome.finish_reason if outcome.state == Run.State.SUCCEEDED else "",
-    )
-
-
-def end_queued(run_id: int) -> None:
-    """End a queued run that was asked to stop; it does not wait for its turn ([C9])."""
-    if runs.cancelled_while_queued(run_id) is None:
-        return
-    with write():
-        run = runs.cancelled_while_queued(run_id)
-        if run is None:
-            return
-        logged = [event for _, event in events.after(run_id=run.id, seq=0)]
-        transcript = Transcript()
-        for event in logged:
-            transcript.read(event)
-        outcome = outcome_of(run, transcript, Ending(Run.State.CANCELLED, error=STOPPED))
-        added = (
-            [closing_of(run, outcome)] if logged else [opening_of(run), closing_of(run, outcome)]
-        )
-        last_seq = len(logged) + len(added)
-        if runs.settle_queued(
-            run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer
-        ):
-            events.append_unheld(run=run, seq=len(logged), messages=added)
-
-
-def live_of(run: Run, transcript: Transcript) -> Live | None:
-    """What shows a run while it grows; None where clients follow the log themselves."""
-    channel = registry.get(run.session.account.channel)
-    if channel is None or Capability.WHOLE in channel.capabilities:
-        return None
-    links = Links()
-
-    def now() -> Draft:
-        return Draft(answer_of(transcript.messages(), {}, links=links, words=ENGLISH).text)
-
-    def progress_of(message: Message) -> str:
-        return (
-            render(message, links=links, words=ENGLISH).progress if run.user.show_progress else ""
-        )
-
-    return Live(run=run, channel=channel, now=now, progress_of=progress_of)
-
-
-def said(events: list[MessageDict]) -> dict[str, str]:
-    """Message id -> type of the texts and thoughts that ``events`` hold."""
-    return {
-        event["message_id"]: event["type"]
-        for event in events
-        if event["type"] in {"text", "thinking"} and "message_id" in event
-    }
-
-
-def outcome_of(
-    run: Run, transcript: Transcript, ending: Ending, turn: Turn | None = None
-) -> runs.Outcome:
-    """What a turn leaves behind: the same answer that the doors make of its log."""
-    end = {"status": STATUS[ending.state], "error": ending.error}
-    links = Links(base_url=settings.GATEWAY_URL, run_id=run.public_id)
-    given = answer_of(transcript.messages(), end, links=links, words=ENGLISH)
-    shown = reply(given, present=classified, inline=partial(files.inline, user_id=run.user_id))
-    return runs.Outcome(
-        state=ending.state,
-        text=shown.text,
-        format=shown.format,
-        images=shown.images,
-        files=turn.files if turn else [],
-        error=shown.error,
-        status=shown.status,
-        usage=turn.usage if turn else {},
-        finish_reason=turn.finish_reason if turn else "stop",
-    )
-
-
-async def settle(run: Run, log: Log, outcome: runs.Outcome) -> None:
-    """Commit the end of a run: last event, row, transcript, deliveries, all in one transaction."""
-
-    def finish(last_seq: int) -> None:
-        runs.settle(run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer)
-
-    last = closing_of(run, outcome)
-    try:
-        await asyncio.wrap_future(log.close(finish, [last]))
-    except LostLeaseError:
-        logger.warning("run %s was taken over by another worker", run.id)
 
 
 def flush(session_id: int) -> None:

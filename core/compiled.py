@@ -127,10 +127,10 @@ class Reading:
         with self.sql.connection.cursor() as cursor:
             cursor.execute(self.sql.text, self.sql.filled(values))
             found = cursor.fetchall()
-        if not (found and self.converters):
-            return found
-        converted: Iterable[Sequence[Any]] = self.compiler.apply_converters(found, self.converters)
-        return converted
+        rows: Iterable[Sequence[Any]] = found
+        if found and self.converters:
+            rows = self.compiler.apply_converters(found, self.converters)
+        return rows
 
 
 def reading(queryset: models.QuerySet[Any, Any], connection: BaseDatabaseWrapper) -> Reading:

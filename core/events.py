@@ -304,11 +304,21 @@ def append_unheld(*, run: Run, seq: int, messages: list[Message]) -> int:
     Inside the transaction that claims or ends the run, after its row was changed: nobody else
     writes then.
     """
-    log = log_of(run=run, seq=seq)
-    events = [storable(to_dict(message)) for message in messages]
-    insert(rows_of(run_id=run.id, seq=seq, events=events))
-    transaction.on_commit(partial(hub.publish, [frame_of(log, events)]))
-    return seq + len(events)
+    append_all_unheld([(run, seq, messages)])
+    return seq + len(messages)
+
+
+def append_all_unheld(entries: list[tuple[Run, int, list[Message]]]) -> None:
+    """The same for several runs (each: its ``seq`` so far, what is added), told in one message."""
+    rows: list[Row] = []
+    frames: list[hub.Frame] = []
+    for run, seq, messages in entries:
+        events = [storable(to_dict(message)) for message in messages]
+        rows += rows_of(run_id=run.id, seq=seq, events=events)
+        frames.append(frame_of(log_of(run=run, seq=seq), events))
+    insert(rows)
+    if frames:
+        transaction.on_commit(partial(hub.publish, frames))
 
 
 def log_of(*, run: Run, seq: int) -> Log:

@@ -140,6 +140,7 @@ def opened(database: str, *, people: int, stub_port: int = 0) -> Iterator[House]
     folder = Path(tempfile.mkdtemp(prefix="latchkey-bench-"))
     folder.chmod(0o711)  # PostgreSQL, which never runs as root, must reach its folder in it
     os.environ.setdefault("SECRET_KEY", "of a benchmark, of no use elsewhere")
+    machine.allow_many_files()  # before anything starts: the gateway's processes inherit it
     placed = machine.cores()
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)

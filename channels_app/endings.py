@@ -1,0 +1,120 @@
+"""How runs end: what a turn leaves behind, and the one transaction that says so."""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from functools import partial
+
+from django.conf import settings
+from django.utils import timezone
+
+from channels_app import outbound
+from channels_app.answers import answer_of, reply
+from channels_app.links import Links
+from channels_app.wording import ENGLISH
+from core import events, files, runs
+from core.agent.loop import Turn
+from core.db import write
+from core.events import Log, LostLeaseError
+from core.messages import Message, StreamStatus, Transcript, stream_end, stream_start
+from core.models import Run
+from core.outbound_format import classified
+
+logger = logging.getLogger(__name__)
+
+STOPPED = "Stopped."
+STATUS: dict[str, StreamStatus] = {
+    "succeeded": "completed",
+    "failed": "error",
+    "cancelled": "cancelled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a turn ended, and why when not well."""
+
+    state: str
+    error: str = ""
+
+
+def opening_of(run: Run) -> Message:
+    """The first event of a run's log."""
+    return stream_start(
+        request_id=run.public_id,
+        chat_id=run.session.public_id,
+        trace_id=run.public_id,
+        timestamp_ms=int(time.time() * 1000),
+    )
+
+
+def closing_of(run: Run, outcome: runs.Outcome) -> Message:
+    """The last event of a run's log."""
+    duration = (timezone.now() - run.created_at).total_seconds()
+    return stream_end(
+        status=STATUS[outcome.state],
+        request_id=run.public_id,
+        timestamp_ms=int(time.time() * 1000),
+        duration_ms=int(duration * 1000),
+        error=outcome.error,
+        usage=outcome.usage,
+        finish_reason=outcome.finish_reason if outcome.state == Run.State.SUCCEEDED else "",
+    )
+
+
+def end_queued(run_id: int) -> None:
+    """End a queued run that was asked to stop; it does not wait for its turn ([C9])."""
+    if runs.cancelled_while_queued(run_id) is None:
+        return
+    with write():
+        run = runs.cancelled_while_queued(run_id)
+        if run is None:
+            return
+        logged = [event for _, event in events.after(run_id=run.id, seq=0)]
+        transcript = Transcript()
+        for event in logged:
+            transcript.read(event)
+        outcome = outcome_of(run, transcript, Ending(Run.State.CANCELLED, error=STOPPED))
+        added = (
+            [closing_of(run, outcome)] if logged else [opening_of(run), closing_of(run, outcome)]
+        )
+        last_seq = len(logged) + len(added)
+        if runs.settle_queued(
+            run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer
+        ):
+            events.append_unheld(run=run, seq=len(logged), messages=added)
+
+
+def outcome_of(
+    run: Run, transcript: Transcript, ending: Ending, turn: Turn | None = None
+) -> runs.Outcome:
+    """What a turn leaves behind: the same answer that the doors make of its log."""
+    end = {"status": STATUS[ending.state], "error": ending.error}
+    links = Links(base_url=settings.GATEWAY_URL, run_id=run.public_id)
+    given = answer_of(transcript.messages(), end, links=links, words=ENGLISH)
+    shown = reply(given, present=classified, inline=partial(files.inline, user_id=run.user_id))
+    return runs.Outcome(
+        state=ending.state,
+        text=shown.text,
+        format=shown.format,
+        images=shown.images,
+        files=turn.files if turn else [],
+        error=shown.error,
+        status=shown.status,
+        usage=turn.usage if turn else {},
+        finish_reason=turn.finish_reason if turn else "stop",
+    )
+
+
+async def settle(run: Run, log: Log, outcome: runs.Outcome) -> None:
+    """Commit the end of a run: last event, row, transcript, deliveries, all in one transaction."""
+
+    def finish(last_seq: int) -> None:
+        runs.settle(run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer)
+
+    last = closing_of(run, outcome)
+    try:
+        await asyncio.wrap_future(log.close(finish, [last]))
+    except LostLeaseError:
+        logger.warning("run %s was taken over by another worker", run.id)

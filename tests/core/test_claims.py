@@ -1,0 +1,130 @@
+"""Runs that are woken at once begin together; what is wrong with one costs the others nothing."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import DatabaseError
+
+from channels_app import claims
+from core import events, hub, runs
+from core.agent import prompt
+from core.db import in_thread
+from core.models import ChannelAccount, ChatSession, Run, User
+
+NewRuns = Callable[[int], list[Run]]
+
+
+@pytest.fixture
+def new_runs(transactional_db: None, account: ChannelAccount, user: User) -> NewRuns:
+    """So many queued runs, each of a conversation of its own."""
+
+    def make(number: int) -> list[Run]:
+        places = [
+            ChatSession.objects.create(user=user, account=account, chat=f"chat-{each}")
+            for each in range(number)
+        ]
+        return [
+            Run.objects.create(session=place, user=user, origin="test", text=place.chat)
+            for place in places
+        ]
+
+    return make
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> list[list[hub.Frame]]:
+    """What was published after each commit."""
+    found: list[list[hub.Frame]] = []
+    monkeypatch.setattr(hub, "publish", found.append)
+    return found
+
+
+def test_what_is_woken_at_once_is_claimed_in_one_transaction(
+    new_runs: NewRuns, published: list[list[hub.Frame]]
+) -> None:
+    """One commit, one message: each log begins with its stream_start."""
+    queued = new_runs(3)
+    begun = claims.begin([run.id for run in queued], "worker")
+    assert sorted(begun) == [run.id for run in queued]
+    assert [[frame["run"] for frame in frames] for frames in published] == [
+        [run.public_id for run in queued]
+    ]
+    for run in queued:
+        [(seq, event)] = events.after(run_id=run.id, seq=0)
+        assert (seq, event["props"]["event"]) == (1, "stream_start")
+        assert begun[run.id].log.seq == 1
+        assert begun[run.id].messages[-1] == {"role": "user", "content": run.text}
+        run.refresh_from_db()
+        assert (run.state, run.attempt, run.worker) == ("running", 1, "worker")
+
+
+def test_the_second_of_a_conversation_is_not_begun_with_the_first(
+    new_runs: NewRuns, published: list[list[hub.Frame]]
+) -> None:
+    """One running run each ([C9]), however they are woken."""
+    [first] = new_runs(1)
+    second = Run.objects.create(session=first.session, user=first.user, origin="test")
+    assert list(claims.begin([first.id, second.id], "worker")) == [first.id]
+    second.refresh_from_db()
+    assert second.state == "queued"
+    assert claims.begin([first.id], "another") == {}
+    assert len(published) == 1
+
+
+def test_a_run_that_the_database_refuses_costs_the_others_nothing(
+    new_runs: NewRuns, published: list[list[hub.Frame]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are claimed one by one then; nothing of the first try is told."""
+    one, bad, other = new_runs(3)
+    claim = runs.claim
+
+    def refused(*, run_id: int, worker: str) -> Run | None:
+        if run_id == bad.id:
+            raise DatabaseError("no")
+        return claim(run_id=run_id, worker=worker)
+
+    monkeypatch.setattr(runs, "claim", refused)
+    assert list(claims.begin([one.id, bad.id, other.id], "worker")) == [one.id, other.id]
+    bad.refresh_from_db()
+    assert bad.state == "queued"
+    assert len(published) == 2
+    assert [len(events.after(run_id=each.id, seq=0)) for each in (one, bad, other)] == [1, 0, 1]
+
+
+def test_a_run_that_cannot_be_prepared_costs_the_others_nothing(
+    new_runs: NewRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease runs out, and it is tried again."""
+    bad, good = new_runs(2)
+    build = prompt.build
+
+    def broken(run: Run) -> Any:
+        if run.id == bad.id:
+            raise ValueError("no")
+        return build(run)
+
+    monkeypatch.setattr(prompt, "build", broken)
+    assert list(claims.begin([bad.id, good.id], "worker")) == [good.id]
+
+
+async def test_whoever_waits_for_a_run_gets_that_run(
+    new_runs: NewRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However they gather; an error reaches those who waited, and the next ones begin."""
+    queued = await in_thread(new_runs, claims.AT_ONCE + 3)
+    waiting = claims.Claims(worker="worker")
+    async with asyncio.timeout(120):
+        found = await asyncio.gather(*(waiting.begin(run.id) for run in queued))
+    assert [each.run.id for each in found if each] == [run.id for run in queued]
+
+    def down(run_ids: list[int], worker: str) -> dict[int, claims.Begun]:
+        raise DatabaseError("away")
+
+    monkeypatch.setattr(claims, "begin", down)
+    with pytest.raises(DatabaseError):
+        await waiting.begin(queued[0].id)
+    monkeypatch.undo()
+    async with asyncio.timeout(120):
+        assert await waiting.begin(queued[0].id) is None  # it is running already
