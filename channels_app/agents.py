@@ -14,6 +14,7 @@ from django.db.models.functions import Coalesce, Now
 
 from channels_app import registry, results
 from channels_app.base import Capability, Channel, ChannelError, Deletes, OpensTopics
+from channels_app.outbound import own_words
 from channels_app.sending import account_of
 from core import inbox, outbox
 from core.db import in_thread, write
@@ -253,7 +254,7 @@ def pass_on(message: InboundMessage) -> None:
             "thread": message.thread,
             "reply_to": message.external_message_id,
         },
-        payload={"text": PASSED_ON},
+        payload=own_words(message, PASSED_ON),
         session_id=message.session_id,
     )
 
