@@ -151,7 +151,7 @@ class Outbox:
 
 @pytest.fixture
 def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
-    """The IMAP server; what its demo data holds is read."""
+    """the IMAP server; what its demo data holds is read, and not flagged."""
     found = Mailbox(listener.free_port())
     process = Process(
         command=[
@@ -166,7 +166,7 @@ def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
     process.start()
     wait_until(found.answers, seconds=SECONDS, what="the IMAP server")
     with found.open() as imap:
-        imap.store("1:*", "+FLAGS", "(\\Seen)")
+        imap.store("1:*", "FLAGS", "(\\Seen)")
     yield found
     process.stop()
 
