@@ -1,10 +1,9 @@
-"""Channels in the admin: unknown requests with their buttons, and accounts."""
+"""Channels in the admin: unknown requests with their buttons, sessions, messages kept."""
 
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
 from django.template.loader import render_to_string
@@ -14,17 +13,16 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from allowlist import held, patterns, requests
-from allowlist.admin.audited import AuditedAdmin
 from allowlist.admin.patterns import PatternAdmin
 from allowlist.identities import InvalidIdentity
 from allowlist.models import BlockPattern, UnknownRequest
-from channels_app import agents, decisions, gateways, notices, quarantine, registry
-from channels_app.base import Account, ChannelError
+from channels_app import agents, decisions, notices, quarantine
+from channels_app.account_admin import ChannelAccountAdmin
 from channels_app.models import SourceFeedback
 from core import sealed
 from core.admin import ChatSessionAdmin, InboundMessageAdmin
-from core.desk import DeskPage, ModelForm, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
-from core.models import ChannelAccount, ChatSession, InboundMessage, User
+from core.desk import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.models import ChatSession, InboundMessage, User
 
 MOST_PEOPLE = 200
 MOST_AT_ONCE = 100
@@ -196,111 +194,6 @@ class BlockPatternAdmin(PatternAdmin):
                 notices.decided(row, text=f"Denied: {pattern} is blocked.")
 
 
-class AccountForm(ModelForm[ChannelAccount]):
-    """An account; its secrets go in and never come out."""
-
-    secret_name = forms.CharField(
-        required=False,
-        max_length=64,
-        widget=forms.TextInput(attrs={"class": "desk-input"}),
-        help_text="for example token or webhook_secret",
-    )
-    secret_value = forms.CharField(
-        required=False,
-        max_length=4000,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "class": "desk-input"}),
-        help_text="Kept encrypted. Empty: the secret of that name is removed.",
-    )
-
-    class Meta:
-        """Its fields."""
-
-        model = ChannelAccount
-        fields = ("channel", "name", "enabled", "config")
-
-    def clean(self) -> dict[str, Any]:
-        """A value needs its name."""
-        data = super().clean() or {}
-        if data.get("secret_value") and not data.get("secret_name"):
-            raise ValidationError({"secret_name": "Which secret is it?"})
-        channel = registry.get(data.get("channel", ""))
-        if channel is not None and data.get("enabled"):
-            problems = channel.config.problems(self.account_as_saved(data))
-            if problems:
-                raise ValidationError({"enabled": [f"Not yet: {each}" for each in problems]})
-        return data
-
-    def account_as_saved(self, data: dict[str, Any]) -> Account:
-        """The account as a plugin will see it when this form is saved."""
-        try:
-            known = sealed.unseal(self.instance.secrets)
-        except sealed.SealError:
-            known = {}
-        if data.get("secret_name"):
-            known |= {data["secret_name"]: data.get("secret_value") or ""}
-        return Account(
-            id=self.instance.pk or 0,
-            channel=data.get("channel", ""),
-            name=data.get("name", ""),
-            config=data.get("config") or {},
-            secrets=known,
-        )
-
-
-@admin.register(ChannelAccount)
-class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
-    """Accounts on channels."""
-
-    shown_status_text = shown("status_text", limit=80)
-
-    form = AccountForm
-    list_display = ("__str__", "enabled", "state", "shown_status_text", "created_at")
-    actions = ("test_connection",)
-    list_filter = ("channel", "enabled", "status")
-    search_fields = ("channel", "name", "status_text")
-    ordering = ("channel", "name")
-    readonly_fields = ("state", "shown_status_text", "secrets_set", "created_at")
-    fieldsets = (
-        (None, {"fields": (("channel", "name"), "enabled", ("state", "shown_status_text"))}),
-        ("Settings", {"fields": ("config",)}),
-        ("Secrets", {"fields": ("secrets_set", ("secret_name", "secret_value"))}),
-    )
-
-    @admin.display(description="status", ordering="status")
-    def state(self, account: ChannelAccount) -> SafeString:
-        """As a label."""
-        return state_badge(account.status)
-
-    @admin.display(description="secrets that are set")
-    def secrets_set(self, account: ChannelAccount) -> str:
-        """Their names only."""
-        try:
-            return ", ".join(sorted(sealed.unseal(account.secrets))) or "none"
-        except sealed.SealError as error:
-            return str(error)
-
-    def save_model(self, request: HttpRequest, obj: ChannelAccount, form: Any, change: Any) -> None:
-        """Seal the given secret with the others."""
-        name, value = form.cleaned_data.get("secret_name"), form.cleaned_data.get("secret_value")
-        if name:
-            secrets = sealed.unseal(obj.secrets) | {name: value}
-            obj.secrets = sealed.seal({key: kept for key, kept in secrets.items() if kept})
-            self.record(request, "secret_set" if value else "secret_removed", obj, {"name": name})
-        super().save_model(request, obj, form, change)
-        gateways.saved(account_id=obj.pk)
-
-    @admin.action(description="Test the connection", permissions=["change"])
-    def test_connection(self, request: HttpRequest, queryset: QuerySet[ChannelAccount]) -> None:
-        """Ask the platform who we are there."""
-        for row in queryset:
-            try:
-                said = gateways.test_now(row)
-            except (ChannelError, sealed.SealError) as error:
-                messages.error(request, f"{row}: {visible_line(str(error))}")
-            else:
-                messages.success(request, f"{row}: {visible_line(said)}")
-
-
 admin.site.unregister(ChatSession)  # core's page; closing asks the platform, unknown to core
 
 
@@ -389,3 +282,6 @@ class KeptMessageAdmin(InboundMessageAdmin):
     def has_repair_permission(self, request: HttpRequest) -> bool:
         """Who may have messages read again."""
         return request.user.has_perm("core.change_inboundmessage")
+
+
+__all__ = ["ChannelAccountAdmin"]

@@ -14,6 +14,7 @@ from django.db.models.functions import Coalesce, Now
 
 from channels_app import registry, results
 from channels_app.base import Capability, Channel, ChannelError, Deletes, OpensTopics
+from channels_app.outbound import own_words
 from channels_app.sending import account_of
 from core import inbox, outbox
 from core.db import in_thread, write
@@ -39,6 +40,7 @@ WINDOW = timedelta(seconds=15)  # renewed while an agent waits; ends soon after 
 LOOK_SECONDS = 0.5
 TELL_SECONDS = 5.0
 IDLE_AT_ONCE = 100
+DOORS = ("web", "http")  # the gateway's own: their accounts are made when they are first needed
 
 
 class NotOpened(Exception):
@@ -59,15 +61,20 @@ def account_named(*, channel: str, name: str = "") -> ChannelAccount:
     """The enabled account ``channel/name``; without a name, the channel's only one, or its
     ``default``. Raises NotOpened."""
     rows = ChannelAccount.objects.filter(channel=channel, enabled=True).order_by("id")
-    found = list(rows.filter(name=name) if name else rows[:2])
+    found = list(rows.filter(name=name) if name else rows)
     if len(found) > 1:
-        found = list(rows.filter(name="default"))
-    if channel == "web" and not found and not name:
-        return ChannelAccount.objects.get_or_create(
-            channel="web", name="default", defaults={"status": "running"}
+        found = list(rows.filter(name="default")) or found
+    if channel in DOORS and not found and name in {"", "default"}:
+        made = ChannelAccount.objects.get_or_create(
+            channel=channel, name="default", defaults={"status": "running"}
         )[0]
-    if len(found) != 1:
-        raise NotOpened(f"Which account of {one_line(channel, 40)}? Name an enabled one.")
+        found = [made] if made.enabled else []
+    if not found:
+        what = f"{one_line(channel, 40)}/{one_line(name, 40)}" if name else one_line(channel, 40)
+        raise NotOpened(f"There is no enabled account of {what}; the admin lists the accounts.")
+    if len(found) > 1:
+        names = ", ".join(one_line(each.name, 40) for each in found[:20])
+        raise NotOpened(f"{one_line(channel, 40)} has several accounts; name one of them: {names}.")
     return found[0]
 
 
@@ -253,7 +260,7 @@ def pass_on(message: InboundMessage) -> None:
             "thread": message.thread,
             "reply_to": message.external_message_id,
         },
-        payload={"text": PASSED_ON},
+        payload=own_words(message, PASSED_ON),
         session_id=message.session_id,
     )
 

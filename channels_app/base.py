@@ -101,7 +101,10 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One thing the owner fills in for an account; ``secret`` ones are encrypted, never shown."""
+    """One thing the owner fills in for an account; ``secret`` ones are encrypted, never shown.
+
+    ``made``: left empty, the gateway makes up a random one (a secret that no person needs to know).
+    """
 
     name: str
     label: str
@@ -110,6 +113,7 @@ class Field:
     required: bool = False
     default: str = ""
     choices: Sequence[str] = ()
+    made: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
 from allowlist.requests import Choice, NotAnOwner, RequestNotFound
 from channels_app import registry
+from channels_app.outbound import own_words
 from core import inbox, outbox, runs
 from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, User
 from core.text import one_line
@@ -107,7 +108,7 @@ def carry_out(asked: Asked) -> str:
             "thread": message.thread,
             "reply_to": message.external_message_id,
         },
-        payload={"text": text},
+        payload=own_words(message, text),
         session_id=asked.session.id,
     )
     return text

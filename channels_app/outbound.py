@@ -21,7 +21,7 @@ from channels_app.pace import pacer
 from channels_app.wording import wording
 from core import outbox
 from core.db import in_thread
-from core.models import Delivery, Run
+from core.models import Delivery, InboundMessage, Run
 from core.runs import Outcome
 
 logger = logging.getLogger(__name__)
@@ -75,6 +75,22 @@ def whole(run: Run, outcome: Outcome) -> WholeAnswer:
         images=outcome.images,
         options=run.options,
     )
+
+
+def own_words(message: InboundMessage, text: str) -> Block:
+    """A line of the gateway itself in answer to a message, with what its door kept with it."""
+    channel = registry.get(message.account.channel)
+    if channel is None or not isinstance(channel.outbound, AnswersWhole):
+        return {"text": text}
+    answer = WholeAnswer(
+        request=message.external_message_id,
+        session=message.session.public_id if message.session is not None else "",
+        text=text,
+        error="",
+        images=(),
+        options=message.options,
+    )
+    return (channel.outbound.render_answer(answer) or {}) | {"text": text}
 
 
 def put_block(*, run: Run, index: int, payload: Block) -> Delivery:

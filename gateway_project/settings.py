@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from gateway_project import environment as env
 from gateway_project import home
 from gateway_project.admin_look import UNFOLD as UNFOLD
+from gateway_project.processes import broker
 
 BASE_DIR: Path = home.BASE_DIR
 GATEWAY_HOME: Path = home.directory()
@@ -136,8 +137,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # Threads of one web or runs process that talk to the database at once.
 GATEWAY_DATABASE_THREADS: int = env.number("GATEWAY_DATABASE_THREADS", 8, minimum=1)
 
-# Empty: `manage.py up` starts an embedded broker and sets this for its children.
-REDIS_URL: str = env.broker("REDIS_URL", "redis://127.0.0.1:6379/0", in_production=GATEWAY_HTTPS)
+# Empty: `manage.py up` starts an embedded broker; commands beside it find it in GATEWAY_HOME.
+REDIS_URL: str = env.broker("REDIS_URL", broker.embedded(), in_production=GATEWAY_HTTPS)
 # The dotted path of our Celery application; resolved when the first wake-up is sent.
 CELERY_APPLICATION = "gateway_project.celery.app"
 CELERY_BROKER_URL = REDIS_URL

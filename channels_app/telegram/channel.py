@@ -28,6 +28,7 @@ COMMANDS = (
     ("stop", "Stop the answer that is being written"),
     ("status", "What is going on"),
     ("whoami", "Who you are to the gateway"),
+    ("link", "A code that links another address of yours"),
     ("help", "What you can say"),
 )
 
@@ -42,6 +43,7 @@ class TelegramConfig:
             "Webhook secret",
             "1–256 of A–Z a–z 0–9 _ -. Telegram shows it with every update.",
             secret=True,
+            made=True,
         ),
         Field(
             "mode",
@@ -57,6 +59,11 @@ class TelegramConfig:
             "denied_reply",
             "Line for strangers",
             "Said once to somebody who is not let in. Empty: nothing.",
+        ),
+        Field(
+            "approved_reply",
+            "Line for those let in",
+            "Said when a stranger is approved, before the answer. Empty: nothing.",
         ),
     )
 

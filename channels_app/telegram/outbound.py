@@ -116,7 +116,9 @@ class TelegramOutbound:
                 raise
 
     async def open_topic(self, *, account: Account, chat: str, title: str) -> str:
-        """A forum topic, where the chat is a forum."""
+        """A forum topic, where the chat is a forum; only groups can be."""
+        if not chat.startswith("-"):
+            return ""
         found: dict[str, Any] = await plain.call(account, "getChat", chat_id=int(chat))
         if not found.get("is_forum"):
             return ""

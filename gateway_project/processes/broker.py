@@ -9,6 +9,9 @@ import platform
 import socket
 from pathlib import Path
 
+from gateway_project import home
+from gateway_project.processes import ports
+
 MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 PROBE_SECONDS = 0.5
 
@@ -47,6 +50,18 @@ def configuration(*, folder: Path, port: int, password: str) -> str:
 def url(*, port: int, password: str) -> str:
     """The ``REDIS_URL`` of this server."""
     return f"redis://:{password}@127.0.0.1:{port}/0"
+
+
+def embedded() -> str:
+    """The ``REDIS_URL`` of the broker that ``up`` starts on this home; the usual one before that.
+
+    For commands beside a running gateway: without it ``manage.py mcp`` would wake nobody.
+    """
+    kept = ports.read(home.directory() / "run" / "ports.json")
+    password = home.read_secret("broker_password")
+    if "broker" not in kept or not password:
+        return "redis://127.0.0.1:6379/0"
+    return url(port=kept["broker"], password=password)
 
 
 def answers(*, port: int, password: str) -> bool:

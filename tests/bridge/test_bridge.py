@@ -15,7 +15,7 @@ from channels_app.bridge.channel import CHANNEL, fetcher, refusal
 from channels_app.models import SeenSignature
 from core import outbox
 from core.fetch import is_public, is_public_or_private
-from core.models import ChannelAccount, Delivery, InboundMessage, Run, User
+from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run, User
 from core.sealed import seal
 from tests.bridge.conftest import SECRET, Bridge, Callback
 from tests.channels.running import until
@@ -295,10 +295,12 @@ def test_requests_over_inbound_are_not_called_back(bridge: Bridge, callback: Cal
 
 
 def test_a_command_is_answered_under_its_request(bridge: Bridge, callback: Callback) -> None:
-    """[C8]"""
-    bridge.ask(text="/whoami", request_id="r1")
+    """[C8] [D4] With the context and the session, like any other answer."""
+    bridge.ask(text="/whoami", request_id="r1", context="keep-me")
     until(lambda: callback.got)
     assert callback.got[0]["request_id"] == "r1"
+    assert callback.got[0]["context"] == "keep-me"
+    assert callback.got[0]["session_id"] == ChatSession.objects.get().public_id
     assert "You are owner" in callback.got[0]["text"]
 
 

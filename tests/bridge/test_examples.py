@@ -30,6 +30,24 @@ pytestmark = pytest.mark.slow
 EXAMPLES = BASE_DIR / "docs" / "examples"
 BOT, PASSWORD, SECRET = "bot@example.org", "correct horse", "a-secret-of-a-bridge"
 SECONDS = 240.0
+# A character set that does not exist, no Message-ID, no text at all: a stranger sends such.
+ODD = """From: Mallory <mal@example.org>
+Subject: =?utf-8?q?a=0Ab?=
+Message-ID: <odd@example.org>
+Content-Type: text/plain; charset=no-such-set
+
+hello
+"""
+NAMELESS = """From: ada@example.org
+Subject: Nameless
+
+no number
+"""
+EMPTY = """From: ada@example.org
+Subject: Empty
+Message-ID: <empty@example.org>
+
+"""
 SETUP = """
 import json, sys
 from allowlist import keys
@@ -97,6 +115,16 @@ class Mailbox:
         with self.open() as imap:
             imap.append("INBOX", "", "", mail.as_bytes(policy=email.policy.SMTP))
 
+    def put_raw(self, raw: str) -> None:
+        """An e-mail as whoever sent it wrote it."""
+        with self.open() as imap:
+            imap.append("INBOX", "", "", raw.replace("\n", "\r\n").encode())
+
+    def flagged(self) -> int:
+        """How many e-mails a person is to look at."""
+        with self.open() as imap:
+            return len(imap.uid("SEARCH", "FLAGGED")[1][0].split())
+
     def unread(self) -> int:
         """How many e-mails wait."""
         with self.open() as imap:
@@ -123,7 +151,7 @@ class Outbox:
 
 @pytest.fixture
 def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
-    """The IMAP server; what its demo data holds is read."""
+    """the IMAP server; what its demo data holds is read, and not flagged."""
     found = Mailbox(listener.free_port())
     process = Process(
         command=[
@@ -138,7 +166,7 @@ def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
     process.start()
     wait_until(found.answers, seconds=SECONDS, what="the IMAP server")
     with found.open() as imap:
-        imap.store("1:*", "+FLAGS", "(\\Seen)")
+        imap.store("1:*", "FLAGS", "(\\Seen)")
     yield found
     process.stop()
 
@@ -168,7 +196,8 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
 ) -> None:
     """[D4] [A5] kind ``email``: a plain part, ``In-Reply-To`` and ``References``.
 
-    The owner, who last spoke by e-mail, hears of the stranger by e-mail.
+    The owner, who last spoke by e-mail, hears of the stranger by e-mail. A command is answered in
+    its thread too. Odd e-mails stop nothing: those that cannot be asked are flagged for a person.
     """
     sent, port = outbox
     bridge = Process(
@@ -192,6 +221,10 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
     )
     bridge.start()
     try:
+        for raw in (ODD, NAMELESS, EMPTY):
+            mailbox.put_raw(raw)
+        help_wanted = mail("ada@example.org", "Please", "/whoami", "<5@example.org>")
+        mailbox.put(help_wanted)
         mailbox.put(mail("Ada <ada@example.org>", "Lunch", "**Where** to?", "<1@example.org>"))
         mailbox.put(mail("Mallory <mal@example.org>", "Hi", "let me in", "<2@example.org>"))
         robot = mail(
@@ -212,8 +245,14 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
             lambda: len(sent.about("Lunch")) == 2, seconds=SECONDS, what=f"two {bridge.tail()}"
         )
         wait_until(lambda: sent.about("A message"), seconds=SECONDS, what="the owner's notice")
+        for subject in ("Nameless", "Please"):
+            wait_until(lambda: sent.about(subject), seconds=SECONDS, what=subject)  # noqa: B023
+        wait_until(lambda: mailbox.flagged() == 2, seconds=SECONDS, what="two for a person")
     finally:
         bridge.stop()
+    (command,) = sent.about("Please")
+    assert command["In-Reply-To"] == "<5@example.org>"
+    assert "You are ada" in command.get_content()
     (notice,) = sent.about("A message")
     assert notice["To"] == "ada@example.org"
     assert "user_id=mal@example.org" in notice.get_content()

@@ -203,8 +203,26 @@ def test_sessions_are_opened_listed_and_closed_from_a_shell(
     for wrong in (["open", "--user", "x", "--channel", "memory"], ["close", "nope"]):
         with pytest.raises(CommandError):
             call_command("session", *wrong)
-    with pytest.raises(CommandError):
+    with pytest.raises(CommandError, match="no enabled account of nowhere"):
         call_command("session", "open", "--user", "owner", "--channel", "nowhere")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_session_of_a_door_needs_no_message_before_it_and_several_accounts_are_named(
+    owner: User, memory: ChannelAccount, capsys: Capture
+) -> None:
+    """[S4] As docs/mcp.md says ``--channel http``: also on a fresh installation."""
+    for door in ("http", "web"):
+        call_command("session", "open", "--user", "owner", "--channel", door)
+        row = ChatSession.objects.get(public_id=capsys.readouterr().out.strip())
+        assert str(row.account) == f"{door}/default"
+    ChannelAccount.objects.filter(channel="http").update(enabled=False)
+    with pytest.raises(CommandError, match="no enabled account of http"):
+        call_command("session", "open", "--user", "owner", "--channel", "http")
+    ChannelAccount.objects.filter(id=memory.id).update(name="one")
+    ChannelAccount.objects.create(channel="memory", name="two")
+    with pytest.raises(CommandError, match="several accounts; name one of them: one, two"):
+        call_command("session", "open", "--user", "owner", "--channel", "memory")
 
 
 @pytest.mark.django_db(transaction=True)

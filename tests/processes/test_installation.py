@@ -8,7 +8,8 @@ from django.core.management import call_command
 from pytest_django.fixtures import Settings
 
 from core.models import User
-from gateway_project import installation
+from gateway_project import home, installation
+from gateway_project.processes import broker
 
 
 @pytest.mark.django_db
@@ -85,3 +86,20 @@ def test_two_starters_prepare_one_after_the_other(tmp_path: Path, settings: Sett
         order.append("first")
     waiting.join(timeout=200)
     assert order == ["first", "second"]
+
+
+def test_commands_beside_a_gateway_find_its_embedded_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``manage.py mcp`` in another terminal wakes the workers of ``make run`` ([D7])."""
+    monkeypatch.setenv("GATEWAY_HOME", str(tmp_path))
+    usual = "redis://127.0.0.1:6379/0"
+    assert broker.embedded() == usual
+    home.ensure()
+    assert broker.embedded() == usual
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "ports.json").write_text('{"broker": 4567}')
+    password = home.read_secret("broker_password")
+    assert broker.embedded() == f"redis://:{password}@127.0.0.1:4567/0"
+    (tmp_path / "run" / "ports.json").write_text("{")
+    assert broker.embedded() == usual

@@ -51,6 +51,68 @@ def test_d6_an_account_that_lacks_something_cannot_be_enabled(desk: Client) -> N
     assert TOKEN not in desk.get(f"/admin/core/channelaccount/{row.pk}/change/").content.decode()
 
 
+def test_c1_a_bot_is_made_in_one_go_by_the_fields_of_its_channel(desk: Client) -> None:
+    """[C1] [D6] First the channel, then what it asks for; the webhook's secret is made up, kept
+    when the form is saved again, and never shown."""
+    add = "/admin/core/channelaccount/add/"
+    chooser = desk.get(add).content.decode()
+    assert "?channel=telegram" in chooser
+    assert "?channel=bridge" in chooser
+    page = desk.get(f"{add}?channel=telegram").content.decode()
+    for said in ("Bot token", "From @BotFather.", "the gateway makes one up", "Bot API server"):
+        assert said in page
+    fields = {"field_token": TOKEN, "field_webhook_secret": "", "field_mode": "webhook"}
+    assert save(desk, None, config="{}", **fields, field_denied_reply=" Not today. ") == ""
+    row = ChannelAccount.objects.get(channel="telegram")
+    assert row.config == {"mode": "webhook", "denied_reply": "Not today."}
+    secrets = row.open_secrets()
+    assert secrets["token"] == TOKEN
+    assert len(secrets["webhook_secret"]) >= 32
+    assert row.status == "starting"
+    page = desk.get(f"/admin/core/channelaccount/{row.pk}/change/").content.decode()
+    assert "Not today." in page
+    assert TOKEN not in page
+    assert secrets["webhook_secret"] not in page
+    empty = {"field_token": "", "field_webhook_secret": "", "field_mode": "polling"}
+    changed = {"channel": "memory", "config": '{"username": "x_bot"}', "field_denied_reply": ""}
+    assert save(desk, row, **empty, **changed) == ""
+    row.refresh_from_db()
+    assert row.channel == "telegram"
+    assert row.config == {"mode": "polling", "username": "x_bot"}
+    assert row.open_secrets() == secrets
+
+
+def test_c1_secrets_that_cannot_be_opened_are_given_anew(desk: Client, local: Local) -> None:
+    """[C1] Nothing is made up over secrets that a wrong key hides, until the owner gives one."""
+    row = ChannelAccount.objects.get(name="main")
+    ChannelAccount.objects.filter(id=row.id).update(secrets="garbage")
+    fields = {"name": "main", "config": "{}", "field_webhook_secret": "", "field_mode": "polling"}
+    assert "bot token is missing" in save(desk, row, **fields, field_token="")
+    assert save(desk, row, **fields, field_token="", enabled="") == ""
+    row.refresh_from_db()
+    assert row.secrets == "garbage"
+    assert save(desk, row, **fields, field_token=TOKEN) == ""
+    row.refresh_from_db()
+    assert row.open_secrets() == {"token": TOKEN}
+
+
+def test_a_page_of_an_account_says_what_the_platform_says_and_tests_it(
+    desk: Client, local: Local
+) -> None:
+    """Issue 5, items 1 and 3: pending count and last error in the admin, and the button."""
+    row = ChannelAccount.objects.get(name="main")
+    row.health = {"pending": 7, "last_error": "Connection refused", "last_error_at": 1_790_000_000}
+    row.save()
+    place = f"/admin/core/channelaccount/{row.pk}/"
+    for page in (f"{place}change/", "/admin/core/channelaccount/"):
+        html = desk.get(page).content.decode()
+        assert "pending: 7, last error: Connection refused, last error at: 2026-09-21" in html
+    assert f"{place}test/" in desk.get(f"{place}change/").content.decode()
+    assert desk.get(f"{place}test/").status_code == 405
+    assert "@bot900_bot" in desk.post(f"{place}test/", follow=True).content.decode()
+    assert desk.post("/admin/core/channelaccount/999999/test/").status_code == 404
+
+
 def test_the_button_tests_the_connection(desk: Client, local: Local) -> None:
     rows = ChannelAccount.objects.filter(name="main")
     data = {"action": "test_connection", "_selected_action": [row.pk for row in rows]}

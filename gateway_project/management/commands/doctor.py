@@ -1,19 +1,15 @@
 """``manage.py doctor``: what is unsafe or broken in this installation, and what to do about it."""
 
 import json
-import os
 import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from channels_app.doctor import examination
 from channels_app.doctor.findings import Finding
-from gateway_project import home
-from gateway_project.processes import broker, ports, preflight
 
 WARNINGS, ERRORS = 1, 2
 
@@ -30,20 +26,12 @@ class Command(BaseCommand):
 
     def handle(self, *_: object, **options: Any) -> None:
         """Examine, print, end with the exit code."""
-        if not os.environ.get("REDIS_URL") and not os.environ.get("REDIS_URL_FILE"):
-            settings.REDIS_URL = embedded_broker()
         found = examination.examine(now=timezone.now())
         if options["json"]:
             self.stdout.write(json.dumps([each.as_dict() for each in found]))
         else:
             self.stdout.write("\n".join(map(told, found)) or "All is well.")
         sys.exit(code_of(found))
-
-
-def embedded_broker() -> str:
-    """The address of the broker that ``up`` starts on this home."""
-    kept = ports.read(preflight.run_folder(home.directory()) / "ports.json")
-    return broker.url(port=kept.get("broker", 6379), password=home.read_secret("broker_password"))
 
 
 def told(finding: Finding) -> str:

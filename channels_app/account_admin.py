@@ -1,0 +1,161 @@
+"""Accounts on channels in the admin: made, enabled, tested ([C1])."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.safestring import SafeString
+
+from allowlist.admin.audited import AuditedAdmin
+from channels_app import gateways, registry
+from channels_app.account_form import AccountForm, fields_of, form_for, input_name
+from channels_app.base import ChannelError
+from core import sealed
+from core.desk import shown, state_badge, visible_line
+from core.models import ChannelAccount
+
+MORE = ("config", "secrets_set", ("secret_name", "secret_value"))
+
+
+@admin.register(ChannelAccount)
+class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
+    """Accounts on channels."""
+
+    shown_status_text = shown("status_text", limit=80)
+    shown_whole_status = shown("status_text", limit=500)
+
+    form = AccountForm
+    list_display = ("__str__", "enabled", "state", "shown_status_text", "platform_says")
+    actions = ("test_connection",)
+    list_filter = ("channel", "enabled", "status")
+    search_fields = ("channel", "name", "status_text")
+    ordering = ("channel", "name")
+    change_form_outer_before_template = "desk/account.html"
+
+    @admin.display(description="status", ordering="status")
+    def state(self, account: ChannelAccount) -> SafeString:
+        """As a label."""
+        return state_badge(account.status)
+
+    @admin.display(description="the platform says")
+    def platform_says(self, account: ChannelAccount) -> str:
+        """What it reported about its side when it was last asked: what waits, its last error."""
+        return ", ".join(
+            f"{name.replace('_', ' ')}: {fact(name, value)}"
+            for name, value in account.health.items()
+            if value or name == "pending"
+        )
+
+    @admin.display(description="secrets that are set")
+    def secrets_set(self, account: ChannelAccount) -> str:
+        """Their names only."""
+        try:
+            return ", ".join(sorted(sealed.unseal(account.secrets))) or "none"
+        except sealed.SealError as error:
+            return str(error)
+
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: ChannelAccount | None = None
+    ) -> tuple[str, ...]:
+        """The channel of an account stays: its sessions and identities belong to it."""
+        fixed = ("state", "shown_whole_status", "platform_says", "secrets_set", "created_at")
+        return (*fixed, "channel") if obj is not None else fixed
+
+    def get_fieldsets(self, request: HttpRequest, obj: ChannelAccount | None = None) -> Any:
+        """What its channel asks for; the rest is out of the way."""
+        declared = tuple(input_name(each) for each in fields_of(channel_id(request, obj)))
+        state = (("state", "platform_says"), "shown_whole_status") if obj is not None else ()
+        top = (None, {"fields": (("channel", "name"), "enabled", *state)})
+        if not declared:
+            return (top, ("Settings and secrets", {"fields": MORE}))
+        own = ("How it is reached", {"fields": declared})
+        return (top, own, ("More", {"fields": MORE, "classes": ("collapse",)}))
+
+    def get_form(
+        self, request: HttpRequest, obj: ChannelAccount | None = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        """A form with the fields of the account's channel."""
+        kwargs["form"] = form_for(channel_id(request, obj))
+        return super().get_form(request, obj, *args, **kwargs)
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """The form of a new account, once it is known of which channel."""
+        if channel_id(request, None):
+            return super().add_view(request, form_url, extra_context)
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        context = self.admin_site.each_context(request) | {
+            "title": "Which channel?",
+            "opts": self.model._meta,
+            "channels": [registry.get(name) for name in registry.names()],
+        }
+        return TemplateResponse(request, "desk/choose_channel.html", context)
+
+    def save_model(self, request: HttpRequest, obj: ChannelAccount, form: Any, change: Any) -> None:
+        """Seal the given secrets with the others."""
+        given = form.given_secrets(form.cleaned_data)
+        if given:
+            kept = form.known | given  # those that cannot be opened any more are replaced
+            obj.secrets = sealed.seal({name: value for name, value in kept.items() if value})
+        super().save_model(request, obj, form, change)
+        for name, value in given.items():
+            self.record(request, "secret_set" if value else "secret_removed", obj, {"name": name})
+        gateways.saved(account_id=obj.pk)
+        if obj.enabled and registry.get(obj.channel) is not None:
+            messages.info(request, "A worker starts it within seconds; the status says more.")
+
+    def get_urls(self) -> list[URLPattern]:
+        """And the button."""
+        wrap = self.admin_site.admin_view
+        return [
+            path("<int:pk>/test/", wrap(self.test_view), name="core_channelaccount_test"),
+            *super().get_urls(),
+        ]
+
+    def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """The button "test the connection" of an account's page."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        row = get_object_or_404(ChannelAccount, pk=pk)
+        if not self.has_change_permission(request, row):
+            raise PermissionDenied
+        tell_test(request, row)
+        return HttpResponseRedirect(reverse("admin:core_channelaccount_change", args=[pk]))
+
+    @admin.action(description="Test the connection", permissions=["change"])
+    def test_connection(self, request: HttpRequest, queryset: QuerySet[ChannelAccount]) -> None:
+        """Ask the platform who we are there."""
+        for row in queryset:
+            tell_test(request, row)
+
+
+def tell_test(request: HttpRequest, row: ChannelAccount) -> None:
+    """Ask the platform of an account who we are there, and say what it said."""
+    try:
+        said = gateways.test_now(row)
+    except (ChannelError, sealed.SealError) as error:
+        messages.error(request, f"{row}: {visible_line(str(error))}")
+    else:
+        messages.success(request, f"{row}: {visible_line(said)}")
+
+
+def channel_id(request: HttpRequest, account: ChannelAccount | None) -> str:
+    """Which channel a page is about; empty when nobody has said so yet."""
+    if account is not None:
+        return account.channel
+    return str(request.POST.get("channel") or request.GET.get("channel") or "").strip()
+
+
+def fact(name: str, value: object) -> str:
+    """One thing a platform reported; ``…_at`` are seconds since 1970."""
+    if name.endswith("_at") and isinstance(value, int):
+        return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M} UTC"
+    return visible_line(str(value), 200)

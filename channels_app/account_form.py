@@ -1,0 +1,159 @@
+"""The form of an account in the admin, made from the fields that its channel declares ([C1])."""
+
+import secrets as random
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from channels_app import registry
+from channels_app.base import Account, Channel, Field
+from core import sealed
+from core.desk import ModelForm
+from core.models import ChannelAccount
+
+INPUT = {"class": "desk-input"}
+
+
+class AccountForm(ModelForm[ChannelAccount]):
+    """An account; its secrets go in and never come out. ``declared``: what its channel asks for."""
+
+    declared: Sequence[Field] = ()
+    secret_name = forms.CharField(
+        required=False,
+        max_length=64,
+        widget=forms.TextInput(attrs=INPUT),
+        help_text="A secret by its name, to set another or to remove one.",
+    )
+    secret_value = forms.CharField(
+        required=False,
+        max_length=4000,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password", **INPUT}),
+        help_text="Kept encrypted. Empty: the secret of that name is removed.",
+    )
+
+    class Meta:
+        """Its fields."""
+
+        model = ChannelAccount
+        fields = ("channel", "name", "enabled", "config")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Show the settings in their fields, and what no field knows as JSON."""
+        super().__init__(*args, **kwargs)
+        self.known, self.can_open = opened(self.instance)
+        config, known = self.instance.config, self.known
+        for each in self.declared:
+            shown = self.fields[input_name(each)]
+            if each.secret:
+                shown.help_text = f"{each.help} {secret_help(each, known=each.name in known)}"
+            else:
+                shown.initial = config.get(each.name, each.default if each.choices else "")
+        names = {each.name for each in self.declared if not each.secret}
+        if "config" in self.fields:
+            rest = {key: value for key, value in config.items() if key not in names}
+            self.initial["config"] = rest
+            self.fields["config"].help_text = "What has no field of its own, as JSON."
+
+    def clean(self) -> dict[str, Any]:
+        """The settings as one; an account that lacks something cannot be enabled."""
+        data = super().clean() or {}
+        if data.get("secret_value") and not data.get("secret_name"):
+            raise ValidationError({"secret_name": "Which secret is it?"})
+        settings = dict(data.get("config") or {})
+        for each in self.declared:
+            value = str(data.get(input_name(each)) or "").strip()
+            if value and not each.secret:
+                settings[each.name] = value
+        data["config"] = settings
+        channel = self.channel(data)
+        if channel is not None and data.get("enabled"):
+            problems = channel.config.problems(self.account_as_saved(data))
+            if problems:
+                raise ValidationError({"enabled": [f"Not yet: {each}" for each in problems]})
+        return data
+
+    def channel(self, data: dict[str, Any]) -> Channel | None:
+        """The plugin; the channel of an account that exists is not in the form."""
+        return registry.get(str(data.get("channel") or self.instance.channel))
+
+    def given_secrets(self, data: dict[str, Any]) -> dict[str, str]:
+        """Name -> value of the secrets that this form sets; an empty value removes one."""
+        given: dict[str, str] = {}
+        for each in self.declared:
+            name = input_name(each)
+            if not each.secret or name not in self.data:
+                continue
+            value = str(data.get(name) or "").strip()
+            if not value and each.made and self.can_open and each.name not in self.known:
+                # Once: this is asked again when the account is saved.
+                value = data[name] = random.token_urlsafe(32)
+            if value:
+                given[each.name] = value
+        if data.get("secret_name"):
+            given[data["secret_name"]] = data.get("secret_value") or ""
+        return given
+
+    def account_as_saved(self, data: dict[str, Any]) -> Account:
+        """The account as a plugin will see it when this form is saved."""
+        return Account(
+            id=self.instance.pk or 0,
+            channel=str(data.get("channel") or self.instance.channel),
+            name=data.get("name", ""),
+            config=data["config"],
+            secrets=self.known | self.given_secrets(data),
+        )
+
+
+def opened(account: ChannelAccount) -> tuple[dict[str, str], bool]:
+    """The secrets that are set, and whether they can be opened (the key may have been changed)."""
+    try:
+        return sealed.unseal(account.secrets), True
+    except sealed.SealError:
+        return {}, False
+
+
+def input_name(field: Field) -> str:
+    """The name of a declared field in the form."""
+    return f"field_{field.name}"
+
+
+def fields_of(channel_id: str) -> Sequence[Field]:
+    """What a channel declares; nothing for one that has no plugin."""
+    channel = registry.get(channel_id) if channel_id else None
+    return channel.config.fields if channel is not None else ()
+
+
+def form_for(channel_id: str) -> type[AccountForm]:
+    """The form of an account of a channel."""
+    declared = fields_of(channel_id)
+    inputs: dict[str, Any] = {input_name(each): form_field(each) for each in declared}
+    return type("ChannelAccountForm", (AccountForm,), {**inputs, "declared": declared})
+
+
+def form_field(field: Field) -> forms.Field:
+    """One input. It never demands a value: the channel says what is missing once it is enabled."""
+    if field.choices:
+        choices = [(each, each or "no") for each in field.choices]
+        return forms.ChoiceField(
+            choices=choices,
+            label=field.label,
+            help_text=field.help,
+            required=False,
+            widget=forms.Select(attrs=INPUT),
+        )
+    attrs = {**INPUT, "placeholder": field.default}
+    widget: forms.Widget = forms.TextInput(attrs=attrs)
+    if field.secret:
+        widget = forms.PasswordInput(attrs={"autocomplete": "new-password", **INPUT})
+    return forms.CharField(
+        label=field.label, help_text=field.help, required=False, max_length=4000, widget=widget
+    )
+
+
+def secret_help(field: Field, *, known: bool) -> str:
+    """What an empty input means."""
+    if known:
+        return "Set; empty: it stays as it is."
+    return "Empty: the gateway makes one up." if field.made else "Kept encrypted, never shown."
