@@ -37,6 +37,7 @@ MODULES = (
     "latchkey/connection.js",
     "latchkey/conversation.js",
     "latchkey/dom.js",
+    "latchkey/highlight.js",
     "latchkey/live.js",
     "latchkey/log.js",
     "latchkey/merge.js",
