@@ -68,7 +68,7 @@ export function decorate(root) {
 function colour(pre, language) {
   const code = pre.querySelector("code") ?? pre;
   const shown = pieces(code.textContent, language).map(([kind, text]) => (kind ? el(`span.tok-${kind}`, {}, text) : text));
-  if (shown.length > 1) code.replaceChildren(...shown);
+  if (shown.some((piece) => typeof piece !== "string")) code.replaceChildren(...shown);
 }
 
 /** A button that copies what `text()` gives and says that it did. */
