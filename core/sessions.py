@@ -11,7 +11,7 @@ from core.models import ChatSession, Message, Run, StoredFile, User
 from core.text import one_line
 
 TITLE_CHARACTERS = 200
-EXCERPT_BEFORE, EXCERPT_CHARACTERS = 20, 90
+EXCERPT_BEFORE, EXCERPT_CHARACTERS = 10, 90
 SEARCHED = 500
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
