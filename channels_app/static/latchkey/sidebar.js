@@ -12,6 +12,7 @@ export class Sidebar {
   #current = null;
   #unread = new Set();
   #hits = null;
+  #removed = new Set();
   #asking = null;
   #list = document.querySelector("#sessions");
   #empty = document.querySelector("#sessions-empty");
@@ -27,7 +28,7 @@ export class Sidebar {
 
   async refresh() {
     try {
-      this.#sessions = (await call("/chat/sessions")).sessions;
+      this.#sessions = this.#remaining((await call("/chat/sessions")).sessions);
     } catch (error) {
       this.on.failed(`The list of chats could not be read. ${error.message}`);
     }
@@ -81,7 +82,7 @@ export class Sidebar {
     const answer = await call(`/chat/sessions?q=${encodeURIComponent(wanted)}`).catch(() => null);
     if (wanted !== this.#wanted) return;
     this.#asking = null;
-    this.#hits = answer?.sessions ?? [];
+    this.#hits = this.#remaining(answer?.sessions ?? []);
     this.#draw();
   }
 
@@ -95,9 +96,11 @@ export class Sidebar {
 
   #found(wanted) {
     const hits = new Map((this.#hits ?? []).map((hit) => [hit.id, hit]));
-    const titled = this.#sessions.filter((each) => each.title.toLowerCase().includes(wanted));
-    for (const session of titled) hits.set(session.id, { ...session, excerpt: hits.get(session.id)?.excerpt });
-    return [...hits.values()].sort((a, b) => new Date(b.at) - new Date(a.at));
+    const known = this.#sessions
+      .filter((each) => hits.has(each.id) || each.title.toLowerCase().includes(wanted))
+      .map((each) => ({ ...each, excerpt: hits.get(each.id)?.excerpt }));
+    for (const { id } of known) hits.delete(id);
+    return [...known, ...hits.values()].sort((a, b) => new Date(b.at) - new Date(a.at));
   }
 
   #draw() {
@@ -179,11 +182,20 @@ export class Sidebar {
     input.select();
   }
 
+  // An answer of the gateway may have been on its way while a chat was deleted.
+  #remaining(sessions) {
+    return sessions.filter((each) => !this.#removed.has(each.id));
+  }
+
+  #known(id) {
+    return [...this.#sessions, ...(this.#hits ?? [])].filter((each) => each.id === id);
+  }
+
   async #rename(session, title) {
     if (title === "" || title === session.title) return;
     const done = await this.#post(session, { action: "rename", title });
     if (!done) return;
-    session.title = title;
+    for (const each of this.#known(session.id)) each.title = title;
     this.#draw();
     this.on.renamed(session.id, title);
   }
@@ -191,7 +203,9 @@ export class Sidebar {
   async #remove(session) {
     const done = await this.#post(session, { action: "delete" });
     if (!done) return;
-    this.#sessions = this.#sessions.filter((each) => each.id !== session.id);
+    this.#removed.add(session.id);
+    this.#sessions = this.#remaining(this.#sessions);
+    this.#hits = this.#remaining(this.#hits ?? []);
     this.#draw();
     this.on.removed(session.id);
   }
