@@ -1,10 +1,9 @@
 """Finding and keeping what was said in the web chat; the pages of what does not work ([D3])."""
 
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
@@ -81,7 +80,7 @@ def test_only_ones_own_chats_of_this_page_are_searched(page: Client, ada: User, 
     assert found(page, "tomatoes") == {}
 
 
-def test_a_chat_is_kept_as_a_markdown_file(page: Client, ada: User) -> None:
+def test_a_chat_is_kept_as_a_markdown_file(page: Client, ada: User, settings: Any) -> None:
     session = chat(ada, "Plan: the/garden", "## Beds\n\n- one")
     Message.objects.filter(session=session, role="user").update(
         text="[file message received] long words for the model",
@@ -152,6 +151,17 @@ def test_an_address_that_leads_nowhere_leads_back_to_the_chat(page: Client) -> N
     assert "There is nothing here" in shown
     assert '<a class="button button-primary" href="/">' in shown
     assert "nothing-here" not in shown
+
+
+def test_nothing_here_is_a_404_also_where_no_static_files_were_collected(
+    page: Client, settings: Any, tmp_path: Path
+) -> None:
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "gateway_project.static_files.StaticFiles"},
+    }
+    settings.STATIC_ROOT = tmp_path
+    assert page.get("/nothing-here").status_code == 404
 
 
 def test_q17_a_form_that_was_open_too_long_says_what_to_do(ada: User) -> None:
