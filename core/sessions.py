@@ -1,11 +1,18 @@
-"""Conversations of one person: list, rename, delete."""
+"""Conversations of one person: list, search, rename, delete."""
+
+from functools import reduce
+from operator import or_
+
+from django.db.models import Q
 
 from core import files, runs
 from core.db import write
-from core.models import ChatSession, Run, StoredFile, User
+from core.models import ChatSession, Message, Run, StoredFile, User
 from core.text import one_line
 
 TITLE_CHARACTERS = 200
+EXCERPT_BEFORE, EXCERPT_CHARACTERS = 10, 90
+SEARCHED = 500
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
 
@@ -16,9 +23,44 @@ def of(*, user: User, channel: str, limit: int = 200) -> list[tuple[ChatSession,
             user=user, account__channel=channel, closed_at__isnull=True
         ).order_by("-last_message_at", "-id")[:limit]
     )
-    open_runs = Run.objects.filter(session__in=[each.id for each in found], state__in=OPEN)
-    busy = set(open_runs.values_list("session_id", flat=True))
+    busy = at_work(found)
     return [(each, each.id in busy) for each in found]
+
+
+def search(
+    *, user: User, channel: str, words: str, limit: int = 50
+) -> list[tuple[ChatSession, bool, str]]:
+    """A person's open sessions on a channel in whose title or messages ``words`` stand, latest
+    first, each with whether it is at work and the words in their context (empty: in the title).
+
+    Without regard to case; SQLite knows that of ASCII only, so other scripts are also looked for
+    in lower case, in capitals and with a capital first.
+    """
+    mine = ChatSession.objects.filter(user=user, account__channel=channel, closed_at__isnull=True)
+    spellings = {words, words.lower(), words.upper(), words.capitalize()}
+    in_text = reduce(or_, (Q(text__icontains=each) for each in spellings))
+    in_title = reduce(or_, (Q(title__icontains=each) for each in spellings))
+    lines = Message.objects.filter(in_text, session__in=mine, role__in=("user", "assistant"))
+    said: dict[int, str] = {}
+    for session_id, text in lines.order_by("-id").values_list("session_id", "text")[:SEARCHED]:
+        said.setdefault(session_id, excerpt(text, words))
+    found = mine.filter(in_title | Q(id__in=list(said)[:limit]))
+    rows = list(found.order_by("-last_message_at", "-id")[:limit])
+    busy = at_work(rows)
+    return [(each, each.id in busy, said.get(each.id, "")) for each in rows]
+
+
+def excerpt(text: str, words: str) -> str:
+    """The place in ``text`` where ``words`` stand, on one line."""
+    at = max(0, text.lower().find(words.lower()))
+    start = max(0, at - EXCERPT_BEFORE)
+    return ("…" if start else "") + one_line(text[start : start + 1000], EXCERPT_CHARACTERS)
+
+
+def at_work(rows: list[ChatSession]) -> set[int]:
+    """Which of these sessions have an open run, by id."""
+    open_runs = Run.objects.filter(session__in=[each.id for each in rows], state__in=OPEN)
+    return set(open_runs.values_list("session_id", flat=True))
 
 
 def every(*, user: User, limit: int) -> list[ChatSession]:

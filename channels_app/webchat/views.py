@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 from django.shortcuts import redirect, render
 from django.templatetags.static import static
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
@@ -20,10 +20,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from allowlist import account_audit, link_codes
 from allowlist import sign_in as links
 from channels_app import feedback, strict_json
-from channels_app.webchat import transcript
+from channels_app.webchat import export, transcript
 from core import hub, inbox, sessions
 from core.db import write
 from core.models import User
+from core.text import one_line
 
 P = ParamSpec("P")
 Json = dict[str, Any]
@@ -37,6 +38,7 @@ MODULES = (
     "latchkey/connection.js",
     "latchkey/conversation.js",
     "latchkey/dom.js",
+    "latchkey/highlight.js",
     "latchkey/live.js",
     "latchkey/log.js",
     "latchkey/merge.js",
@@ -45,10 +47,12 @@ MODULES = (
     "latchkey/outbox.js",
     "latchkey/preview.js",
     "latchkey/settings.js",
+    "latchkey/shortcuts.js",
     "latchkey/sidebar.js",
     "latchkey/time.js",
     "latchkey/turn.js",
 )
+SEARCH_CHARACTERS = 100
 WRONG = "That user name and password do not belong together."
 USED_LINK = "This link was used already or has expired. Ask the owner for a new one."
 LOCKED = "Too many wrong passwords. Try again in an hour."
@@ -115,7 +119,12 @@ def refusal(status: int, message: str) -> JsonResponse:
 @require_GET
 @answered_in_json
 def session_list(request: HttpRequest) -> Json:
-    """The person's chats, latest first."""
+    """The person's chats, latest first; ``?q=``: those in which these words stand, with where."""
+    words = one_line(request.GET.get("q", ""), SEARCH_CHARACTERS)
+    if words:
+        hits = sessions.search(user=person(request), channel="web", words=words)
+        rows = [(transcript.session_row(each, busy=busy), said) for each, busy, said in hits]
+        return {"sessions": [{**row, "excerpt": said} for row, said in rows]}
     found = sessions.of(user=person(request), channel="web")
     return {"sessions": [transcript.session_row(each, busy=busy) for each, busy in found]}
 
@@ -130,6 +139,23 @@ def messages(request: HttpRequest, session_id: str) -> Json:
         raise BadRequestError("before must be a number.")
     found = transcript.page(session=session, before=int(given) if given else None)
     return {"session": transcript.session_row(session, busy=False), **found}
+
+
+@never_cache
+@require_GET
+def export_session(request: HttpRequest, session_id: str) -> HttpResponse:
+    """A chat as a Markdown file."""
+    if not request.user.is_authenticated:
+        return refusal(401, "Sign in again.")
+    try:
+        session = own(request, session_id)
+    except LookupError:
+        return refusal(404, "There is no such chat.")
+    text = export.as_markdown(session=session, base_url=settings.GATEWAY_URL)
+    name = export.file_name(session)
+    disposition = content_disposition_header(as_attachment=True, filename=name)
+    headers = {"Content-Disposition": disposition or "attachment"}
+    return HttpResponse(text, content_type="text/markdown; charset=utf-8", headers=headers)
 
 
 @require_POST

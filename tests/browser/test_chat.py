@@ -1,14 +1,12 @@
 """The web chat in a real browser [D3] [M1] [C9] [A6], redteam WS5 and X3."""
 
-import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import SLOW, Play, Seen, ask, finished, link, shell, watch
+from tests.browser.conftest import SLOW, Seen, ask, finished, link, shell, watch
 from tests.gateways import Gateway
 
 pytestmark = pytest.mark.slow
@@ -82,6 +80,7 @@ def test_t4_markdown_is_rendered_and_code_can_be_copied(visit: Visit, gateway: G
     ask(page, "Some markdown")
     finished(page)
     expect(page.locator(".prose li strong")).to_have_text("one")
+    expect(page.locator(".code .tok-name")).to_have_text("print")
     page.get_by_role("button", name="Copy code").click()
     assert page.evaluate("navigator.clipboard.readText()").strip() == "print(1)"
     page.get_by_role("button", name="Copy the answer").click()
@@ -115,6 +114,65 @@ def test_the_keyboard_is_enough(visit: Visit, gateway: Gateway) -> None:
     expect(page.get_by_role("switch")).to_be_visible()
     page.keyboard.press("Escape")
     expect(settings).to_be_focused()
+
+
+def test_the_shortcuts_and_the_list_of_them(visit: Visit, gateway: Gateway) -> None:
+    page, seen = visit(gateway)
+    ask(page, "Some markdown on otters")
+    finished(page)
+    page.keyboard.press("ArrowUp")
+    box = page.locator("#composer-text")
+    expect(box).to_have_value("Some markdown on otters")
+    page.get_by_role("button", name="Edit and send again").click()
+    expect(page.locator("#toasts")).to_contain_text("Send or clear")
+    page.keyboard.press("Control+/")
+    expect(page.locator("#shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#shortcuts")).to_be_hidden()
+    page.keyboard.press("Control+k")
+    expect(page.locator("#session-search")).to_be_focused()
+    page.keyboard.press("Control+Shift+O")
+    expect(page.locator("#welcome")).to_be_visible()
+    expect(box).to_have_value("")
+    assert seen.problems == []
+
+
+def test_what_was_said_is_edited_and_sent_again(visit: Visit, gateway: Gateway) -> None:
+    page, _ = visit(gateway, permissions=["clipboard-read", "clipboard-write"])
+    ask(page, "Some markdown on badgers")
+    finished(page)
+    page.get_by_role("button", name="Copy the message").click()
+    assert page.evaluate("navigator.clipboard.readText()") == "Some markdown on badgers"
+    page.get_by_role("button", name="Edit and send again").click()
+    expect(page.locator("#composer-text")).to_have_value("Some markdown on badgers")
+    page.keyboard.type(" and moles")
+    page.keyboard.press("Enter")
+    finished(page, 2)
+    expect(page.locator(".bubble .plain").nth(1)).to_have_text("Some markdown on badgers and moles")
+
+
+def test_a_chat_is_found_by_its_answer_and_downloaded(visit: Visit, gateway: Gateway) -> None:
+    page, _ = visit(gateway)
+    ask(page, "A chat about herons")
+    finished(page)
+    page.locator(".session-more").first.click()
+    page.get_by_label("Title", exact=True).fill("Birds")
+    page.keyboard.press("Enter")
+    expect(page.locator("#title")).to_have_text("Birds")
+    page.locator("#session-search").fill("about herons")
+    row = page.locator(".session")
+    expect(row.locator(".session-excerpt")).to_contain_text("about herons")
+    expect(row).to_have_count(1)
+    row.locator(".session-more").click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    assert download.value.suggested_filename == "Birds.md"
+    assert "A chat about herons" in download.value.path().read_text(encoding="utf-8")
+    page.keyboard.press("Escape")
+    page.locator("#session-search").fill("no such words")
+    expect(page.locator("#sessions-empty")).to_have_text("Nothing was found.")
+    page.keyboard.press("Escape")
+    expect(page.locator("#session-search")).to_have_value("")
 
 
 def test_a_pasted_picture_goes_with_the_message(visit: Visit, gateway: Gateway) -> None:
@@ -271,89 +329,3 @@ def test_a6_the_owner_lets_somebody_in_from_a_card(visit: Visit, gateway: Gatewa
     expect(page.locator(".notice").get_by_role("button", name="Approve")).to_have_count(0)
     page.get_by_role("button", name="Dismiss the notice").click()
     expect(page.locator(".notice")).to_have_count(0)
-
-
-def test_m1_every_message_type_has_its_place(
-    visit: Visit, stage: Gateway, play: Play, tmp_path: Path
-) -> None:
-    go = [tmp_path / name for name in ("one", "two")]
-    steps = json.loads((Path(__file__).parent / "every_type.json").read_text(encoding="utf-8"))
-    play([{"wait_for": str(go[step["gate"]])} if "gate" in step else step for step in steps])
-    page, seen = visit(stage)
-    ask(page, "Everything")
-    expect(page.locator(".status-words")).to_have_text("Searching…")
-    go[0].touch()
-    expect(page.locator(".status-words")).to_have_text("Reading the document…")
-    expect(page.locator("progress")).to_have_attribute("value", "62")
-    expect(page.locator(".tool-call summary")).to_contain_text("Using document_read")
-    go[1].touch()
-    finished(page)
-    expect(page.locator("#settings")).to_be_visible()  # the action open_panel
-    page.keyboard.press("Escape")
-    everything_is_there(page)
-    page.reload()
-    finished(page)
-    expect(page.locator(".thumbs [aria-pressed=true]")).to_have_count(1)
-    everything_is_there(page)
-    expect(page.locator("#settings")).to_be_hidden()  # what is past is not done again
-    assert seen.problems == []
-    assert seen.hosts == {stage.base_url.split("//")[1]}
-    assert page.url.startswith(stage.base_url)
-
-
-def everything_is_there(page: Page) -> None:
-    """Every message of the stage's answer, as it should look."""
-    expect(page.locator(".status-words")).to_have_count(0)
-    expect(page.locator(".thinking")).not_to_have_attribute("open", "")
-    expect(page.locator(".tool-call summary")).to_contain_text("Used document_read")
-    page.locator(".retrieval summary").click()
-    useful = page.get_by_role("button", name="Useful: A source", exact=True)
-    if useful.get_attribute("aria-pressed") == "false":
-        useful.click()
-    expect(useful).to_have_attribute("aria-pressed", "true")
-    expect(page.locator(".source").first.locator("a")).to_have_attribute(
-        "href", "https://example.org/a"
-    )
-    expect(page.locator(".source").nth(1).locator("a")).to_have_count(0)
-    expect(page.locator(".prose strong")).to_have_text("answer")
-    expect(page.locator(".media img")).to_have_count(1)
-    expect(page.locator(".media img")).to_have_attribute("alt", "A dot")
-    expect(page.get_by_role("link", name="Open the image: Far")).to_contain_text(
-        "(tracker.example)"
-    )
-    expect(page.get_by_role("link", name="Open the video")).to_be_visible()
-    expect(page.locator("audio")).to_have_attribute("src", re.compile("^blob:"))
-    page.locator("summary", has_text="Transcript").click()
-    expect(page.get_by_text("La la")).to_be_visible()
-    expect(page.locator(".custom summary")).to_have_text("chart")
-    expect(page.locator(".error-block")).to_contain_text("One source failed.")
-
-
-def test_without_the_switch_a_long_task_says_only_that_it_works(
-    visit: Visit, stage: Gateway, play: Play, tmp_path: Path
-) -> None:
-    go = tmp_path / "go"
-    play(
-        [
-            {
-                "type": "event",
-                "props": {"event": "progress", "message": "Secret step", "data": {"tool": "x"}},
-            },
-            {"wait_for": str(go)},
-            {"type": "text", "message_id": "t", "props": {"content": "Done."}},
-        ]
-    )
-    page, _ = visit(stage)
-    page.locator("[data-open-settings]").click()
-    with page.expect_response("**/chat/settings"):
-        page.get_by_role("switch").click()
-    page.keyboard.press("Escape")
-    ask(page, "Something long")
-    expect(page.locator(".status-words")).to_have_text("Working…")
-    page.locator("[data-open-settings]").click()
-    with page.expect_response("**/chat/settings"):
-        page.get_by_role("switch").click()
-    page.keyboard.press("Escape")
-    expect(page.locator(".status-words")).to_have_text("Secret step")
-    go.touch()
-    finished(page)

@@ -49,6 +49,13 @@ def test_l5_a_dropped_document_is_uploaded_and_summarized(visit: Visit, house: G
     page.reload()
     finished(page)
     expect(page.locator(".bubble .plain")).to_have_text("Summarize this document")
+    page.get_by_role("button", name="Ask again").click()
+    finished(page, 2)
+    expect(page.locator(".bubble .attached").nth(1)).to_contain_text("sea.md")
+    expect(page.locator(".answer .prose strong").nth(1)).to_have_text("salty")
+    page.reload()
+    finished(page, 2)
+    expect(page.locator(".bubble .attached a")).to_have_count(2)
     assert seen.problems == []
 
 

@@ -62,6 +62,9 @@ PAGES: dict[str, list[Row]] = {
     "chat/sessions/<str:session_id>/messages": [
         Row("GET", "/chat/sessions/{session}/messages", "401 404 200 404 404 401 401", hides=True),
     ],
+    "chat/sessions/<str:session_id>/export": [
+        Row("GET", "/chat/sessions/{session}/export", "401 404 200 404 404 401 401", hides=True),
+    ],
     "chat/settings": [
         Row("POST", "/chat/settings", "401 200 200 200 200 401 401", {"show_progress": True}),
     ],

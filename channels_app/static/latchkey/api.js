@@ -16,11 +16,18 @@ export async function call(path, body) {
     options.headers["Content-Type"] = "application/json";
     options.headers["X-CSRFToken"] = csrfToken();
   }
-  const response = await fetch(path, options);
+  const response = await fetch(path, options).catch(() => {
+    throw new ApiError(0, "The gateway cannot be reached. Try again in a moment.");
+  });
   if (response.status === 401) signIn();
   const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new ApiError(response.status, answer.error ?? `HTTP ${response.status}`);
+  if (!response.ok) throw new ApiError(response.status, answer.error ?? refused(response.status));
   return answer;
+}
+
+// Not one of our own refusals: a form token of another session, or a proxy in between.
+function refused(status) {
+  return `The gateway answered with HTTP ${status}. Reload the page and try again.`;
 }
 
 /** Go to the sign-in page and come back here afterwards. */

@@ -61,6 +61,12 @@ export class Attachments {
     return taken;
   }
 
+  /** Attach what was attached before: [{url, name}]. */
+  put(files) {
+    this.#items.push(...files);
+    this.#draw();
+  }
+
   async #add(files) {
     for (const file of files) {
       if (this.#items.length >= MOST) {

@@ -4,12 +4,13 @@
 import { act } from "./actions.js";
 import { call, signIn } from "./api.js";
 import { Composer } from "./composer.js";
-import { Connection } from "./connection.js";
+import { Connection, socketUrl } from "./connection.js";
 import { isMessage, Run, textOf } from "./conversation.js";
 import { Log } from "./log.js";
 import { showNotice, toast } from "./notices.js";
-import { frameOf, Outbox } from "./outbox.js";
+import { frameOf, Outbox, randomId, resendable } from "./outbox.js";
 import { Settings } from "./settings.js";
+import { listenForShortcuts } from "./shortcuts.js";
 import { Sidebar, sidebarToggle } from "./sidebar.js";
 import { Turn } from "./turn.js";
 
@@ -42,6 +43,7 @@ class Chat {
     this.composer = new Composer({
       send: (text, files) => this.say(text, files),
       stop: () => this.stop(),
+      recall: () => this.edit(this.#turns.findLast((turn) => turn.said?.text)?.said),
       failed: toast,
     });
     this.connection = new Connection({
@@ -55,7 +57,8 @@ class Chat {
       },
     });
     this.turnEvents = {
-      retry: (said) => this.say(said.text, sendable(said.media)),
+      retry: (said) => this.say(said.text, resendable(said.media)),
+      edit: (said) => this.edit(said),
       rate: document.body.dataset.feedback ? rateSource : null,
       showProgress: () => this.settings.showProgress,
     };
@@ -65,6 +68,12 @@ class Chat {
     for (const button of document.querySelectorAll("[data-new-chat]")) {
       button.addEventListener("click", () => this.open(null));
     }
+    listenForShortcuts({
+      stop: () => this.stop(),
+      write: () => this.composer.focus(),
+      newChat: () => this.open(null),
+      search: () => this.sidebar.search(() => this.drawer.show(true)),
+    });
     addEventListener("popstate", () => this.open(sessionOfPath(), { push: false }));
     addEventListener("online", () => this.connection.restart());
     document.addEventListener("visibilitychange", () => {
@@ -160,6 +169,12 @@ class Chat {
     const entry = this.outbox.add({ text, sessionId: this.session, chat: this.key, files });
     this.#addPending(entry);
     this.#flush();
+  }
+
+  /** Put what was said into the box, to be changed and sent again. */
+  edit(said) {
+    if (said === undefined || this.composer.offer(said.text, resendable(said.media))) return;
+    toast("Send or clear what is in the box first.");
   }
 
   #addPending(entry) {
@@ -361,28 +376,12 @@ const HANDLERS = {
   notice: (chat, frame) => chat.notice(frame),
 };
 
-// Only ever this page's own host: no parameter of the address can name another.
-function socketUrl() {
-  return `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}/ws`;
-}
-
 function sessionOfPath() {
   return /^\/c\/([\w-]{22})$/.exec(location.pathname)?.[1] ?? null;
 }
 
 function newChatKey() {
   return `new-${randomId()}`;
-}
-
-function randomId() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-// Only what the page itself holds can be sent again; a file of another channel cannot.
-function sendable(media) {
-  const held = media.filter((item) => textOf(item.url).startsWith("data:"));
-  return held.map(({ url, name }) => (name ? { url, name } : { url }));
 }
 
 async function rateSource({ runId, messageId, sourceId, verdict }) {

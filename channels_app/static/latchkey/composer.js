@@ -13,7 +13,7 @@ export class Composer {
   // By person: the next to sign in in this tab must not read them.
   #drafts = `latchkey.draft.${document.body.dataset.person}.`;
 
-  /** on: {send(text, files), stop(), failed(message)}. */
+  /** on: {send(text, files), stop(), recall(), failed(message)}. */
   constructor(on) {
     this.on = on;
     this.busy = false;
@@ -28,7 +28,6 @@ export class Composer {
     this.#text.addEventListener("input", () => this.#changed());
     this.#text.addEventListener("keydown", (event) => this.#key(event));
     this.#stop.addEventListener("click", () => this.on.stop());
-    document.addEventListener("keydown", (event) => this.#shortcut(event));
     this.#changed();
   }
 
@@ -46,12 +45,14 @@ export class Composer {
     this.#changed();
   }
 
-  /** Put text into the box, unless something is there. */
-  offer(text) {
-    if (this.#text.value.trim() !== "") return;
+  /** Put text (and files) into the box; false, and nothing is done, when something is there. */
+  offer(text, files = []) {
+    if (this.#text.value.trim() !== "" || !this.attachments.isEmpty) return false;
     this.#text.value = text;
+    this.attachments.put(files);
     this.#changed();
     this.focus();
+    return true;
   }
 
   /** Unless that would push a phone's keyboard up unasked. */
@@ -95,22 +96,14 @@ export class Composer {
   }
 
   #key(event) {
+    if (event.key === "ArrowUp" && this.#text.value === "" && !event.shiftKey) {
+      event.preventDefault();
+      this.on.recall();
+      return;
+    }
     // While an input method composes, Enter chooses a word.
     if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
     event.preventDefault();
     this.#submit();
-  }
-
-  #shortcut(event) {
-    if (document.querySelector("dialog[open]")) return;
-    if (event.key === "Escape" && this.busy) {
-      this.on.stop();
-      return;
-    }
-    const typing = event.target.closest?.("input, textarea, [contenteditable]");
-    if (event.key === "/" && !typing && !event.metaKey && !event.ctrlKey && !event.altKey) {
-      event.preventDefault();
-      this.focus();
-    }
   }
 }

@@ -125,3 +125,8 @@ function parse(data) {
     return null;
   }
 }
+
+/** Only ever this page's own host: no parameter of the address can name another. */
+export function socketUrl() {
+  return `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}/ws`;
+}

@@ -1,6 +1,7 @@
 // The text of an answer on the page: a preview that grows, then the server's rendering.
 
 import { el, icon, setServerHtml } from "./dom.js";
+import { pieces } from "./highlight.js";
 import { parseBlocks, parseInline, settledUpTo } from "./preview.js";
 
 // The beginning of a line that is only marks so far: what they mean is not known yet.
@@ -22,7 +23,7 @@ export class LiveText {
     this.#text = text;
     for (const node of this.#tail) node.remove();
     const settled = settledUpTo(text, this.#settled);
-    this.#append(text.slice(this.#settled, settled));
+    for (const node of this.#append(text.slice(this.#settled, settled))) colourSettled(node);
     this.#settled = settled;
     this.#tail = this.#append(text.slice(settled).replace(UNFINISHED, ""));
   }
@@ -60,7 +61,14 @@ export function decorate(root) {
     const head = el("div.code-head", {}, el("span", {}, pre.dataset.language || "text"));
     head.append(copyButton("Copy code", () => pre.textContent));
     frame.append(head, pre);
+    colour(pre, pre.dataset.language ?? "");
   }
+}
+
+function colour(pre, language) {
+  const code = pre.querySelector("code") ?? pre;
+  const shown = pieces(code.textContent, language).map(([kind, text]) => (kind ? el(`span.tok-${kind}`, {}, text) : text));
+  if (shown.some((piece) => typeof piece !== "string")) code.replaceChildren(...shown);
 }
 
 /** A button that copies what `text()` gives and says that it did. */
@@ -116,6 +124,12 @@ function blockNode(block, firstHeading = 1) {
     default:
       return el("p", {}, ...inline(block.text));
   }
+}
+
+// Once a block is settled, not with each word of it.
+function colourSettled(node) {
+  if (!node.matches(".code")) return;
+  colour(node.querySelector("pre"), node.querySelector(".code-head span").textContent);
 }
 
 // As the server does it: the first heading of an answer is an h3.

@@ -71,10 +71,26 @@ function read(storage, key) {
   }
 }
 
+/** What can be sent again of what a message brought: data of this page, and files kept by the gateway. */
+export function resendable(media) {
+  return (Array.isArray(media) ? media : []).flatMap((item) => {
+    const name = typeof item.name === "string" && item.name ? { name: item.name } : {};
+    const id = item.file ?? item.id;
+    if (typeof id === "string") return [{ id, ...name }];
+    return typeof item.url === "string" && item.url.startsWith("data:") ? [{ url: item.url, ...name }] : [];
+  });
+}
+
 /** The frame of an entry. */
 export function frameOf(entry) {
   const frame = { type: "message", text: entry.text, client_id: entry.client_id };
   if (entry.session_id) frame.session_id = entry.session_id;
   if (entry.files?.length) frame.files = entry.files;
   return frame;
+}
+
+/** An id that nobody can guess and nobody else makes. */
+export function randomId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -4,10 +4,16 @@ import { call } from "./api.js";
 import { el, icon, iconButton } from "./dom.js";
 import { ageGroup } from "./time.js";
 
+const PAUSE = 250;
+const SHORTEST = 2;
+
 export class Sidebar {
   #sessions = [];
   #current = null;
   #unread = new Set();
+  #hits = null;
+  #removed = new Set();
+  #asking = null;
   #list = document.querySelector("#sessions");
   #empty = document.querySelector("#sessions-empty");
   #search = document.querySelector("#session-search");
@@ -15,17 +21,25 @@ export class Sidebar {
   /** on: {open(id), removed(id), renamed(id, title), failed(message)}. */
   constructor(on) {
     this.on = on;
-    this.#search.addEventListener("input", () => this.#draw());
+    this.#search.addEventListener("input", () => this.#searched());
+    this.#search.addEventListener("keydown", (event) => this.#leaveSearch(event));
     this.#list.addEventListener("keydown", (event) => this.#arrows(event));
   }
 
   async refresh() {
     try {
-      this.#sessions = (await call("/chat/sessions")).sessions;
+      this.#sessions = this.#remaining((await call("/chat/sessions")).sessions);
     } catch (error) {
       this.on.failed(`The list of chats could not be read. ${error.message}`);
     }
     this.#draw();
+  }
+
+  /** Type to search from here on; `show` makes the list visible. */
+  search(show) {
+    show();
+    this.#search.focus();
+    this.#search.select();
   }
 
   select(id) {
@@ -51,9 +65,47 @@ export class Sidebar {
     this.#draw();
   }
 
+  get #wanted() {
+    return this.#search.value.trim().toLowerCase();
+  }
+
+  // Titles at once; what was said in the chats is asked for when one stops typing.
+  #searched() {
+    clearTimeout(this.#asking);
+    this.#hits = null;
+    const wanted = this.#wanted;
+    this.#asking = wanted.length < SHORTEST ? null : setTimeout(() => this.#ask(wanted), PAUSE);
+    this.#draw();
+  }
+
+  async #ask(wanted) {
+    const answer = await call(`/chat/sessions?q=${encodeURIComponent(wanted)}`).catch(() => null);
+    if (wanted !== this.#wanted) return;
+    this.#asking = null;
+    this.#hits = this.#remaining(answer?.sessions ?? []);
+    this.#draw();
+  }
+
+  #leaveSearch(event) {
+    if (event.key !== "Escape" || this.#search.value === "") return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.#search.value = "";
+    this.#searched();
+  }
+
+  #found(wanted) {
+    const hits = new Map((this.#hits ?? []).map((hit) => [hit.id, hit]));
+    const known = this.#sessions
+      .filter((each) => hits.has(each.id) || each.title.toLowerCase().includes(wanted))
+      .map((each) => ({ ...each, excerpt: hits.get(each.id)?.excerpt }));
+    for (const { id } of known) hits.delete(id);
+    return [...known, ...hits.values()].sort((a, b) => new Date(b.at) - new Date(a.at));
+  }
+
   #draw() {
-    const wanted = this.#search.value.trim().toLowerCase();
-    const found = this.#sessions.filter((session) => session.title.toLowerCase().includes(wanted));
+    const wanted = this.#wanted;
+    const found = wanted ? this.#found(wanted) : this.#sessions;
     const focused = this.#list.contains(document.activeElement)
       ? document.activeElement.closest("li")?.dataset.id
       : null;
@@ -67,8 +119,13 @@ export class Sidebar {
     }
     this.#list.replaceChildren(...rows);
     this.#empty.hidden = found.length > 0;
-    this.#empty.textContent = wanted ? "No chat with that in its title." : "No chats yet.";
+    this.#empty.textContent = this.#nothing(wanted);
     if (focused) this.#list.querySelector(`li[data-id="${CSS.escape(focused)}"] a`)?.focus();
+  }
+
+  #nothing(wanted) {
+    if (!wanted) return "No chats yet.";
+    return this.#asking ? "Searching…" : "Nothing was found.";
   }
 
   #row(session) {
@@ -80,14 +137,15 @@ export class Sidebar {
     const [kind, words] = this.#state(session);
     const said = el("span.visually-hidden", {}, ` (${words})`);
     const dot = kind ? el(`span.dot.dot-${kind}`, {}, said) : null;
+    const excerpt = session.excerpt ? el("span.session-excerpt", {}, session.excerpt) : null;
     const here = session.id === this.#current ? "page" : null;
     const link = el(
       "a",
       { href: `/c/${session.id}`, onclick: open, "aria-current": here, title: session.title },
-      el("span.session-title", {}, session.title),
+      el("span.session-words", {}, el("span.session-title", {}, session.title), excerpt),
       dot,
     );
-    const menu = iconButton("more", `Rename or delete: ${session.title}`, () => this.#menu(session), {
+    const menu = iconButton("more", `Rename, download or delete: ${session.title}`, () => this.#menu(session), {
       "aria-haspopup": "dialog",
     });
     menu.classList.add("session-more");
@@ -106,6 +164,7 @@ export class Sidebar {
     const confirm = dialog.querySelector("#delete-confirm");
     input.value = session.title;
     confirm.hidden = true;
+    dialog.querySelector("#export-chat").href = `/chat/sessions/${session.id}/export`;
     dialog.querySelector("#delete-chat").onclick = () => {
       confirm.hidden = false;
       confirm.querySelector("button").focus();
@@ -123,11 +182,20 @@ export class Sidebar {
     input.select();
   }
 
+  // An answer of the gateway may have been on its way while a chat was deleted.
+  #remaining(sessions) {
+    return sessions.filter((each) => !this.#removed.has(each.id));
+  }
+
+  #known(id) {
+    return [...this.#sessions, ...(this.#hits ?? [])].filter((each) => each.id === id);
+  }
+
   async #rename(session, title) {
     if (title === "" || title === session.title) return;
     const done = await this.#post(session, { action: "rename", title });
     if (!done) return;
-    session.title = title;
+    for (const each of this.#known(session.id)) each.title = title;
     this.#draw();
     this.on.renamed(session.id, title);
   }
@@ -135,7 +203,9 @@ export class Sidebar {
   async #remove(session) {
     const done = await this.#post(session, { action: "delete" });
     if (!done) return;
-    this.#sessions = this.#sessions.filter((each) => each.id !== session.id);
+    this.#removed.add(session.id);
+    this.#sessions = this.#remaining(this.#sessions);
+    this.#hits = this.#remaining(this.#hits ?? []);
     this.#draw();
     this.on.removed(session.id);
   }

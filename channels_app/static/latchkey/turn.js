@@ -15,14 +15,14 @@ export class Turn {
   #foot = el("div.answer-foot");
   #heading = el("h2.visually-hidden", {}, "The assistant answers");
 
-  /** `said`: {text, at, media} or null. `on`: {retry, rate, showProgress}. */
+  /** `said`: {text, at, media} or null. `on`: {retry, edit, rate, showProgress}. */
   constructor({ said, clientId = null, on }) {
     this.said = said;
     this.clientId = clientId;
     this.run = null;
     this.on = on;
     this.answer = el("article.answer", {}, this.#heading, this.#parts, this.#status, this.#foot);
-    this.node = el("section.turn", {}, said ? bubble(said) : null, this.answer);
+    this.node = el("section.turn", {}, said ? bubble(said, () => on.edit(said)) : null, this.answer);
     this.#foot.hidden = true;
   }
 
@@ -167,13 +167,17 @@ export class Turn {
   }
 }
 
-function bubble(said) {
+function bubble(said, edit) {
   const text = said.text ? el("p.plain", {}, said.text) : null;
   const heading = el("h2.visually-hidden", {}, "You said");
   const children = [heading, ...attachments(said.media), ...(text ? [text] : [])];
   if (said.text.length > LONG_MESSAGE) children.push(foldButton(text));
-  const time = timeNode(said.at);
-  return el("article.said", {}, el("div.bubble", {}, ...children), time);
+  const foot = el("div.said-foot", {}, timeNode(said.at), ...(text ? saidButtons(said, edit) : []));
+  return el("article.said", {}, el("div.bubble", {}, ...children), foot);
+}
+
+function saidButtons(said, edit) {
+  return [copyButton("Copy the message", () => said.text), iconButton("pencil", "Edit and send again", edit)];
 }
 
 function foldButton(text) {
@@ -213,6 +217,12 @@ function attachments(media) {
   return items.map((item) => {
     const source = imageSource(textOf(item?.url) || "data:");
     const name = textOf(item?.name) || "attachment";
-    return source ? el("img.attached", { src: source, alt: name }) : el("p.attached", {}, icon("clip"), name);
+    return source ? el("img.attached", { src: source, alt: name }) : el("p.attached", {}, icon("clip"), fileName(item, name));
   });
+}
+
+function fileName(item, name) {
+  const id = textOf(item?.file ?? item?.id);
+  if (!id) return name;
+  return el("a", { href: `/files/${encodeURIComponent(id)}`, target: "_blank", rel: "noopener" }, name);
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-const { Outbox, frameOf } = await import(`${process.env.LATCHKEY_JS}/outbox.js`);
+const { Outbox, frameOf, resendable } = await import(`${process.env.LATCHKEY_JS}/outbox.js`);
 const { Connection } = await import(`${process.env.LATCHKEY_JS}/connection.js`);
 
 function storage() {
@@ -146,4 +146,19 @@ test("starting twice makes one line; what an old line says later changes nothing
   const waiting = timers.size;
   wires[0].dies();
   assert.equal(timers.size, waiting);
+});
+
+test("what a message brought goes with it again: data of the page, and files the gateway keeps", () => {
+  const picture = "data:image/png;base64,AA==";
+  assert.deepEqual(
+    resendable([
+      { kind: "image", url: picture, name: "a.png" },
+      { kind: "file", name: "stored.md", file: "f1" },
+      { name: "sent.md", id: "f2" },
+      { kind: "file", name: "elsewhere", url: "https://example.org/x" },
+      { kind: "file", name: "gone" },
+    ]),
+    [{ url: picture, name: "a.png" }, { id: "f1", name: "stored.md" }, { id: "f2", name: "sent.md" }],
+  );
+  assert.deepEqual(resendable(null), []);
 });

@@ -1,0 +1,37 @@
+// The keys that work anywhere on the page; what they are is in the dialog that Ctrl + / opens.
+
+/** on: {stop, write, newChat, search}. */
+export function listenForShortcuts(on) {
+  const help = document.querySelector("#shortcuts");
+  const show = () => {
+    for (const open of document.querySelectorAll("dialog[open]")) open.close();
+    help.showModal();
+  };
+  document.querySelector("[data-open-shortcuts]").addEventListener("click", show);
+  const doing = {
+    escape: on.stop,
+    "/": on.write,
+    "mod+k": on.search,
+    "mod+shift+o": on.newChat,
+    "mod+/": show,
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.isComposing || document.querySelector("dialog[open]")) return;
+    const pressed = nameOf(event);
+    if (!Object.hasOwn(doing, pressed) || (pressed === "/" && isTyping(event))) return;
+    if (pressed !== "escape") event.preventDefault();
+    doing[pressed]();
+  });
+}
+
+function nameOf(event) {
+  if (event.altKey) return "";
+  const modifier = event.metaKey || event.ctrlKey ? "mod+" : "";
+  // Where a layout has / above a digit, shift is what makes it.
+  const shift = event.shiftKey && event.key !== "/" ? "shift+" : "";
+  return modifier + shift + event.key.toLowerCase();
+}
+
+function isTyping(event) {
+  return Boolean(event.target.closest?.("input, textarea, [contenteditable]"));
+}

@@ -1,0 +1,55 @@
+"""A chat as one Markdown file, to keep or to read elsewhere."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from core.models import ChatSession, Message
+
+HEADINGS: Final = {"user": "You", "assistant": "Assistant"}
+UNFIT: Final = re.compile(r"[^\w .-]+")
+
+
+def as_markdown(*, session: ChatSession, base_url: str) -> str:
+    """The transcript: a heading for each message with its time in UTC, then its text as it is.
+
+    Files are named with their address at this gateway (``base_url``), which asks who one is.
+    """
+    rows = session.messages.filter(role__in=HEADINGS).order_by("id")
+    title = f"# {session.title or 'Chat'}\n"
+    return "\n".join([title, *(written(row, base_url) for row in rows)])
+
+
+def file_name(session: ChatSession) -> str:
+    """The title as the name of a file, in its own script."""
+    words = " ".join(UNFIT.sub(" ", session.title).split()).strip(" .")[:60].strip(" .")
+    return f"{words or 'chat'}.md"
+
+
+def written(row: Message, base_url: str) -> str:
+    """One message."""
+    head = f"## {HEADINGS[row.role]} · {row.created_at:%Y-%m-%d %H:%M} UTC\n"
+    said = row.data.get("said", row.text) if row.role == "user" else row.text
+    return "\n".join([head, *(f"{part}\n" for part in (said, *notes(row, base_url)) if part)])
+
+
+def notes(row: Message, base_url: str) -> Iterator[str]:
+    """What a message had besides its text, a line each."""
+    for item in row.data.get("media", []):
+        yield named(item.get("name") or item.get("kind", "file"), item.get("file"), base_url)
+    for item in row.data.get("files", []):
+        yield named(item.get("name") or "file", item.get("id"), base_url)
+    pictures = len(row.data.get("images", []))
+    if pictures:
+        yield f"*({pictures} {'picture' if pictures == 1 else 'pictures'})*"
+    if row.data.get("interrupted"):
+        yield "*This answer was stopped.*"
+    error = row.data.get("error")
+    if error and error != row.text:
+        yield f"*Error: {error}*"
+
+
+def named(name: str, file: str | None, base_url: str) -> str:
+    """A file that was sent or made, as a link where it is kept."""
+    label = re.sub(r"[\[\]\\]", " ", name)
+    return f"[{label}]({base_url}/files/{file})" if file else f"*Attached: {label}*"

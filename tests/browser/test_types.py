@@ -1,0 +1,101 @@
+"""Every message type in a real browser, played by an actor on a stage [D3] [M1] [D2]."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Play, Seen, ask, finished
+from tests.gateways import Gateway
+
+pytestmark = pytest.mark.slow
+Visit = Callable[..., tuple[Page, Seen]]
+
+
+def test_m1_every_message_type_has_its_place(
+    visit: Visit, stage: Gateway, play: Play, tmp_path: Path
+) -> None:
+    go = [tmp_path / name for name in ("one", "two")]
+    steps = json.loads((Path(__file__).parent / "every_type.json").read_text(encoding="utf-8"))
+    play([{"wait_for": str(go[step["gate"]])} if "gate" in step else step for step in steps])
+    page, seen = visit(stage)
+    ask(page, "Everything")
+    expect(page.locator(".status-words")).to_have_text("Searching…")
+    go[0].touch()
+    expect(page.locator(".status-words")).to_have_text("Reading the document…")
+    expect(page.locator("progress")).to_have_attribute("value", "62")
+    expect(page.locator(".tool-call summary")).to_contain_text("Using document_read")
+    go[1].touch()
+    finished(page)
+    expect(page.locator("#settings")).to_be_visible()  # the action open_panel
+    page.keyboard.press("Escape")
+    everything_is_there(page)
+    page.reload()
+    finished(page)
+    expect(page.locator(".thumbs [aria-pressed=true]")).to_have_count(1)
+    everything_is_there(page)
+    expect(page.locator("#settings")).to_be_hidden()  # what is past is not done again
+    assert seen.problems == []
+    assert seen.hosts == {stage.base_url.split("//")[1]}
+    assert page.url.startswith(stage.base_url)
+
+
+def everything_is_there(page: Page) -> None:
+    """Every message of the stage's answer, as it should look."""
+    expect(page.locator(".status-words")).to_have_count(0)
+    expect(page.locator(".thinking")).not_to_have_attribute("open", "")
+    expect(page.locator(".tool-call summary")).to_contain_text("Used document_read")
+    page.locator(".retrieval summary").click()
+    useful = page.get_by_role("button", name="Useful: A source", exact=True)
+    if useful.get_attribute("aria-pressed") == "false":
+        useful.click()
+    expect(useful).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".source").first.locator("a")).to_have_attribute(
+        "href", "https://example.org/a"
+    )
+    expect(page.locator(".source").nth(1).locator("a")).to_have_count(0)
+    expect(page.locator(".prose strong")).to_have_text("answer")
+    expect(page.locator(".media img")).to_have_count(1)
+    expect(page.locator(".media img")).to_have_attribute("alt", "A dot")
+    expect(page.get_by_role("link", name="Open the image: Far")).to_contain_text(
+        "(tracker.example)"
+    )
+    expect(page.get_by_role("link", name="Open the video")).to_be_visible()
+    expect(page.locator("audio")).to_have_attribute("src", re.compile("^blob:"))
+    page.locator("summary", has_text="Transcript").click()
+    expect(page.get_by_text("La la")).to_be_visible()
+    expect(page.locator(".custom summary")).to_have_text("chart")
+    expect(page.locator(".error-block")).to_contain_text("One source failed.")
+
+
+def test_without_the_switch_a_long_task_says_only_that_it_works(
+    visit: Visit, stage: Gateway, play: Play, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    play(
+        [
+            {
+                "type": "event",
+                "props": {"event": "progress", "message": "Secret step", "data": {"tool": "x"}},
+            },
+            {"wait_for": str(go)},
+            {"type": "text", "message_id": "t", "props": {"content": "Done."}},
+        ]
+    )
+    page, _ = visit(stage)
+    page.locator("[data-open-settings]").click()
+    with page.expect_response("**/chat/settings"):
+        page.get_by_role("switch").click()
+    page.keyboard.press("Escape")
+    ask(page, "Something long")
+    expect(page.locator(".status-words")).to_have_text("Working…")
+    page.locator("[data-open-settings]").click()
+    with page.expect_response("**/chat/settings"):
+        page.get_by_role("switch").click()
+    page.keyboard.press("Escape")
+    expect(page.locator(".status-words")).to_have_text("Secret step")
+    go.touch()
+    finished(page)
