@@ -33,7 +33,7 @@ from channels_app.links import Links
 from channels_app.live import Draft, Live
 from channels_app.text_rendering import render
 from channels_app.wording import ENGLISH
-from core import events, files, hub, inbox, jobs, outbox, runs
+from core import events, file_purge, files, hub, inbox, jobs, outbox, runs
 from core.agent import prompt
 from core.agent.loop import Call, Turn
 from core.db import in_thread, write
@@ -57,6 +57,8 @@ logger = logging.getLogger(__name__)
 
 KEEP_SECONDS = 2.0
 BEAT_SECONDS = 5.0
+PURGE_SECONDS = 60.0
+SWEEP_FILES_SECONDS = 3600.0
 STOP_SECONDS = 5.0
 STOPPED = "Stopped."
 CHORE = "chore"
@@ -173,6 +175,8 @@ class Runner:
             self._keep,
             self._sweep,
             self._beat,
+            self._purge_files,
+            self._sweep_files,
             self._listen,
             self._gateways.look_after,
         ):
@@ -252,6 +256,14 @@ class Runner:
         await in_thread(revocation.end_expired, now=timezone.now())
         await in_thread(agents.close_idle, now=timezone.now())
         return float(settings.SWEEP_SECONDS)
+
+    async def _purge_files(self) -> float:
+        await in_thread(file_purge.purge, now=timezone.now())
+        return PURGE_SECONDS
+
+    async def _sweep_files(self) -> float:
+        await in_thread(file_purge.sweep)
+        return SWEEP_FILES_SECONDS
 
     async def _look_for_work(self) -> None:
         """Begin whatever the database says is due."""
@@ -402,6 +414,8 @@ class Runner:
                     await media.prepare(run)
                     turn.messages = await in_thread(prompt.build, run)
                     turn.context = replace(turn.context, request=run.text)
+                for line in media.refusals(run):
+                    turn.note(line)
                 await turn.run()
         except asyncio.CancelledError:
             held = self.held[run.id]

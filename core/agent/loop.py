@@ -91,6 +91,11 @@ class Turn:
     _counts: dict[str, int] = field(default_factory=dict)
     _call_ids: set[str] = field(default_factory=set)
 
+    def note(self, text: str) -> None:
+        """Say something before the model does: what the gateway itself must tell."""
+        self._say("text", text)
+        self._end_message()
+
     async def run(self) -> None:
         """Ask and act until the model has nothing more to do. Raises ProviderError."""
         first = self.resumed or self._without_asking()

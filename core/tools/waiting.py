@@ -13,7 +13,8 @@ from core.messages import progress
 from core.models import Run, StoredFile
 from core.tools.base import ToolContext, ToolResult
 
-BEAT_SECONDS = 5.0
+# With a look every core.jobs.POLL_SECONDS no silence is longer than 4 s; the promise is 5.
+BEAT_SECONDS = 3.0
 QUEUED_SECONDS = 10.0
 WAITING = "Waiting for a free worker…"
 STOPPED = "The task was stopped."
