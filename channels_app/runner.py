@@ -410,12 +410,7 @@ class Runner:
                 )
             async with asyncio.timeout(settings.AGENT_RUN_SECONDS) as limit:
                 turn.context = replace(turn.context, more_time=partial(put_off, limit))
-                if media.is_waiting(run):
-                    await media.prepare(run)
-                    turn.messages = await in_thread(prompt.build, run)
-                    turn.context = replace(turn.context, request=run.text)
-                for line in media.refusals(run):
-                    turn.note(line)
+                await look_into_media(run, turn)
                 await turn.run()
         except asyncio.CancelledError:
             held = self.held[run.id]
@@ -437,6 +432,16 @@ class Runner:
             turn.fail(ProviderError("Something went wrong in the gateway.", code="internal"))
             return Ending(Run.State.FAILED, error="Something went wrong in the gateway.")
         return Ending(Run.State.SUCCEEDED)
+
+
+async def look_into_media(run: Run, turn: Turn) -> None:
+    """What was sent becomes words for the model; what could not be kept is told to the person."""
+    if media.is_waiting(run):
+        await media.prepare(run)
+        turn.messages = await in_thread(prompt.build, run)
+        turn.context = replace(turn.context, request=run.text)
+    for line in media.refusals(run):
+        turn.note(line)
 
 
 def begin(run_id: int, worker: str) -> Begun | None:

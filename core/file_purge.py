@@ -74,6 +74,8 @@ def sweep(*, now: float | None = None) -> int:
             place.name.isdigit() and Job.objects.filter(id=place.name, state__in=OPEN).exists()
         ):
             removed += without_rows([path for path in place.rglob("*") if is_old(path, before)])
+    if removed:
+        logger.info("removed %s files that belonged to nobody", removed)
     return removed
 
 
@@ -95,6 +97,4 @@ def without_rows(paths: list[Path]) -> int:
             names.pop(name, None)
     for path in names.values():
         path.unlink(missing_ok=True)
-    if names:
-        logger.info("removed %s files that belonged to nobody", len(names))
     return len(names)

@@ -10,7 +10,6 @@ from typing import Any
 
 from channels_app import body_fields, chat_messages, chat_tools
 from channels_app.chat_messages import Json, refused
-from channels_app.http import RefusedError
 
 MAX_ID = 100
 TOOL_STATES = ("output-available", "output-error")

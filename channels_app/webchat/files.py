@@ -67,15 +67,11 @@ async def upload(scope: Scope, receive: Receive, send: Send) -> None:
 async def receive_file(request: Request, receive: Receive, user: User) -> StoredFile:
     """The body as a stored file. Raises RefusedError 413, 400 or 408, ClientGoneError."""
     most = settings.DOCUMENT_MEGABYTES * files.MEGABYTE
-    declared = request.header("content-length")
     too_large = RefusedError(413, f"Files may have up to {settings.DOCUMENT_MEGABYTES} MB.")
-    announced = int(declared[:18]) if declared.isascii() and declared.isdigit() else 0
+    announced = announced_size(request)
     if announced > most:
         raise too_large
-    try:
-        await in_thread(file_quota.check, user_id=user.id, size=announced)
-    except NoRoomError as error:
-        raise RefusedError(413, str(error)) from error
+    await in_thread(check_room, user, announced)
     path = await asyncio.to_thread(files.new_path)
     size = 0
     try:
@@ -104,6 +100,20 @@ async def receive_file(request: Request, receive: Receive, user: User) -> Stored
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+def announced_size(request: Request) -> int:
+    """The bytes that the client says will come; 0 when it does not."""
+    declared = request.header("content-length")
+    return int(declared[:18]) if declared.isascii() and declared.isdigit() else 0
+
+
+def check_room(user: User, size: int) -> None:
+    """Raises RefusedError 413 when the person may not keep so much more."""
+    try:
+        file_quota.check(user_id=user.id, size=size)
+    except NoRoomError as error:
+        raise RefusedError(413, str(error)) from error
 
 
 def who(request: Request, *, writes: bool) -> User:
