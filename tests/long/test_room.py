@@ -101,7 +101,7 @@ async def test_an_upload_without_room_is_413_until_a_file_is_deleted(eve: User, 
     assert (await ask(f"/files/{name}", method="DELETE"))[0] in {401, 403}
     assert (await ask(f"/files/{name}", method="DELETE", **more))[0] == 200
     assert (await ask(f"/files/{name}", **more))[0] == 404
-    await db.in_thread(file_purge.purge, now=db.now())
+    await db.in_thread(lambda: file_purge.purge(now=db.now()))
     status, _, _ = await ask("/files", "name=b.txt", method="POST", body=b"second", **more)
     assert status == 201
 
