@@ -50,7 +50,7 @@ from core.providers.base import (
     Whole,
 )
 from core.text import clean
-from core.tools import registry
+from core.tools import languages, phrases, registry
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 logger = logging.getLogger(__name__)
@@ -332,7 +332,8 @@ class Turn:
     async def _run_tool(self, tool: Tool, call: Call, arguments: dict[str, Any]) -> ToolResult:
         line = tool.progress(arguments)
         if line:
-            self.emit(progress(line, tool=tool.name))
+            language = languages.language_of(self.context.request)
+            self.emit(progress(phrases.in_language(line, language), tool=tool.name))
         context = replace(self.context, tool_call_id=call.id)
         started = time.monotonic()
         try:

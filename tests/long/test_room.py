@@ -91,18 +91,22 @@ def test_more_bytes_than_one_may_keep_are_refused(eve: User, settings: Settings)
 
 async def test_an_upload_without_room_is_413_until_a_file_is_deleted(eve: User, full: None) -> None:
     key = (await db.in_thread(keys.create, name="k", user=eve, scopes=["chat"]))[1]
-    more = {"x_api_key": key}
-    for length in ({}, {"content_length": "6"}):
+    for length in ("0", "6"):
         status, _, body = await ask(
-            "/files", "name=b.txt", method="POST", body=b"second", **more, **length
+            "/files",
+            "name=b.txt",
+            method="POST",
+            body=b"second",
+            x_api_key=key,
+            content_length=length,
         )
         assert (status, NO_ROOM.encode() in body) == (413, True)
     name = await db.in_thread(lambda: StoredFile.objects.get().public_id)
     assert (await ask(f"/files/{name}", method="DELETE"))[0] in {401, 403}
-    assert (await ask(f"/files/{name}", method="DELETE", **more))[0] == 200
-    assert (await ask(f"/files/{name}", **more))[0] == 404
+    assert (await ask(f"/files/{name}", method="DELETE", x_api_key=key))[0] == 200
+    assert (await ask(f"/files/{name}", x_api_key=key))[0] == 404
     await db.in_thread(lambda: file_purge.purge(now=db.now()))
-    status, _, _ = await ask("/files", "name=b.txt", method="POST", body=b"second", **more)
+    status, _, _ = await ask("/files", "name=b.txt", method="POST", body=b"second", x_api_key=key)
     assert status == 201
 
 
