@@ -7,11 +7,13 @@ import pytest
 
 from core.plugins.slides import maker
 from core.tools import phrases, waiting
-from tests.long.conftest import Say, Worker
+from tests.long.conftest import Say, Worker, ended
 from tests.long.slides import SLIDES
-from tests.long.test_asked import WAYS, lines
+from tests.long.test_asked import CALL, lines
+from tests.servers import wait_until
 
 REQUESTS = {
+    "en": "Make slides about renewable energy",
     "zh": "请帮我生成一份关于可再生能源的PPT",
     "es": "Haz una presentación sobre energías renovables",
     "de": "Mach mir bitte eine Präsentation über erneuerbare Energien",
@@ -57,10 +59,13 @@ def test_what_is_not_known_stays() -> None:
 def test_d2_a_person_is_told_in_their_language(
     language: str, worker: Worker, script: Any, say: Say
 ) -> None:
-    script([{"match": "", "steps": WAYS["calls the tool"]}])
-    run = say(REQUESTS[language])
-    assert SLIDES.made
-    told = [line for line, _ in lines(run)]
+    arguments = {**CALL, "parameters": {"topic": "linger"}}
+    script([{"match": "", "steps": [{"tool": "route_to_plugin", "arguments": arguments}]}])
+    run = say(REQUESTS[language], wait=False)
+    writing = (phrases.in_language("Writing slide 1 of 2", language), "route_to_plugin")
+    wait_until(lambda: writing in lines(run), what="the line of the plugin")
+    SLIDES.go_on.set()
+    assert ended(run).state == "succeeded"
     first = phrases.in_language("Generating your presentation…", language)
-    assert told[0] == first != "Generating your presentation…"
-    assert phrases.in_language("Writing slide 1 of 2", language) in told
+    assert lines(run)[0] == (first, "route_to_plugin")
+    assert (first == "Generating your presentation…") == (language == "en")
