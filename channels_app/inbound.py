@@ -16,8 +16,9 @@ from functools import partial
 
 from allowlist import link_codes, permissions, requests
 from allowlist.models import UnknownRequest
-from channels_app import agents, commands, linking, notices, strangers
-from core import inbox, statements, wake
+from channels_app import agents, commands, linking, media, notices, strangers
+from channels_app.http import RefusedError
+from core import file_quota, inbox, statements, wake
 from core.db import write
 from core.inbox import Draft
 from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
@@ -207,7 +208,11 @@ def accept(
     debounce: bool = False,
     origin: str = "",
 ) -> Receipt:
-    """Store an allowed message; start its run, or let it wait for more. Inside a transaction."""
+    """Store an allowed message; start its run, or let it wait for more. Inside a transaction.
+
+    Raises RefusedError 413 when its sender may not keep the files that are in it.
+    """
+    check_room(draft=draft, user=user)
     for_agent = agents.listens(session, now=now)
     if debounce and not for_agent:
         inbox.flush_before(session=session, now=now)
@@ -232,6 +237,20 @@ def accept(
     # Last: whoever locks a session and its person does so in this order.
     remember_channel(user=user, draft=draft, session=session, now=now)
     return Receipt("accepted", message=message, run=run, session=session)
+
+
+def check_room(*, draft: Draft, user: User) -> None:
+    """Whether the files in a message may be kept. Raises RefusedError 413.
+
+    Those that wait on their platform are looked at when they are fetched.
+    """
+    sizes = media.sizes_to_keep(draft.media, user_id=user.id)
+    if not sizes:
+        return
+    try:
+        file_quota.check(user_id=user.id, size=sum(sizes), number=len(sizes))
+    except file_quota.NoRoomError as error:
+        raise RefusedError(413, str(error), field="files") from error
 
 
 def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:

@@ -17,7 +17,7 @@ from django.conf import settings
 from channels_app import registry
 from channels_app.base import Channel, ChannelError, Downloads, RemoteFile
 from channels_app.sending import account_of
-from core import files
+from core import file_quota, files
 from core.db import in_thread, write
 from core.documents import read as documents
 from core.media import describe, frame, transcribe
@@ -58,6 +58,12 @@ async def prepare(run: Run) -> None:
                     item.pop(name, None)
                 await in_thread(keep, message)
     await in_thread(rewrite, run, messages)
+
+
+def refusals(run: Run) -> list[str]:
+    """What the person must be told, whatever the model says: files that were not kept."""
+    found = [item["refused"] for item in run.route.get("media", []) if "refused" in item]
+    return list(dict.fromkeys(found))
 
 
 def messages_of(run_id: int) -> list[InboundMessage]:
@@ -109,9 +115,10 @@ async def understood(
     )
     try:
         stored = await stored_of(run, channel, item)
-    except ChannelError as error:
+    except (ChannelError, file_quota.NoRoomError) as error:
         logger.info("a medium could not be fetched: %s", error)
-        return {"text": media_text(replace(medium, failed=True, note=str(error)))}
+        words = {"text": media_text(replace(medium, failed=True, note=str(error)))}
+        return words if isinstance(error, ChannelError) else {**words, "refused": str(error)}
     medium = replace(medium, file=f"/files/{stored.public_id}")
     medium = await in_words(medium, stored)
     return {"text": media_text(medium), "file": stored.public_id}
@@ -137,13 +144,38 @@ def uploaded(run: Run, name: str) -> StoredFile:
 
     Raises ChannelError.
     """
-    own = StoredFile.objects.filter(public_id=name, user_id=run.user_id, revoked_at__isnull=True)
+    own = StoredFile.objects.filter(
+        public_id=name, user_id=run.user_id, revoked_at__isnull=True, purged_at__isnull=True
+    )
     with write():
         own.filter(session__isnull=True).update(session_id=run.session_id, run_id=run.id)
     file = own.first()
     if file is None:
         raise ChannelError("there is no such uploaded file", permanent=True)
     return file
+
+
+def sizes_to_keep(items: list[dict[str, Any]], *, user_id: int) -> list[int]:
+    """The bytes of each file in a message that would be kept anew, read off its length."""
+    found = []
+    for item in items:
+        url = str(item.get("url", ""))
+        if not (waits(item) and url.startswith("data:")):
+            continue
+        size = len(url.partition(",")[2]) * 3 // 4
+        # Base64 pads to threes: one of these lengths is that of a file that was sent before.
+        same = StoredFile.objects.filter(
+            user_id=user_id, size__range=(size - 2, size), origin="sent"
+        )
+        if not (same.exists() and is_kept(url, user_id=user_id)):
+            found.append(size)
+    return found
+
+
+def is_kept(url: str, *, user_id: int) -> bool:
+    """Whether this person keeps the very file of a data URL already (clients repeat themselves)."""
+    digest = hashlib.sha256(base64.b64decode(url.partition(",")[2])).hexdigest()
+    return StoredFile.objects.filter(user_id=user_id, sha256=digest, purged_at=None).exists()
 
 
 def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
@@ -156,7 +188,11 @@ def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
         raise ChannelError("the file is damaged", permanent=True) from error
     # A client that keeps the history sends the same document with every message.
     same = StoredFile.objects.filter(
-        session_id=run.session_id, sha256=hashlib.sha256(content).hexdigest(), origin="sent"
+        session_id=run.session_id,
+        sha256=hashlib.sha256(content).hexdigest(),
+        origin="sent",
+        revoked_at=None,
+        purged_at=None,
     ).first()
     if same is not None:
         return same
@@ -177,6 +213,7 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
             "fetched",
             permanent=True,
         )
+    await in_thread(file_quota.check, user_id=run.user_id, size=remote.size)
     content = await channel.outbound.download_media(
         account=account_of(run.session.account), file=remote
     )

@@ -30,7 +30,7 @@ from channels_app.claims import Begun, Claims
 from channels_app.endings import STOPPED, Ending, end_queued, outcome_of, settle
 from channels_app.gateways import LOOK_SECONDS, Gateways
 from channels_app.live import live_of
-from core import events, hub, inbox, jobs, outbox, runs, schema
+from core import events, file_purge, hub, inbox, jobs, outbox, runs, schema
 from core.agent import prompt
 from core.agent.loop import Turn
 from core.db import in_thread, write
@@ -48,6 +48,8 @@ logger = logging.getLogger(__name__)
 
 KEEP_SECONDS = 2.0
 BEAT_SECONDS = 5.0
+PURGE_SECONDS = 60.0
+SWEEP_FILES_SECONDS = 3600.0
 STOP_SECONDS = 5.0
 CHORE = "chore"
 # What a wake-up makes the runner look at.
@@ -140,6 +142,8 @@ class Runner:
             self._keep,
             self._sweep,
             self._beat,
+            self._purge_files,
+            self._sweep_files,
             self._listen,
             self._look_after_accounts,
         ):
@@ -234,6 +238,16 @@ class Runner:
         await in_thread(revocation.end_expired, now=timezone.now())
         await in_thread(agents.close_idle, now=timezone.now())
         return float(settings.SWEEP_SECONDS)
+
+    async def _purge_files(self) -> float:
+        if not self.outdated:
+            await in_thread(file_purge.purge, now=timezone.now())
+        return PURGE_SECONDS
+
+    async def _sweep_files(self) -> float:
+        if not self.outdated:
+            await in_thread(file_purge.sweep)
+        return SWEEP_FILES_SECONDS
 
     async def _look_for_work(self) -> None:
         """Begin whatever the database says is due."""
@@ -385,10 +399,7 @@ class Runner:
                 )
             async with asyncio.timeout(settings.AGENT_RUN_SECONDS) as limit:
                 turn.context = replace(turn.context, more_time=partial(put_off, limit))
-                if media.is_waiting(run):
-                    await media.prepare(run)
-                    turn.messages = await in_thread(prompt.build, run)
-                    turn.context = replace(turn.context, request=run.text)
+                await look_into_media(run, turn)
                 await turn.run()
         except asyncio.CancelledError:
             held = self.held[run.id]
@@ -410,6 +421,16 @@ class Runner:
             turn.fail(ProviderError("Something went wrong in the gateway.", code="internal"))
             return Ending(Run.State.FAILED, error="Something went wrong in the gateway.")
         return Ending(Run.State.SUCCEEDED)
+
+
+async def look_into_media(run: Run, turn: Turn) -> None:
+    """What was sent becomes words for the model; what could not be kept is told to the person."""
+    if media.is_waiting(run):
+        await media.prepare(run)
+        turn.messages = await in_thread(prompt.build, run)
+        turn.context = replace(turn.context, request=run.text)
+    for line in media.refusals(run):
+        turn.note(line)
 
 
 def put_off(limit: asyncio.Timeout, seconds: float) -> None:

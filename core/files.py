@@ -13,6 +13,7 @@ from django.core.signing import BadSignature, Signer
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
+from core import file_quota
 from core.db import write
 from core.ids import is_public_id, public_id
 from core.models import Run, StoredFile, User
@@ -21,7 +22,7 @@ from core.text import one_line
 INLINE_BYTES = 10 * 1024 * 1024
 DAY_SECONDS = 24 * 60 * 60
 MEGABYTE = 1024 * 1024
-MADE = "made"
+SENT, MADE = "sent", "made"
 # One text: who tries addresses must not learn which of them had once been right.
 NO_LINK = "This link does not open anything: it was changed, or it has expired."
 
@@ -52,26 +53,36 @@ def keep(
     session_id: int | None = None,
     run_id: int | None = None,
     expires_at: datetime | None = None,
-    origin: str = "sent",
+    origin: str = SENT,
 ) -> StoredFile:
-    """Store ``content`` under a random path; ``name`` is only a label."""
+    """Store ``content`` under a random path; ``name`` is only a label.
+
+    Raises NoRoomError when the person may not keep so much.
+    """
     token = public_id()
     path = folder() / token[:2] / token
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.write_bytes(content)
     path.chmod(0o600)
-    return StoredFile.objects.create(
-        user=user,
-        session_id=session_id,
-        run_id=run_id,
-        name=one_line(name, 255) or "file",
-        content_type=type_by_name(name),
-        size=len(content),
-        sha256=hashlib.sha256(content).hexdigest(),
-        path=f"{token[:2]}/{token}",
-        expires_at=expires_at,
-        origin=origin,
-    )
+    try:
+        with write():
+            if origin == SENT:
+                file_quota.check_alone(user_id=user.id, size=len(content))
+            return StoredFile.objects.create(
+                user=user,
+                session_id=session_id,
+                run_id=run_id,
+                name=one_line(name, 255) or "file",
+                content_type=type_by_name(name),
+                size=len(content),
+                sha256=hashlib.sha256(content).hexdigest(),
+                path=f"{token[:2]}/{token}",
+                expires_at=expires_at,
+                origin=origin,
+            )
+    except file_quota.NoRoomError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def type_by_name(name: str) -> str:
@@ -93,15 +104,17 @@ def new_path() -> Path:
 
 
 def receive(*, path: Path, user: User, name: str) -> StoredFile:
-    """A row for a file that somebody uploaded to :func:`new_path`."""
+    """A row for a file that somebody uploaded to :func:`new_path`. Raises NoRoomError."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
+    size = path.stat().st_size
     with write():
+        file_quota.check_alone(user_id=user.id, size=size)
         return StoredFile.objects.create(
             user=user,
             name=one_line(name, 255) or "file",
             content_type=type_by_name(name),
-            size=path.stat().st_size,
+            size=size,
             sha256=digest,
             path=str(path.relative_to(folder())),
         )

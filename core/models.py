@@ -463,6 +463,7 @@ class StoredFile(models.Model):
     origin = models.CharField(max_length=16, default="sent", help_text="sent to us, or made by us.")
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    purged_at = models.DateTimeField(null=True, blank=True, help_text="Its bytes are gone since.")
     opens = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -265,6 +265,9 @@ JOB_SECONDS: int = env.number("JOB_SECONDS", 1800, minimum=10)
 JOB_MEMORY_MEGABYTES: int = env.number("JOB_MEMORY_MEGABYTES", 600, minimum=100)
 FILE_LINK_DAYS: int = env.number("FILE_LINK_DAYS", 7, minimum=1)
 DOCUMENT_MEGABYTES: int = env.number("DOCUMENT_MEGABYTES", 50, minimum=1)
+# What one person may keep here of what they sent; 0: no limit.
+MAX_FILE_MEGABYTES_PER_USER: int = env.number("MAX_FILE_MEGABYTES_PER_USER", 2000)
+MAX_FILES_PER_USER: int = env.number("MAX_FILES_PER_USER", 5000)
 
 # How work is owned, and how it comes back after a crash.
 RUN_LEASE_SECONDS: int = env.number("RUN_LEASE_SECONDS", 15, minimum=1)

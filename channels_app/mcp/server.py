@@ -17,6 +17,7 @@ from channels_app.mcp import adapter
 from channels_app.results import NotSentError
 from core import files, sessions
 from core.db import in_thread
+from core.file_quota import NoRoomError
 from core.ids import is_public_id
 from core.models import ChatSession, StoredFile, User
 from core.text import one_line
@@ -151,7 +152,10 @@ def given_file(user: User, session: ChatSession, arguments: adapter.SendFile) ->
     except ValueError as error:
         raise NotSentError(f"{error}.") from error
     name = one_line(arguments.name.replace("\\", "/").rpartition("/")[2], 200)
-    return files.keep(user=user, name=name or "file", content=content, session_id=session.id)
+    try:
+        return files.keep(user=user, name=name or "file", content=content, session_id=session.id)
+    except NoRoomError as error:
+        raise NotSentError(str(error)) from error
 
 
 def listed(asker: Asker) -> list[adapter.Answer]:

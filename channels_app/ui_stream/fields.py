@@ -8,9 +8,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from channels_app import chat_messages, chat_tools
+from channels_app import body_fields, chat_messages, chat_tools
 from channels_app.chat_messages import Json, refused
-from channels_app.http import RefusedError
 
 MAX_ID = 100
 TOOL_STATES = ("output-available", "output-error")
@@ -87,9 +86,22 @@ def user_part(part: Json, field_name: str) -> Json | None:
         return {"type": "text", "text": part.get("text")}
     if part.get("type") != "file":
         return None
-    if not str(part.get("mediaType")).startswith("image/"):
-        raise RefusedError(400, f"{field_name}: only pictures are taken here.", field=field_name)
-    return {"type": "image_url", "image_url": {"url": part.get("url")}}
+    if str(part.get("mediaType")).startswith("image/"):
+        return {"type": "image_url", "image_url": {"url": part.get("url")}}
+    return document(part, field_name)
+
+
+def document(part: Json, field_name: str) -> Json:
+    """A document: a data URL, or ``/files/<id>`` of ``POST /files``. Raises RefusedError 400."""
+    url = part.get("url")
+    if not isinstance(url, str):
+        raise refused("must have a url", field_name)
+    public = body_fields.uploaded(url)
+    flaw = "" if public else body_fields.data_url_flaw(url)
+    if flaw:
+        raise refused(flaw, f"{field_name}.url")
+    given = {"file_id": public} if public else {"file_data": url}
+    return {"type": "file", "file": {"filename": part.get("filename"), **given}}
 
 
 def assistant(parts: list[Json]) -> list[Json]:

@@ -96,6 +96,8 @@ def chat_in(request: Request) -> str:
 
 def accept(user: User, asked: fields.Asked) -> Receipt:
     """Put what was asked into the inbox."""
+    text = chat_messages.last_said(asked.messages)
+    documents = chat_messages.take_files(asked.messages)
     options: dict[str, Any] = {"tools": asked.tools, "ui_message_id": asked.message_id}
     if asked.history:
         options["messages"] = asked.messages
@@ -103,11 +105,12 @@ def accept(user: User, asked: fields.Asked) -> Receipt:
     draft = Draft(
         account=door_account(ORIGIN),
         chat=f"chat:{asked.chat}",
-        text=chat_messages.last_said(asked.messages),
+        text=text,
         media=[
             {"kind": "image", "url": part["image_url"]["url"]}
             for part in chat_messages.parts_with_pictures(asked.messages[-1])
-        ],
+        ]
+        + documents,
         options=options,
     )
     session_id = mine.public_id if mine else ""

@@ -1,7 +1,7 @@
 """Files over HTTP: upload, one's own files, and signed links ([L4]). Lean handlers.
 
 POST /files?name=…        the bytes as they are; cookie (our own pages only) or key → id
-GET  /files/<id>          one's own file, signed in or with a key; everybody else: 404
+GET  /files/<id>          one's own file, signed in or with a key; everybody else: 404; also DELETE
 GET  /files/out?token=…   whoever has the link; changed or expired 403, revoked 410
 """
 
@@ -18,8 +18,9 @@ from allowlist import account_audit
 from channels_app import http, limits
 from channels_app.http import ClientGoneError, Headers, Receive, RefusedError, Request, Scope, Send
 from channels_app.webchat import access
-from core import files
+from core import file_quota, files
 from core.db import in_thread, write
+from core.file_quota import NoRoomError
 from core.ids import is_public_id
 from core.models import StoredFile, User
 
@@ -67,10 +68,11 @@ async def upload(scope: Scope, receive: Receive, send: Send) -> None:
 async def receive_file(request: Request, receive: Receive, user: User) -> StoredFile:
     """The body as a stored file. Raises RefusedError 413, 400 or 408, ClientGoneError."""
     most = settings.DOCUMENT_MEGABYTES * files.MEGABYTE
-    declared = request.header("content-length")
     too_large = RefusedError(413, f"Files may have up to {settings.DOCUMENT_MEGABYTES} MB.")
-    if declared.isascii() and declared.isdigit() and int(declared[:18]) > most:
+    announced = announced_size(request)
+    if announced > most:
         raise too_large
+    await in_thread(check_room, user, announced)
     path = await asyncio.to_thread(files.new_path)
     size = 0
     try:
@@ -90,12 +92,29 @@ async def receive_file(request: Request, receive: Receive, user: User) -> Stored
         if size == 0:
             raise RefusedError(400, "The file is empty.")
         return await in_thread(files.receive, path=path, user=user, name=request.query("name"))
+    except NoRoomError as error:
+        path.unlink(missing_ok=True)
+        raise RefusedError(413, str(error)) from error
     except TimeoutError as error:
         path.unlink(missing_ok=True)
         raise RefusedError(408, "The file came too slowly.") from error
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+def announced_size(request: Request) -> int:
+    """The bytes that the client says will come; 0 when it does not."""
+    declared = request.header("content-length")
+    return int(declared[:18]) if declared.isascii() and declared.isdigit() else 0
+
+
+def check_room(user: User, size: int) -> None:
+    """Raises RefusedError 413 when the person may not keep so much more."""
+    try:
+        file_quota.check(user_id=user.id, size=size)
+    except NoRoomError as error:
+        raise RefusedError(413, str(error)) from error
 
 
 def who(request: Request, *, writes: bool) -> User:
@@ -125,15 +144,21 @@ def who(request: Request, *, writes: bool) -> User:
 
 
 async def own(scope: Scope, receive: Receive, send: Send) -> None:
-    """One's own file."""
+    """One's own file; DELETE takes it back, and its bytes go soon."""
     request = Request(scope, receive)
+    deletes = request.method == "DELETE"
     try:
-        check_method(request)
-        user = await in_thread(who, request, writes=False)
+        if not deletes:
+            check_method(request)
+        user = await in_thread(who, request, writes=deletes)
         name = request.path.rpartition("/")[2]
         file = await in_thread(own_file, user, name) if is_public_id(name) else None
         if file is None:
             raise RefusedError(404, "There is no such file.")
+        if deletes:
+            await in_thread(files.revoke, file)
+            await http.answer(send, 200, {"ok": True, "status": 200})
+            return
         await deliver(request, send, file)
     except RefusedError as error:
         await refuse(send, error)

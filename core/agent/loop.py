@@ -50,7 +50,7 @@ from core.providers.base import (
     Whole,
 )
 from core.text import clean
-from core.tools import registry
+from core.tools import languages, phrases, registry
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 logger = logging.getLogger(__name__)
@@ -90,6 +90,11 @@ class Turn:
     _open: tuple[str, str] | None = None
     _counts: dict[str, int] = field(default_factory=dict)
     _call_ids: set[str] = field(default_factory=set)
+
+    def note(self, text: str) -> None:
+        """Say something before the model does: what the gateway itself must tell."""
+        self._say("text", text)
+        self._end_message()
 
     async def run(self) -> None:
         """Ask and act until the model has nothing more to do. Raises ProviderError."""
@@ -327,7 +332,8 @@ class Turn:
     async def _run_tool(self, tool: Tool, call: Call, arguments: dict[str, Any]) -> ToolResult:
         line = tool.progress(arguments)
         if line:
-            self.emit(progress(line, tool=tool.name))
+            language = languages.language_of(self.context.request)
+            self.emit(progress(phrases.in_language(line, language), tool=tool.name))
         context = replace(self.context, tool_call_id=call.id)
         started = time.monotonic()
         try:

@@ -23,13 +23,23 @@ EN_POLITE = (
     r"(?: there)?[,! ]+)*"
 )
 EN_ASK = (
-    r"(?:(?:can|could|would|will) you (?:(?:please|kindly|maybe|quickly|also|help me(?: to)?) )*|"
+    r"(?:(?:can|could|would|will) (?:you|u|ya) (?:(?:please|pls|kindly|maybe|quickly|also|help me(?: to)?) )*|"
     r"i(?:'d|’d| would) (?:like|love) (?:you )?to |i (?:want|need) you to |let(?:'|’)?s |"
     r"go ahead and |help me (?:to )?|(?:please )?)"
 )
 EN_MAKE = (
     r"(?:make|create|generate|build|prepare|produce|draft|design|write|give|put together|do|get|"
-    r"assemble|develop)"
+    r"assemble|develop|whip up|throw together|come up with|compose|craft|outline)"
+)
+# "Would you mind preparing …", "How about making …"
+EN_MAKING = (
+    r"(?:would you mind|do you mind|how about|what about) (?:please )?"
+    r"(?:making|creating|generating|building|preparing|producing|drafting|designing|writing|putting together)"
+)
+# A request without a verb: "ppt on bees, 12 slides". Whatever tells something of it has a verb.
+EN_BARE = (
+    r"(?:an? )?(?:\d+[- ]slide )?(?:slides|slide ?deck|pitch ?deck|power ?point|pptx?)(?: presentation)? (?:on|about|covering) "
+    r"(?![^.?!\n]*\b(?:was|were|is|are|went|has|had|have|will|won|made|need|want)\b)(?=[^.?!\n]*(?:$|[.!\n]))"
 )
 EN_NEED = r"i(?:(?:'d|’d| would) (?:like|love)| need| want)(?: to (?:have|get))? "
 EN_SLIDES = (
@@ -40,7 +50,7 @@ EN_SLIDES = (
 )
 EN_NOT = (
     r"(?:about|on|of|for|from|to|with|in|at|into|that|which|how|why|whether|my|his|her|their|your|"
-    r"not|feedback|essay|email|speech|difference|between|like|than)"
+    r"not|feedback|essay|email|speech|difference|between|like|than|after|before|during|until)"
 )
 EN_GAP = rf"(?:(?!\b{EN_NOT}\b)[^.?!;:\n]){{0,50}}?\b"
 EN_INTO = (
@@ -51,16 +61,19 @@ EN_INTO = (
 ES_POLITE = r"(?:[¿¡]?(?:hola|oye|por favor|porfa|buenas|buenos días|gracias|vale|ok|ahora|entonces)[,! ]+)*[¿¡]?"
 ES_ASK = (
     r"(?:(?:me |nos )?(?:puedes|podrías|puede|podría)(?: por favor)? |"
-    r"(?:quiero|quisiera|necesito|me gustaría) que (?:me |nos )?|ayúdame a )?"
+    r"(?:quiero|quisiera|necesito|me gustaría|(?:te |le )?agradecería|(?:te |le )pido) que (?:me |nos )?|"
+    r"me |nos |ayúdame a |(?:sería posible|es posible) )?"
 )
 ES_MAKE = (
     r"(?:haz(?:me|nos)?|hacer(?:me|nos)?|hagas|cr[eé]a(?:r|s|me|rme)?|crees|gen[eé]ra(?:r|me|rme)?|generes|"
-    r"prep[aá]ra(?:r|me|rme)?|prepares|elabora(?:r|me)?|elabores|diseña(?:r|me)?|arma(?:r|me)?|dame|"
+    r"prep[aá]ra(?:r|me|rme)?|prepares|elabora(?:r|me)?|elabores|diseña(?:r|me)?|[aá]rma(?:r|me)?|dame|"
+    r"haces|creas|generas|preparas|armas|armes|diseñas|diseñes|haga|hagan|prepare|elabore|(?:hici|prepar|elabor|arm|"
+    r"diseñ|cre|gener)(?:ara|iera|era|aras|ieras|eras)|"
     r"necesito|quiero|quisiera|me gustaría(?: tener)?)"
 )
 ES_SLIDES = r"(?:presentaci[oó]n|presentaciones|diapositivas|power ?point|pptx?|slides)\b"
 ES_GAP = (
-    r"(?:(?!\b(?:sobre|de|para|con|en|mi|mis|tu|su|que|cómo|no|dar|hacer|mejorar|capa)\b)"
+    r"(?:(?!\b(?:sobre|de|para|con|en|mi|mis|tu|su|que|cómo|no|dar|hacer|mejorar|capa|después|antes|tras|durante)\b)"
     r"[^.?!;:\n]){0,40}?\b"
 )
 
@@ -71,7 +84,7 @@ DE_SLIDES = (
 )
 DE_GAP = (
     r"(?:(?!\b(?:über|für|von|zu|mit|in|im|aus|mein\w*|dein\w*|sein\w*|ihre\w*|wie|nicht|keine\w*|"
-    r"dass|tipps)\b)[^.?!;:\n]){0,50}?\b"
+    r"dass|tipps|nach|vor|während|bei)\b)[^.?!;:\n]){0,50}?\b"
 )
 DE_MAKE = (
     r"(?:erstell(?:e|en sie)?|mach(?:e|en sie)?|generier(?:e|en sie)?|bereite|gestalte|entwirf|baue?|"
@@ -93,22 +106,26 @@ FR_ASK = (
 FR_MAKE = (
     r"(?:crée[rz]?|crées|fais|faire|faites|fasses|génère[sz]?|générer|générez|prépare[sz]?|préparer|"
     r"préparez|réalise[rz]?|réalises|conçois|concevoir|donne|rédige|"
-    r"j['’]ai besoin d(?:e|['’])|il me faut|je (?:voudrais|veux)|j['’]aimerais)(?:-(?:moi|nous))?"
+    r"j['’](?:ai|aurais) besoin d(?:e|['’])|il me fau(?:t|drait)|je (?:voudrais|veux)|j['’]aimerais)(?:-(?:moi|nous))?"
 )
 FR_SLIDES = (
     r"(?:présentation|présentations|diaporama|diapositives|diapos|power ?point|pptx?|slides)\b"
 )
 FR_GAP = (
-    r"(?:(?!\b(?:sur|de|du|pour|avec|en|ma|mon|mes|ta|ton|sa|son|que|comment|pas|couche)\b)"
+    r"(?:(?!\b(?:sur|de|du|pour|avec|en|ma|mon|mes|ta|ton|sa|son|que|comment|pas|couche|après|avant|pendant|lors)\b)"
     r"[^.?!;:\n]){0,40}?"
 )
 
 ZH_POLITE = (
     r"(?:(?:你好|您好|请(?:你|您)?|麻烦(?:你|您)?|帮(?:我|忙|我们)|能不能|能否|能|可以|可不可以|可否|"
-    r"我(?:想要|需要|要|想)(?:你|您)?|給我|给我|劳烦|替我|现在)[，, ]*)*"
+    r"我(?:想要|需要|要|想)(?:你|您)?|給我|给我|劳烦|替我|现在|你|您)[，, ]*)*"
+    # What it is made from or with may come first.
+    r"(?:(?:根据|依据|按照|按|基于|用|以)[^。！？；，\n]{1,30}?，?(?:(?:帮|给|替)(?:我|我们))?)?"
 )
 ZH_MAKE = r"(?:(?<=[要])(?=一)|生成|制作|製作|做|创建|創建|写|准备|準備|设计|弄|出|整理|来|搞)"
 ZH_SLIDES = r"(?:pptx?|幻灯片|投影片|演示文稿|簡報|简报|power ?point|演示)"
+# A request may follow a reason: "…，你帮我做一份PPT".
+ZH_START = rf"(?:{START}|[，,]\s*(?=(?:你|您|请|麻烦)*(?:帮|给|替)(?:我|我们|忙)))"
 ZH_AFTER = r"(?![^。！？\n]{0,20}(?:什么|哪些|哪个|哪种|怎么|如何|为什么|技巧|方法|软件|工具|模板|经验|多久))"
 
 JA_SLIDES = (
@@ -126,6 +143,8 @@ SLIDES = re.compile(
     "|".join(
         (
             rf"{START}{EN_POLITE}(?:{EN_ASK}{EN_MAKE} |{EN_NEED}){EN_GAP}{EN_SLIDES}",
+            rf"{START}{EN_POLITE}{EN_MAKING} {EN_GAP}{EN_SLIDES}",
+            rf"{START}{EN_POLITE}{EN_BARE}",
             rf"{START}{EN_POLITE}{EN_ASK}{EN_INTO}{EN_SLIDES}",
             rf"{START}{ES_POLITE}{ES_ASK}{ES_MAKE} {ES_GAP}{ES_SLIDES}",
             rf"{START}{ES_POLITE}{ES_ASK}(?:convierte|convertir|transforma|transformar|pasa)\b[^.?!;\n]{{1,80}}"
@@ -134,13 +153,17 @@ SLIDES = re.compile(
             rf"{START}{DE_POLITE}{DE_ASK}{DE_GAP}{DE_SLIDES}[^.!;\n]{{0,150}}\b{DE_DO}\b",
             rf"{START}{DE_POLITE}(?:{DE_ASK})?(?:mach|mache|verwandle|verwandeln|wandle|wandeln)?\b[^.?!;\n]{{1,80}}"
             rf"\bin (?:eine |einen )?{DE_SLIDES}[^.?!;\n]{{0,20}}(?:um|verwandeln|umwandeln|$)",
+            rf"{START}{DE_POLITE}{DE_ASK}(?:mir |uns |bitte )*(?:aus|von|zu|anhand|auf basis) [^.!?;\n]{{1,60}}?"
+            rf"(?:eine |einen |ein paar )?{DE_SLIDES}[^.!;\n]{{0,80}}\b{DE_DO}\b",
             rf"{START}{DE_POLITE}mach(?:e)? (?:mir )?aus\b[^.?!;\n]{{1,80}}?\b{DE_SLIDES}",
             rf"{START}{FR_POLITE}{FR_ASK}{FR_MAKE} ?{FR_GAP}{FR_SLIDES}",
             rf"{START}{FR_POLITE}{FR_ASK}(?:transforme[rz]?|convertis|convertir)\b[^.?!;\n]{{1,80}}"
             rf"\ben (?:une |un |des )?{FR_SLIDES}",
-            rf"{START}{ZH_POLITE}{ZH_MAKE}(?!的|了|过)[^。！？；\n]{{0,40}}?{ZH_SLIDES}{ZH_AFTER}",
+            rf"{ZH_START}{ZH_POLITE}{ZH_MAKE}(?!的|了|过)[^。！？；\n]{{0,40}}?{ZH_SLIDES}{ZH_AFTER}",
             rf"{START}{ZH_POLITE}(?:把|将)[^。！？；\n]{{1,60}}?(?:成|为|到)[^。！？；\n]{{0,8}}?{ZH_SLIDES}{ZH_AFTER}",
             rf"{JA_SLIDES}{JA_DO}",
+            rf"{JA_SLIDES}(?:で|に|を)[^。！？\n]{{1,40}}?(?:を|、|て|に)(?:作って|作成して|生成して|用意して|まとめて)"
+            r"(?=(?:ください|下さい|くれ|ほしい|欲しい|もらえ|いただけ|ね|よ)?[^ぁ-ん]*(?:$|[。！？\n]|(?:ください|下さい|くれ|ほしい|欲しい|もらえ|いただけ)))",
         )
     ),
     re.IGNORECASE,
@@ -188,7 +211,7 @@ SUMMARY = re.compile(
             rf"{START}{ES_POLITE}{ES_ASK}{ES_MAKE} {ES_GAP}resumen\b{REST}{ES_OBJECT})",
             rf"{START}{DE_POLITE}(?:fass(?:e|t|en sie)?)\b{REST}{DE_OBJECT}[^.!?\n]{{0,160}}\bzusammen\b)",
             rf"{START}{DE_POLITE}{DE_ASK}{REST}{DE_OBJECT}[^.!?\n]{{0,160}}\bzusammenfassen\b)",
-            rf"{START}{DE_POLITE}(?:{DE_MAKE}|{DE_ASK}){DE_GAP}zusammenfassung\b{REST}{DE_OBJECT})",
+            rf"{START}{DE_POLITE}(?:(?:mir |uns |nur |noch )*eine (?:\w+ )?|(?:{DE_MAKE}|{DE_ASK}){DE_GAP})zusammenfassung\b{REST}{DE_OBJECT})",
             rf"{START}{FR_POLITE}{FR_ASK}(?:résume[rsz]?|résumes|synthétise[rz]?)\b(?:-(?:moi|nous|le))?{REST}{FR_OBJECT})",
             rf"{START}{FR_POLITE}{FR_ASK}{FR_MAKE} ?{FR_GAP}(?:résumé|synthèse)\b{REST}{FR_OBJECT})",
             rf"{START}{ZH_POLITE}(?:给|对|将|把|根据)?[^。！？\n]{{0,30}}?{ZH_OBJECT}[^。！？\n]{{0,30}}?"
@@ -198,6 +221,8 @@ SUMMARY = re.compile(
             rf"{JA_OBJECT}[^。！？\n]{{0,40}}?(?:を|の|で)[^。！？\n]{{0,12}}?(?:要約|まとめ|サマリー?)"
             r"(?:して|をお願い|を作って|を作成して|を(?:ください|下さい)|お願い|が(?:欲しい|ほしい|必要)|て(?:くだ|下|くれ|ほし|欲し))"
             r"(?!い(?:る|た|ます|ました)|もらった)",
+            rf"{JA_OBJECT}[^。！？\n]{{0,20}}?の(?:概要|要点|要旨|あらすじ|ポイント)を[^。！？\n]{{0,10}}?"
+            r"(?:教えて|示して|書いて|出して|ください|下さい|お願い)(?!い(?:る|た|ます|ました)|もらった|くれた|くれて)",
         )
     ),
     re.IGNORECASE,

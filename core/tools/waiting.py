@@ -11,9 +11,11 @@ from core.db import in_thread
 from core.jobs import View
 from core.messages import progress
 from core.models import Run, StoredFile
+from core.tools import languages, phrases
 from core.tools.base import ToolContext, ToolResult
 
-BEAT_SECONDS = 5.0
+# With a look every core.jobs.POLL_SECONDS no silence is longer than 4 s; the promise is 5.
+BEAT_SECONDS = 3.0
 QUEUED_SECONDS = 10.0
 WAITING = "Waiting for a free worker…"
 STOPPED = "The task was stopped."
@@ -25,6 +27,7 @@ class Teller:
     def __init__(self, *, context: ToolContext, tool: str, line: str, now: float) -> None:
         """``line`` is what the user was told already."""
         self._context, self._tool, self._line = context, tool, line
+        self._language = languages.language_of(context.request)
         self._said: tuple[str, int | None] = ("", None)
         self._began = self._at = self._told = now
 
@@ -33,8 +36,10 @@ class Teller:
         message = view.message or self._line
         if view.state == Run.State.QUEUED and now - self._began > QUEUED_SECONDS:
             message = WAITING
+        is_known = not view.message and message == self._line
+        message = phrases.in_language(message, self._language)
         news = (message, view.percent)
-        if news != self._said and (view.message or message != self._line):
+        if news != self._said and not is_known:
             self._at = now
         elif now - self._told < BEAT_SECONDS:
             return
@@ -68,17 +73,18 @@ async def outcome(
         async for last in views:
             if not last.is_over:
                 teller.hear(last, now=time.monotonic())
-    return await in_thread(told, last)
+    return await in_thread(told, last, languages.language_of(context.request))
 
 
-def told(view: View | None) -> ToolResult:
+def told(view: View | None, language: str = "en") -> ToolResult:
     """What the user hears of a job that is over; with a link to each file."""
     if view is None or view.state == Run.State.CANCELLED:
-        return ToolResult(STOPPED, ok=False, final=True)
+        return ToolResult(phrases.in_language(STOPPED, language), ok=False, final=True)
     if view.state == Run.State.FAILED:
-        return ToolResult(view.error, ok=False, final=True)
+        return ToolResult(phrases.in_language(view.error, language), ok=False, final=True)
     made = [shown(file) for file in in_order(view.result.get("files", []))]
-    lines = [view.result.get("text", ""), *(each["url"] for each in made)]
+    text = phrases.in_language(view.result.get("text", ""), language)
+    lines = [text, *(each["url"] for each in made)]
     return ToolResult("\n".join(line for line in lines if line), files=made, final=True)
 
 

@@ -55,6 +55,7 @@ def test_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {**real, SLIDES.id: SLIDES, HTML_SLIDES.id: HTML_SLIDES}
     monkeypatch.setattr(plugins, "every", lambda: known)
     SLIDES.made.clear()
+    SLIDES.go_on.clear()
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Plugins that make small files, so that everything around presentations can be tried."""
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,13 +23,15 @@ CAPABILITY = Capability(
 
 @dataclass
 class Slides:
-    """Writes what it is about into a file; ``made`` counts. Topics say how it goes."""
+    """Writes what it is about into a file; ``made`` counts. Topics say how it goes;
+    one that lingers ends when ``go_on`` is set."""
 
     id: str
     name: str
     extension: str
     mime: str
     made: list[str] = field(default_factory=list)
+    go_on: threading.Event = field(default_factory=threading.Event)
     capabilities: Mapping[str, Capability] = field(
         default_factory=lambda: {"create_from_source": CAPABILITY}
     )
@@ -44,6 +47,8 @@ class Slides:
             while True:
                 await host.progress("Writing slide 2 of 2", 60)
                 await asyncio.sleep(0.05)
+        while "linger" in source.title and not self.go_on.is_set():
+            await asyncio.sleep(0.05)
         if "fail" in source.title:
             raise PluginError("The slides could not be made: no paper.")
         if "crash" in source.title:

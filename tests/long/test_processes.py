@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import signal
-import time
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import psutil
 import pytest
 
 from tests.gateways import Gateway
+from tests.long import papers
 from tests.long.points import POINTS
 from tests.long.test_asked import ASKED, CALL, WAYS
 from tests.pipeline.client import Client, people, query
@@ -22,9 +25,14 @@ from tests.pipeline.socket_client import Socket
 from tests.servers import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-TIMES = int(os.environ.get("CHAOS_TIMES", "1"))
+TIMES = int(os.environ.get("CHAOS_TIMES", "3"))  # a death costs a lease: about 3.5 s
+SILENT_SECONDS = 12  # how long the model thinks about the last part
 RULES: list[dict[str, Any]] = [
     {"match": "hang", "steps": [{"tool": "route_to_plugin", "arguments": {**CALL, "parameters": {"topic": "hang"}}}]},
+    {"match": "Summarize the document", "steps": [{"text": "More wind, less cost (page 12)."}]},
+    {"match": "(?s)Summarize this part.*page 300", "steps": [{"sleep": SILENT_SECONDS}, {"text": "The end (page 300)."}]},
+    {"match": "Summarize this part", "steps": [{"text": "More wind (page 3)."}]},
+    {"match": "summarize", "steps": [{"text": "I am working on it, this needs some time."}]},
     {"match": "PPT.*calls", "steps": WAYS["calls the tool"]},
     {"match": "PPT.*promises", "steps": WAYS["promises"]},
     {"match": "PPT.*writes", "steps": WAYS["writes the call"]},
@@ -139,14 +147,87 @@ def test_l2_stop_ends_the_process_of_a_job_and_its_files_go(house: House) -> Non
     wait_until(lambda: list(jobs.rglob("half.bin")), what="a job on its way")
     working = psutil.Process(house.gateway.pid("long")).children(recursive=True)
     assert house.ada.post("/inbound/cancel", {"run_id": run}).status == 200
-    began = time.monotonic()
     wait_until(lambda: house.ada.result(run).status == 409, what="the end of the run")
     wait_until(lambda: not list(jobs.rglob("half.bin")), what="the removal of its files")
-    print(f"stopped after {time.monotonic() - began:.1f} s")
     assert house.ask("SELECT state FROM core_job ORDER BY id DESC LIMIT 1") == [("cancelled",)]
+    print(f"stopped {seconds_to_stop(house, run):.1f} s after it was asked to")
     wait_until(
         lambda: any(not each.is_running() for each in working), what="the end of the process"
     )
+
+
+def seconds_to_stop(house: House, run: str) -> float:
+    """From the stop's arrival to the run's end, by the database's own stamps."""
+    [(asked, ended)] = house.ask(
+        f"SELECT cancel_requested_at, finished_at FROM core_run WHERE public_id = '{run}'"
+    )
+    instants = [
+        each if isinstance(each, datetime) else datetime.fromisoformat(each)
+        for each in (asked, ended)
+    ]
+    return (instants[1] - instants[0]).total_seconds()
+
+
+@dataclass
+class Meter:
+    """The most memory (PSS, bytes) that a process and all below it had together."""
+
+    root: psutil.Process
+    most: int = 0
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def watch(self) -> None:
+        while not self.over.wait(0.05):
+            family = [self.root, *self.root.children(recursive=True)]
+            self.most = max(self.most, sum(map(proportional_bytes, family)))
+
+
+def proportional_bytes(process: psutil.Process) -> int:
+    """PSS: what is its own, and its share of what it shares; 0 when it has ended."""
+    try:
+        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def test_l1_three_hundred_pages_within_600_mb_and_never_silent(house: House) -> None:
+    """The memory of the whole ``long`` worker (its children, the job, the reader of documents) while
+    it reads and summarizes. The model is silent for a while: then the heartbeat alone tells. Its
+    period is held by ``test_resumed``; here its lines must be there, as many as one in 5 s."""
+    words = "The wind farm made {} MWh more than the year before, and the town paid less for it. "
+    pages = [
+        f"Chapter {number}. " + "".join(words.format(number * line) for line in range(1, 31))
+        for number in range(1, 301)
+    ]
+    document = papers.pdf(pages)
+    sent = house.ada.call("POST", "/files?name=report.pdf", document)
+    assert sent.status == 201, sent.raw
+    meter = Meter(psutil.Process(house.gateway.pid("long")))
+    watching = threading.Thread(target=meter.watch)
+    watching.start()
+    try:
+        run = house.ada.start("Please summarize this PDF", files=[sent.body["id"]])
+        wait_until(partial(has_ended, house, run), seconds=120, what="the summary")
+    finally:
+        meter.over.set()
+        watching.join()
+    answer = house.ada.result(run)
+    assert answer.status == 200
+    assert answer.body["text"].endswith("More wind, less cost (page 12).")
+    events = [json.loads(data) for (data,) in house.ask(
+        "SELECT e.data FROM core_runevent e JOIN core_run r ON e.run_id = r.id "
+        f"WHERE r.public_id = '{run}' ORDER BY e.seq"
+    )]  # fmt: skip
+    told = [each for each in events if each["props"].get("event") == "progress"]
+    beats = [
+        int(found[1])
+        for each in told
+        if (found := re.search(r"\((\d+) s\)$", each["props"]["message"]))
+    ]
+    print(f"at most {meter.most / 1e6:.0f} MB; {len(told)} lines, heartbeats after {beats} s")
+    assert 30_000_000 < meter.most < 600_000_000
+    assert len(beats) >= SILENT_SECONDS // 5
 
 
 def test_l2_one_file_and_one_answer_wherever_the_worker_dies(house: House) -> None:

@@ -4,12 +4,14 @@ import asyncio
 import base64
 import time
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from django.db.models.functions import Now
 
 from channels_app import inbound
+from channels_app import runner as runner_module
 from channels_app.runner import Runner
 from core import db, events, files, inbox, jobs, runs
 from core.long import process, work
@@ -21,7 +23,9 @@ from tests.long import papers
 from tests.long.conftest import Say, Worker, ended
 from tests.long.slides import SLIDES
 from tests.long.test_asked import CALL, lines
+from tests.servers import wait_until
 
+HANG = {**CALL, "parameters": {"topic": "hang"}}
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -179,6 +183,39 @@ def test_d2_progress_comes_again_while_nothing_is_new() -> None:
     hear("", None, 75.0, state="queued")
     assert told[-1].props["message"] == waiting.WAITING
     assert waiting.since(75) == "1 min 15 s"
+
+
+def test_d2_no_silence_is_longer_than_five_seconds_by_design() -> None:
+    """A clock of our own: the job is looked at every POLL_SECONDS, at its worst moment too."""
+    said: list[Any] = []
+    context = ToolContext(1, 2, 3, "c", "", said.append)
+    for offset in (0.0, 0.3, 0.999):
+        teller = waiting.Teller(context=context, tool="t", line="Running…", now=0.0)
+        told = [0.0]
+        for look in range(60):
+            now, before = offset + look * jobs.POLL_SECONDS, len(said)
+            teller.hear(jobs.View("running", "Part 1 of 3", 10, "", {}), now=now)
+            told += [now] * (len(said) - before)
+        assert max(after - before for before, after in pairwise([*told, now])) <= 5
+
+
+def test_c9_every_look_for_a_stop_together_is_under_three_seconds() -> None:
+    """The hint is at once; without it the periods add up: run, then the job's process."""
+    assert runner_module.KEEP_SECONDS + process.LOOK_SECONDS < 3
+
+
+def test_c9_a_stop_whose_hint_was_lost_ends_the_job_all_the_same(
+    worker: Worker, script: Any, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script([{"match": "", "steps": [{"tool": "route_to_plugin", "arguments": HANG}]}])
+    run = say("go", wait=False)
+    wait_until(lambda: Job.objects.filter(message="Writing slide 2 of 2").exists(), what="a job")
+    monkeypatch.setattr(runs, "tell_cancel", lambda run_id: None)
+    assert runs.request_cancel(run=run)
+    assert ended(run).state == Run.State.CANCELLED
+    worker.join()
+    assert Job.objects.get().state == Run.State.CANCELLED
+    assert not list((files.folder() / "jobs").rglob("half.bin"))
 
 
 def test_l5_a_document_in_the_message_itself_is_read(worker: Worker, script: Any, say: Say) -> None:

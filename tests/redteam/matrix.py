@@ -184,6 +184,7 @@ DOORS: dict[str, list[Row]] = {
     ],
     r"/files/[^/]+": [
         Row("GET", "/files/{file}", "401 404 200 404 404 401 403", hides=True),
+        Row("DELETE", "/files/{file}", "403 404 200 404 404 401 403", hides=True),
     ],
     r"/ui/chat": [Row("POST", "/ui/chat", "401 200 200 200 200 401 403", UI)],
     # The run of ``own``'s session: nobody else's resume or stop finds it.

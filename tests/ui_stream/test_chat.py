@@ -1,5 +1,6 @@
 """``/ui/chat`` of a running gateway: streams, resume, stop, and the client's own history."""
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -148,6 +149,22 @@ def test_only_the_last_message_may_be_sent(client: httpx.Client) -> None:
     assert text_of(told(client, {"id": "chat-3", "message": picture})).strip() == "See"
 
 
+def test_l5_documents_are_read_as_at_the_other_doors(client: httpx.Client) -> None:
+    """``file`` parts: a data URL in the whole history or the last message, or an upload's id."""
+    data = base64.b64encode(b"The sea is salty.").decode()
+    file = {"type": "file", "mediaType": "text/plain", "filename": "sea.txt"}
+    inline = {**file, "url": f"data:text/plain;base64,{data}"}
+    sent = client.post("/files?name=sea.txt", content=b"The sea is salty.")
+    uploaded = {**file, "url": f"/files/{sent.json()['id']}"}
+    for number, part in enumerate((inline, uploaded)):
+        message = said("What does it say?")
+        message["parts"].append(part)
+        for body in ({"messages": [message]}, {"message": message}):
+            text = text_of(told(client, {"id": f"chat-file-{number}-{len(body)}", **body}))
+            assert "The sea is salty." in text
+            assert "What does it say?" in text
+
+
 def test_a_failed_run_is_an_error_chunk(client: httpx.Client) -> None:
     """[M3] And the end of the stream."""
     chunks = told(client, asked("break"))
@@ -179,7 +196,7 @@ def test_garbage_is_refused_by_name(client: httpx.Client) -> None:
         ({"messages": ["x"]}, "messages[0]"),
         ({"messages": [{"role": "user"}]}, "messages[0].parts"),
         ({"messages": [{"role": "robot", "parts": []}]}, "messages[0].role"),
-        ({"messages": [{"role": "user", "parts": [file]}]}, "messages[0].parts[0]"),
+        ({"messages": [{"role": "user", "parts": [file]}]}, "messages[0].parts[0].url"),
         ({"messages": [{"role": "user", "parts": [svg]}]}, "messages[0].content[0].image_url.url"),
         ({"messages": [{"parts": []}]}, "messages[0].role"),
         ({"tools": 5}, "tools"),

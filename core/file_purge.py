@@ -1,0 +1,100 @@
+"""Bytes that nobody can ask for any more are removed: of files that were taken back or expired, of
+uploads that no message ever named, and what lies on the disk without a row.
+
+A file of a conversation stays: its person may open it for ever. Rows stay too, marked, so that a
+link says 410 or 403 and not that there was never such a file.
+"""
+
+import logging
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from django.db.models import Q, QuerySet
+
+from core import files
+from core.db import write
+from core.models import InboundMessage, Job, Run, StoredFile
+
+logger = logging.getLogger(__name__)
+
+UNUSED_HOURS = 24
+AT_ONCE = 200
+OPEN = (Run.State.QUEUED, Run.State.RUNNING)
+
+
+def purge(*, now: datetime) -> int:
+    """Remove the bytes of at most AT_ONCE files; how many."""
+    gone = [*dead(now)[:AT_ONCE], *(file for file in unused(now)[:AT_ONCE] if not is_waited(file))]
+    for file in gone:
+        files.path_of(file).unlink(missing_ok=True)
+        with write():
+            StoredFile.objects.filter(id=file.id).update(purged_at=now)
+    return len(gone)
+
+
+def dead(now: datetime) -> QuerySet[StoredFile]:
+    """Files that were taken back, or have expired."""
+    return StoredFile.objects.filter(
+        Q(revoked_at__isnull=False) | Q(expires_at__lt=now), purged_at__isnull=True
+    ).order_by("id")
+
+
+def unused(now: datetime) -> QuerySet[StoredFile]:
+    """Uploads that never became part of a conversation."""
+    return StoredFile.objects.filter(
+        origin="sent",
+        session__isnull=True,
+        run__isnull=True,
+        purged_at__isnull=True,
+        created_at__lt=now - timedelta(hours=UNUSED_HOURS),
+    ).order_by("id")
+
+
+def is_waited(file: StoredFile) -> bool:
+    """Whether a message names ``file`` that no run has looked into yet."""
+    waiting = InboundMessage.objects.filter(
+        Q(run__isnull=True) | Q(run__state__in=OPEN), user_id=file.user_id
+    )
+    return any(
+        item.get("upload") == file.public_id
+        for media in waiting.values_list("media", flat=True)
+        for item in media
+    )
+
+
+def sweep(*, now: float | None = None) -> int:
+    """Remove bytes older than a day that no row names (their person or session is gone)."""
+    before = (now or time.time()) - UNUSED_HOURS * 3600
+    removed = 0
+    for place in sorted(files.folder().glob("??")):
+        removed += without_rows([path for path in place.iterdir() if is_old(path, before)])
+    for place in sorted(files.folder().glob("jobs/*")):
+        if not (
+            place.name.isdigit() and Job.objects.filter(id=place.name, state__in=OPEN).exists()
+        ):
+            removed += without_rows([path for path in place.rglob("*") if is_old(path, before)])
+    if removed:
+        logger.info("removed %s files that belonged to nobody", removed)
+    return removed
+
+
+def is_old(path: Path, before: float) -> bool:
+    """Whether this is a file of ours, last written before then (seconds since 1970)."""
+    try:
+        return not path.is_symlink() and path.is_file() and path.stat().st_mtime < before
+    except FileNotFoundError:
+        return False
+
+
+def without_rows(paths: list[Path]) -> int:
+    """Remove those of ``paths`` that no row names; how many."""
+    names = {str(path.relative_to(files.folder())): path for path in paths}
+    found = list(names)
+    for start in range(0, len(found), AT_ONCE):
+        some = found[start : start + AT_ONCE]
+        for name in StoredFile.objects.filter(path__in=some).values_list("path", flat=True):
+            names.pop(name, None)
+    for path in names.values():
+        path.unlink(missing_ok=True)
+    return len(names)

@@ -1,0 +1,193 @@
+"""What the gateway says while and after it works, in the language of the request. Pure.
+
+Tools and plugins speak English; a sentence that is known here is said in the person's language on
+its way to them, any other (a summary, a third party's line) stays as it is. ``{0}`` stands for
+what varies, ``{1}`` and ``{2}`` for numbers.
+"""
+
+import re
+from functools import cache
+
+# English: Chinese, Spanish, German, French, Japanese.
+ORDER = ("zh", "es", "de", "fr", "ja")
+SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
+    "Generating your presentation…": (
+        "正在生成您的演示文稿…",
+        "Preparando su presentación…",
+        "Ihre Präsentation wird erstellt…",
+        "Création de votre présentation…",
+        "プレゼンテーションを作成しています…",
+    ),
+    "Running summary…": (
+        "正在总结…",
+        "Resumiendo…",
+        "Es wird zusammengefasst…",
+        "Résumé en cours…",
+        "要約しています…",
+    ),
+    "Reading the document…": (
+        "正在阅读文档…",
+        "Leyendo el documento…",
+        "Das Dokument wird gelesen…",
+        "Lecture du document…",
+        "文書を読んでいます…",
+    ),
+    "Saving the result…": (
+        "正在保存结果…",
+        "Guardando el resultado…",
+        "Das Ergebnis wird gespeichert…",
+        "Enregistrement du résultat…",
+        "結果を保存しています…",
+    ),
+    "Planning the slides": (
+        "正在规划幻灯片",
+        "Planificando las diapositivas",
+        "Die Folien werden geplant",
+        "Préparation du plan des diapositives",
+        "スライドの構成を考えています",
+    ),
+    "Writing slide {0} of {1}": (
+        "正在编写第 {0} 张幻灯片，共 {1} 张",
+        "Escribiendo la diapositiva {0} de {1}",
+        "Folie {0} von {1} wird geschrieben",
+        "Rédaction de la diapositive {0} sur {1}",
+        "スライドを書いています（{0}/{1}）",
+    ),
+    "Drawing the slides": (
+        "正在绘制幻灯片",
+        "Dibujando las diapositivas",
+        "Die Folien werden gezeichnet",
+        "Mise en page des diapositives",
+        "スライドを描いています",
+    ),
+    "Summarizing…": (
+        "正在总结…",
+        "Resumiendo…",
+        "Es wird zusammengefasst…",
+        "Résumé en cours…",
+        "要約しています…",
+    ),
+    "Summarizing part {0} of {1}": (
+        "正在总结第 {0} 部分，共 {1} 部分",
+        "Resumiendo la parte {0} de {1}",
+        "Teil {0} von {1} wird zusammengefasst",
+        "Résumé de la partie {0} sur {1}",
+        "要約しています（{0}/{1}）",
+    ),
+    "Putting the summary together…": (
+        "正在整合摘要…",
+        "Uniendo el resumen…",
+        "Die Zusammenfassung wird zusammengestellt…",
+        "Assemblage du résumé…",
+        "要約をまとめています…",
+    ),
+    "Waiting for a free worker…": (
+        "正在等待空闲的工作进程…",
+        "Esperando un proceso libre…",
+        "Es wird auf einen freien Prozess gewartet…",
+        "En attente d'un processus libre…",
+        "空きを待っています…",
+    ),
+    'The presentation "{0}" is ready: {1} slides.': (
+        "演示文稿“{0}”已完成：共 {1} 张幻灯片。",
+        "La presentación «{0}» está lista: {1} diapositivas.",
+        "Die Präsentation „{0}“ ist fertig: {1} Folien.",
+        "La présentation « {0} » est prête : {1} diapositives.",
+        "プレゼンテーション「{0}」が完成しました（スライド{1}枚）。",
+    ),
+    "The task was stopped.": (
+        "任务已停止。",
+        "La tarea se detuvo.",
+        "Die Aufgabe wurde angehalten.",
+        "La tâche a été arrêtée.",
+        "作業を中止しました。",
+    ),
+    "This took too long and was ended.": (
+        "耗时过长，任务已终止。",
+        "Tardó demasiado y se canceló.",
+        "Das dauerte zu lange und wurde beendet.",
+        "C'était trop long et a été interrompu.",
+        "時間がかかりすぎたため終了しました。",
+    ),
+    "This could not be finished; please ask again.": (
+        "未能完成，请再试一次。",
+        "No se pudo terminar; pídalo de nuevo.",
+        "Das konnte nicht beendet werden; bitte fragen Sie noch einmal.",
+        "Cela n'a pas pu être terminé ; veuillez redemander.",
+        "完了できませんでした。もう一度お試しください。",
+    ),
+    "This needed more memory than a task may take.": (
+        "所需内存超过了任务的上限。",
+        "Necesitaba más memoria de la permitida para una tarea.",
+        "Das brauchte mehr Speicher, als eine Aufgabe haben darf.",
+        "Cela demandait plus de mémoire qu'une tâche ne peut en prendre.",
+        "作業に許されたメモリを超えました。",
+    ),
+    "Something went wrong in the gateway.": (
+        "网关出现了错误。",
+        "Algo falló en la pasarela.",
+        "Im Gateway ist etwas schiefgegangen.",
+        "Une erreur s'est produite dans la passerelle.",
+        "ゲートウェイで問題が発生しました。",
+    ),
+    "The document was not found.": (
+        "没有找到该文档。",
+        "No se encontró el documento.",
+        "Das Dokument wurde nicht gefunden.",
+        "Le document est introuvable.",
+        "文書が見つかりませんでした。",
+    ),
+    "Send me the document or the text, and ask again.": (
+        "请先发送文档或文本，然后再试一次。",
+        "Envíeme el documento o el texto y pídalo de nuevo.",
+        "Schicken Sie mir das Dokument oder den Text und fragen Sie noch einmal.",
+        "Envoyez-moi le document ou le texte, puis redemandez.",
+        "文書か文章を送ってから、もう一度お試しください。",
+    ),
+    "There is nothing to summarize.": (
+        "没有可总结的内容。",
+        "No hay nada que resumir.",
+        "Es gibt nichts zusammenzufassen.",
+        "Il n'y a rien à résumer.",
+        "要約する内容がありません。",
+    ),
+    'The presentation "{0}" is ready: {1} slides. For {2} the model gave too little to use as it '
+    "was.": (
+        "演示文稿“{0}”已完成：共 {1} 张幻灯片。其中 {2} 张模型给出的内容太少，无法直接使用。",
+        "La presentación «{0}» está lista: {1} diapositivas. Para {2} el modelo dio muy poco.",
+        "Die Präsentation „{0}“ ist fertig: {1} Folien. Für {2} davon gab das Modell zu wenig her.",
+        "La présentation « {0} » est prête : {1} diapositives. Pour {2}, trop peu du modèle.",
+        "プレゼンテーション「{0}」が完成しました（スライド{1}枚）。うち{2}枚はモデルの内容が不足していました。",
+    ),
+    "Running {0}…": (
+        "正在运行 {0}…",
+        "Ejecutando {0}…",
+        "{0} läuft…",
+        "{0} en cours…",
+        "{0} を実行しています…",
+    ),
+}
+VARIES = {r"\{0\}": "(.+)", r"\{1\}": r"(\d+)", r"\{2\}": r"(\d+)(?: slides?)?"}
+
+
+def in_language(text: str, language: str) -> str:
+    """``text`` in ``language`` (``zh es de fr ja``) where it is a sentence that is known here."""
+    if language not in ORDER or not text:
+        return text
+    for pattern, sentences in patterns():
+        found = pattern.fullmatch(text)
+        if found is not None:
+            return sentences[ORDER.index(language)].format(*found.groups())
+    return text
+
+
+@cache
+def patterns() -> list[tuple[re.Pattern[str], tuple[str, str, str, str, str]]]:
+    """The English sentences as patterns; what varies is on one line."""
+    made = []
+    for english, others in SENTENCES.items():
+        pattern = re.escape(english)
+        for name, varying in VARIES.items():
+            pattern = pattern.replace(name, varying)
+        made.append((re.compile(pattern), others))
+    return made

@@ -1,0 +1,71 @@
+"""[D2] Progress and results in the language of the request; what is not known stays as it is."""
+
+import re
+from typing import Any
+
+import pytest
+
+from core.plugins.slides import maker
+from core.tools import phrases, waiting
+from tests.long.conftest import Say, Worker, ended
+from tests.long.slides import SLIDES
+from tests.long.test_asked import CALL, lines
+from tests.servers import wait_until
+
+REQUESTS = {
+    "en": "Make slides about renewable energy",
+    "zh": "请帮我生成一份关于可再生能源的PPT",
+    "es": "Haz una presentación sobre energías renovables",
+    "de": "Mach mir bitte eine Präsentation über erneuerbare Energien",
+    "fr": "Fais-moi une présentation sur les énergies renouvelables",
+    "ja": "再生可能エネルギーについてのスライドを作ってください",
+}
+
+
+def test_every_sentence_is_there_in_every_language() -> None:
+    for english, others in phrases.SENTENCES.items():
+        assert len(others) == len(phrases.ORDER)
+        slots = sorted(re.findall(r"\{\d\}", english))
+        assert all(sorted(re.findall(r"\{\d\}", other)) == slots for other in others), english
+        said = english.replace("{0}", "x y").replace("{1}", "7").replace("{2}", "2 slides")
+        for language in phrases.ORDER:
+            assert phrases.in_language(said, language) != said
+        assert phrases.in_language(said, "en") == said
+
+
+@pytest.mark.parametrize("own", [0, 1, 3])
+def test_what_the_slides_say_at_their_end_is_known(own: int) -> None:
+    class Made:
+        """As much of a deck as the sentence needs."""
+
+        deck = type("Deck", (), {"title": 'Wind {0} "and" sea'})
+
+    Made.own = own  # type: ignore[attr-defined]
+    made: Any = Made
+    said = phrases.in_language(maker.told(made, 12), "de")
+    assert said.startswith('Die Präsentation „Wind {0} "and" sea“ ist fertig: 12 Folien.')
+    assert "the model" not in said
+
+
+def test_what_is_not_known_stays() -> None:
+    for text in ("", "A summary.\nRunning late…", "Writing slide one of two", "{0} {1}"):
+        assert phrases.in_language(text, "fr") == text
+    assert phrases.in_language("Running late…", "xx") == "Running late…"
+    assert phrases.in_language(waiting.STOPPED, "es") == "La tarea se detuvo."
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("language", REQUESTS)
+def test_d2_a_person_is_told_in_their_language(
+    language: str, worker: Worker, script: Any, say: Say
+) -> None:
+    arguments = {**CALL, "parameters": {"topic": "linger"}}
+    script([{"match": "", "steps": [{"tool": "route_to_plugin", "arguments": arguments}]}])
+    run = say(REQUESTS[language], wait=False)
+    writing = (phrases.in_language("Writing slide 1 of 2", language), "route_to_plugin")
+    wait_until(lambda: writing in lines(run), what="the line of the plugin")
+    SLIDES.go_on.set()
+    assert ended(run).state == "succeeded"
+    first = phrases.in_language("Generating your presentation…", language)
+    assert lines(run)[0] == (first, "route_to_plugin")
+    assert (first == "Generating your presentation…") == (language == "en")

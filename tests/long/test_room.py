@@ -1,0 +1,230 @@
+"""[L5] What one person may keep: refused at every door that stores; what is of no use is purged."""
+
+import base64
+import json
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+from pytest_django import Settings
+
+from allowlist import keys
+from channels_app import inbound
+from channels_app.http import RefusedError
+from channels_app.mcp import adapter, server
+from channels_app.results import NotSentError
+from channels_app.runner import Runner
+from core import db, file_purge, file_quota, files, inbox
+from core.models import ChannelAccount, StoredFile, User
+from tests.channels.running import guest, owner, until
+from tests.long.conftest import Say, Worker
+from tests.long.test_links import ask
+from tests.telegram.conftest import local
+from tests.telegram.local import Local
+from tests.telegram.people import message
+
+__all__ = ["guest", "local", "owner"]
+pytestmark = pytest.mark.django_db(transaction=True)
+NO_ROOM = "There is no room for this file: you may keep 1 files here."
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests leave bytes where theirs are."""
+    monkeypatch.setattr(files, "folder", lambda: tmp_path / "files")
+
+
+@pytest.fixture
+def full(settings: Settings) -> None:
+    """Everybody may keep one file."""
+    settings.MAX_FILES_PER_USER = 1
+
+
+@pytest.fixture
+def eve(db: None) -> Any:
+    """Somebody who keeps a file already."""
+    made = User.objects.create(username="eve")
+    files.keep(user=made, name="a.txt", content=b"first")
+    yield made
+    _close()
+
+
+def _close() -> None:
+    db.close_pool()
+
+
+def document(text: str) -> dict[str, str]:
+    data = base64.b64encode(text.encode()).decode()
+    return {"kind": "file", "url": f"data:text/plain;base64,{data}", "name": "a.txt"}
+
+
+def bytes_on_disk() -> list[Path]:
+    return [path for path in files.folder().rglob("*") if path.is_file()]
+
+
+def test_more_files_than_one_may_keep_are_refused_and_leave_nothing(eve: User, full: None) -> None:
+    with pytest.raises(file_quota.NoRoomError, match=NO_ROOM):
+        files.keep(user=eve, name="b.txt", content=b"second")
+    path = files.new_path()
+    path.write_bytes(b"second")
+    with pytest.raises(file_quota.NoRoomError, match=NO_ROOM):
+        files.receive(path=path, user=eve, name="b.txt")
+    path.unlink()
+    assert len(bytes_on_disk()) == StoredFile.objects.count() == 1
+    files.keep(user=eve, name="c.pptx", content=b"made for her", origin=files.MADE)
+    files.keep(user=User.objects.create(username="ada"), name="d.txt", content=b"another's")
+
+
+def test_more_bytes_than_one_may_keep_are_refused(eve: User, settings: Settings) -> None:
+    settings.MAX_FILE_MEGABYTES_PER_USER = 1
+    room = files.MEGABYTE - len(b"first")
+    files.keep(user=eve, name="b", content=b"x" * room)
+    with pytest.raises(file_quota.NoRoomError, match="you may keep 1 MB here"):
+        files.keep(user=eve, name="c", content=b"x")
+    settings.MAX_FILE_MEGABYTES_PER_USER = 0
+    files.keep(user=eve, name="c", content=b"x")
+
+
+async def test_an_upload_without_room_is_413_until_a_file_is_deleted(eve: User, full: None) -> None:
+    key = (await db.in_thread(keys.create, name="k", user=eve, scopes=["chat"]))[1]
+    for length in ("0", "6"):
+        status, _, body = await ask(
+            "/files",
+            "name=b.txt",
+            method="POST",
+            body=b"second",
+            x_api_key=key,
+            content_length=length,
+        )
+        assert (status, NO_ROOM.encode() in body) == (413, True)
+    name = await db.in_thread(lambda: StoredFile.objects.get().public_id)
+    assert (await ask(f"/files/{name}", method="DELETE"))[0] in {401, 403}
+    assert (await ask(f"/files/{name}", method="DELETE", x_api_key=key))[0] == 200
+    assert (await ask(f"/files/{name}", x_api_key=key))[0] == 404
+    await db.in_thread(lambda: file_purge.purge(now=db.now()))
+    status, _, _ = await ask("/files", "name=b.txt", method="POST", body=b"second", x_api_key=key)
+    assert status == 201
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/inbound", {"text": "hi", "files": [document("second")["url"]]}),
+        ("/v1/chat/completions", {"model": "default", "messages": [{"role": "user", "content": [
+            {"type": "text", "text": "hi"},
+            {"type": "file", "file": {"filename": "a.txt", "file_data": document("second")["url"]}},
+        ]}]}),
+        ("/ui/chat", {"id": "c", "messages": [{"id": "m", "role": "user", "parts": [
+            {"type": "text", "text": "hi"},
+            {"type": "file", "mediaType": "text/plain", "url": document("second")["url"]},
+        ]}]}),
+    ],
+)  # fmt: skip
+async def test_doors_that_take_files_in_their_bodies_say_413(
+    eve: User, full: None, path: str, body: dict[str, Any]
+) -> None:
+    created = await db.in_thread(keys.create, name="k", user=eve, scopes=["chat", "inbound"])
+    status, _, answer = await ask(
+        path,
+        method="POST",
+        body=json.dumps(body).encode(),
+        x_api_key=created[1],
+        authorization=f"Bearer {created[1]}",
+        content_type="application/json",
+    )
+    assert (status, NO_ROOM.encode() in answer) == (413, True), answer
+
+
+def test_what_is_kept_already_needs_no_further_room(
+    worker: Worker, say: Say, script: Any, settings: Settings
+) -> None:
+    """A client that keeps the history sends the same document with every message."""
+    script([])
+    run = say("read", media=[document("The sea is salty.")])
+    settings.MAX_FILES_PER_USER = 1
+    again = say("again", media=[document("The sea is salty.")], session=run.session.public_id)
+    assert "The sea is salty." in again.result["text"]
+    with pytest.raises(RefusedError):
+        say("more", media=[document("Another text")])
+
+
+def test_an_agent_is_told_that_there_is_no_room(eve: User, full: None) -> None:
+    session = inbox.open_session(user=eve, account=_http())
+    arguments = adapter.SendFile(name="b.txt", content_base64=base64.b64encode(b"b").decode())
+    with pytest.raises(NotSentError, match="no room"):
+        server.given_file(eve, session, arguments)
+
+
+def _http() -> ChannelAccount:
+    return inbound.door_account("http")
+
+
+def test_telegram_answers_with_a_line_whatever_the_model_says(
+    runner: Runner, local: Local, script: Any, settings: Settings, guest: User
+) -> None:
+    files.keep(user=guest, name="a.txt", content=b"first")
+    settings.MAX_FILES_PER_USER = 1
+    script([{"match": "", "steps": [{"text": "I read nothing."}]}])
+    local.api.files["files/doc"] = b"second"
+    sent = {"file_id": "doc", "file_name": "b.txt", "file_size": 6}
+    local.post(message(user=556, document=sent, caption="read this"))
+    until(lambda: any(NO_ROOM in text for text in local.texts(556)))
+    assert StoredFile.objects.count() == 1
+
+
+# --- the chore ------------------------------------------------------------------------------------
+
+
+def test_bytes_of_files_that_were_taken_back_or_expired_go_their_rows_stay(eve: User) -> None:
+    first = StoredFile.objects.get()
+    files.revoke(first)
+    files.keep(user=eve, name="b", content=b"old", expires_at=db.now() - timedelta(hours=1))
+    assert file_purge.purge(now=db.now()) == 2
+    assert bytes_on_disk() == []
+    assert StoredFile.objects.filter(purged_at__isnull=False).count() == 2
+    assert file_purge.purge(now=db.now()) == 0
+
+
+def test_what_a_conversation_or_a_link_refers_to_stays(eve: User) -> None:
+    session = inbox.open_session(user=eve, account=_http())
+    files.keep(user=eve, name="b", content=b"of a session", session_id=session.id)
+    files.keep(user=eve, name="c", content=b"made", origin=files.MADE)
+    StoredFile.objects.update(created_at=Now() - timedelta(days=400))
+    for path in bytes_on_disk():
+        os.utime(path, (1, 1))
+    assert file_purge.purge(now=db.now()) == 1  # the upload that nobody named
+    assert file_purge.sweep() == 0
+    assert sorted(path.read_bytes() for path in bytes_on_disk()) == [b"made", b"of a session"]
+
+
+def test_an_upload_that_a_waiting_message_names_stays(eve: User) -> None:
+    stored = StoredFile.objects.get()
+    StoredFile.objects.update(created_at=Now() - timedelta(days=2))
+    draft = inbox.Draft(
+        account=_http(), text="read", media=[{"kind": "file", "upload": stored.public_id}]
+    )
+    receipt = inbound.receive_personal(user=eve, draft=draft, session_id="", now=db.now())
+    assert file_purge.purge(now=db.now()) == 0
+    assert receipt.run
+    receipt.run.state = "cancelled"
+    receipt.run.save(update_fields=["state"])
+    assert file_purge.purge(now=db.now()) == 1
+
+
+def test_bytes_without_a_row_go_after_a_day(eve: User) -> None:
+    lost, young = files.new_path(), files.new_path()
+    left = files.folder() / "jobs" / "77" / "1" / "half.bin"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half")
+    for path in (lost, left, files.path_of(StoredFile.objects.get())):
+        os.utime(path, (time.time() - 2 * 86_400,) * 2)
+    assert file_purge.sweep() == 2
+    assert not lost.exists()
+    assert young.exists()
+    assert files.path_of(StoredFile.objects.get()).exists()
+    eve.delete()
+    assert file_purge.sweep() == 1
