@@ -1,0 +1,57 @@
+"""What is mutated, and the tests that ought to notice."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Part of one module. ``names``: its functions and constants; none: all of them.
+
+    ``tests``: files and folders; those marked slow are left out.
+    """
+
+    title: str
+    path: str
+    tests: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+
+RULE = ("tests/allowlist/test_permissions.py", "tests/allowlist/test_rule_edges.py")
+TARGETS = (
+    Target(
+        "the rule",
+        "allowlist/permissions.py",
+        RULE,
+        ("Decision.allowed", "decide", "_decision", "_steps", "_listed", "_obstacle", "_open")
+        + ("open_users",),
+    ),
+    Target("the rule", "allowlist/identities.py", RULE),
+    Target(
+        "the key check",
+        "allowlist/keys.py",
+        ("tests/allowlist/test_keys.py", "tests/allowlist/test_keys_alone.py"),
+    ),
+    Target("the URL guard", "core/fetch.py", ("tests/fetching",)),
+    Target(
+        "the signed links",
+        "core/files.py",
+        ("tests/core/test_signed_links.py", "tests/long/test_links.py"),
+        ("DAY_SECONDS", "link", "token", "signer", "opened", "count_open", "revoke"),
+    ),
+    Target("the one-time links", "allowlist/sign_in.py", ("tests/processes/test_sign_in.py", "tests/allowlist/test_account_audit.py")),
+    Target(
+        "the fences",
+        "core/runs.py",
+        ("tests/core/test_fences.py", "tests/core/test_runs.py"),
+        ("lease_end", "claim", "keep", "settle", "settle_queued", "cancelled_while_queued")
+        + ("request_cancel", "recover", "earlier", "release"),
+    ),
+    Target("the fences", "core/events.py", ("tests/core/test_fences.py", "tests/core/test_events.py"), ("write_batch", "own")),
+    Target(
+        "the fences",
+        "core/jobs.py",
+        ("tests/core/test_job_fences.py", "tests/long/test_resumed.py"),
+        ("claim", "lease_end", "keep", "is_ours", "has_succeeded", "ours", "tell", "finish")
+        + ("fail", "release", "recover"),
+    ),
+)
