@@ -1,4 +1,4 @@
-"""Everything that CI runs: ``python -m tests.run all``; the slow proofs for an hour: ``… soak``."""
+"""Everything that CI runs: ``python -m tests.run all``; mutants and the slow proofs: ``… soak``."""
 
 import os
 import secrets
@@ -132,7 +132,10 @@ def run_all() -> int:
 
 
 def soak() -> int:
-    """The slow tests, each death ten times, until one fails or the time is over; the exit code."""
+    """The mutants once; then the slow tests, each death ten times, until one fails or the time is
+    over; the exit code."""
+    if not run(Step("mutants", [sys.executable, "-m", "tests.mutation"])):
+        return 1
     minutes = float(os.environ.get("SOAK_MINUTES", "60"))
     os.environ.setdefault("CHAOS_TIMES", "10")
     deadline = time.monotonic() + minutes * 60

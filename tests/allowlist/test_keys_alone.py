@@ -1,4 +1,4 @@
-"""A key is itself and no other: what no other test held, found by changing ``keys`` ([A9] [A10])."""
+"""A key is itself and no other: what no other test held, found by mutants ([A9] [A10])."""
 
 from datetime import datetime, timedelta
 

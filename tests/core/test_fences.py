@@ -10,7 +10,7 @@ from core.messages import progress, to_dict
 from core.models import ChannelAccount, Message, Run, RunEvent, User
 from tests.core.conftest import Say
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("commits_at_once")]
 
 Woken = list[tuple[str, int]]
 OK = runs.Outcome(state=Run.State.SUCCEEDED, text="done")

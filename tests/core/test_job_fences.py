@@ -1,4 +1,4 @@
-"""A job's fence: one holder, one end, nobody else's row; found by changing ``jobs`` ([L2] [C9])."""
+"""A job's fence: one holder, one end, nobody else's row; found by mutants ([L2] [C9])."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,7 +11,7 @@ from core import db, files, hub, jobs, runs, wake
 from core.models import Job, Run, StoredFile
 from tests.core.conftest import Say
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("commits_at_once")]
 
 Begin = Callable[[str], Job]
 HOUR = timedelta(hours=1)
@@ -209,7 +209,7 @@ def test_l2_one_holder_fails_with_words(begin: Begin, frames: list[hub.Frame]) -
 def test_l2_a_job_whose_process_died_is_free_at_once(
     begin: Begin, woken: list[tuple[str, int, str]]
 ) -> None:
-    """[L2] Woken in its own queue, and by the sweeper when that is lost; a late holder frees none."""
+    """[L2] Woken in its own queue; a holder that is late frees nothing."""
     job, other = claimed(begin("a")), claimed(begin("b"))
     woken.clear()
     jobs.release(job=job)

@@ -1,4 +1,4 @@
-"""Signed links to the second and to the letter; found by changing ``files`` and ``sign_in`` ([L4])."""
+"""Signed links to the second and to the letter; found by mutants ([L4])."""
 
 from datetime import timedelta
 

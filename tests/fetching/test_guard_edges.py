@@ -101,7 +101,7 @@ async def test_a_request_says_who_asks_and_wants_nothing_compressed() -> None:
     assert b"'Accept-Encoding': 'identity'" in found.body
 
 
-async def test_a_redirect_without_a_place_is_an_error_and_a_place_without_redirect_is_none() -> None:
+async def test_a_redirect_has_a_place_and_its_status() -> None:
     """[DOC2] Both headers and status make a redirect."""
 
     async def nowhere(request: web.Request) -> web.Response:

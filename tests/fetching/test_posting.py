@@ -1,4 +1,4 @@
-"""What is posted to a bridge's address ([D4], DOC1, DOC2), and which addresses an owner may tick."""
+"""What is posted to a bridge ([D4], DOC1, DOC2), and which addresses an owner may tick."""
 
 import asyncio
 import ipaddress

@@ -48,7 +48,7 @@ HEADER = (
 
 def examine(target: Target) -> Report:
     """Run the tests of ``target`` on each of its mutants."""
-    found = of_module(root=ROOT, path=target.path, names=target.names)
+    found = of_module(root=ROOT, path=target.path, names=target.names.split())
     outcomes = zip([each.identity for each in found], in_forks(target, found), strict=True)
     return Report(target, dict(outcomes))
 

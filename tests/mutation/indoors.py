@@ -1,4 +1,4 @@
-"""A mutant of the URL guard would ask strangers' machines: nothing but this machine is connected."""
+"""A mutant of the URL guard would ask strangers: only this machine is connected."""
 
 import ipaddress
 import sys

@@ -1,6 +1,7 @@
 """Puts the code of a mutant into a function that lives: whoever imported it has the mutant too."""
 
 import __future__
+
 import gc
 import sys
 from collections import defaultdict
@@ -41,7 +42,7 @@ def put_constant(*, path: str, name: str, source: str) -> None:
     namespace = {"__name__": module.__name__, "__file__": path}
     exec(compile(source, path, "exec", dont_inherit=True), namespace)  # noqa: S102 - our own mutant
     for each in list(sys.modules.values()):
-        if getattr(each, name, None) is old:
+        if vars(each).get(name) is old:
             setattr(each, name, namespace[name])
 
 
