@@ -3,6 +3,7 @@
 from datetime import datetime
 
 import pytest
+from django.db import DatabaseError, connection
 
 from allowlist.permissions import Row, Sender, decide, explain
 from core.models import ChannelAccount, ChannelIdentity
@@ -107,3 +108,18 @@ def test_a8_an_open_list_says_whose_it_is(
     """[A8] The sharpest edge of the rule is named."""
     make_user("ann", only_listed=False)
     assert decide(sender=im(telegram, "7"), now=now).reason == "ann is open to everyone on im"
+
+
+def test_a2_who_is_denied_by_a_broken_database_is_told_so(
+    telegram: ChannelAccount, make_user: MakeUser, now: datetime
+) -> None:
+    """[A2] [A8] Nothing of the error, and no address to list."""
+    make_user("ann", only_listed=False, im=["42"])
+
+    def broken(*_: object) -> None:
+        raise DatabaseError("the disk is gone")
+
+    with connection.execute_wrapper(broken):
+        decision = decide(sender=im(telegram, "42"), now=now)
+    assert (decision.user, decision.rule, decision.unknown) == (None, "error", "")
+    assert decision.reason == "the allowlist could not be read"

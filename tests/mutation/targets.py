@@ -46,18 +46,18 @@ TARGETS = (
         "the fences",
         "core/runs.py",
         ("tests/core/test_fences.py", "tests/core/test_runs.py"),
-        "claim keep settle settle_queued recover earlier release",
+        "settle settle_queued release",
     ),
     Target(
         "the fences",
         "core/events.py",
         ("tests/core/test_fences.py", "tests/core/test_events.py"),
-        ("write_batch", "own"),
+        "write_batch own",
     ),
     Target(
         "the fences",
         "core/jobs.py",
         ("tests/core/test_job_fences.py", "tests/long/test_resumed.py"),
-        "claim keep is_ours has_succeeded ours finish fail release recover",
+        "keep is_ours has_succeeded ours release",
     ),
 )
