@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.core.signing import Signer
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -61,8 +62,8 @@ def test_l4_the_time_of_a_link_cannot_be_moved(pair: tuple[StoredFile, StoredFil
     """[L4] Every part of it is under the signature, and so is what the signature is for."""
     name, ends, signature = files.token(pair[0], now=NOW).split(".")
     later = f"{int(ends, 16) + 1:x}"
-    elsewhere = files.Signer(salt="something.else", sep=".").sign(f"{name}.{ends}")
-    plain = files.Signer(sep=".").sign(f"{name}.{ends}")
+    elsewhere = Signer(salt="something.else", sep=".").sign(f"{name}.{ends}")
+    plain = Signer(sep=".").sign(f"{name}.{ends}")
     for forged in (f"{name}.{later}.{signature}", elsewhere, plain, f"{name}.{ends}.", ""):
         with pytest.raises(files.BadLinkError, match="changed"):
             files.opened(forged, now=NOW)

@@ -67,20 +67,20 @@ def in_forks(target: Target, mutants: Sequence[Mutant]) -> list[str]:
     ]
     with tempfile.TemporaryDirectory(prefix="latchkey-mutants-") as folder:
         (Path(folder) / "work.json").write_text(json.dumps(jobs))
-        done = subprocess.run(
-            [*PYTEST, "tests/mutation/warm.py", *target.tests],
-            cwd=ROOT,
-            env={**os.environ, "MUTATION_WORK": folder},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
-        failed = Path(folder) / "failed"
-        if failed.exists():
-            raise SystemExit(f"the tests fail without any mutant: {failed.read_text()}")
-        outcomes: list[str] = json.loads((Path(folder) / "outcomes.json").read_text())
-        if done.returncode:
-            raise SystemExit(f"pytest ended with {done.returncode}")
+        log = Path(folder) / "log"
+        with log.open("wb") as output:
+            subprocess.run(
+                [*PYTEST, "tests/mutation/warm.py", *target.tests],
+                cwd=ROOT,
+                env={**os.environ, "MUTATION_WORK": folder},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        ready = Path(folder) / "outcomes.json"
+        outcomes: list[str] = json.loads(ready.read_text()) if ready.exists() else []
+        if len(outcomes) < len(mutants):
+            raise SystemExit(f"{target.path}: not all mutants were run\n{log.read_text()[-5000:]}")
         return outcomes
 
 

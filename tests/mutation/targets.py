@@ -29,8 +29,14 @@ TARGETS = (
         "the key check",
         "allowlist/keys.py",
         ("tests/allowlist/test_keys.py", "tests/allowlist/test_keys_alone.py"),
+        "create authenticate usable revoke _used _record _digest",
     ),
-    Target("the URL guard", "core/fetch.py", ("tests/fetching",)),
+    Target(
+        "the URL guard",
+        "core/fetch.py",
+        ("tests/fetching",),
+        "is_public is_public_or_private Fetcher._parts Fetcher._address",
+    ),
     Target(
         "the signed links",
         "core/files.py",
