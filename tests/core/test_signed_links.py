@@ -63,6 +63,8 @@ def test_l4_the_time_of_a_link_cannot_be_moved(pair: tuple[StoredFile, StoredFil
     name, ends, signature = files.token(pair[0], now=NOW).split(".")
     later = f"{int(ends, 16) + 1:x}"
     elsewhere = Signer(salt="something.else", sep=".").sign(f"{name}.{ends}")
+    ours = Signer(salt="latchkey.files.out", sep=".").sign(f"{name}.{ends}")
+    assert ours == f"{name}.{ends}.{signature}"  # links that were sent outlive an update
     plain = Signer(sep=".").sign(f"{name}.{ends}")
     for forged in (f"{name}.{later}.{signature}", elsewhere, plain, f"{name}.{ends}.", ""):
         with pytest.raises(files.BadLinkError, match="changed"):
