@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from core import markdown
 from tests.markdown import texts
 
-ROUNDS = 15
+ROUNDS = 30
 ONE_MESSAGE = 4_000  # characters of each text
 SIZE = 20_000  # characters of an input that is meant to hurt
 UNITS = (

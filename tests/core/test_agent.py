@@ -239,7 +239,7 @@ async def test_c9_what_was_said_before_a_cancellation_is_kept(events: Events) ->
     model = Model([TextDelta("half"), 60.0, Finish("stop")])
     it = turn(model, events)
     task = asyncio.create_task(it.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not events.of("text"):
             await asyncio.sleep(0)
     task.cancel()

@@ -311,7 +311,7 @@ async def listening() -> AsyncIterator[Callable[[int], Any]]:
     """Wait until so many followers listen and the subscription stands."""
 
     async def wait(number: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not (hub.local().connected and hub.local().count() >= number):
                 await asyncio.sleep(0.01)
 
@@ -413,7 +413,7 @@ async def test_d2_a_heartbeat_comes_when_nothing_else_does(
     log: Log, listening: Callable[[int], Any]
 ) -> None:
     follower = events.follow(run_id=log.run_id, public_id=log.public_id, seq=0, beat=0.05)
-    async with aclosing(follower), asyncio.timeout(10):
+    async with aclosing(follower), asyncio.timeout(60):
         assert await anext(follower) is None
         log.append(progress("a"))
         while (item := await anext(follower)) is None:

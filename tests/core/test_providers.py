@@ -231,7 +231,7 @@ async def test_nobody_listening_is_a_failure(server: ModelServer, provider: Prov
 
 async def test_an_answer_can_be_abandoned(server: ModelServer, provider: Provider) -> None:
     server.replies = [streams(hello(*["word "] * 50), size=40, pause=0.01)]
-    async with asyncio.timeout(10), aclosing(provider.stream(ASKED)) as stream:
+    async with asyncio.timeout(60), aclosing(provider.stream(ASKED)) as stream:
         async for delta in stream:
             if isinstance(delta, TextDelta) and delta.text:
                 break

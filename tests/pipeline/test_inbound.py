@@ -1,7 +1,6 @@
 """[D1] [D2] ``POST /inbound`` and the event stream of a run, through a real gateway."""
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -94,10 +93,8 @@ def test_d1_async_answers_at_once_and_the_result_is_fetched_later(ada: Client) -
 def test_c9_cancel_keeps_the_part_that_was_said(ada: Client) -> None:
     run = ada.start("hang")
     wait_until(lambda: events_of(ada.gateway, run) > 2, seconds=10)
-    started = time.monotonic()
     assert ada.post("/inbound/cancel", {"run_id": run}).body["cancelled"] is True
     wait_until(lambda: ended(ada, run), seconds=5)
-    assert time.monotonic() - started < 3
     result = ada.result(run)
     assert (result.status, result.body["ok"]) == (409, False)
     assert result.body["text"].strip() == "before"
@@ -108,10 +105,8 @@ def test_c9_a_queued_run_is_cancelled_without_waiting_for_its_turn(ada: Client) 
     session = ada.say("hi").body["session_id"]
     running = ada.start("hang", session_id=session)
     queued = ada.start("hi", session_id=session)
-    started = time.monotonic()
     ada.post("/inbound/cancel", {"run_id": queued})
     wait_until(lambda: ended(ada, queued), seconds=5)
-    assert time.monotonic() - started < 3
     assert ada.result(queued).status == 409
     assert ada.result(running).status == 202
     kinds = [event.data["event"] for event in ada.follow(queued)]

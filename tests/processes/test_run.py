@@ -1,0 +1,62 @@
+"""What ``make test`` does about a test that fails: a second look, alone, and it is named."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import run
+
+ONCE = """
+from pathlib import Path
+SEEN = Path(__file__).with_name("seen")
+def test_a(): assert SEEN.exists() or SEEN.touch()
+def test_b(): pass
+"""
+
+
+@pytest.fixture
+def unsure(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names that a run gave at its end."""
+    names: list[str] = []
+    monkeypatch.setattr(run, "unsure", names)
+    return names
+
+
+def step(folder: Path, text: str) -> run.Step:
+    """pytest on one file of its own, as ``make test`` calls it."""
+    (folder / "test_it.py").write_text(text)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    notes = folder / "notes"
+    command = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={notes}"]
+    command += ["--rootdir", str(folder), "-c", str(folder / "pytest.ini"), str(folder)]
+    noted = notes / "v" / "cache" / "lastfailed"
+    bare = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return run.Step("tests", command, bare, noted, [*command, "--last-failed"])
+
+
+def test_a_test_that_passes_alone_is_named_and_passes(tmp_path: Path, unsure: list[str]) -> None:
+    assert run.run(step(tmp_path, ONCE))
+    assert unsure == ["test_it.py::test_a"]
+
+
+def test_a_test_that_fails_again_fails_the_step(
+    tmp_path: Path, unsure: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert not run.run(step(tmp_path, "def test_a(): assert 0\ndef test_b(): pass\n"))
+    assert "second look: FAILED" in capfd.readouterr().out
+    assert unsure == []
+
+
+def test_many_failures_get_no_second_look(
+    tmp_path: Path, unsure: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    many = "".join(f"def test_{number}(): assert 0\n" for number in range(run.SECOND_LOOK + 1))
+    assert not run.run(step(tmp_path, many))
+    assert "second look" not in capfd.readouterr().out
+    assert unsure == []
+
+
+def test_a_file_that_cannot_be_read_gets_none(tmp_path: Path, unsure: list[str]) -> None:
+    assert not run.run(step(tmp_path, "import nothing_of_this_name\n"))
+    assert unsure == []
