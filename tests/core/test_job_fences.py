@@ -113,6 +113,8 @@ def test_l2_a_lease_is_renewed_by_its_holder_only(begin: Begin) -> None:
     expire(first)
     expire(second)
     assert jobs.keep(job=first)
+    kept: Any = now_of(first).lease_until
+    assert db.now() < kept < db.now() + HOUR
     assert jobs.recover() == [second.id]
     assert now_of(second).state == Run.State.QUEUED
     assert now_of(first).state == Run.State.RUNNING
@@ -215,6 +217,8 @@ def test_l2_a_job_whose_process_died_is_free_at_once(
     jobs.release(job=job)
     assert woken == [("core.long.work", job.id, "long")]
     assert now_of(job).state == Run.State.QUEUED
+    due: Any = now_of(job).lease_until
+    assert due <= db.now()
     assert now_of(other).state == Run.State.RUNNING
     assert claimed(job).attempt == 2
     woken.clear()

@@ -51,19 +51,19 @@ TARGETS = (
     Target(
         "the fences",
         "core/runs.py",
-        ("tests/core/test_fences.py", "tests/core/test_runs.py"),
+        ("tests/core/test_fences.py",),
         "settle settle_queued release",
     ),
     Target(
         "the fences",
         "core/events.py",
-        ("tests/core/test_fences.py", "tests/core/test_events.py"),
+        ("tests/core/test_fences.py",),
         "write_batch own",
     ),
     Target(
         "the fences",
         "core/jobs.py",
-        ("tests/core/test_job_fences.py", "tests/long/test_resumed.py"),
+        ("tests/core/test_job_fences.py",),
         "keep is_ours has_succeeded ours release",
     ),
 )
