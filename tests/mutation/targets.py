@@ -24,7 +24,6 @@ TARGETS = (
         RULE,
         "Decision.allowed decide _decision _steps _listed _obstacle _open open_users",
     ),
-    Target("the rule", "allowlist/identities.py", RULE),
     Target(
         "the key check",
         "allowlist/keys.py",
@@ -44,24 +43,7 @@ TARGETS = (
         "DAY_SECONDS link token signer opened count_open revoke",
     ),
     Target(
-        "the one-time links",
-        "allowlist/sign_in.py",
-        ("tests/processes/test_sign_in.py", "tests/allowlist/test_account_audit.py"),
-    ),
-    Target(
-        "the fences",
-        "core/runs.py",
-        ("tests/core/test_fences.py",),
-        "settle settle_queued release",
-    ),
-    Target(
-        "the fences",
-        "core/events.py",
-        ("tests/core/test_fences.py",),
-        "write_batch own",
-    ),
-    Target(
-        "the fences",
+        "the fence of jobs",
         "core/jobs.py",
         ("tests/core/test_job_fences.py",),
         "keep is_ours has_succeeded ours release",
