@@ -122,7 +122,9 @@ def test_c9_a_queued_run_is_ended_under_its_fence(pair: tuple[Run, Run]) -> None
     first, second = pair
     told: list[tuple[Run, runs.Outcome]] = []
     stopped = runs.Outcome(state=Run.State.CANCELLED, error="Stopped.")
-    claimed(first)
+    taken = claimed(first)
+    with db.write():
+        assert not runs.settle_queued(run=taken, outcome=stopped, last_seq=1, also=lambda *_: None)
     with db.write():
         assert not runs.settle_queued(
             run=first, outcome=stopped, last_seq=1, also=lambda *each: told.append(each)
@@ -209,7 +211,9 @@ def test_c8_a_clean_stop_gives_back_what_is_held_and_no_more(
 ) -> None:
     """[redteam C8] Free at once; the runs of others and those that ended stay as they are."""
     first, second = claimed(pair[0]), claimed(pair[1])
+    woken.clear()
     runs.release(held={first.id: 1})
+    assert woken == [("wake", first.id)]
     found = now_of(first)
     assert (found.state, found.lease_until, found.worker) == (Run.State.QUEUED, None, "")
     assert now_of(second).state == Run.State.RUNNING
@@ -217,6 +221,9 @@ def test_c8_a_clean_stop_gives_back_what_is_held_and_no_more(
         runs.settle(run=second, outcome=OK, last_seq=1)
     runs.release(held={second.id: 1})
     assert now_of(second).state == Run.State.SUCCEEDED
+    claimed(first, "w2")
+    runs.release(held={first.id: 1})
+    assert now_of(first).worker == "w2"
 
 
 def test_c8_a_batch_writes_for_the_runs_that_are_ours_and_marks_the_others(

@@ -43,6 +43,12 @@ TARGETS = (
         "DAY_SECONDS link token signer opened count_open revoke",
     ),
     Target(
+        "the fence of runs",
+        "core/runs.py",
+        ("tests/core/test_fences.py",),
+        "settle settle_queued release",
+    ),
+    Target(
         "the fence of jobs",
         "core/jobs.py",
         ("tests/core/test_job_fences.py",),
