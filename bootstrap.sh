@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .venv from the committed uv.lock: `sh bootstrap.sh run`, `… test` or `… bench`.
+# Makes .venv from the committed uv.lock: `sh bootstrap.sh run`, `… test`, `… bench` or `… soak`.
 # Needs Python 3.11 to 3.14 and a way to make a virtual environment; brings uv itself.
 # When .venv already matches the lock it does nothing and needs no network.
 set -eu
@@ -79,12 +79,13 @@ case $mode in
 run) groups=--no-dev ;;
 test) groups="--dev --extra voice" ;; # nothing is skipped: speech is transcribed too
 bench) groups="--dev --group bench" ;;
-*) fail "usage: sh bootstrap.sh run|test|bench" ;;
+soak) groups="--dev --extra voice --group mutation" ;;
+*) fail "usage: sh bootstrap.sh run|test|bench|soak" ;;
 esac
 
 wanted=$(cat uv.lock pyproject.toml | cksum)
 others=test # what tests need holds what running needs
-[ "$mode" = bench ] && others=bench
+case $mode in bench | soak) others=$mode ;; esac
 for done in "$mode" "$others"; do
     if fits .venv/bin/python && [ "$(cat ".venv/.in-sync-$done" 2>/dev/null)" = "$wanted" ]; then
         exit 0

@@ -95,10 +95,9 @@ def explain(*, sender: Sender, now: datetime) -> list[Row]:
 
 
 def _decision(sender: Sender, steps: Iterator[Row]) -> Decision:
-    last = Row("nobody", matched=False, reason="nothing was looked at")
-    for last in steps:
-        if last.matched and last.user is not None:
-            return Decision(last.user, last.rule, last.reason)
+    *_, last = steps
+    if last.matched and last.user is not None:
+        return Decision(last.user, last.rule, last.reason)
     unknown = sender.group if last.rule == "group" else sender.value
     return Decision(None, last.rule, last.reason, unknown.strip())
 

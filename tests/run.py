@@ -1,4 +1,4 @@
-"""Everything that CI runs: ``python -m tests.run all``; the slow proofs for an hour: ``… soak``."""
+"""Everything that CI runs: ``python -m tests.run all``; mutants and the slow proofs: ``… soak``."""
 
 import json
 import os
@@ -176,10 +176,12 @@ def run_all() -> int:
 
 
 def soak() -> int:
-    """The slow tests until one fails or the time is over; the exit code.
+    """The mutants once, then the slow tests until one fails or the time is over; the exit code.
 
     Each death comes ten times, and each stranger of the flood.
     """
+    if not run(Step("mutants", [sys.executable, "-m", "tests.mutation"])):
+        return 1
     minutes = float(os.environ.get("SOAK_MINUTES", "60"))
     os.environ.setdefault("CHAOS_TIMES", "10")
     os.environ.setdefault("FLOOD_EACH", "10")

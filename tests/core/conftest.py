@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from core import db, events, inbox, wake
 from core.db import write
@@ -32,6 +33,13 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
     monkeypatch.setattr(wake, "send", send)
     return sent
+
+
+@pytest.fixture
+def commits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for a commit is done at once: a test in a transaction of its own is fast, but
+    never commits."""
+    monkeypatch.setattr(transaction, "on_commit", lambda call, **_: call())
 
 
 @pytest.fixture

@@ -1,0 +1,251 @@
+"""A fence stops the one it is for and nobody else; found by changing runs and events (C8, [C9])."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+
+from core import db, events, hub, inbox, runs
+from core.messages import progress, to_dict
+from core.models import ChannelAccount, Message, Run, RunEvent, User
+from tests.core.conftest import Say
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("commits_at_once")]
+
+Woken = list[tuple[str, int]]
+OK = runs.Outcome(state=Run.State.SUCCEEDED, text="done")
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def pair(say: Say, account: ChannelAccount, user: User, woken: Woken) -> tuple[Run, Run]:
+    """Two queued runs of two sessions."""
+    other = inbox.open_session(user=user, account=account, chat="43")
+    return say("1"), say("2", into=other)
+
+
+def claimed(run: Run, worker: str = "w1") -> Run:
+    """``run`` in the hands of ``worker``."""
+    found = runs.claim(run_id=run.id, worker=worker)
+    assert found is not None
+    return found
+
+
+def now_of(run: Run) -> Run:
+    """``run`` as the database has it."""
+    return Run.objects.get(id=run.id)
+
+
+def expire(run: Run) -> None:
+    """Let the lease of ``run`` run out."""
+    Run.objects.filter(id=run.id).update(lease_until=Now() - timedelta(seconds=1))
+
+
+def test_c8_a_claim_takes_one_run_for_the_time_of_a_lease(pair: tuple[Run, Run]) -> None:
+    """[redteam C8] The other run stays queued."""
+    first, second = pair
+    before = db.now()
+    found = claimed(first)
+    assert found.lease_until is not None
+    assert before < found.lease_until < db.now() + HOUR
+    assert found.started_at is not None
+    assert (now_of(second).state, now_of(second).attempt) == (Run.State.QUEUED, 0)
+
+
+def test_c8_a_second_attempt_keeps_the_moment_of_the_first(pair: tuple[Run, Run]) -> None:
+    """A run's time counts from when it was begun."""
+    run, _ = pair
+    began = claimed(run).started_at
+    expire(run)
+    runs.recover()
+    assert claimed(run, "w2").started_at == began
+
+
+def test_c8_a_lease_is_renewed_by_its_worker_only(pair: tuple[Run, Run]) -> None:
+    """[redteam C8] Not by a worker that lost the run, and not for runs that are not held."""
+    first, second = claimed(pair[0]), claimed(pair[1])
+    expire(first)
+    expire(second)
+    assert runs.keep(held={first.id: 1}, worker="w2") == (set(), set())
+    assert sorted(runs.recover(limit=0)) == []
+    assert now_of(first).state == Run.State.QUEUED
+    again = claimed(first, "w3")
+    expire(again)
+    expire(claimed(second, "w3"))
+    runs.keep(held={first.id: 2}, worker="w3")
+    assert runs.recover() == [second.id]
+
+
+def test_c8_who_holds_an_older_attempt_is_told_of_no_cancellation(pair: tuple[Run, Run]) -> None:
+    """[C9] The run is lost to them; stopping it is the new holder's."""
+    first, second = claimed(pair[0]), claimed(pair[1])
+    runs.request_cancel(run=first)
+    assert runs.keep(held={first.id: 0, second.id: 1}, worker="w1") == ({first.id}, set())
+
+
+def test_c8_settling_with_an_old_attempt_does_not_end_the_run(pair: tuple[Run, Run]) -> None:
+    """[redteam C8] The row has its own fence, behind the writer's."""
+    old = claimed(pair[0])
+    expire(old)
+    runs.recover()
+    claimed(old, "w2")
+    with db.write():
+        runs.settle(run=old, outcome=OK, last_seq=1)
+    assert now_of(old).state == Run.State.RUNNING
+
+
+def test_c8_settling_ends_one_run(pair: tuple[Run, Run]) -> None:
+    """[redteam C8] Neither that of another session with the same attempt, nor a queued one."""
+    first, second = claimed(pair[0]), claimed(pair[1])
+    with db.write():
+        runs.settle(run=first, outcome=OK, last_seq=1)
+    assert now_of(first).state == Run.State.SUCCEEDED
+    assert now_of(second).state == Run.State.RUNNING
+    runs.release(held={second.id: 1})
+    with db.write():
+        runs.settle(run=second, outcome=OK, last_seq=1)
+    assert now_of(second).state == Run.State.QUEUED
+
+
+def test_c8_what_settles_with_a_run_is_called_once_with_its_outcome(pair: tuple[Run, Run]) -> None:
+    """Deliveries are made in the transaction of the end."""
+    run = claimed(pair[0])
+    told: list[tuple[Run, runs.Outcome]] = []
+    with db.write():
+        runs.settle(run=run, outcome=OK, last_seq=7, also=lambda *each: told.append(each))
+    assert told == [(run, OK)]
+    assert now_of(run).last_seq == 7
+
+
+def test_c9_a_queued_run_is_ended_under_its_fence(pair: tuple[Run, Run]) -> None:
+    """[C9] One that a worker took meanwhile is that worker's, and the other run goes on."""
+    first, second = pair
+    told: list[tuple[Run, runs.Outcome]] = []
+    stopped = runs.Outcome(state=Run.State.CANCELLED, error="Stopped.")
+    taken = claimed(first)
+    with db.write():
+        assert not runs.settle_queued(run=taken, outcome=stopped, last_seq=1, also=lambda *_: None)
+    with db.write():
+        assert not runs.settle_queued(
+            run=first, outcome=stopped, last_seq=1, also=lambda *each: told.append(each)
+        )
+    runs.release(held={first.id: 1})
+    with db.write():
+        assert not runs.settle_queued(
+            run=first, outcome=stopped, last_seq=1, also=lambda *each: told.append(each)
+        )
+    assert told == []
+    assert not Message.objects.filter(role="assistant").exists()
+    current = now_of(first)
+    with db.write():
+        assert runs.settle_queued(
+            run=current, outcome=stopped, last_seq=3, also=lambda *each: told.append(each)
+        )
+    assert told == [(current, stopped)]
+    assert (now_of(first).state, now_of(first).last_seq) == (Run.State.CANCELLED, 3)
+    assert now_of(first).error == "Stopped."
+    assert now_of(second).state == Run.State.QUEUED
+
+
+def test_c9_only_a_queued_run_that_was_asked_to_end_is_offered_for_it(
+    pair: tuple[Run, Run],
+) -> None:
+    """[C9] With what its end needs: session, person and account, in the one query."""
+    first, second = pair
+    runs.request_cancel(run=first)
+    assert runs.cancelled_while_queued(second.id) is None
+    found = runs.cancelled_while_queued(first.id)
+    assert found is not None
+    assert {"session", "user"} <= set(found._state.fields_cache)
+    assert "account" in found.session._state.fields_cache
+    claimed(first)
+    assert runs.cancelled_while_queued(first.id) is None
+
+
+def test_c9_asking_one_run_to_end_asks_no_other_and_keeps_the_first_moment(
+    pair: tuple[Run, Run], woken: Woken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[C9] Whoever asks later does not move the clock; a run that is over is not asked."""
+    frames: list[hub.Frame] = []
+    monkeypatch.setattr(hub, "publish", frames.extend)
+    first, second = claimed(pair[0]), pair[1]
+    woken.clear()
+    assert runs.request_cancel(run=first)
+    asked = now_of(first).cancel_requested_at
+    assert runs.request_cancel(run=first)
+    assert now_of(first).cancel_requested_at == asked
+    assert now_of(second).cancel_requested_at is None
+    assert woken == [("wake", first.id)] * 2
+    with db.write():
+        runs.settle(run=first, outcome=OK, last_seq=1)
+    woken.clear()
+    frames.clear()
+    assert not runs.request_cancel(run=first)
+    assert (woken, frames) == ([], [])
+
+
+def test_c8_recovering_takes_a_run_only_from_whom_let_its_lease_end(
+    pair: tuple[Run, Run],
+) -> None:
+    """[redteam C8] It is free again as if nobody had had it; who keeps the lease keeps the run."""
+    first, second = claimed(pair[0]), claimed(pair[1])
+    expire(first)
+    assert runs.recover() == [first.id]
+    found = now_of(first)
+    assert (found.state, found.lease_until, found.worker) == (Run.State.QUEUED, None, "")
+    assert (now_of(second).state, now_of(second).worker) == (Run.State.RUNNING, "w1")
+
+
+def test_c8_a_run_that_ended_is_not_recovered(pair: tuple[Run, Run]) -> None:
+    """[redteam C8] Whatever its row still says of a lease."""
+    run = claimed(pair[0])
+    with db.write():
+        runs.settle(run=run, outcome=OK, last_seq=1)
+    expire(run)
+    assert runs.recover() == [pair[1].id]
+    assert now_of(run).state == Run.State.SUCCEEDED
+
+
+def test_c8_a_clean_stop_gives_back_what_is_held_and_no_more(
+    pair: tuple[Run, Run], woken: Woken
+) -> None:
+    """[redteam C8] Free at once; the runs of others and those that ended stay as they are."""
+    first, second = claimed(pair[0]), claimed(pair[1])
+    woken.clear()
+    runs.release(held={first.id: 1})
+    assert woken == [("wake", first.id)]
+    found = now_of(first)
+    assert (found.state, found.lease_until, found.worker) == (Run.State.QUEUED, None, "")
+    assert now_of(second).state == Run.State.RUNNING
+    with db.write():
+        runs.settle(run=second, outcome=OK, last_seq=1)
+    runs.release(held={second.id: 1})
+    assert now_of(second).state == Run.State.SUCCEEDED
+    claimed(first, "w2")
+    runs.release(held={first.id: 1})
+    assert now_of(first).worker == "w2"
+
+
+def test_c8_a_batch_writes_for_the_runs_that_are_ours_and_marks_the_others(
+    pair: tuple[Run, Run],
+) -> None:
+    """[redteam C8] One lost run among many costs the others nothing; a lost one stays lost."""
+    lost, ours = claimed(pair[0]), claimed(pair[1])
+    expire(lost)
+    runs.recover()
+    late, log = events.log_of(run=lost, seq=0), events.log_of(run=ours, seq=0)
+    ended: list[str] = []
+    event = to_dict(progress("working"))
+    batch: events.Batch = [
+        (late, [event], lambda seq: ended.append(f"lost {seq}")),
+        (log, [event, event], lambda seq: ended.append(f"ours {seq}")),
+    ]
+    frames = events.write_batch(batch)
+    assert (late.lost, log.lost, ended) == (True, False, ["ours 2"])
+    assert len(frames) == 1
+    found = RunEvent.objects.order_by("run_id", "seq").values_list("run_id", "seq")
+    assert list(found) == [(ours.id, 1), (ours.id, 2)]
+    claimed(lost, "w1")
+    Run.objects.filter(id=lost.id).update(attempt=1)
+    assert events.write_batch([(late, [event], None)]) == []
+    assert late.lost

@@ -1,0 +1,258 @@
+"""A job's fence: one holder, one end, nobody else's row; found by mutants ([L2] [C9])."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from core import db, files, hub, jobs, runs, wake
+from core.models import Job, Run, StoredFile
+from tests.core.conftest import Say
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("commits_at_once")]
+
+Begin = Callable[[str], Job]
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, str]]:
+    """The wake-ups that were sent, with their queues."""
+    sent: list[tuple[str, int, str]] = []
+
+    def send(task: str, row_id: int, *, queue_name: str = "runs") -> None:
+        sent.append((task, row_id, queue_name))
+
+    monkeypatch.setattr(wake, "send", send)
+    return sent
+
+
+@pytest.fixture
+def frames(monkeypatch: pytest.MonkeyPatch) -> list[hub.Frame]:
+    """What was published."""
+    sent: list[hub.Frame] = []
+    monkeypatch.setattr(hub, "publish", sent.extend)
+    return sent
+
+
+@pytest.fixture
+def run(say: Say, woken: list[tuple[str, int, str]], frames: list[hub.Frame]) -> Run:
+    """A run that a worker holds."""
+    found = runs.claim(run_id=say("slides").id, worker="w")
+    assert found is not None
+    woken.clear()
+    return found
+
+
+@pytest.fixture
+def begin(run: Run, woken: list[tuple[str, int, str]]) -> Begin:
+    """``begin("a")``: a queued job of the run for the tool call a."""
+
+    def make(call: str) -> Job:
+        made = jobs.begin(run_id=run.id, call_id=call, tool="t", parameters={})
+        woken.clear()
+        return Job.objects.get(id=made)
+
+    return make
+
+
+def claimed(job: Job) -> Job:
+    """``job`` in somebody's hands."""
+    found = jobs.claim(job_id=job.id)
+    assert found is not None
+    return found
+
+
+def now_of(job: Job) -> Job:
+    """``job`` as the database has it."""
+    return Job.objects.get(id=job.id)
+
+
+def expire(job: Job) -> None:
+    """Let the lease of ``job`` run out."""
+    Job.objects.filter(id=job.id).update(lease_until=Now() - timedelta(seconds=1))
+
+
+def lost(job: Job) -> Job:
+    """``job`` as a holder has it whose lease ran out and whose work another one took."""
+    old = claimed(job)
+    expire(old)
+    jobs.recover()
+    claimed(job)
+    return old
+
+
+def test_l2_a_claim_takes_one_job_for_the_time_of_a_lease(begin: Begin) -> None:
+    """[L2] With what the work needs, in the one query."""
+    first, second = begin("a"), begin("b")
+    found = claimed(first)
+    assert (found.state, found.attempt) == (Run.State.RUNNING, 1)
+    assert found.lease_until is not None
+    assert db.now() < found.lease_until < db.now() + HOUR
+    assert "run" in found._state.fields_cache
+    assert {"session", "user"} <= set(found.run._state.fields_cache)
+    assert (now_of(second).state, now_of(second).attempt) == (Run.State.QUEUED, 0)
+    assert jobs.claim(job_id=first.id) is None
+
+
+def test_l2_a_job_is_given_up_after_its_fifth_death(begin: Begin) -> None:
+    """[L2] Not before, and with words for the user."""
+    job = begin("a")
+    Job.objects.update(attempt=4)
+    assert claimed(job).attempt == 5
+    Job.objects.update(state=Run.State.QUEUED)
+    assert jobs.claim(job_id=job.id) is None
+    assert (now_of(job).state, now_of(job).error) == (Run.State.FAILED, jobs.GAVE_UP)
+
+
+def test_l2_a_lease_is_renewed_by_its_holder_only(begin: Begin) -> None:
+    """[L2] Whoever lost the job hears so, and renews nothing."""
+    first, second = claimed(begin("a")), claimed(begin("b"))
+    expire(first)
+    expire(second)
+    assert jobs.keep(job=first)
+    kept: Any = now_of(first).lease_until
+    assert db.now() < kept < db.now() + HOUR
+    assert jobs.recover() == [second.id]
+    assert now_of(second).state == Run.State.QUEUED
+    assert now_of(first).state == Run.State.RUNNING
+    assert not jobs.keep(job=second)
+    old = lost(begin("c"))
+    expire(old)
+    assert not jobs.keep(job=old)
+    assert not jobs.is_ours(job=old)
+
+
+def test_c9_a_job_is_not_ours_any_more_when_its_run_was_asked_to_end(begin: Begin) -> None:
+    """[C9] The lease still is: what was begun is ended by its holder."""
+    job = claimed(begin("a"))
+    assert jobs.is_ours(job=job)
+    runs.request_cancel(run=job.run)
+    assert not jobs.is_ours(job=job)
+    assert jobs.keep(job=job)
+    with pytest.raises(jobs.LostJobError):
+        jobs.tell(job=job, message="half", percent=50)
+    with pytest.raises(jobs.LostJobError):
+        jobs.finish(job=job, result={}, made=[])
+
+
+def test_l2_progress_is_told_by_the_holder_only(begin: Begin, frames: list[hub.Frame]) -> None:
+    """[L2] [D2] In whole percent between 0 and 100, on one line; who waits is hinted."""
+    job, other = claimed(begin("a")), claimed(begin("b"))
+    expire(job)
+    frames.clear()
+    jobs.tell(job=job, message="slide\n3", percent=33.9)
+    found = now_of(job)
+    assert (found.message, found.percent) == ("slide 3", 33)
+    assert found.lease_until is not None
+    assert found.lease_until > db.now()
+    assert frames == [{"keys": [f"job:{job.id}"], "kind": "job"}]
+    for given, kept in ((-5.0, 0), (250.0, 100), (None, None), (0.9, 0), (100.0, 100)):
+        jobs.tell(job=job, message="m" * 400, percent=given)
+        assert now_of(job).percent == kept
+    assert len(now_of(job).message) == jobs.MESSAGE_CHARACTERS
+    assert (now_of(other).message, now_of(other).percent) == ("", None)
+    old = lost(begin("c"))
+    with pytest.raises(jobs.LostJobError):
+        jobs.tell(job=old, message="late", percent=1)
+    assert now_of(old).message == ""
+
+
+def made(name: str) -> files.Made:
+    """A file that a job finished."""
+    path = files.new_path()
+    path.write_bytes(b"PK")
+    return files.Made(path=path, name=name, mime="application/zip")
+
+
+def test_l2_one_holder_finishes_with_its_files(begin: Begin, frames: list[hub.Frame]) -> None:
+    """[L2] One artifact however often the worker dies; the late one leaves no row."""
+    job, other = claimed(begin("a")), claimed(begin("b"))
+    frames.clear()
+    jobs.finish(job=job, result={"words": "done"}, made=[made("a.zip")])
+    found, file = now_of(job), StoredFile.objects.get(name="a.zip")
+    assert found.result == {"words": "done", "files": [file.public_id]}
+    assert (found.state, found.percent, found.lease_until) == (Run.State.SUCCEEDED, 100, None)
+    assert found.finished_at is not None
+    assert file.run_id == job.run_id
+    assert frames == [{"keys": [f"job:{job.id}"], "kind": "job"}]
+    assert jobs.has_succeeded(job=job)
+    assert not jobs.has_succeeded(job=other)
+    assert now_of(other).state == Run.State.RUNNING
+    with pytest.raises(jobs.LostJobError):
+        jobs.finish(job=job, result={}, made=[made("b.zip")])
+    old = lost(begin("c"))
+    with pytest.raises(jobs.LostJobError):
+        jobs.finish(job=old, result={}, made=[made("c.zip")])
+    assert now_of(old).state == Run.State.RUNNING
+    assert StoredFile.objects.count() == 1
+    jobs.finish(job=now_of(old), result={}, made=[])
+    assert not jobs.has_succeeded(job=old)
+
+
+def test_l2_one_holder_fails_with_words(begin: Begin, frames: list[hub.Frame]) -> None:
+    """[L2] The late one changes nothing; nor does a failure after the success."""
+    job, other = claimed(begin("a")), claimed(begin("b"))
+    frames.clear()
+    jobs.fail(job=job, error="no\nsource " + "x" * 600)
+    found = now_of(job)
+    assert (found.state, found.lease_until) == (Run.State.FAILED, None)
+    assert found.error.startswith("no source x")
+    assert len(found.error) == 500
+    assert found.finished_at is not None
+    assert frames == [{"keys": [f"job:{job.id}"], "kind": "job"}]
+    assert now_of(other).state == Run.State.RUNNING
+    jobs.fail(job=lost(begin("c")), error="late")
+    assert not Job.objects.filter(error="late").exists()
+
+
+def test_l2_a_job_whose_process_died_is_free_at_once(
+    begin: Begin, woken: list[tuple[str, int, str]]
+) -> None:
+    """[L2] Woken in its own queue; a holder that is late frees nothing."""
+    job, other = claimed(begin("a")), claimed(begin("b"))
+    woken.clear()
+    jobs.release(job=job)
+    assert woken == [("core.long.work", job.id, "long")]
+    assert now_of(job).state == Run.State.QUEUED
+    due: Any = now_of(job).lease_until
+    assert due <= db.now()
+    assert now_of(other).state == Run.State.RUNNING
+    assert claimed(job).attempt == 2
+    woken.clear()
+    jobs.release(job=job)
+    assert woken == []
+    assert now_of(job).state == Run.State.RUNNING
+
+
+def test_l2_recovering_frees_what_is_overdue_and_wakes_what_waits(
+    begin: Begin, woken: list[tuple[str, int, str]]
+) -> None:
+    """[L2] Each once in a while; what is kept, waits its time or is over is left alone."""
+    overdue, kept, waiting, unwoken = (begin(call) for call in "abcd")
+    claimed(overdue)
+    claimed(kept)
+    over = claimed(begin("e"))
+    jobs.fail(job=over, error="no")
+    for each in (overdue, unwoken, over):
+        expire(each)
+    woken.clear()
+    assert jobs.recover() == [overdue.id, unwoken.id]
+    assert woken == [("core.long.work", each.id, "long") for each in (overdue, unwoken)]
+    states = {each: now_of(each).state for each in (overdue, kept, waiting, unwoken, over)}
+    assert list(states.values()) == ["queued", "running", "queued", "queued", "failed"]
+    again: Any = now_of(overdue).lease_until
+    assert db.now() < again < db.now() + HOUR
+    woken.clear()
+    assert jobs.recover() == []
+    assert woken == []
+
+
+def test_l2_a_sweep_wakes_a_hundred_at_most_in_their_order(begin: Begin) -> None:
+    """[L2] The rest comes with the next one."""
+    found = [begin(call) for call in "abc"]
+    Job.objects.update(lease_until=None)
+    assert jobs.recover(limit=2) == [each.id for each in found[:2]]
+    assert jobs.recover(limit=2) == [found[2].id]

@@ -1,0 +1,168 @@
+"""What no other test of the guarded fetcher held, found by changing it (DOC1, DOC2, DOC4)."""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from core.fetch import Fetcher, FetchError, Pinned, by_system
+from tests.fetching.test_guarded_fetcher import fetcher, hello, serving
+
+
+class Names:
+    """A resolver to whom every name is ``found``; keeps what it was asked."""
+
+    def __init__(self, *found: str) -> None:
+        self.found = found
+        self.asked: list[tuple[str, int]] = []
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        """See ``Resolve``."""
+        self.asked.append((host, port))
+        return list(self.found)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user@example.org/",
+        "http://:word@example.org/",
+        "http://user:word@example.org/",
+        "http://a.localhost/",
+        "http://a.localhost./",
+        "http://example.org:81/",
+        "https://example.org:22/",
+        "ws://example.org/",
+    ],
+)
+async def test_what_is_refused_by_its_look_is_not_even_looked_up(url: str) -> None:
+    """[DOC1] A look-up alone tells a stranger's name server who asks."""
+    names = Names("8.8.8.8")
+    with pytest.raises(FetchError, match="address not allowed"):
+        await Fetcher(resolve=names).get(url)
+    assert names.asked == []
+
+
+@pytest.mark.parametrize(
+    ("url", "asked"),
+    [
+        ("http://example.org/", ("example.org", 80)),
+        ("https://example.org/", ("example.org", 443)),
+        ("https://example.org:8443/", ("example.org", 8443)),
+        ("http://example.org:8080/", ("example.org", 8080)),
+    ],
+)
+async def test_a_name_is_looked_up_with_its_port(url: str, asked: tuple[str, int]) -> None:
+    """[DOC1] 443 for https, 80 for http; no other port counts as theirs."""
+    names = Names("10.0.0.1")
+    with pytest.raises(FetchError, match="address not allowed"):
+        await Fetcher(resolve=names, ports=frozenset({asked[1]})).get(url)
+    assert names.asked == [asked]
+    with pytest.raises(FetchError, match="address not allowed"):
+        await Fetcher(resolve=names, ports=frozenset({1, asked[1] + 1, 523 - asked[1]})).get(url)
+    assert names.asked == [asked]
+
+
+async def test_a_name_without_any_address_is_refused() -> None:
+    """[DOC1] None of none is private, and none is public."""
+    with pytest.raises(FetchError, match="address not allowed"):
+        await Fetcher(resolve=Names()).get("http://example.org/")
+
+
+@pytest.mark.parametrize(
+    ("text", "family"), [("8.8.8.8", socket.AF_INET), ("2606:4700::1", socket.AF_INET6)]
+)
+async def test_the_checked_address_is_the_only_answer(
+    text: str, family: socket.AddressFamily
+) -> None:
+    """[DOC3] Whatever name is asked for, in whichever family."""
+    pinned = Pinned(ipaddress.ip_address(text))
+    (found,) = await pinned.resolve("example.org", 443)
+    assert (found["hostname"], found["host"], found["port"]) == ("example.org", text, 443)
+    assert (found["family"], found["flags"]) == (family, socket.AI_NUMERICHOST)
+
+
+async def test_the_system_resolves_an_address_to_itself_once() -> None:
+    """Not once for each kind of socket."""
+    assert await by_system("127.0.0.2", 80) == ["127.0.0.2"]
+
+
+async def test_a_request_says_who_asks_and_wants_nothing_compressed() -> None:
+    """[DOC4] A compressed body would be small until it is opened."""
+    async with serving(hello) as port:
+        url = f"http://example.org:{port}/0"
+        found = await fetcher(port).get(url)
+    assert found.url == url
+    assert b"'User-Agent': 'Latchkey'" in found.body
+    assert b"'Accept-Encoding': 'identity'" in found.body
+
+
+async def test_a_redirect_has_a_place_and_its_status() -> None:
+    """[DOC2] Both headers and status make a redirect."""
+
+    async def nowhere(request: web.Request) -> web.Response:
+        return web.Response(status=302)
+
+    async def here(request: web.Request) -> web.Response:
+        return web.Response(text="here", headers={"Location": "http://10.0.0.1/"})
+
+    async with serving(nowhere, here) as port:
+        with pytest.raises(FetchError, match="the server answered 302"):
+            await fetcher(port).get(f"http://example.org:{port}/0")
+        assert (await fetcher(port).get(f"http://example.org:{port}/1")).body == b"here"
+
+
+@pytest.mark.parametrize(("size", "fits"), [(9, True), (10, True), (11, False)])
+@pytest.mark.parametrize("announced", [True, False])
+async def test_a_body_may_have_as_many_bytes_as_is_said(
+    size: int, fits: bool, announced: bool
+) -> None:
+    """[DOC4] To the byte, whether its length is announced or not."""
+    length = f"Content-Length: {size}\r\n".encode() if announced else b""
+    async with raw(length + b"\r\n" + b"x" * size) as port:
+        getting = fetcher(port, max_bytes=10).get(f"http://example.org:{port}/")
+        if fits:
+            assert len((await getting).body) == size
+        else:
+            with pytest.raises(FetchError, match="it is too large"):
+                await getting
+
+
+@pytest.mark.parametrize(
+    ("header", "kind"),
+    [
+        (b"Content-Type: Text/HTML ; charset=utf-8; a=b\r\n", "text/html"),
+        (b"Content-Type: text/plain\r\n", "text/plain"),
+        (b"", ""),
+    ],
+)
+async def test_the_kind_of_a_body_is_without_parameters(header: bytes, kind: str) -> None:
+    """Lower case; empty when nothing was said."""
+    async with raw(header + b"Content-Length: 2\r\n\r\nhi") as port:
+        assert (await fetcher(port).get(f"http://example.org:{port}/")).content_type == kind
+
+
+async def test_an_answer_to_a_post_is_never_unpacked() -> None:
+    """[DOC4] Whoever packs it all the same gets nothing of it opened."""
+    async with raw(b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\nhi") as port:
+        url = f"http://example.org:{port}/"
+        assert (await fetcher(port).post(url, body=b"", headers={})).body == b"hi"
+
+
+@asynccontextmanager
+async def raw(rest: bytes) -> AsyncIterator[int]:
+    """A server that answers 200 and ``rest`` to whatever comes; its port."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n" + rest)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]

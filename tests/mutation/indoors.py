@@ -1,0 +1,26 @@
+"""A mutant of the URL guard would ask strangers: only this machine is connected."""
+
+import ipaddress
+import sys
+from typing import Any
+
+
+def stay() -> None:
+    """From now on this process connects to the loopback and to sockets of files only."""
+    sys.addaudithook(_refuse)
+
+
+def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+    if event not in {"socket.connect", "socket.sendto", "socket.sendmsg"}:
+        return
+    address = arguments[1]
+    if isinstance(address, tuple) and not is_loopback(str(address[0])):
+        raise PermissionError("mutants stay on this machine")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host``, an address or a name, is this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,54 @@
+"""Puts the code of a mutant into a function that lives: whoever imported it has the mutant too."""
+
+import __future__
+
+import gc
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from types import FunctionType, ModuleType
+
+Living = dict[tuple[str, str], list[FunctionType]]
+
+
+def living(paths: set[str]) -> Living:
+    """The function objects of the files ``paths`` by file and qualified name, behind whatever
+    decorates them. Once, before any fork: looking at all objects makes a fork copy all memory."""
+    found: Living = defaultdict(list)
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType) and each.__code__.co_filename in paths:
+            found[each.__code__.co_filename, each.__code__.co_qualname].append(each)
+    return found
+
+
+def put(*, path: str, source: str, into: Sequence[FunctionType]) -> None:
+    """Give ``into``, one function of the file ``path``, the code of ``source``: its definition
+    without decorators."""
+    flags = __future__.annotations.compiler_flag
+    namespace = dict(vars(module_of(path)))
+    exec(compile(source, path, "exec", flags=flags), namespace)  # noqa: S102 - our own mutant
+    changed = namespace[into[0].__name__]
+    for live in into:
+        live.__code__ = changed.__code__
+        live.__defaults__ = changed.__defaults__
+        live.__kwdefaults__ = changed.__kwdefaults__
+
+
+def put_constant(*, path: str, name: str, source: str) -> None:
+    """Give the constant ``name`` of the file ``path`` the value it has in ``source``, its whole
+    module, wherever it was imported to."""
+    module = module_of(path)
+    old = vars(module)[name]
+    namespace = {"__name__": module.__name__, "__file__": path}
+    exec(compile(source, path, "exec", dont_inherit=True), namespace)  # noqa: S102 - our own mutant
+    for each in list(sys.modules.values()):
+        if vars(each).get(name) is old:
+            setattr(each, name, namespace[name])
+
+
+def module_of(path: str) -> ModuleType:
+    """The module that was imported from ``path``."""
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == path:
+            return module
+    raise LookupError(path)
