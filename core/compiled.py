@@ -16,7 +16,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Generic, TypeVar
 
 from django.db import connections, models
@@ -202,29 +201,3 @@ def shape(queryset: models.QuerySet[M], connection: BaseDatabaseWrapper) -> Shap
         columns=slice(first, last + 1),
         related=populators(info, select, ALIAS),
     )
-
-
-@cache
-def insertion(model: type[models.Model], vendor: str) -> tuple[str, list[models.Field[Any, Any]]]:
-    """The INSERT of a model with a serial key, and the fields that it writes, in order."""
-    del vendor  # names are quoted in the same way by both; a statement each is kept all the same
-    quote = connections[ALIAS].ops.quote_name
-    meta = model._meta
-    fields = [each for each in meta.local_concrete_fields if not each.primary_key]
-    columns = ", ".join(quote(str(each.column)) for each in fields)
-    places = ", ".join(["%s"] * len(fields))
-    key = quote(str(meta.pk.column))
-    table = quote(meta.db_table)
-    return f"INSERT INTO {table} ({columns}) VALUES ({places}) RETURNING {key}", fields  # noqa: S608 - names of our models
-
-
-def insert(row: models.Model) -> None:
-    """Insert ``row``, which gets its key: ``save(force_insert=True)`` without signals."""
-    connection = connections[ALIAS]
-    text, fields = insertion(type(row), connection.vendor)
-    values = [each.get_db_prep_save(each.pre_save(row, True), connection) for each in fields]  # noqa: FBT003 - Django's signature
-    with connection.cursor() as cursor:
-        cursor.execute(text, values)
-        row.pk = cursor.fetchone()[0]
-    row._state.adding = False
-    row._state.db = ALIAS

@@ -11,8 +11,8 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from core import db, hub, wake
-from core.compiled import Change, Given, Rows, Select, insert
+from core import db, hub, statements, wake
+from core.compiled import Change, Given, Rows, Select
 from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
 from core.tokens import estimate
 
@@ -171,7 +171,7 @@ def leave_behind(run: Run, outcome: Outcome, also: Settled | None) -> None:
         StoredFile.objects.filter(run_id=run.id, origin="made", revoked_at__isnull=True).exclude(
             public_id__in=[file.get("id", "") for file in outcome.files]
         ).update(revoked_at=Now())
-    insert(
+    statements.insert(
         Message(
             session_id=run.session_id,
             run_id=run.id,

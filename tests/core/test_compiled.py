@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from core import db
-from core.compiled import Change, Given, Rows, Select, insert
-from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
+from core.compiled import Change, Given, Rows, Select
+from core.models import ChatSession, Run, User
 
 pytestmark = pytest.mark.django_db
 
@@ -86,24 +86,6 @@ def test_instances_come_with_what_was_selected_with_them(run: Run) -> None:
         assert len(asked) == 0
     assert whole.first(id=-1) is None
     assert whole.all(id=run.id) == [run]
-
-
-def test_an_inserted_row_is_the_one_that_save_would_have_made(
-    account: ChannelAccount, session: ChatSession, user: User
-) -> None:
-    """Defaults, times, JSON and bytes; it has its key and can be saved again."""
-    row = Message(session=session, role="user", text="ä\U0001f600", data={"a": [1, None]})
-    insert(row)
-    stored = Message.objects.get(id=row.id)
-    for field in Message._meta.concrete_fields:
-        assert getattr(stored, field.attname) == getattr(row, field.attname), field.name
-    assert timezone.now() - stored.created_at < timedelta(minutes=10)
-    row.text = "changed"
-    row.save()
-    assert Message.objects.get(session=session).text == "changed"
-    raw = InboundMessage(account=account, user=user, raw=b"\0\xff%s", received_at=timezone.now())
-    insert(raw)
-    assert bytes(InboundMessage.objects.get(id=raw.id).raw) == b"\0\xff%s"
 
 
 @pytest.mark.django_db(transaction=True)

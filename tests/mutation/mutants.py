@@ -177,7 +177,7 @@ def walk(node: libcst.CSTNode) -> Iterator[libcst.CSTNode]:
 
 def code_of(tree: libcst.Module | libcst.FunctionDef) -> str:
     """The Python text of ``tree``."""
-    return tree.code if isinstance(tree, libcst.Module) else libcst.Module([tree]).code
+    return str(tree.code if isinstance(tree, libcst.Module) else libcst.Module([tree]).code)
 
 
 def difference(before: list[str], after: list[str]) -> tuple[str, str]:
