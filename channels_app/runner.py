@@ -88,6 +88,8 @@ class Runner:
         self._stopping = False
         # Why no work is taken: the database is of another version than this code.
         self.outdated = ""
+        # What was asked for before that was known; None afterwards.
+        self._early: list[tuple[str, int]] | None = []
         self._thread = threading.Thread(target=self._run, name="runner", daemon=True)
 
     def start(self) -> None:
@@ -137,7 +139,16 @@ class Runner:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_until_complete(self._guard(self._compare_versions()))
+        self._tasks.add(self.loop.create_task(self._open(), name=CHORE))
+        self.loop.run_forever()
+        self.loop.close()
+
+    async def _open(self) -> None:
+        """Take work, once it is known whether it is ours to take."""
+        await self._guard(self._compare_versions())
+        early, self._early = self._early or [], None
+        for key in early:
+            self._spawn(*key)
         for chore in (
             self._keep,
             self._sweep,
@@ -148,12 +159,13 @@ class Runner:
             self._look_after_accounts,
         ):
             self._tasks.add(self.loop.create_task(self._forever(chore), name=CHORE))
-        self.loop.run_forever()
-        self.loop.close()
 
     def _spawn(self, kind: str, row_id: int) -> None:
         """Work on a row, one task each; a wake-up in the meantime makes it look once more."""
         key = (kind, row_id)
+        if self._early is not None:
+            self._early.append(key)
+            return
         if self._stopping or self.outdated:
             return
         if key in self._again:

@@ -10,6 +10,7 @@ import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from django.conf import settings
 from django.db.models import Q, QuerySet
 
 from core import files
@@ -18,7 +19,6 @@ from core.models import InboundMessage, Job, Run, StoredFile
 
 logger = logging.getLogger(__name__)
 
-UNUSED_HOURS = 24
 AT_ONCE = 200
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
@@ -47,7 +47,7 @@ def unused(now: datetime) -> QuerySet[StoredFile]:
         session__isnull=True,
         run__isnull=True,
         purged_at__isnull=True,
-        created_at__lt=now - timedelta(hours=UNUSED_HOURS),
+        created_at__lt=now - timedelta(hours=settings.UNNAMED_FILE_HOURS),
     ).order_by("id")
 
 
@@ -64,8 +64,8 @@ def is_waited(file: StoredFile) -> bool:
 
 
 def sweep(*, now: float | None = None) -> int:
-    """Remove bytes older than a day that no row names (their person or session is gone)."""
-    before = (now or time.time()) - UNUSED_HOURS * 3600
+    """Remove bytes of some age that no row names (their person or session is gone)."""
+    before = (now or time.time()) - settings.UNNAMED_FILE_HOURS * 3600
     removed = 0
     for place in sorted(files.folder().glob("??")):
         removed += without_rows([path for path in place.iterdir() if is_old(path, before)])

@@ -268,6 +268,8 @@ DOCUMENT_MEGABYTES: int = env.number("DOCUMENT_MEGABYTES", 50, minimum=1)
 # What one person may keep here of what they sent; 0: no limit.
 MAX_FILE_MEGABYTES_PER_USER: int = env.number("MAX_FILE_MEGABYTES_PER_USER", 2000)
 MAX_FILES_PER_USER: int = env.number("MAX_FILES_PER_USER", 5000)
+# An upload that no message names is removed after so long.
+UNNAMED_FILE_HOURS: int = env.number("UNNAMED_FILE_HOURS", 24, minimum=1)
 
 # How work is owned, and how it comes back after a crash.
 RUN_LEASE_SECONDS: int = env.number("RUN_LEASE_SECONDS", 15, minimum=1)

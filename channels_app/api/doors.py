@@ -360,7 +360,7 @@ def document(result: Json, **_: object) -> Json:
 
 def add_errors(found: Json) -> None:
     """The statuses that Django REST framework answers by itself."""
-    statuses = ["400", "401", "403", "404", "405", "406"]
+    statuses = ["400", "401", "403", "404", "405", "406", "429"]
     if "requestBody" in found:
         statuses.append("415")
     for status in statuses:
