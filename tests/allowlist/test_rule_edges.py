@@ -32,6 +32,15 @@ def test_a1_an_address_listed_as_one_kind_lets_in_no_other_kind(
     assert not decide(sender=im(bridge, "ann@example.com"), now=now).allowed
 
 
+def test_a1_a_user_with_a_list_does_not_hide_the_next_one_who_is_open(
+    telegram: ChannelAccount, make_user: MakeUser, now: datetime
+) -> None:
+    """[A1] The first whose list *of that kind* is empty, and not the first of all."""
+    make_user("ann", only_listed=False, im=["7"])
+    bob = make_user("bob", only_listed=False, email=["bob@example.com"])
+    assert decide(sender=im(telegram, "42"), now=now).user == bob
+
+
 def test_a1_the_first_user_wins_whoever_was_listed_first(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
