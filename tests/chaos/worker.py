@@ -94,7 +94,7 @@ def keep_forking(work: Callable[[], None], *modules: str) -> None:
     """Load everything and ``modules`` once, say so, and fork ``work`` whenever there is none."""
     workers.load()
     django.setup()
-    # Each death in the middle of a delivery is a try of it, and here are more than a house ever has.
+    # A death in the middle of a delivery is a try of it; here are more than a house ever has.
     outbox: Any = import_module("core.outbox")
     outbox.MAX_ATTEMPTS = 10_000
     for name in ("channels_app.tasks", "core.providers.scripted", *modules):
