@@ -27,7 +27,7 @@ from gateway_project.home import BASE_DIR
 from tests.conftest import DatabaseMaker
 from tests.gateways import Gateway
 
-expect.set_options(timeout=45_000)
+expect.set_options(timeout=100_000)
 
 SLOW = (
     "This answer comes word by word so that one can reload the page in the middle of it.\n\n"

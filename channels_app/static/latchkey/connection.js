@@ -41,8 +41,15 @@ export class Connection {
     const socket = this.#open();
     let opened = false;
     this.#socket = socket;
+    // A server that dies while it takes us in may leave us waiting for ever.
+    this.#deadline = this.#clock.set(() => {
+      socket.close();
+      this.#closed(socket, 1006, opened);
+    }, PATIENCE);
     socket.onopen = () => {
       opened = true;
+      this.#clock.clear(this.#deadline);
+      this.#deadline = null;
       this.#failures = 0;
       this.#on.state("open");
       this.#waitForBeat();
