@@ -21,6 +21,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from mdit_py_plugins.tasklists import tasklists_plugin
 
+from channels_app.webchat import formulas
 from core.text import clean
 
 # The page has one h1 of its own, and each answer stands under an h2 that only readers hear: the
@@ -42,8 +43,10 @@ LANGUAGE: Final = re.compile(r"[A-Za-z0-9+#._-]{1,30}")
 TAGS: Final = frozenset(
     {"p", "br", "strong", "em", "s", "code", "pre", "h3", "h4", "h5", "h6", "ul", "ol", "li"}
     | {"blockquote", "hr", "table", "thead", "tbody", "tr", "th", "td", "a", "span", "div", "input"}
+    | formulas.TAGS
 )
 ATTRIBUTES: Final = {
+    **formulas.ATTRIBUTES,
     "a": {"href"},
     "ol": {"start"},
     "th": {"align"},
@@ -52,8 +55,8 @@ ATTRIBUTES: Final = {
     "input": {"checked", "disabled"},
 }
 ATTRIBUTE_VALUES: Final = {
-    "div": {"class": {"table-scroll"}},
-    "span": {"class": {"real-host"}},
+    "div": {"class": {"table-scroll", "formula"}},
+    "span": {"class": {"real-host", "formula", "formula long"}},
     "p": {"class": {"plain"}},
     "a": {"class": {"image-link"}},
     "li": {"class": {"task-list-item"}},
@@ -150,6 +153,7 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": True, "breaks": True})
     parser.enable(["table", "strikethrough", "linkify"])
     parser.use(tasklists_plugin)
+    parser.use(formulas.plugin)
     parser.linkify = _linkify()
     parser.validateLink = is_allowed  # type: ignore[assignment,method-assign]  # documented
     parser.core.ruler.push("latchkey_links", _rewrite)
@@ -173,11 +177,13 @@ def _sanitiser() -> nh3.Cleaner:
 
 
 def _attribute(tag: str, name: str, value: str) -> str | None:
-    """The last word on the two attributes whose values are open sets."""
+    """The last word on attributes whose values are open sets."""
     if tag == "a" and name == "href":
         return value if is_allowed(value) else None
     if tag == "pre":
         return value if LANGUAGE.fullmatch(value) else None
+    if tag in formulas.TAGS:
+        return value if formulas.VALUE.fullmatch(value) else None
     return value
 
 

@@ -34,6 +34,13 @@ SLOW = (
     "It has a **second paragraph** and its last word is finished."
 )
 PLAN = {"title": "The plan", "content": "## Steps\n\n1. Sow\n2. Wait\n3. Reap"}
+FORMULAS = (
+    "The roots of $ax^2 + bx + c = 0$ are\n\n"
+    r"\[ x_{1,2} = \frac{-b \pm \sqrt{b^2 - 4ac}}{2a} \]"
+    "\n\nand with \\(n\\) of them, at 5 $ each,\n\n"
+    r"$$\sum_{i=1}^{n} x_i = \int_0^1 f(t)\,dt + \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix} +"
+    r" \left( \alpha + \beta + \gamma + \delta + \varepsilon + \zeta + \eta + \theta \right)^2$$"
+)
 SCRIPT = [
     {"match": "", "after_tool": True, "steps": [{"text": "Here is your plan."}]},
     {"match": "^save", "steps": [{"tool": "save_result_page", "arguments": PLAN}]},
@@ -47,6 +54,7 @@ SCRIPT = [
             {"error": "unreachable", "message": "The model cannot be reached."},
         ],
     },
+    {"match": "formula", "steps": [{"text": FORMULAS}]},
     {
         "match": "markdown",
         "steps": [{"text": "## Title\n\n- **one**\n- two\n\n```python\nprint(1)\n```\n"}],

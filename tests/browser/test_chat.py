@@ -23,7 +23,8 @@ PASTE = """async (box) => {
 }"""
 # How far to the right anything reaches that does not scroll by itself.
 WIDEST = """() => Math.max(...[...document.querySelectorAll("body *")]
-  .filter((node) => !node.closest("pre, .table-scroll, .visually-hidden, dialog, .sidebar"))
+  .filter((node) => !node.closest("pre, .table-scroll, .formula"))
+  .filter((node) => !node.closest(".visually-hidden, dialog, .sidebar"))
   .map((node) => node.getBoundingClientRect().right))"""
 Visit = Callable[..., tuple[Page, Seen]]
 
@@ -85,6 +86,23 @@ def test_t4_markdown_is_rendered_and_code_can_be_copied(visit: Visit, gateway: G
     assert page.evaluate("navigator.clipboard.readText()").strip() == "print(1)"
     page.get_by_role("button", name="Copy the answer").click()
     assert page.evaluate("navigator.clipboard.readText()").startswith("## Title")
+    assert seen.problems == []
+
+
+def test_t4_formulas_are_drawn_by_the_browser_and_stay_within_the_page(
+    visit: Visit, gateway: Gateway
+) -> None:
+    page, seen = visit(gateway, viewport={"width": 360, "height": 740})
+    ask(page, "A formula, please")
+    finished(page)
+    expect(page.locator(".prose math")).to_have_count(4)
+    fraction = page.locator(".prose mfrac").bounding_box()
+    letter = page.locator(".prose mfrac mi").last.bounding_box()
+    assert fraction is not None
+    assert letter is not None
+    assert fraction["height"] > 1.8 * letter["height"]  # one above the other, not "frac" in words
+    expect(page.locator(".prose")).to_contain_text("at 5 $ each")
+    assert page.evaluate(WIDEST) <= 360
     assert seen.problems == []
 
 
