@@ -37,6 +37,8 @@ HOST_IN_TEXT: Final = re.compile(
 )
 # Characters that are not seen: soft hyphen, zero width, directions, byte order mark.
 INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+# What a line of a phone holds, twice. The link has the whole, and so has the copy of an answer.
+LONGEST_ADDRESS: Final = 72
 HOST: Final = re.compile(r"[\w.-]+|[0-9a-f:.]+")
 LANGUAGE: Final = re.compile(r"[A-Za-z0-9+#._-]{1,30}")
 
@@ -103,10 +105,26 @@ def real_host(*, text: str, href: str) -> str:
     host = _host(href)
     if not host:
         return ""
+    if _says(text, host) and "xn--" not in host:
+        return ""
     named = [match[1].lower() for match in HOST_IN_TEXT.finditer(INVISIBLE.sub("", text))]
     if any(_bare(name) != _bare(host) for name in named) or "xn--" in host:
         return host
     return ""
+
+
+def _says(text: str, host: str) -> bool:
+    """Whether ``text`` is itself an address at ``host``; its path may look like another host."""
+    bare = not re.search(r"[\s@]", text) and not INVISIBLE.search(text)
+    return bare and _host(text) == host
+
+
+def shortened(address: str) -> str:
+    """An address as people want to see it: a long one is cut, never within its host."""
+    if len(address) <= LONGEST_ADDRESS:
+        return address
+    host = re.match(r"(?:[a-z][a-z0-9+.-]*:)?//[^/?#]*/?", address, re.IGNORECASE)
+    return address[: max(LONGEST_ADDRESS, host.end() if host else 0)] + "…"
 
 
 def _host(href: str) -> str:
@@ -127,7 +145,7 @@ def _linked(text: str) -> Iterator[str]:
             continue
         shown = text[start:stop]
         yield escape(text[end:start])
-        yield f'<a href="{escape(href)}">{escape(shown)}</a>{_host_note(shown, href)}'
+        yield f'<a href="{escape(href)}">{escape(shortened(shown))}</a>{_host_note(shown, href)}'
         end = stop
     yield escape(text[end:])
 
@@ -203,7 +221,7 @@ def _rewrite(state: StateCore) -> None:
 
 def _inline(children: Sequence[Token]) -> Iterator[Token]:
     """Images become links; a link that names another address is followed by its real host."""
-    href, text = "", ""
+    href, text, bare = "", "", False
     for token in children:
         if token.type == "image":
             text += token.content
@@ -211,8 +229,11 @@ def _inline(children: Sequence[Token]) -> Iterator[Token]:
             continue
         if token.type == "link_open":
             href, text = str(token.attrs.get("href", "")), ""
-        yield token
+            bare = token.info == "auto"
         text += token.content
+        if token.type == "text" and href and bare:
+            token.content = shortened(token.content)
+        yield token
         if token.type == "link_close":
             yield from _note(text, href)
             href = ""

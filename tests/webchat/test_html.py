@@ -128,6 +128,26 @@ def test_x8_the_real_host_stands_beside_the_link() -> None:
     assert '<span class="real-host">(evil.example)</span>' in image
 
 
+def test_x8_an_address_that_is_shown_as_it_is_needs_no_note_whatever_its_path_looks_like() -> None:
+    own = "http://127.0.0.1:8123/files/out?token=aa.6b0c038b.SmDnw"
+    assert "real-host" not in render(own) + render_plain(own)
+    assert real_host(text=own, href=own) == ""
+    assert real_host(text=f"{own} bank.example", href=own) == "127.0.0.1"
+
+
+def test_a_long_address_is_cut_after_its_host_and_leads_where_it_says() -> None:
+    long = "https://example.org/files/out?token=" + "a" * 90
+    for shown in (render(long), render_plain(long)):
+        assert f'href="{long}"' in shown
+        assert f">{long[:72]}…</a>" in shown
+    host = "a" * 60 + "." + "b" * 60 + ".example"
+    for shown in (render(f"https://{host}/x/y"), render_plain(f"https://{host}/x/y")):
+        assert f">https://{host}/…</a>" in shown
+    named = f"[{long}]({long})"
+    assert f">{long}</a>" in render(named)
+    assert f">{long}</a>" not in render(f"<{long}>")
+
+
 def test_raw_html_is_shown_and_not_obeyed() -> None:
     shown = render('<script>alert(1)</script> <b onclick="x">hi</b> <iframe src="/"></iframe>')
     assert "<script" not in shown
