@@ -295,7 +295,7 @@ def test_a2_a_database_error_denies(
 def test_a1_the_number_of_queries_does_not_grow_with_the_users(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A1] One query for a listed sender, two for a stranger, one more in a group."""
+    """[A1] One query for a listed sender, two for any other, one more in a group."""
 
     def cost(sender: Sender) -> int:
         with CaptureQueriesContext(connection) as queries:
@@ -308,6 +308,9 @@ def test_a1_the_number_of_queries_does_not_grow_with_the_users(
     assert cost(im(telegram, "42")) == 1
     assert cost(im(telegram, "41")) == 2
     assert cost(im(telegram, "42", "-1001")) == 2
+    assert cost(im(telegram, "41", "-1001")) == 3
+    make_user("open", only_listed=False)
+    assert cost(im(telegram, "41")) == 2
     assert cost(im(telegram, "41", "-1001")) == 3
 
 
