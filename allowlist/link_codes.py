@@ -82,7 +82,7 @@ def use(*, code: str, address: Address, now: datetime) -> User:
     if row is None or not row.user.is_active or found.filter(pk=row.pk).update(used_at=now) != 1:
         LinkAttempt.objects.create(account=address.account, kind=address.kind, sender=value, at=now)
         _record("link.refused", None, f"{address.account} {address.kind}:{value}", {}, now)
-        raise WrongCode(f"That code is not valid, or not any more.{_warning(address, value, now)}")
+        raise WrongCode(f"That code is not valid, or not any more.{_warning(address, value)}")
     ChannelIdentity.objects.update_or_create(
         user=row.user,
         kind=address.kind,
@@ -146,20 +146,21 @@ def _normal(address: Address) -> str:
 
 def _spend(address: Address, value: str, now: datetime) -> None:
     """Raises WrongCode when this sender, or this account, has tried too often; says no more."""
-    since = now - WINDOW
-    LinkAttempt.objects.filter(account=address.account, at__lte=since).delete()
     tried = LinkAttempt.objects.filter(account=address.account)
-    mine = tried.filter(kind=address.kind, sender=value)
-    if mine.count() >= SENDER_ATTEMPTS or tried.count() >= ACCOUNT_ATTEMPTS:
+    tried.filter(at__lte=now - WINDOW).delete()
+    if _is_spent(address, value) or tried.count() >= ACCOUNT_ATTEMPTS:
         raise TooManyCodes("Too many wrong codes. Try again in an hour.")
 
 
-def _warning(address: Address, value: str, now: datetime) -> str:
+def _warning(address: Address, value: str) -> str:
     """What the last wrong code of a sender is told besides: later ones may get no answer."""
-    mine = LinkAttempt.objects.filter(
-        account=address.account, kind=address.kind, sender=value, at__gt=now - WINDOW
-    )
-    return " That was the last try for an hour." if mine.count() >= SENDER_ATTEMPTS else ""
+    return " That was the last try for an hour." if _is_spent(address, value) else ""
+
+
+def _is_spent(address: Address, value: str) -> bool:
+    """Whether a sender has no more tries; those before the window are deleted already."""
+    mine = LinkAttempt.objects.filter(account=address.account, kind=address.kind, sender=value)
+    return mine.count() >= SENDER_ATTEMPTS
 
 
 def _digest(code: str) -> str:

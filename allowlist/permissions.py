@@ -4,14 +4,13 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
-from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
-from core import db, statements
+from core import statements
+from core.compiled import Given, Select
 from core.models import ChannelAccount, ChannelIdentity, User
 
 __all__ = ["Decision", "InvalidIdentity", "Row", "Sender", "decide", "explain", "normalise"]
@@ -75,7 +74,7 @@ class Row:
 
 
 def decide(*, sender: Sender, now: datetime) -> Decision:
-    """Who ``sender`` is at ``now``. Denies on anything unexpected; at most four queries."""
+    """Who ``sender`` is at ``now``. Denies on anything unexpected; at most three queries."""
     try:
         return _decision(sender, _steps(sender, now))
     except InvalidIdentity as error:
@@ -158,25 +157,19 @@ def _open(kind: str) -> Row | None:
 
     Identities that have expired still count as listed: an expiry must never open a list.
     """
-    number = db.value_of(*_first_open(kind, connection.vendor))
-    user = None if number is None else open_users(kind).filter(pk=number).first()
+    user = OPEN.first(kind=kind)
     if user is None:
         return None
     return Row("open", matched=True, reason=f"{user} is open to everyone on {kind}", user=user)
 
 
-@cache
-def _first_open(kind: str, vendor: str) -> tuple[str, *tuple[Any, ...]]:
-    """The statement and parameters that find the key of the first of :func:`open_users`."""
-    del vendor  # each has its own SQL
-    sql, params = open_users(kind).values("pk")[:1].query.sql_with_params()
-    return sql, *params
-
-
-def open_users(kind: str) -> QuerySet[User]:
+def open_users(kind: str | Given) -> QuerySet[User]:
     """Users who let everybody of ``kind`` in, in their order."""
     listed = ChannelIdentity.objects.filter(user=OuterRef("pk"), kind=kind)
     return User.objects.filter(~Exists(listed), only_listed=False, is_active=True).order_by("pk")
+
+
+OPEN = Select(lambda: open_users(Given("kind"))[:1])
 
 
 def open_kinds(*, only: User | None = None) -> dict[User, list[str]]:

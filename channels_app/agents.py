@@ -14,6 +14,7 @@ from django.db.models.functions import Coalesce, Now
 
 from channels_app import registry, results
 from channels_app.base import Capability, Channel, ChannelError, Deletes, OpensTopics
+from channels_app.door_accounts import DOORS, door_account
 from channels_app.outbound import own_words
 from channels_app.sending import account_of
 from core import inbox, outbox
@@ -40,7 +41,6 @@ WINDOW = timedelta(seconds=15)  # renewed while an agent waits; ends soon after 
 LOOK_SECONDS = 0.5
 TELL_SECONDS = 5.0
 IDLE_AT_ONCE = 100
-DOORS = ("web", "http")  # the gateway's own: their accounts are made when they are first needed
 
 
 class NotOpened(Exception):
@@ -65,9 +65,7 @@ def account_named(*, channel: str, name: str = "") -> ChannelAccount:
     if len(found) > 1:
         found = list(rows.filter(name="default")) or found
     if channel in DOORS and not found and name in {"", "default"}:
-        made = ChannelAccount.objects.get_or_create(
-            channel=channel, name="default", defaults={"status": "running"}
-        )[0]
+        made = door_account(channel)
         found = [made] if made.enabled else []
     if not found:
         what = f"{one_line(channel, 40)}/{one_line(name, 40)}" if name else one_line(channel, 40)

@@ -5,14 +5,14 @@ and it does not replace what the gateway tells the model ([O3]). Errors name the
 """
 
 import asyncio
-import base64
-import binascii
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 
 from channels_app import pictures
+from channels_app.body_fields import data_url_flaw
 from channels_app.http import RefusedError
 from core.ids import is_public_id
 from core.text import is_clean
@@ -25,6 +25,14 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}", re.ASCII)
 ROLES = {"system": "user", "developer": "user", "user": "user", "assistant": "assistant"}
 # Pictures of an earlier answer come back as text, each as long as a novel.
 DATA_PICTURE = re.compile(r"(!\[[^\]\n]{0,500}\])\(data:image/[^()\[\]\s]*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A part that its door has checked already (no JSON holds one): ``kind``, ``name`` and ``url``
+    or ``upload``."""
+
+    medium: Json
 
 
 def refused(message: str, field: str, *, status: int = 400) -> RefusedError:
@@ -121,6 +129,8 @@ def parts(value: Any, field: str, *, with_pictures: bool) -> str | list[Json]:
 
 def part(value: Any, field: str, *, with_pictures: bool) -> Json:
     """One part: text, a picture, or a document."""
+    if isinstance(value, Document) and with_pictures:
+        return {"type": "file", "file": value.medium}
     kind = value.get("type") if isinstance(value, dict) else None
     if kind in ("text", "refusal"):
         return {"type": "text", "text": text(value.get(kind), f"{field}.{kind}")}
@@ -144,20 +154,31 @@ def file(value: Any, field: str) -> Json:
     """A document: ``file_data`` (a data URL) or ``file_id`` (of ``POST /files``), ``filename``."""
     if not isinstance(value, dict):
         raise refused("must be an object", field)
-    label = value.get("filename") or ""
-    if not isinstance(label, str) or len(label) > 255 or not is_clean(label):
-        raise refused("must be a name", f"{field}.filename")
+    label = file_name(value.get("filename"), f"{field}.filename")
     if is_public_id(value.get("file_id")):
         return {"kind": "file", "upload": value["file_id"], "name": label}
-    data = value.get("file_data")
-    head, comma, content = data.partition(",") if isinstance(data, str) else ("", "", "")
-    if not (head.startswith("data:") and head.endswith(";base64") and comma and content):
-        raise refused("must be a base64 data URL", f"{field}.file_data")
-    try:
-        base64.b64decode(content, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise refused("holds broken base64", f"{field}.file_data") from error
-    return {"kind": "file", "url": data, "name": label}
+    return {
+        "kind": "file",
+        "url": data_url(value.get("file_data"), f"{field}.file_data"),
+        "name": label,
+    }
+
+
+def file_name(value: Any, field: str) -> str:
+    """What a document is called; empty where nothing says it."""
+    label = value or ""
+    if not isinstance(label, str) or len(label) > 255 or not is_clean(label):
+        raise refused("must be a name", field)
+    return label
+
+
+def data_url(value: Any, field: str) -> str:
+    """A base64 data URL that holds something."""
+    empty = not isinstance(value, str) or value.endswith(",")
+    flaw = "must be a base64 data URL" if empty else data_url_flaw(value)
+    if flaw:
+        raise refused(flaw, field)
+    return str(value)
 
 
 def take_files(messages: list[Json]) -> list[Json]:

@@ -16,12 +16,11 @@ from functools import partial
 
 from allowlist import link_codes, permissions, requests
 from allowlist.models import UnknownRequest
-from channels_app import agents, commands, linking, media, notices, strangers
-from channels_app.http import RefusedError
-from core import file_quota, inbox, statements, wake
+from channels_app import agents, commands, linking, media, notices, room, strangers
+from core import inbox, statements, wake
 from core.db import write
 from core.inbox import Draft
-from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
+from core.models import ChatSession, InboundMessage, Run, User
 
 # The items of an album come one by one, without an end marker.
 ALBUM_IDLE_MILLISECONDS = 1_000
@@ -42,16 +41,6 @@ class Receipt:
     run: Run | None = None
     session: ChatSession | None = None
     said: str = ""
-
-
-def door_account(channel: str) -> ChannelAccount:
-    """The built-in account of a door that is not a platform (web, http)."""
-    account = ChannelAccount.objects.filter(channel=channel, name="default").first()
-    if account is None:
-        account, _ = ChannelAccount.objects.get_or_create(
-            channel=channel, name="default", defaults={"status": "running"}
-        )
-    return account
 
 
 def receive_personal(
@@ -245,12 +234,8 @@ def check_room(*, draft: Draft, user: User) -> None:
     Those that wait on their platform are looked at when they are fetched.
     """
     sizes = media.sizes_to_keep(draft.media, user_id=user.id)
-    if not sizes:
-        return
-    try:
-        file_quota.check(user_id=user.id, size=sum(sizes), number=len(sizes))
-    except file_quota.NoRoomError as error:
-        raise RefusedError(413, str(error), field="files") from error
+    if sizes:
+        room.check(user_id=user.id, size=sum(sizes), number=len(sizes), field="files")
 
 
 def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:

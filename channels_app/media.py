@@ -165,7 +165,7 @@ def sizes_to_keep(items: list[dict[str, Any]], *, user_id: int) -> list[int]:
         size = len(url.partition(",")[2]) * 3 // 4
         # Base64 pads to threes: one of these lengths is that of a file that was sent before.
         same = StoredFile.objects.filter(
-            user_id=user_id, size__range=(size - 2, size), origin="sent"
+            user_id=user_id, size__range=(size - 2, size), origin=files.SENT
         )
         if not (same.exists() and is_kept(url, user_id=user_id)):
             found.append(size)
@@ -190,7 +190,7 @@ def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
     same = StoredFile.objects.filter(
         session_id=run.session_id,
         sha256=hashlib.sha256(content).hexdigest(),
-        origin="sent",
+        origin=files.SENT,
         revoked_at=None,
         purged_at=None,
     ).first()

@@ -17,7 +17,6 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
 
 import orjson
 from django.conf import settings
@@ -26,7 +25,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from core import db, hub
 from core.messages import Message, MessageDict, to_dict
 from core.models import Run
-from core.text import clean
+from core.stored_events import encode, joined, storable
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +33,6 @@ POLL_CONNECTED_SECONDS = 5.0
 POLL_AWAY_SECONDS = 0.5
 RETRY_SECONDS = 0.2
 STOP_SECONDS = 5.0
-MERGED_CHARACTERS = 16_000
 PAGE = 2000
 MOST_EVENTS = 2**31 - 1  # of one run: `seq` is a positive integer
 # The hottest statements, so without the ORM (a frame's cost it 0.9 and 0.6 ms of CPU).
@@ -91,41 +89,6 @@ class Log:
         self.done.set_running_or_notify_cancel()  # from now on nobody can cancel it
         writer().close(self, finish, [storable(to_dict(message)) for message in last])
         return self.done
-
-
-def storable(event: MessageDict) -> MessageDict:
-    """``event`` with texts that every database can hold, however deep they are."""
-    event["props"] = cleaned(event["props"])
-    return event
-
-
-def cleaned(value: Any) -> Any:
-    """``value`` (JSON) with every text in it cleaned."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {cleaned(key): cleaned(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [cleaned(each) for each in value]
-    return value
-
-
-def joined(previous: MessageDict, event: MessageDict) -> bool:
-    """Add ``event`` to ``previous`` when both append to the same text; whether it was so."""
-    if (
-        event.get("delta_action") != "append"
-        or event.get("type_change")
-        or previous.get("delta_action") != "append"
-        or event.get("message_id") != previous.get("message_id")
-        or event.get("delta_path") != previous.get("delta_path")
-        or event["type"] != previous["type"]
-    ):
-        return False
-    before, more = previous["props"].get("content"), event["props"].get("content")
-    if not (isinstance(before, str) and isinstance(more, str)) or len(before) > MERGED_CHARACTERS:
-        return False
-    previous["props"] = {"content": before + more}
-    return True
 
 
 Row = tuple[int, int, str]  # run, seq, data
@@ -353,11 +316,6 @@ def frame_of(log: Log, events: list[MessageDict]) -> hub.Frame:
         "first": log.seq + 1,
         "events": events,
     }
-
-
-def encode(event: MessageDict) -> str:
-    """``event`` as the JSON text of its row."""
-    return orjson.dumps(event).decode()
 
 
 @cache

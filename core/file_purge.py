@@ -43,7 +43,7 @@ def dead(now: datetime) -> QuerySet[StoredFile]:
 def unused(now: datetime) -> QuerySet[StoredFile]:
     """Uploads that never became part of a conversation."""
     return StoredFile.objects.filter(
-        origin="sent",
+        origin=files.SENT,
         session__isnull=True,
         run__isnull=True,
         purged_at__isnull=True,

@@ -6,6 +6,7 @@ from django.db.models import Count, Sum
 from core.models import StoredFile, User
 
 MEGABYTE = 1024 * 1024
+SENT = "sent"  # the origin of what counts
 
 
 class NoRoomError(Exception):
@@ -18,7 +19,7 @@ def check(*, user_id: int, size: int, number: int = 1) -> None:
     Files made here do not count; one that was taken back does until its bytes are gone.
     """
     most, most_files = settings.MAX_FILE_MEGABYTES_PER_USER, settings.MAX_FILES_PER_USER
-    kept = StoredFile.objects.filter(user_id=user_id, origin="sent", purged_at__isnull=True)
+    kept = StoredFile.objects.filter(user_id=user_id, origin=SENT, purged_at__isnull=True)
     now = kept.aggregate(size=Sum("size", default=0), number=Count("id"))
     too_large = most and now["size"] + size > most * MEGABYTE
     if too_large or (most_files and now["number"] + number > most_files):

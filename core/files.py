@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.core.signing import BadSignature, Signer
@@ -22,7 +23,7 @@ from core.text import one_line
 INLINE_BYTES = 10 * 1024 * 1024
 DAY_SECONDS = 24 * 60 * 60
 MEGABYTE = 1024 * 1024
-SENT, MADE = "sent", "made"
+SENT, MADE = file_quota.SENT, "made"
 # One text: who tries addresses must not learn which of them had once been right.
 NO_LINK = "This link does not open anything: it was changed, or it has expired."
 
@@ -59,30 +60,48 @@ def keep(
 
     Raises NoRoomError when the person may not keep so much.
     """
-    token = public_id()
-    path = folder() / token[:2] / token
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = new_path()
     path.write_bytes(content)
-    path.chmod(0o600)
+    file = described(
+        path=path,
+        user=user,
+        session_id=session_id,
+        run_id=run_id,
+        name=name,
+        content_type=type_by_name(name),
+        expires_at=expires_at,
+        origin=origin,
+    )
     try:
-        with write():
-            if origin == SENT:
-                file_quota.check_alone(user_id=user.id, size=len(content))
-            return StoredFile.objects.create(
-                user=user,
-                session_id=session_id,
-                run_id=run_id,
-                name=one_line(name, 255) or "file",
-                content_type=type_by_name(name),
-                size=len(content),
-                sha256=hashlib.sha256(content).hexdigest(),
-                path=f"{token[:2]}/{token}",
-                expires_at=expires_at,
-                origin=origin,
-            )
+        return entered(file)
     except file_quota.NoRoomError:
         path.unlink(missing_ok=True)
         raise
+
+
+def described(*, path: Path, name: str, **fields: Any) -> StoredFile:
+    """The row, not yet written, of the bytes that lie at ``path``.
+
+    They are read here, where nobody waits for the database.
+    """
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return StoredFile(
+        name=one_line(name, 255) or "file",
+        size=path.stat().st_size,
+        sha256=digest,
+        path=str(path.relative_to(folder())),
+        **fields,
+    )
+
+
+def entered(file: StoredFile) -> StoredFile:
+    """Write the row of ``file``. Raises NoRoomError for a sent one that is too much."""
+    with write():
+        if file.origin == SENT:
+            file_quota.check_alone(user_id=file.user_id, size=file.size)
+        file.save(force_insert=True)
+    return file
 
 
 def type_by_name(name: str) -> str:
@@ -105,19 +124,7 @@ def new_path() -> Path:
 
 def receive(*, path: Path, user: User, name: str) -> StoredFile:
     """A row for a file that somebody uploaded to :func:`new_path`. Raises NoRoomError."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    size = path.stat().st_size
-    with write():
-        file_quota.check_alone(user_id=user.id, size=size)
-        return StoredFile.objects.create(
-            user=user,
-            name=one_line(name, 255) or "file",
-            content_type=type_by_name(name),
-            size=size,
-            sha256=digest,
-            path=str(path.relative_to(folder())),
-        )
+    return entered(described(path=path, user=user, name=name, content_type=type_by_name(name)))
 
 
 def path_of(file: StoredFile) -> Path:
@@ -151,20 +158,17 @@ def inline(url: str, *, user_id: int) -> str | None:
 
 def adopt(made: Made, *, run: Run) -> StoredFile:
     """A row for a file that already lies in our folder. Inside a transaction."""
-    with made.path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     made.path.chmod(0o600)
-    return StoredFile.objects.create(
+    file = described(
+        path=made.path,
         user=run.user,
         session_id=run.session_id,
         run=run,
-        name=one_line(made.name, 255) or "file",
+        name=made.name,
         content_type=made.mime[:100],
-        size=made.path.stat().st_size,
-        sha256=digest,
-        path=str(made.path.relative_to(folder())),
         origin=MADE,
     )
+    return entered(file)
 
 
 def finished(*, session_id: int) -> QuerySet[StoredFile]:

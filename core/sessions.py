@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from core import files, runs
 from core.db import write
@@ -18,11 +18,7 @@ OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
 def of(*, user: User, channel: str, limit: int = 200) -> list[tuple[ChatSession, bool]]:
     """A person's open sessions on a channel, latest first, each with whether it is at work."""
-    found = list(
-        ChatSession.objects.filter(
-            user=user, account__channel=channel, closed_at__isnull=True
-        ).order_by("-last_message_at", "-id")[:limit]
-    )
+    found = list(open_ones(user).filter(account__channel=channel)[:limit])
     busy = at_work(found)
     return [(each, each.id in busy) for each in found]
 
@@ -36,7 +32,7 @@ def search(
     Without regard to case; SQLite knows that of ASCII only, so other scripts are also looked for
     in lower case, in capitals and with a capital first.
     """
-    mine = ChatSession.objects.filter(user=user, account__channel=channel, closed_at__isnull=True)
+    mine = open_ones(user).filter(account__channel=channel)
     spellings = {words, words.lower(), words.upper(), words.capitalize()}
     in_text = reduce(or_, (Q(text__icontains=each) for each in spellings))
     in_title = reduce(or_, (Q(title__icontains=each) for each in spellings))
@@ -45,7 +41,7 @@ def search(
     for session_id, text in lines.order_by("-id").values_list("session_id", "text")[:SEARCHED]:
         said.setdefault(session_id, excerpt(text, words))
     found = mine.filter(in_title | Q(id__in=list(said)[:limit]))
-    rows = list(found.order_by("-last_message_at", "-id")[:limit])
+    rows = list(found[:limit])
     busy = at_work(rows)
     return [(each, each.id in busy, said.get(each.id, "")) for each in rows]
 
@@ -65,8 +61,13 @@ def at_work(rows: list[ChatSession]) -> set[int]:
 
 def every(*, user: User, limit: int) -> list[ChatSession]:
     """A person's open sessions on all channels, latest first, with their accounts."""
+    return list(open_ones(user).select_related("account")[:limit])
+
+
+def open_ones(user: User) -> QuerySet[ChatSession]:
+    """A person's open sessions, latest first."""
     rows = ChatSession.objects.filter(user=user, closed_at__isnull=True)
-    return list(rows.select_related("account").order_by("-last_message_at", "-id")[:limit])
+    return rows.order_by("-last_message_at", "-id")
 
 
 def rename(*, session: ChatSession, title: str) -> str:

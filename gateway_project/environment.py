@@ -4,6 +4,7 @@ Every variable may be given as ``NAME`` or, for secrets kept in files, as ``NAME
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -58,9 +59,12 @@ def choice(name: str, default: str, *, allowed: frozenset[str]) -> str:
     return value
 
 
-def broker(name: str, default: str, *, in_production: bool) -> str:
-    """The address of a broker; in production, one on another machine has a password."""
-    value = text(name, default)
+def broker(name: str, default: Callable[[], str], *, in_production: bool) -> str:
+    """The address of a broker; in production, one on another machine has a password.
+
+    ``default`` is asked only when nothing else says it.
+    """
+    value = text(name) or default()
     parts = urlsplit(value)
     elsewhere = parts.hostname not in {None, "localhost", "127.0.0.1", "::1"}
     if in_production and parts.scheme in {"redis", "rediss"} and elsewhere and not parts.password:

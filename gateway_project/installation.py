@@ -15,6 +15,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from allowlist import sign_in
 from core.models import User
+from gateway_project.processes.preflight import run_folder
 
 OWNER = "owner"
 
@@ -22,7 +23,7 @@ OWNER = "owner"
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
     """Two starters on one home wait for each other here."""
-    folder: Path = settings.GATEWAY_HOME / "run"
+    folder = run_folder(settings.GATEWAY_HOME)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "prepare.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -138,7 +138,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 GATEWAY_DATABASE_THREADS: int = env.number("GATEWAY_DATABASE_THREADS", 8, minimum=1)
 
 # Empty: `manage.py up` starts an embedded broker; commands beside it find it in GATEWAY_HOME.
-REDIS_URL: str = env.broker("REDIS_URL", broker.embedded(), in_production=GATEWAY_HTTPS)
+REDIS_URL: str = env.broker("REDIS_URL", broker.embedded, in_production=GATEWAY_HTTPS)
 # The dotted path of our Celery application; resolved when the first wake-up is sent.
 CELERY_APPLICATION = "gateway_project.celery.app"
 CELERY_BROKER_URL = REDIS_URL

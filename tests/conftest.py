@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from django.db import connections
+from django.test import TransactionTestCase
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from tests import settings
+from tests import emptying, settings
 from tests.gateways import Gateway
 from tests.servers import Postgres, Valkey
 
@@ -60,6 +61,14 @@ def django_db_modify_db_settings(
     postgres: Postgres | None, django_db_modify_db_settings_parallel_suffix: None
 ) -> None:
     """pytest-django's hook before it makes the test database: the server must be there."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_emptying() -> Iterator[None]:
+    """What follows every test that commits."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", emptying.empty)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,8 @@ from allowlist.models import UnknownRequest
 from channels_app import agents, feedback
 from channels_app.api import serializers
 from channels_app.api.permissions import MayChat, MayDecide, MaySend
-from channels_app.inbound import door_account, replay
+from channels_app.door_accounts import door_account
+from channels_app.inbound import replay
 from core import files, inbox, runs, sessions
 from core.db import write
 from core.ids import is_public_id

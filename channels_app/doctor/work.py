@@ -96,7 +96,6 @@ def running() -> Iterator[Finding]:
 
 def migrations() -> Iterator[Finding]:
     """Tables that are older than the code."""
-    outdated = schema.problem()
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if plan:
@@ -105,5 +104,5 @@ def migrations() -> Iterator[Finding]:
             f"The tables are {len(plan)} migrations behind the code.",
             "Run `manage.py migrate`.",
         )
-    elif outdated:
+    elif outdated := schema.problem():
         yield error("outdated", outdated, "Use the code that migrated the database, or newer.")

@@ -13,9 +13,10 @@ from django.utils import timezone
 from allowlist.models import ApiKey
 from channels_app import commands, http
 from channels_app.credentials import Caller, authenticate, count_sender, slot
+from channels_app.door_accounts import door_account
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.http_api import adapter, fields
-from channels_app.inbound import Receipt, door_account, receive_personal, receive_sender
+from channels_app.inbound import Receipt, receive_personal, receive_sender
 from channels_app.links import Links
 from core import events, files, runs
 from core.db import in_thread

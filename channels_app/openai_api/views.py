@@ -14,8 +14,9 @@ from django.utils import timezone
 from allowlist.models import ApiKey
 from channels_app import chat_messages, http, runlog
 from channels_app.credentials import Caller, authenticate, slot
+from channels_app.door_accounts import door_account
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
-from channels_app.inbound import Receipt, door_account, receive_personal, receive_sender
+from channels_app.inbound import Receipt, receive_personal, receive_sender
 from channels_app.links import Links
 from channels_app.openai_api import adapter, errors, fields, sessions
 from channels_app.openai_api.completion import completion

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from channels_app import body_fields, chat_messages, chat_tools
-from channels_app.chat_messages import Json, refused
+from channels_app.chat_messages import Document, Json, data_url, file_name, refused
 
 MAX_ID = 100
 TOOL_STATES = ("output-available", "output-error")
@@ -80,7 +80,7 @@ def converted_message(value: Any, field_name: str) -> list[Json]:
     return [{"role": value.get("role"), "content": content}]
 
 
-def user_part(part: Json, field_name: str) -> Json | None:
+def user_part(part: Json, field_name: str) -> Json | Document | None:
     """A part of what the person said; None for one that is only for the page."""
     if part.get("type") == "text":
         return {"type": "text", "text": part.get("text")}
@@ -91,17 +91,15 @@ def user_part(part: Json, field_name: str) -> Json | None:
     return document(part, field_name)
 
 
-def document(part: Json, field_name: str) -> Json:
+def document(part: Json, field_name: str) -> Document:
     """A document: a data URL, or ``/files/<id>`` of ``POST /files``. Raises RefusedError 400."""
     url = part.get("url")
     if not isinstance(url, str):
         raise refused("must have a url", field_name)
     public = body_fields.uploaded(url)
-    flaw = "" if public else body_fields.data_url_flaw(url)
-    if flaw:
-        raise refused(flaw, f"{field_name}.url")
-    given = {"file_id": public} if public else {"file_data": url}
-    return {"type": "file", "file": {"filename": part.get("filename"), **given}}
+    found = {"upload": public} if public else {"url": data_url(url, f"{field_name}.url")}
+    name = file_name(part.get("filename"), f"{field_name}.filename")
+    return Document({"kind": "file", **found, "name": name})
 
 
 def assistant(parts: list[Json]) -> list[Json]:

@@ -10,6 +10,7 @@ from allowlist import requests
 from allowlist.models import UnknownRequest
 from channels_app import commands, decisions, inbound, limits, notices
 from channels_app.credentials import count_sender
+from channels_app.door_accounts import door_account
 from channels_app.http import RefusedError
 from channels_app.webchat import frames
 from channels_app.webchat.access import Speaker
@@ -62,7 +63,7 @@ def accept_personal(frame: frames.Say, user: User) -> inbound.Receipt:
     if not User.objects.filter(id=user.id, is_active=True).exists():
         raise RefusedError(401, "Permission denied")
     draft = Draft(
-        account=inbound.door_account("web"),
+        account=door_account("web"),
         update_id=f"web:{user.id}:{frame.client_id}" if frame.client_id else "",
         text=frame.text,
         media=frame.media,

@@ -15,12 +15,11 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist import account_audit
-from channels_app import http, limits
+from channels_app import http, limits, room
 from channels_app.http import ClientGoneError, Headers, Receive, RefusedError, Request, Scope, Send
 from channels_app.webchat import access
-from core import file_quota, files
+from core import files
 from core.db import in_thread, write
-from core.file_quota import NoRoomError
 from core.ids import is_public_id
 from core.models import StoredFile, User
 
@@ -72,7 +71,7 @@ async def receive_file(request: Request, receive: Receive, user: User) -> Stored
     announced = announced_size(request)
     if announced > most:
         raise too_large
-    await in_thread(check_room, user, announced)
+    await in_thread(room.check, user_id=user.id, size=announced)
     path = await asyncio.to_thread(files.new_path)
     size = 0
     try:
@@ -91,10 +90,7 @@ async def receive_file(request: Request, receive: Receive, user: User) -> Stored
                         break
         if size == 0:
             raise RefusedError(400, "The file is empty.")
-        return await in_thread(files.receive, path=path, user=user, name=request.query("name"))
-    except NoRoomError as error:
-        path.unlink(missing_ok=True)
-        raise RefusedError(413, str(error)) from error
+        return await in_thread(received, path, user, request.query("name"))
     except TimeoutError as error:
         path.unlink(missing_ok=True)
         raise RefusedError(408, "The file came too slowly.") from error
@@ -109,12 +105,10 @@ def announced_size(request: Request) -> int:
     return int(declared[:18]) if declared.isascii() and declared.isdigit() else 0
 
 
-def check_room(user: User, size: int) -> None:
-    """Raises RefusedError 413 when the person may not keep so much more."""
-    try:
-        file_quota.check(user_id=user.id, size=size)
-    except NoRoomError as error:
-        raise RefusedError(413, str(error)) from error
+def received(path: Path, user: User, name: str) -> StoredFile:
+    """The file that came. Raises RefusedError 413 when there is no room for it any more."""
+    with room.needed():
+        return files.receive(path=path, user=user, name=name)
 
 
 def who(request: Request, *, writes: bool) -> User:

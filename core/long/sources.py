@@ -70,7 +70,7 @@ def file_of(job: Job, name: str, *, has_words: bool) -> StoredFile | None:
         return own.filter(public_id=here[-1]).first()
     if has_words:
         return None
-    sent = own.filter(session_id=job.run.session_id, origin="sent")
+    sent = own.filter(session_id=job.run.session_id, origin=files.SENT)
     return sent.exclude(content_type__startswith="image/").order_by("id").last()
 
 

@@ -57,7 +57,7 @@ def embedded() -> str:
 
     For commands beside a running gateway: without it ``manage.py mcp`` would wake nobody.
     """
-    kept = ports.read(home.directory() / "run" / "ports.json")
+    kept = ports.read(ports.file_in(home.directory()))
     password = home.read_secret("broker_password")
     if "broker" not in kept or not password:
         return "redis://127.0.0.1:6379/0"

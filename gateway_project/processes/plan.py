@@ -37,7 +37,7 @@ def url(*, port: int) -> str:
 
 def services(*, home: Path, url: str, door: socket.socket) -> list[Service]:
     """The children, in start order. Raises ``StartError`` when there can be no broker."""
-    chosen = ports.choose(path=preflight.run_folder(home) / "ports.json", names=("broker", "model"))
+    chosen = ports.choose(path=ports.file_in(home), names=("broker", "model"))
     inherited = {name: value for name, value in os.environ.items() if name not in NEVER_INHERITED}
     env = {**inherited, **LEAN, "GATEWAY_HOME": str(home), "GATEWAY_URL": url}
     children: list[Service] = []

@@ -5,6 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gateway_project.processes import listener
+from gateway_project.processes.preflight import run_folder
+
+
+def file_in(home: Path) -> Path:
+    """Where they are kept."""
+    return run_folder(home) / "ports.json"
 
 
 def choose(*, path: Path, names: Sequence[str]) -> dict[str, int]:

@@ -1,13 +1,26 @@
 """What every test of the allowlist starts from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
+from django.db import DatabaseError, connection
 
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+@contextmanager
+def broken_database() -> Iterator[None]:
+    """No statement gets through."""
+
+    def broken(*_: object) -> None:
+        raise DatabaseError("the disk is gone")
+
+    with connection.execute_wrapper(broken):
+        yield
 
 
 @pytest.fixture

@@ -3,11 +3,10 @@
 from datetime import datetime
 
 import pytest
-from django.db import DatabaseError, connection
 
 from allowlist.permissions import Row, Sender, decide, explain
 from core.models import ChannelAccount, ChannelIdentity
-from tests.allowlist.conftest import MakeUser
+from tests.allowlist.conftest import MakeUser, broken_database
 
 pytestmark = pytest.mark.django_db
 
@@ -124,11 +123,7 @@ def test_a2_who_is_denied_by_a_broken_database_is_told_so(
 ) -> None:
     """[A2] [A8] Nothing of the error, and no address to list."""
     make_user("ann", only_listed=False, im=["42"])
-
-    def broken(*_: object) -> None:
-        raise DatabaseError("the disk is gone")
-
-    with connection.execute_wrapper(broken):
+    with broken_database():
         decision = decide(sender=im(telegram, "42"), now=now)
     assert (decision.user, decision.rule, decision.unknown) == (None, "error", "")
     assert decision.reason == "the allowlist could not be read"

@@ -10,7 +10,8 @@ from rest_framework.test import APIClient
 
 from allowlist import keys, waiting
 from allowlist.models import UnknownRequest
-from channels_app.inbound import door_account, receive_personal, receive_sender
+from channels_app.door_accounts import door_account
+from channels_app.inbound import receive_personal, receive_sender
 from core import files
 from core.inbox import Draft
 from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User

@@ -1,16 +1,18 @@
 """What the tests of the core start from: a person in a conversation, and quiet threads after."""
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 
 import pytest
 from django.db import transaction
+from django.db.models.functions import Now
 
 from core import db, events, inbox, wake
 from core.db import write
-from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
+from core.models import ChannelAccount, ChatSession, InboundMessage, Job, Run, User
 
+Row = TypeVar("Row", Run, Job)
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
@@ -84,3 +86,13 @@ def say(session: ChatSession) -> Say:
         return run
 
     return make
+
+
+def now_of(row: Row) -> Row:
+    """``row`` as the database has it."""
+    return type(row)._default_manager.get(pk=row.pk)
+
+
+def expire(row: Run | Job) -> None:
+    """Let the lease of ``row`` run out."""
+    type(row)._default_manager.filter(pk=row.pk).update(lease_until=Now() - timedelta(seconds=1))

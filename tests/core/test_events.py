@@ -28,6 +28,7 @@ from core.messages import (
     tool_call_message,
 )
 from core.models import Run, RunEvent
+from core.stored_events import joined
 from tests.core.conftest import Say
 from tests.core.test_runs import OK, claimed, end, logged, wait_for_events
 from tests.servers import wait_until
@@ -127,7 +128,7 @@ def test_only_neighbouring_appends_to_one_text_are_joined(
     first: Any, second: Any, joins: bool
 ) -> None:
     before = to_dict(first)
-    assert events.joined(before, to_dict(second)) is joins
+    assert joined(before, to_dict(second)) is joins
     if joins:
         assert before["props"]["content"] == "ab"
 

@@ -3,12 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from django.db.models.functions import Now
 
 from core import db, events, hub, inbox, runs
 from core.messages import progress, to_dict
 from core.models import ChannelAccount, Message, Run, RunEvent, User
-from tests.core.conftest import Say
+from tests.core.conftest import Say, expire, now_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("commits_at_once")]
 
@@ -29,16 +28,6 @@ def claimed(run: Run, worker: str = "w1") -> Run:
     found = runs.claim(run_id=run.id, worker=worker)
     assert found is not None
     return found
-
-
-def now_of(run: Run) -> Run:
-    """``run`` as the database has it."""
-    return Run.objects.get(id=run.id)
-
-
-def expire(run: Run) -> None:
-    """Let the lease of ``run`` run out."""
-    Run.objects.filter(id=run.id).update(lease_until=Now() - timedelta(seconds=1))
 
 
 def test_c8_a_claim_takes_one_run_for_the_time_of_a_lease(pair: tuple[Run, Run]) -> None:

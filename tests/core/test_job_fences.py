@@ -5,11 +5,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db.models.functions import Now
 
 from core import db, files, hub, jobs, runs, wake
 from core.models import Job, Run, StoredFile
-from tests.core.conftest import Say
+from tests.core.conftest import Say, expire, now_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("commits_at_once")]
 
@@ -63,16 +62,6 @@ def claimed(job: Job) -> Job:
     found = jobs.claim(job_id=job.id)
     assert found is not None
     return found
-
-
-def now_of(job: Job) -> Job:
-    """``job`` as the database has it."""
-    return Job.objects.get(id=job.id)
-
-
-def expire(job: Job) -> None:
-    """Let the lease of ``job`` run out."""
-    Job.objects.filter(id=job.id).update(lease_until=Now() - timedelta(seconds=1))
 
 
 def lost(job: Job) -> Job:

@@ -12,6 +12,7 @@ from django.db import connections
 from pytest_django import Settings
 
 from channels_app import inbound
+from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
 from core import db, inbox, jobs, wake
 from core.long import process
@@ -100,7 +101,7 @@ Say = Callable[..., Run]
 @pytest.fixture
 def say(ada: User) -> Say:
     """Say something at the HTTP door; the run, when it is over unless told otherwise."""
-    http: ChannelAccount = inbound.door_account("http")
+    http: ChannelAccount = door_account("http")
 
     def make(text: str, *, wait: bool = True, session: str = "", media: Any = ()) -> Run:
         receipt = inbound.receive_personal(

@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 
 from channels_app import inbound
 from channels_app import runner as runner_module
+from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
 from core import db, events, files, inbox, jobs, runs
 from core.long import process, work
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def run(db: None) -> Any:
     """A run that a worker holds; nobody else works."""
     user = User.objects.create(username="eve")
-    http = inbound.door_account("http")
+    http = door_account("http")
     receipt = inbound.receive_personal(
         user=user, draft=inbox.Draft(account=http, text="slides"), session_id="", now=_now()
     )
@@ -144,7 +145,7 @@ def test_l2_a_run_that_is_tried_again_waits_for_the_job_of_the_first_attempt(
     worker: Worker, script: Any, ada: User, runner: Runner
 ) -> None:
     script([{"match": "", "steps": [{"text": "The model thinks better of it."}]}])
-    http = inbound.door_account("http")
+    http = door_account("http")
     with db.write():  # in one transaction: no sweeper comes between
         receipt = inbound.receive_personal(
             user=ada, draft=inbox.Draft(account=http, text="slides"), session_id="", now=_now()

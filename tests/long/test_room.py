@@ -14,6 +14,7 @@ from pytest_django import Settings
 
 from allowlist import keys
 from channels_app import inbound
+from channels_app.door_accounts import door_account
 from channels_app.http import RefusedError
 from channels_app.mcp import adapter, server
 from channels_app.results import NotSentError
@@ -160,7 +161,7 @@ def test_an_agent_is_told_that_there_is_no_room(eve: User, full: None) -> None:
 
 
 def _http() -> ChannelAccount:
-    return inbound.door_account("http")
+    return door_account("http")
 
 
 def test_telegram_answers_with_a_line_whatever_the_model_says(

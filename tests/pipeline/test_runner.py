@@ -16,6 +16,7 @@ from pytest_django import Settings
 
 from channels_app import inbound, outbound
 from channels_app import runner as runners
+from channels_app.door_accounts import door_account
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_in_memory
 from channels_app.runner import Runner
@@ -58,7 +59,7 @@ def script(tmp_path: Path, settings: Settings, runner: Runner) -> Runner:
 @pytest.fixture
 def http(runner: Runner) -> ChannelAccount:
     """An account without an outbound side."""
-    return inbound.door_account("http")
+    return door_account("http")
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ from allowlist import keys
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app import lean
 from channels_app.agents import open_session
+from channels_app.door_accounts import door_account
 from channels_app.http import Scope
-from channels_app.inbound import door_account, receive_personal, receive_sender
+from channels_app.inbound import receive_personal, receive_sender
 from core import db, files, sealed
 from core.inbox import Draft
 from core.messages import Message, RetrievalSource, retrieval_message, stream_start, to_dict

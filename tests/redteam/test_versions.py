@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from channels_app import health, inbound
 from channels_app.doctor import examination, work
+from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
 from core import db, events, inbox, runs, schema
 from core.long import process
@@ -60,7 +61,7 @@ def ask(name: str) -> Run:
     user = User.objects.get_or_create(username="ada")[0]
     receipt = inbound.receive_personal(
         user=user,
-        draft=inbox.Draft(account=inbound.door_account("http"), text=name),
+        draft=inbox.Draft(account=door_account("http"), text=name),
         session_id="",
         now=timezone.now(),
     )

@@ -6,7 +6,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from channels_app.inbound import door_account, receive_personal
+from channels_app.door_accounts import door_account
+from channels_app.inbound import receive_personal
 from channels_app.models import SourceFeedback
 from core.inbox import Draft
 from core.messages import (

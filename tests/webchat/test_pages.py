@@ -8,7 +8,8 @@ from django.test import Client
 from django.utils import timezone
 
 from allowlist import sign_in as links
-from channels_app.inbound import door_account, receive_personal
+from channels_app.door_accounts import door_account
+from channels_app.inbound import receive_personal
 from channels_app.webchat import transcript
 from core import files, hub
 from core.inbox import Draft

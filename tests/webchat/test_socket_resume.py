@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from channels_app.inbound import door_account, receive_personal
+from channels_app.door_accounts import door_account
+from channels_app.inbound import receive_personal
 from channels_app.webchat import consumers, following
 from core import hub
 from core.db import in_thread

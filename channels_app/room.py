@@ -1,0 +1,22 @@
+"""Room for a person's files, as the doors say that there is none: 413."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from channels_app.http import RefusedError
+from core import file_quota
+
+
+@contextmanager
+def needed(*, field: str = "") -> Iterator[None]:
+    """What stores files, or asks whether it may. Raises RefusedError 413 that names ``field``."""
+    try:
+        yield
+    except file_quota.NoRoomError as error:
+        raise RefusedError(413, str(error), field=field) from error
+
+
+def check(*, user_id: int, size: int, number: int = 1, field: str = "") -> None:
+    """Whether the person may keep so much more. Raises RefusedError 413."""
+    with needed(field=field):
+        file_quota.check(user_id=user_id, size=size, number=number)

@@ -1,0 +1,132 @@
+"""A turn of a claimed run: the model and its tools speak, then the run is settled."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from functools import partial
+
+from django.conf import settings
+
+from channels_app import media
+from channels_app.claims import Begun
+from channels_app.endings import STOPPED, Ending, outcome_of, settle
+from channels_app.live import live_of
+from core.agent import prompt
+from core.agent.loop import Turn
+from core.db import in_thread
+from core.events import LostLeaseError
+from core.messages import Message, Transcript
+from core.models import Run
+from core.providers import registry as providers
+from core.providers.base import ProviderError
+from core.tools.base import ToolContext
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Held:
+    """A run that this worker has claimed. ``closing``: its end is on the way, too late to stop."""
+
+    run: Run
+    task: asyncio.Task[None]
+    cancelled: bool = False
+    lost: bool = False
+    closing: bool = False
+
+
+async def take(begun: Begun, held: Held) -> None:
+    """Let the model answer a begun run, and settle it; nothing of one that somebody else has."""
+    run, log = begun.run, begun.log
+    transcript = Transcript()
+    for event in begun.events:
+        transcript.read(event)
+
+    live = live_of(run, transcript)
+
+    def emit(message: Message) -> None:
+        transcript.read(log.append(message))
+        if live is not None:
+            live.heard(message)
+
+    turn = Turn(
+        messages=begun.messages,
+        provider=providers.current(),
+        emit=emit,
+        context=ToolContext(
+            run_id=run.id,
+            user_id=run.user_id,
+            session_id=run.session_id,
+            tool_call_id="",
+            time_zone=run.user.time_zone,
+            emit=emit,
+            request=run.text,
+        ),
+        resumed=begun.resumed,
+        can_call=not settings.LLM_IS_EMBEDDED,
+        client_tools=run.options.get("tools") or [],
+        options=run.options.get("model_options") or {},
+    )
+    try:
+        ending = await ended(run, turn, held)
+        held.closing = True
+        if live is not None:
+            await live.finish()
+    except LostLeaseError:
+        logger.warning("run %s was taken over by another worker", run.id)
+        return
+    finally:
+        if live is not None:
+            live.abandon()
+    held.closing = True
+    outcome = await in_thread(outcome_of, run, transcript, ending, turn)
+    await settle(run, log, outcome)
+
+
+async def ended(run: Run, turn: Turn, held: Held) -> Ending:
+    """How a turn ended: it succeeded, failed, or was cancelled. A lost run's raises."""
+    if run.cancel_requested_at is not None:
+        return Ending(Run.State.CANCELLED, error=STOPPED)
+    try:
+        if run.attempt > settings.RUN_MAX_ATTEMPTS:
+            raise ProviderError("This could not be finished; please ask again.", code="attempts")
+        async with asyncio.timeout(settings.AGENT_RUN_SECONDS) as limit:
+            turn.context = replace(turn.context, more_time=partial(put_off, limit))
+            await look_into_media(run, turn)
+            await turn.run()
+    except asyncio.CancelledError:
+        if held.lost or not held.cancelled:
+            raise
+        asyncio.current_task().uncancel()  # type: ignore[union-attr]
+        turn.interrupt()
+        return Ending(Run.State.CANCELLED, error=STOPPED)
+    except ProviderError as error:
+        turn.fail(error)
+        return Ending(Run.State.FAILED, error=str(error))
+    except TimeoutError:
+        turn.fail(ProviderError("The answer took too long.", code="timeout"))
+        return Ending(Run.State.FAILED, error="The answer took too long.")
+    except LostLeaseError:
+        raise
+    except Exception:
+        logger.exception("the agent failed")
+        turn.fail(ProviderError("Something went wrong in the gateway.", code="internal"))
+        return Ending(Run.State.FAILED, error="Something went wrong in the gateway.")
+    return Ending(Run.State.SUCCEEDED)
+
+
+async def look_into_media(run: Run, turn: Turn) -> None:
+    """What was sent becomes words for the model; what could not be kept is told to the person."""
+    if media.is_waiting(run):
+        await media.prepare(run)
+        turn.messages = await in_thread(prompt.build, run)
+        turn.context = replace(turn.context, request=run.text)
+    for line in media.refusals(run):
+        turn.note(line)
+
+
+def put_off(limit: asyncio.Timeout, seconds: float) -> None:
+    """Move the end of a turn away: it waits for a long task, which has a limit of its own."""
+    when = limit.when()
+    if when is not None and not limit.expired():
+        limit.reschedule(when + seconds)
