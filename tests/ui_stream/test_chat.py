@@ -155,6 +155,8 @@ def test_a_long_silence_is_filled_with_comments(client: httpx.Client) -> None:
 def test_garbage_is_refused_by_name(client: httpx.Client) -> None:
     """400 with the field."""
     file = {"type": "file", "mediaType": "application/pdf", "url": "data:,x"}
+    pdf = {**file, "url": "data:application/pdf;base64,JVBERg=="}
+    named = {**pdf, "filename": 5}
     svg = {
         "type": "file",
         "mediaType": "image/svg+xml",
@@ -169,6 +171,8 @@ def test_garbage_is_refused_by_name(client: httpx.Client) -> None:
         ({"messages": [{"role": "user"}]}, "messages[0].parts"),
         ({"messages": [{"role": "robot", "parts": []}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "parts": [file]}]}, "messages[0].parts[0].url"),
+        ({"messages": [{"role": "user", "parts": [named]}]}, "messages[0].parts[0].filename"),
+        ({"messages": [{"role": "system", "parts": [pdf]}]}, "messages[0].content[0].type"),
         ({"messages": [{"role": "user", "parts": [svg]}]}, "messages[0].content[0].image_url.url"),
         ({"messages": [{"parts": []}]}, "messages[0].role"),
         ({"tools": 5}, "tools"),
