@@ -206,9 +206,8 @@ class Scanner:
 
     def _end_of_run(self, at: int) -> int:
         """Where the run of the character at ``at`` ends."""
-        src, marker = self.src, self.src[at]
-        end = at + 1
-        while src[end : end + 1] == marker:
+        end, marker = at + 1, self.src[at]
+        while self.src[end : end + 1] == marker:
             end += 1
         return end
 
