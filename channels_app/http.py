@@ -145,6 +145,12 @@ def error_body(status: int, message: str) -> dict[str, Any]:
     return {"ok": False, "status": status, "error": message, "text": "", "format": "plain"}
 
 
+def refused_body(error: RefusedError) -> dict[str, Any]:
+    """A refused request in that shape; ``field`` names what was wrong with it."""
+    body = error_body(error.status, str(error))
+    return {**body, "field": error.field} if error.field else body
+
+
 def plain_address(address: str) -> str:
     """``address`` with an IPv4-mapped IPv6 form undone: both count as one."""
     try:

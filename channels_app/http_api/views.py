@@ -125,15 +125,7 @@ async def answer_words(send: Send, receipt: Receipt, *, as_stream: bool) -> None
 
 async def refuse(send: Send, error: RefusedError, *, as_stream: bool) -> None:
     """Answer a refused request in the door's shape; on a stream, as its one ``done`` ([A3])."""
-    body: dict[str, Any] = {
-        "ok": False,
-        "status": error.status,
-        "error": str(error),
-        "text": "",
-        "format": "plain",
-    }
-    if error.field:
-        body["field"] = error.field
+    body = http.refused_body(error)
     if not as_stream:
         await http.answer(send, error.status, body, error.headers)
         return

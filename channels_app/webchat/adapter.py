@@ -12,7 +12,7 @@ from typing import Literal, TypedDict
 import orjson
 
 from channels_app.answers import Reply
-from channels_app.http import RefusedError
+from channels_app.http import RefusedError, refused_body
 from core.messages import MessageDict
 
 
@@ -83,16 +83,7 @@ def error_frame(error: RefusedError, *, client_id: str = "", run_id: str = "") -
 
     It has the fields of a denied answer ([A3]).
     """
-    found: dict[str, object] = {
-        "type": "error",
-        "ok": False,
-        "status": error.status,
-        "error": str(error),
-        "text": "",
-        "format": "plain",
-    }
-    if error.field:
-        found["field"] = error.field
+    found = {"type": "error", **refused_body(error)}
     named = {"client_id": client_id, "run_id": run_id}
     return found | {name: value for name, value in named.items() if value}
 

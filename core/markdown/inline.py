@@ -202,22 +202,22 @@ class Scanner:
         end = self._simple(pos, at)
         if end:
             return end
-        src, marker = self.src, self.src[at]
-        end = at + 1
-        while src[end : end + 1] == marker:
+        return self._run(pos, at, self._end_of_run(at))
+
+    def _end_of_run(self, at: int) -> int:
+        """Where the run of the character at ``at`` ends."""
+        end, marker = at + 1, self.src[at]
+        while self.src[end : end + 1] == marker:
             end += 1
-        return self._run(pos, at, end)
+        return end
 
     def pair(self, pos: int, at: int) -> int:
         """Two or more tildes, or exactly two pipes."""
         end = self._simple(pos, at)
         if end:
             return end
-        src, marker = self.src, self.src[at]
-        end = at + 1
-        while src[end : end + 1] == marker:
-            end += 1
-        if end - at < 2 or (marker == "|" and end - at > 2):
+        end = self._end_of_run(at)
+        if end - at < 2 or (self.src[at] == "|" and end - at > 2):
             return self._text(pos, end)
         return self._run(pos, at, end)
 

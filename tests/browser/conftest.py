@@ -4,7 +4,6 @@ No asyncio tests may stand here: Playwright's sync API has its own loop.
 """
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,13 +19,14 @@ from playwright.sync_api import (
     Page,
     Request,
     expect,
-    sync_playwright,
 )
 
 from gateway_project.home import BASE_DIR
+from tests.chromium import browser
 from tests.conftest import DatabaseMaker
 from tests.gateways import Gateway
 
+__all__ = ["browser"]
 expect.set_options(timeout=100_000)
 
 SLOW = (
@@ -69,18 +69,6 @@ class Seen:
     problems: list[str] = field(default_factory=list)
     hosts: set[str] = field(default_factory=set)
     sockets: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One Chromium for the module."""
-    program = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
-    )
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 def started(folder: Path, database_url: str, roles: tuple[str, ...]) -> Gateway:

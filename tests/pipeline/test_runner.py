@@ -382,7 +382,10 @@ def work_of(runner: Runner) -> list[str]:
     return [name for name in names if name != runners.CHORE]
 
 
-def test_a_platform_gets_its_answers_and_nothing_is_left_in_memory(runner: Runner) -> None:
+def test_a_platform_gets_its_answers_and_nothing_is_left_in_memory(
+    runner: Runner, settings: Settings
+) -> None:
+    settings.DEBOUNCE_IDLE_MILLISECONDS = 20  # twenty times half a second would prove no more
     account = memory_account()
     make_person("ada", "7")
     for number in range(20):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pypdfium2
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from core.plugins.html_slides.html_file import document
 from core.plugins.ppt_generation.pptx_file import save
@@ -19,7 +19,10 @@ from core.plugins.slides.fit import whole
 from core.plugins.slides.page import Element, Grid, Plot, Text
 from core.plugins.slides.page import Page as DeckPage
 from core.plugins.slides.theme import FOOT_HEIGHT, FOOT_Y, HEIGHT, WIDTH, foot
+from tests.chromium import browser
 from tests.plugins.decks import DECKS
+
+__all__ = ["browser"]
 
 pytestmark = pytest.mark.slow
 
@@ -168,18 +171,6 @@ def test_each_box_shows_all_of_its_own_text(rendered: dict[str, Path], name: str
 def bare(text: str) -> str:
     """``text`` without what line breaks change."""
     return "".join(character for character in text if character.isalnum())
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One Chromium for the module."""
-    program = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
-    )
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 @dataclass

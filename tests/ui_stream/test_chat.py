@@ -2,44 +2,16 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from tests import people
-from tests.gateways import Gateway
 from tests.servers import wait_until
 
 pytestmark = pytest.mark.slow
 Json = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def scripted(
-    module_gateways: Callable[..., Gateway], tmp_path_factory: pytest.TempPathFactory
-) -> Gateway:
-    """A gateway that plays ``people.SCRIPT``."""
-    folder: Path = tmp_path_factory.mktemp("script")
-    return module_gateways(
-        LLM_SCRIPT=people.script(folder), RATE_PER_MINUTE_USER="0", HEARTBEAT_SECONDS="1"
-    )
-
-
-@pytest.fixture(scope="module")
-def tokens(scripted: Gateway) -> dict[str, str]:
-    """The keys of its people."""
-    return people.make(scripted)
-
-
-@pytest.fixture
-def client(scripted: Gateway, tokens: dict[str, str]) -> Iterator[httpx.Client]:
-    """HTTP with the owner's key."""
-    headers = {"Authorization": f"Bearer {tokens['owner']}"}
-    with httpx.Client(base_url=scripted.base_url, headers=headers, timeout=30) as made:
-        yield made
 
 
 def said(text: str, role: str = "user", name: str = "m1") -> Json:
@@ -183,6 +155,8 @@ def test_a_long_silence_is_filled_with_comments(client: httpx.Client) -> None:
 def test_garbage_is_refused_by_name(client: httpx.Client) -> None:
     """400 with the field."""
     file = {"type": "file", "mediaType": "application/pdf", "url": "data:,x"}
+    pdf = {**file, "url": "data:application/pdf;base64,JVBERg=="}
+    named = {**pdf, "filename": 5}
     svg = {
         "type": "file",
         "mediaType": "image/svg+xml",
@@ -197,6 +171,8 @@ def test_garbage_is_refused_by_name(client: httpx.Client) -> None:
         ({"messages": [{"role": "user"}]}, "messages[0].parts"),
         ({"messages": [{"role": "robot", "parts": []}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "parts": [file]}]}, "messages[0].parts[0].url"),
+        ({"messages": [{"role": "user", "parts": [named]}]}, "messages[0].parts[0].filename"),
+        ({"messages": [{"role": "system", "parts": [pdf]}]}, "messages[0].content[0].type"),
         ({"messages": [{"role": "user", "parts": [svg]}]}, "messages[0].content[0].image_url.url"),
         ({"messages": [{"parts": []}]}, "messages[0].role"),
         ({"tools": 5}, "tools"),
