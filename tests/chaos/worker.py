@@ -28,6 +28,17 @@ from tests.chaos.worker_points import POINTS
 FOLDER = Path(os.environ["CHAOS_FOLDER"])
 ORDER = FOLDER / "order.json"
 DEATHS = FOLDER / "deaths"
+# What a worker would import after the fork, 0.3 s a death.
+CELERY = (
+    "celery.apps.worker",
+    "celery.backends.base",
+    "celery.contrib.django.task",
+    "celery.worker.components",
+    "celery.worker.consumer",
+    "celery.worker.control",
+    "celery.worker.strategy",
+    "kombu.transport.redis",
+)
 
 
 class Trigger:
@@ -103,7 +114,7 @@ def keep_forking(work: Callable[[], None], *modules: str, workers: int = 1) -> N
     # A death in the middle of a delivery is a try of it; here are more than a house ever has.
     outbox: Any = import_module("core.outbox")
     outbox.MAX_ATTEMPTS = 10_000
-    for name in ("channels_app.tasks", "core.providers.scripted", *modules):
+    for name in ("channels_app.tasks", "core.providers.scripted", *CELERY, *modules):
         import_module(name)
     ready.tell()
     alive: set[int] = set()
