@@ -154,7 +154,9 @@ def test_l2_stop_ends_the_process_of_a_job_and_its_files_go(house: House) -> Non
     wait_until(lambda: house.ada.result(run).status == 409, what="the end of the run")
     wait_until(lambda: not list(jobs.rglob("half.bin")), what="the removal of its files")
     assert house.ask("SELECT state FROM core_job ORDER BY id DESC LIMIT 1") == [("cancelled",)]
-    print(f"stopped {seconds_to_stop(house, run):.1f} s after it was asked to")
+    seconds = seconds_to_stop(house, run)
+    print(f"stopped {seconds:.1f} s after it was asked to")
+    assert seconds < 3
     wait_until(
         lambda: any(not each.is_running() for each in working), what="the end of the process"
     )
