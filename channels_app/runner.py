@@ -227,6 +227,7 @@ class Runner:
         await in_thread(requests.purge, now=timezone.now())
         await in_thread(revocation.end_expired, now=timezone.now())
         await in_thread(agents.close_idle, now=timezone.now())
+        await in_thread(file_purge.discard_unfinished)
         return float(settings.SWEEP_SECONDS)
 
     async def _purge_files(self) -> float:

@@ -8,12 +8,12 @@ import time
 from functools import cache
 
 from celery import Celery, shared_task
-from celery.signals import worker_init, worker_shutting_down
+from celery.signals import worker_init, worker_ready, worker_shutting_down
 from django.db import Error as DatabaseFailure
 from django.db import connection
 
 from channels_app.runner import BEAT_SECONDS, Runner
-from core import runs, schema
+from core import jobs, runs, schema
 from core.long import process
 
 logger = logging.getLogger(__name__)
@@ -55,6 +55,27 @@ def beat(queue: str) -> None:
         finally:
             connection.close()
         time.sleep(BEAT_SECONDS)
+
+
+@worker_ready.connect
+def catch_up(sender: object, **_: object) -> None:
+    """A new ``long`` worker asks for what waits: whose place it takes may have died with wake-ups.
+
+    When it is ready its pool is forked, so the forks inherit nothing of this thread.
+    """
+    app = getattr(sender, "app", None)
+    if isinstance(app, Celery) and "long" in app.amqp.queues.consume_from:
+        threading.Thread(target=wake_waiting, name="catch-up", daemon=True).start()
+
+
+def wake_waiting() -> None:
+    """Wake what waits; the sweeper does when the database is away."""
+    try:
+        jobs.wake_waiting()
+    except DatabaseFailure:
+        logger.warning("what waits could not be looked up; the sweeper will")
+    finally:
+        connection.close()
 
 
 @worker_shutting_down.connect

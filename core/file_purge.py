@@ -1,17 +1,20 @@
 """Bytes that nobody can ask for any more are removed: of files that were taken back or expired, of
-uploads that no message ever named, and what lies on the disk without a row.
+uploads that no message ever named, of jobs that made nothing, and what lies on the disk without a
+row.
 
 A file of a conversation stays: its person may open it for ever. Rows stay too, marked, so that a
 link says 410 or 403 and not that there was never such a file.
 """
 
 import logging
+import shutil
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 
 from core import files
 from core.db import write
@@ -20,6 +23,7 @@ from core.models import InboundMessage, Job, Run, StoredFile
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 200
+DISCARD_SECONDS = 5
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
 
@@ -61,6 +65,25 @@ def is_waited(file: StoredFile) -> bool:
         for media in waiting.values_list("media", flat=True)
         for item in media
     )
+
+
+def discard_unfinished() -> int:
+    """Remove the folders of jobs that were stopped or failed of late; how many.
+
+    Their worker does that, unless it died first; it gets DISCARD_SECONDS.
+    """
+    ended = Job.objects.filter(
+        state__in=(Run.State.CANCELLED, Run.State.FAILED),
+        finished_at__lt=Now() - timedelta(seconds=DISCARD_SECONDS),
+        finished_at__gt=Now() - timedelta(hours=1),
+    )
+    folders = [
+        files.folder() / "jobs" / str(job_id) for job_id in ended.values_list("id", flat=True)
+    ]
+    left = [folder for folder in folders if folder.is_dir()]
+    for folder in left:
+        shutil.rmtree(folder, ignore_errors=True)
+    return len(left)
 
 
 def sweep(*, now: float | None = None) -> int:

@@ -36,13 +36,15 @@ class LostJobError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is seen of a job from outside. ``percent`` 0 to 100, where known."""
+    """What is seen of a job from outside. ``percent`` 0 to 100, where known. ``is_late``: nobody
+    renewed its lease, or its wake-up was not heard."""
 
     state: str
     message: str
     percent: int | None
     error: str
     result: dict[str, Any]
+    is_late: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -169,10 +171,12 @@ def release(*, job: Job) -> None:
             wake.on_commit("core.long.work", job.id, queue_name="long")
 
 
-def recover(*, limit: int = 100) -> list[int]:
-    """Requeue jobs whose lease ran out; the queued ones whose worker should be woken (again)."""
-    expired = Job.objects.filter(state=Run.State.RUNNING, lease_until__lt=Now())
-    due = Job.objects.filter(
+def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
+    """Requeue jobs (all, or this one) whose lease ran out; the queued ones whose worker should be
+    woken (again)."""
+    rows = Job.objects.all() if job_id is None else Job.objects.filter(id=job_id)
+    expired = rows.filter(state=Run.State.RUNNING, lease_until__lt=Now())
+    due = rows.filter(
         Q(lease_until__lt=Now()) | Q(lease_until__isnull=True), state=Run.State.QUEUED
     )
     if not (expired.exists() or due.exists()):
@@ -184,8 +188,18 @@ def recover(*, limit: int = 100) -> list[int]:
         found = list(due.order_by("id").values_list("id", flat=True)[:limit])
         again = Now() + timedelta(seconds=WAKE_SECONDS)
         Job.objects.filter(id__in=found).update(lease_until=again)
-        for job_id in found:
-            wake.on_commit("core.long.work", job_id, queue_name="long")
+        for found_id in found:
+            wake.on_commit("core.long.work", found_id, queue_name="long")
+    return found
+
+
+def wake_waiting(*, limit: int = 100) -> list[int]:
+    """Wake a worker for each queued job once more: the wake-ups of the worker whose place a new one
+    takes may have died with it."""
+    waiting = Job.objects.filter(state=Run.State.QUEUED).order_by("id")
+    found = list(waiting.values_list("id", flat=True)[:limit])
+    for job_id in found:
+        wake.enqueue("core.long.work", "long", job_id)
     return found
 
 
@@ -196,14 +210,17 @@ def announce(job_id: int) -> None:
 
 def view(job_id: int) -> View | None:
     """How a job stands; None when it is gone."""
-    row = Job.objects.filter(id=job_id).first()
+    row = Job.objects.filter(id=job_id).annotate(is_late=Q(lease_until__lt=Now())).first()
     if row is None:
         return None
-    return View(row.state, row.message, row.percent, row.error, row.result)
+    return View(row.state, row.message, row.percent, row.error, row.result, bool(row.is_late))
 
 
 async def follow(*, job_id: int) -> AsyncGenerator[View, None]:
-    """The state of a job, whenever it may have changed and once a second; ends when it is over."""
+    """The state of a job, whenever it may have changed and once a second; ends when it is over.
+
+    Whoever waits for a job sees first that nobody works on it, and need not wait for the sweeper.
+    """
     with hub.local().listen([f"job:{job_id}"]) as listener:
         while True:
             now = await db.in_thread(view, job_id)
@@ -212,4 +229,6 @@ async def follow(*, job_id: int) -> AsyncGenerator[View, None]:
             yield now
             if now.is_over:
                 return
+            if now.is_late:
+                await db.in_thread(recover, job_id=job_id)
             await listener.wait(seconds=POLL_SECONDS)

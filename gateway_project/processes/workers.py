@@ -80,6 +80,10 @@ def main(queue: str) -> int:
     worker_process_init.connect(bind_pool_process)
     worker_ready.connect(tell_ready)
     app = load()
+    # A pool process that is busy for minutes must not keep the next wake-up from those that are
+    # free, nor take it along when it is killed: it stays in the broker until a place is free. (The
+    # tasks of `runs` are over at once; its pool would notice a free place a second later.)
+    app.conf.worker_disable_prefetch = queue == "long"
     while True:
         worker = app.Worker(**options(queue))
         worker.start()

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -20,12 +21,24 @@ from typing import Any
 
 import django
 
-from gateway_project.processes import child, ready, workers
+from gateway_project.processes import child, ready
+from gateway_project.processes import workers as processes
 from tests.chaos.worker_points import POINTS
 
 FOLDER = Path(os.environ["CHAOS_FOLDER"])
 ORDER = FOLDER / "order.json"
 DEATHS = FOLDER / "deaths"
+# What a worker would import after the fork, 0.3 s a death.
+CELERY = (
+    "celery.apps.worker",
+    "celery.backends.base",
+    "celery.contrib.django.task",
+    "celery.worker.components",
+    "celery.worker.consumer",
+    "celery.worker.control",
+    "celery.worker.strategy",
+    "kombu.transport.redis",
+)
 
 
 class Trigger:
@@ -80,32 +93,39 @@ def run_worker() -> None:
         arm(**order)
     registry = import_module("channels_app.registry")
     registry.CHANNELS["recorder"] = "tests.chaos.recorder.CHANNEL"
-    sys.exit(workers.main("runs"))
+    sys.exit(processes.main("runs"))
 
 
-def stop(pid: int, number: int, _frame: FrameType | None) -> None:
-    """End with the child."""
-    os.kill(pid, signal.SIGTERM)
-    os.waitpid(pid, 0)
+def stop(pids: set[int], number: int, _frame: FrameType | None) -> None:
+    """End with the children."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    for pid in pids:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
     os._exit(0)
 
 
-def keep_forking(work: Callable[[], None], *modules: str) -> None:
-    """Load everything and ``modules`` once, say so, and fork ``work`` whenever there is none."""
-    workers.load()
+def keep_forking(work: Callable[[], None], *modules: str, workers: int = 1) -> None:
+    """Load everything and ``modules`` once, say so, and fork ``work`` whenever one is missing."""
+    processes.load()
     django.setup()
     # A death in the middle of a delivery is a try of it; here are more than a house ever has.
     outbox: Any = import_module("core.outbox")
     outbox.MAX_ATTEMPTS = 10_000
-    for name in ("channels_app.tasks", "core.providers.scripted", *modules):
+    for name in ("channels_app.tasks", "core.providers.scripted", *CELERY, *modules):
         import_module(name)
     ready.tell()
+    alive: set[int] = set()
+    signal.signal(signal.SIGTERM, partial(stop, alive))
     while True:
-        pid = os.fork()
-        if pid == 0:
-            work()
-        signal.signal(signal.SIGTERM, partial(stop, pid))
-        os.waitpid(pid, 0)
+        while len(alive) < workers:
+            pid = os.fork()
+            if pid == 0:
+                work()
+            alive.add(pid)
+        alive.discard(os.wait()[0])
 
 
 if __name__ == "__main__":

@@ -239,6 +239,40 @@ def test_l2_recovering_frees_what_is_overdue_and_wakes_what_waits(
     assert woken == []
 
 
+def test_l2_one_job_may_be_recovered_alone(begin: Begin, woken: list[tuple[str, int, str]]) -> None:
+    """[L2] By whoever waits for it and sees that it is late."""
+    overdue, other = claimed(begin("a")), claimed(begin("b"))
+    queued = begin("c")
+    assert [seen.is_late for each in (overdue, queued) if (seen := jobs.view(each.id))] == [
+        False
+    ] * 2
+    for each in (overdue, other, queued):
+        expire(each)
+    assert [seen.is_late for each in (overdue, queued) if (seen := jobs.view(each.id))] == [
+        True
+    ] * 2
+    woken.clear()
+    assert jobs.recover(job_id=overdue.id) == [overdue.id]
+    assert woken == [("core.long.work", overdue.id, "long")]
+    assert now_of(other).state == Run.State.RUNNING
+    seen = jobs.view(overdue.id)
+    assert seen
+    assert not seen.is_late
+
+
+def test_l2_a_new_worker_has_all_that_waits_woken(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[L2] Whenever it was woken last; in the thread of the caller, for that one may fork."""
+    sent: list[tuple[str, str, int]] = []
+    monkeypatch.setattr(wake, "enqueue", lambda *each: sent.append(each))
+    claimed(begin("a"))
+    waiting = [begin(call) for call in "bcd"]
+    assert jobs.wake_waiting(limit=2) == [each.id for each in waiting[:2]]
+    assert jobs.wake_waiting() == [each.id for each in waiting]
+    assert sent[2:] == [("core.long.work", "long", each.id) for each in waiting]
+
+
 def test_l2_a_sweep_wakes_a_hundred_at_most_in_their_order(begin: Begin) -> None:
     """[L2] The rest comes with the next one."""
     found = [begin(call) for call in "abc"]

@@ -1,34 +1,27 @@
-"""A ``long`` worker that dies on order: ``python -m tests.long.dying_worker``.
+"""``long`` workers that die on order: ``python -m tests.long.dying_worker``.
 
-It loads everything once and forks the normal worker again and again, as ``tests.chaos.worker``
-does. The order in CHAOS_FOLDER names a point; the process that comes to it kills the worker and
-itself with SIGKILL. Each death is noted.
+It loads everything once and forks LONG_MASTERS normal workers, a new one for each that died, as
+``tests.chaos.worker`` does. Orders are files in CHAOS_FOLDER/orders, named after a point and a
+number. A process that comes to a point with a job that has not died yet takes an order of it, notes
+it, and ends its worker and itself with SIGKILL: each order is one death, and each job dies once.
 """
 
-import json
 import os
 import signal
 import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from gateway_project.processes import child, workers
 from tests.chaos.worker import keep_forking
-from tests.long.points import POINTS, TEST_PLUGINS
+from tests.long.points import POINTS, prepare
 
 FOLDER = Path(os.environ["CHAOS_FOLDER"])
 _worker = 0
-
-
-def die(point: str) -> None:
-    """Note it, and end the worker and this process."""
-    with (FOLDER / "deaths").open("a") as file:
-        file.write(f"{point}\n")
-    os.kill(_worker, signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)
+_job = 0  # what this process works on; a job's own process inherits it
 
 
 def arm(point: str) -> None:
@@ -46,31 +39,48 @@ def deadly(original: Callable[..., Any], point: str, when: str) -> Callable[...,
 
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
+        global _job  # noqa: PLW0603 - what the forks of this process must know
+        _job = kwargs.get("job_id", _job)
         if when == "before":
-            die(point)
+            obey(point)
+            return original(*args, **kwargs)
         result = original(*args, **kwargs)
-        if result is not None or point != "after claim":
-            die(point)
+        if result is not None or original.__name__ != "claim":
+            obey(point)
         return result
 
     return call
 
 
+def obey(point: str) -> None:
+    """Die, if there is an order and the job may die."""
+    noted = FOLDER / "deaths" / str(_job)
+    if noted.exists():
+        return
+    for order in (FOLDER / "orders").glob(f"{point}.*"):
+        try:
+            order.rename(noted)  # whoever renames it has it
+        except FileNotFoundError:
+            continue
+        noted.write_text(point)
+        os.kill(_worker, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def run_worker() -> None:
-    """In the child: carry out the order, then be the normal worker with the plugins of the tests."""
+    """In the child: be the normal worker with the plugins of the tests."""
     global _worker  # noqa: PLW0603 - what the forks of this process must know
     _worker = os.getpid()
     child.die_with_parent(parent=os.getppid())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    order = FOLDER / "order.json"
-    if order.exists():
-        point = json.loads(order.read_text())["point"]
-        order.unlink()
+    for point in POINTS:
         arm(point)
-    registry: Any = import_module("core.plugins.registry")
-    registry.PLUGINS |= TEST_PLUGINS
+    prepare()
     sys.exit(workers.main("long"))
 
 
 if __name__ == "__main__":
-    keep_forking(run_worker, "celery.concurrency.prefork")
+    for name in ("orders", "deaths"):
+        (FOLDER / name).mkdir(exist_ok=True)
+    fork = partial(keep_forking, workers=int(os.environ.get("LONG_MASTERS", "1")))
+    fork(run_worker, "celery.concurrency.prefork")

@@ -1,9 +1,13 @@
 """Where a job can die, and the plugins that the workers of these tests know."""
 
+from importlib import import_module
+from typing import Any
+
 # Name -> (module, attribute path, before or after the call).
 POINTS = {
-    "after claim": ("core.jobs", "claim", "after"),
-    "while the plugin works": ("core.long.host", "Host.progress", "after"),
+    "before the claim": ("core.jobs", "claim", "before"),
+    "after the claim": ("core.jobs", "claim", "after"),
+    "while the plugin works": ("core.long.host", "Host.progress", "before"),
     "before the files are kept": ("core.long.work", "kept", "before"),
     "before the end is committed": ("core.jobs", "finish", "before"),
     "after the end is committed": ("core.jobs", "finish", "after"),
@@ -12,3 +16,11 @@ TEST_PLUGINS = {
     "ppt-generation": "tests.long.slides.PLUGIN",
     "html-slides": "tests.long.slides.HTML_PLUGIN",
 }
+
+
+def prepare() -> None:
+    """In a worker: its plugins; and no wake-up is repeated, so that one that is lost is noticed."""
+    registry: Any = import_module("core.plugins.registry")
+    registry.PLUGINS |= TEST_PLUGINS
+    jobs: Any = import_module("core.jobs")
+    jobs.WAKE_SECONDS = 3600

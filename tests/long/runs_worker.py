@@ -2,12 +2,13 @@
 
 import sys
 
+import django
+
 from gateway_project.processes import workers
-from tests.long.points import TEST_PLUGINS
+from tests.long.points import prepare
 
 if __name__ == "__main__":
     workers.load()
-    from core.plugins import registry
-
-    registry.PLUGINS |= TEST_PLUGINS
+    django.setup()
+    prepare()
     sys.exit(workers.main("runs"))

@@ -4,13 +4,15 @@ import re
 from typing import Any, cast
 
 import pytest
+from django.test import Client
 
 from channels_app.runner import Runner
-from core import events, files
+from core import events, files, runs
 from core.messages import MessageDict
-from core.models import Job, Run, StoredFile
-from tests.long.conftest import Say, Worker
+from core.models import Job, Run, StoredFile, User
+from tests.long.conftest import Say, Worker, ended
 from tests.long.slides import SLIDES
+from tests.servers import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ASKED = "generate a PPT about renewable energy"
@@ -126,10 +128,6 @@ def test_l2_a_job_that_fails_says_so_and_leaves_nothing(
 def test_l2_stop_ends_a_job_and_removes_its_files(
     worker: Worker, script: Any, say: Say, runner: Runner
 ) -> None:
-    from core import runs
-    from tests.long.conftest import ended
-    from tests.servers import wait_until
-
     arguments = {**CALL, "parameters": {"topic": "hang"}}
     script([{"match": "", "steps": [{"tool": "route_to_plugin", "arguments": arguments}]}])
     run = say("slides please", wait=False)
@@ -141,6 +139,30 @@ def test_l2_stop_ends_a_job_and_removes_its_files(
     assert Job.objects.get().state == "cancelled"
     assert not list(files.folder().rglob("half.bin"))
     assert not StoredFile.objects.exists()
+
+
+def test_l2_the_admin_shows_a_job_and_its_events_and_ends_it(
+    worker: Worker, script: Any, say: Say, client: Client
+) -> None:
+    client.force_login(User.objects.create_superuser("boss"))
+    arguments = {**CALL, "parameters": {"topic": "hang"}}
+    script([{"match": "", "steps": [{"tool": "route_to_plugin", "arguments": arguments}]}])
+    run = say("slides please", wait=False)
+    wait_until(lambda: Job.objects.filter(percent=60).exists(), what="a job that is on its way")
+    job = Job.objects.get()
+    listed = client.get("/admin/core/job/").content.decode()
+    assert "Writing slide 2 of 2" in listed
+    assert "ppt-generation" in listed
+    assert (
+        "Generating your presentation"
+        in client.get(f"/admin/core/run/{run.id}/change/").content.decode()
+    )
+    chosen = {"action": "cancel", "_selected_action": [str(job.id)]}
+    assert b"1 of 1 tasks" in client.post("/admin/core/job/", chosen, follow=True).content
+    assert ended(run).state == Run.State.CANCELLED
+    worker.join()
+    assert not list(files.folder().rglob("half.bin"))
+    assert b"0 of 1 tasks" in client.post("/admin/core/job/", chosen, follow=True).content
 
 
 def test_l1_a_wrong_plugin_is_told_to_the_model(worker: Worker, script: Any, say: Say) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import time
+from contextlib import aclosing
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -14,7 +15,7 @@ from channels_app import inbound
 from channels_app import runner as runner_module
 from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
-from core import db, events, files, inbox, jobs, runs
+from core import db, events, files, hub, inbox, jobs, runs, wake
 from core.long import process, work
 from core.messages import progress
 from core.models import Job, Run, StoredFile, User
@@ -124,6 +125,29 @@ def test_l2_a_queued_job_whose_wake_up_was_lost_is_woken_again(run: Run) -> None
     Job.objects.update(lease_until=Now() - timedelta(seconds=1))
     assert jobs.recover() == [job_id]
     assert jobs.recover() == []
+
+
+def test_l2_who_waits_for_a_job_has_it_woken_without_the_sweeper(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker died: whoever follows it sees that first."""
+    job = begun(run)
+    expire(job)
+    woken: list[int] = []
+    monkeypatch.setattr(wake, "send", lambda task, row_id, **_: woken.append(row_id))
+
+    async def states() -> list[str]:
+        seen = []
+        async with aclosing(jobs.follow(job_id=job.id)) as views:
+            async for view in views:
+                seen.append(view.state)
+                if len(seen) == 3:
+                    break
+        await hub.local().close()
+        return seen
+
+    assert asyncio.run(asyncio.wait_for(states(), 60)) == ["running", "queued", "queued"]
+    assert woken == [job.id]
 
 
 def test_l2_the_end_of_a_run_ends_its_jobs(run: Run) -> None:

@@ -20,7 +20,7 @@ from channels_app.mcp import adapter, server
 from channels_app.results import NotSentError
 from channels_app.runner import Runner
 from core import db, file_purge, file_quota, files, inbox
-from core.models import ChannelAccount, StoredFile, User
+from core.models import ChannelAccount, Job, Run, StoredFile, User
 from tests.channels.running import guest, owner, until
 from tests.long.conftest import Say, Worker
 from tests.long.test_links import ask
@@ -214,6 +214,28 @@ def test_an_upload_that_a_waiting_message_names_stays(eve: User) -> None:
     receipt.run.state = "cancelled"
     receipt.run.save(update_fields=["state"])
     assert file_purge.purge(now=db.now()) == 1
+
+
+def test_l2_what_a_job_without_a_result_left_goes_when_its_worker_did_not_see_to_it(
+    eve: User,
+) -> None:
+    """[L2] Its worker died before the stop; one that is at it, and what was kept, are left alone."""
+    session = inbox.open_session(user=eve, account=_http())
+    run = Run.objects.create(user=eve, session=session)
+    ages = {"cancelled": 10, "failed": 10, "succeeded": 10, "running": 10}
+    left = {}
+    for name, seconds in {**ages, "cancelled just now": 1, "cancelled long ago": 7200}.items():
+        job = Job.objects.create(run=run, tool_call_id=name, tool="t", state=name.split()[0])
+        Job.objects.filter(id=job.id).update(finished_at=Now() - timedelta(seconds=seconds))
+        left[name] = files.folder() / "jobs" / str(job.id) / "1" / "half.bin"
+        left[name].parent.mkdir(parents=True)
+        left[name].write_bytes(b"half")
+    assert file_purge.discard_unfinished() == 2
+    assert [name for name, path in left.items() if not path.parents[1].exists()] == [
+        "cancelled",
+        "failed",
+    ]
+    assert file_purge.discard_unfinished() == 0
 
 
 def test_bytes_without_a_row_go_after_a_day(eve: User) -> None:

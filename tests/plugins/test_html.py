@@ -17,6 +17,7 @@ from core.plugins.slides.deck import (
     Chart,
     ChartKind,
     ChartSlide,
+    ContentsSlide,
     Deck,
     Point,
     Series,
@@ -120,3 +121,17 @@ def test_language_and_direction_are_said() -> None:
     """For the browser's own shaping, and for screen readers."""
     assert '<html lang="ar-SA" dir="rtl">' in html_of(ARABIC)
     assert '<html lang="en-US" dir="ltr">' in html_of(ENGLISH)
+
+
+def test_numbers_run_from_left_to_right_and_contents_are_numbered_on() -> None:
+    """As in the .pptx: a sign stays in front of its number, and a second page goes on counting."""
+    rows = [["رياح", "-1,400"], ["غاز", "900"]]
+    html = html_of(Deck("ع", "ar-SA", [TableSlide("جدول", ["المصدر", "يورو"], rows)]))
+    assert '<td class=n><bdi dir="ltr">-1,400</bdi></td>' in html
+    assert "<th class=n>يورو</th>" in html
+    entries = [f"Section {at} about something of note" for at in range(1, 21)]
+    html = html_of(Deck("n", "en-US", [ContentsSlide("Contents", entries)]))
+    first, second = [attrs for tag, attrs in tags(html) if tag == "ol"]
+    on_the_first = html.split("</ol>")[0].count("<li>")
+    assert (first["start"], second["start"]) == ("1", str(on_the_first + 1))
+    assert f"counter-reset:point {on_the_first};" in str(second["style"])

@@ -8,12 +8,21 @@ from typing import Any
 
 import pytest
 from pptx import Presentation
-from pptx.enum.chart import XL_CHART_TYPE
+from pptx.enum.chart import XL_CHART_TYPE, XL_TICK_LABEL_POSITION
 from pptx.util import Pt
 
 from core.plugins.ppt_generation.pptx_file import save
 from core.plugins.slides import layout
-from core.plugins.slides.deck import BulletsSlide, Deck, Point
+from core.plugins.slides.deck import (
+    BulletsSlide,
+    Chart,
+    ChartSlide,
+    ContentsSlide,
+    Deck,
+    Point,
+    Series,
+    TableSlide,
+)
 from tests.plugins.decks import ARABIC, CHINESE, DECKS, ENGLISH
 
 
@@ -128,6 +137,46 @@ def test_arabic_runs_from_right_to_left(tmp_path: Path) -> None:
     (chart,) = [shape for shape in shapes(file) if shape.has_chart]
     assert chart.left > Pt(300)
     assert chart.chart.category_axis.reverse_order
+
+
+def test_numbers_of_a_table_run_from_left_to_right_in_every_script(tmp_path: Path) -> None:
+    """A minus sign behind its number is another number; the words beside it stay as they are."""
+    rows = [["رياح", "-1,400"], ["غاز", "900"]]
+    file = opened(Deck("ع", "ar-SA", [TableSlide("جدول", ["المصدر", "يورو"], rows)]), tmp_path)
+    (table,) = [shape.table for shape in shapes(file) if shape.has_table]
+    sides = [
+        [(side.get("rtl"), side.get("algn")) for side in row._tr.xpath(".//a:pPr")]
+        for row in table.rows
+    ]
+    assert sides == [[("1", "l"), ("1", "r")], [("0", "l"), ("1", "r")], [("0", "l"), ("1", "r")]]
+
+
+def test_names_of_bars_below_nought_stand_beside_them_and_small_values_are_not_nought(
+    tmp_path: Path,
+) -> None:
+    """[L1] a chart that can be read."""
+    charts = [
+        ChartSlide("a", Chart("bar", ["x", "y"], [Series("", [-0.0012, 0.004])])),
+        ChartSlide("b", Chart("bar", ["x", "y"], [Series("", [1.25, 4])])),
+    ]
+    file = opened(Deck("n", "en-US", charts), tmp_path)
+    small, usual = [shape.chart for shape in shapes(file) if shape.has_chart]
+    assert small.category_axis.tick_label_position == XL_TICK_LABEL_POSITION.LOW
+    assert usual.category_axis.tick_label_position == XL_TICK_LABEL_POSITION.NEXT_TO_AXIS
+    formats = [chart.plots[0].data_labels.number_format for chart in (small, usual)]
+    assert formats == ["General", "#,##0.0#"]
+
+
+def test_contents_on_two_pages_are_numbered_on(tmp_path: Path) -> None:
+    """[L1] Found by looking at a deck of twenty sections."""
+    entries = [f"Section {at} about something of note" for at in range(1, 21)]
+    file = opened(Deck("n", "en-US", [ContentsSlide("Contents", entries)]), tmp_path)
+    starts = [
+        {each.get("startAt") for each in slide.element.xpath(".//a:buAutoNum")}
+        for slide in file.slides
+    ]
+    first = len(file.slides[0].element.xpath(".//a:buAutoNum"))
+    assert starts == [{"1"}, {str(first + 1)}]
 
 
 def test_chinese_has_its_own_face_and_language(tmp_path: Path) -> None:

@@ -136,10 +136,13 @@ def text_html(text: Text, page: Page) -> str:
     )
     weight = ";font-weight:700" if text.bold else ""
     if text.mark:
-        tag = "ol" if text.mark == "number" else "ul"
+        tag, start = "ul", ""
+        if text.mark == "number":
+            tag, start = "ol", f' start="{text.first}"'
+            style += f";counter-reset:point {text.first - 1}"
         gaps = f"--gap:{unit(text.gap)};--indent:{unit(text.indent)}"
         items = "".join(f"<li>{point_html(point)}</li>" for point in text.paragraphs)
-        return f'<{tag} class="t" style="{style};{gaps}{weight}">{items}</{tag}>'
+        return f'<{tag}{start} class="t" style="{style};{gaps}{weight}">{items}</{tag}>'
     tag = "p"
     if text.role == "title":
         tag = "h1" if page.layout == "title" else "h2"
@@ -169,12 +172,18 @@ def grid_html(grid: Grid) -> str:
 
 def row_html(row: Sequence[str], grid: Grid, at: int, high: float) -> str:
     """One row; the first is a header where the table has one."""
-    tag = "th" if grid.named and at == 0 else "td"
-    cells = "".join(
-        f"<{tag}{' class=n' if numeric else ''}>{words(cell)}</{tag}>"
-        for cell, numeric in zip(row, grid.numeric, strict=True)
-    )
+    header = grid.named and at == 0
+    tag = "th" if header else "td"
+    cells = ""
+    for cell, numeric in zip(row, grid.numeric, strict=True):
+        inner = cell_html(cell, number=numeric and not header)
+        cells += f"<{tag}{' class=n' if numeric else ''}>{inner}</{tag}>"
     return f'<tr style="height:{unit(high)}">{cells}</tr>'
+
+
+def cell_html(text: str, *, number: bool) -> str:
+    """A cell's words; a number runs from left to right in every script, its sign in front."""
+    return f'<bdi dir="ltr">{words(text)}</bdi>' if number else words(text)
 
 
 def foot_html(page: Page) -> str:

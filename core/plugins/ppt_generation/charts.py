@@ -7,7 +7,13 @@ from pptx.chart.chart import Chart as NativeChart
 from pptx.chart.data import CategoryChartData
 from pptx.chart.series import LineSeries
 from pptx.dml.color import RGBColor
-from pptx.enum.chart import XL_CHART_TYPE, XL_LABEL_POSITION, XL_LEGEND_POSITION, XL_MARKER_STYLE
+from pptx.enum.chart import (
+    XL_CHART_TYPE,
+    XL_LABEL_POSITION,
+    XL_LEGEND_POSITION,
+    XL_MARKER_STYLE,
+    XL_TICK_LABEL_POSITION,
+)
 from pptx.enum.dml import MSO_THEME_COLOR
 from pptx.oxml import parse_xml
 from pptx.slide import Slide
@@ -36,6 +42,7 @@ ACCENTS = {
     "night": MSO_THEME_COLOR.TEXT_2,
 }
 LABEL_LIMIT = 28
+LEAST_ROUNDED = 0.05
 ACTIVE = re.compile(r"\{?=|(?:https?|ftps?|mailto|internal|external|file):")
 MOST_LABELLED = 12
 NO_STYLE = "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"
@@ -75,6 +82,8 @@ def number_format(chart: Chart) -> str:
     """Excel's format for the values, with their unit."""
     values = [value for series in chart.series for value in series.values]
     digits = "#,##0" if all(value == int(value) for value in values) else "#,##0.0#"
+    if 0 < max(map(abs, values), default=0) < LEAST_ROUNDED:
+        digits = "General"  # else they all read 0.0
     if chart.unit in {"$", "€", "£", "¥"}:
         return f'"{chart.unit}"{digits}'
     return f'{digits}"{chart.unit}"' if chart.unit in {"%", "‰"} else digits
@@ -123,6 +132,8 @@ def dress_axes(native: NativeChart, chart: Chart, *, rtl: bool) -> None:
     names.format.line.color.rgb = RGBColor.from_string(COLOURS["muted"])
     names.tick_labels.font.size = Pt(13)
     names.has_major_gridlines = False
+    if any(value < 0 for series in chart.series for value in series.values):
+        names.tick_label_position = XL_TICK_LABEL_POSITION.LOW  # else they lie on the bars
     # Bars read from above; a script from right to left starts on the right.
     names.reverse_order = chart.kind == "bar" or rtl
 
@@ -209,10 +220,13 @@ def cell_text(words: str, grid: Grid, *, numeric: bool, header: bool) -> Text:
 def write_cell(cell: Any, text: Text, *, header: bool, language: str, rtl: bool) -> None:
     """Words, ground and rule of one cell."""
     spacing = f'<a:lnSpc><a:spcPts val="{round(text.pitch * 100)}"/></a:lnSpc>'
+    side = alignment(text.align, rtl=rtl)
+    if text.align == "end" and not header:  # a number's sign stands in front of it in every script
+        side = side.replace('rtl="1"', 'rtl="0"')
     words = run(text.paragraphs[0].text, text, language, bold=text.bold)
     body = parse_xml(
         f"<a:txBody {NAMESPACES}><a:bodyPr/><a:lstStyle/><a:p>"
-        f"<a:pPr {alignment(text.align, rtl=rtl)}>{spacing}<a:buNone/></a:pPr>{words}</a:p>"
+        f"<a:pPr {side}>{spacing}<a:buNone/></a:pPr>{words}</a:p>"
         "</a:txBody>"
     )
     none = "".join(f"<a:{side}><a:noFill/></a:{side}>" for side in ("lnL", "lnR", "lnT"))

@@ -114,7 +114,7 @@ def paragraph(point: Point, text: Text, language: str, *, rtl: bool) -> str:
         f'<a:p><a:pPr {alignment(text.align, rtl=rtl)} marL="{emu(text.indent)}" '
         f'indent="{-emu(text.indent)}">{line}'
         f'<a:spcBef><a:spcPts val="0"/></a:spcBef><a:spcAft><a:spcPts val="{round(after * 100)}"/>'
-        f"</a:spcAft>{mark(text.mark)}</a:pPr>{runs}</a:p>"
+        f"</a:spcAft>{mark(text)}</a:pPr>{runs}</a:p>"
     )
 
 
@@ -124,17 +124,17 @@ def alignment(align: str, *, rtl: bool) -> str:
     return f'algn="{side}" rtl="{int(rtl)}"'
 
 
-def mark(kind: str) -> str:
+def mark(text: Text) -> str:
     """What stands before a paragraph."""
-    if kind == "square":
+    if text.mark == "square":
         return (
             '<a:buClr><a:schemeClr val="accent1"/></a:buClr><a:buSzPct val="80000"/>'
             '<a:buFont typeface="Arial"/><a:buChar char="■"/>'
         )
-    if kind == "number":
+    if text.mark == "number":
         return (
             '<a:buClr><a:schemeClr val="accent1"/></a:buClr><a:buFont typeface="Arial"/>'
-            '<a:buAutoNum type="arabicPlain"/>'
+            f'<a:buAutoNum type="arabicPlain" startAt="{text.first}"/>'
         )
     return "<a:buNone/>"
 

@@ -132,12 +132,12 @@ def contents_pages(slide: d.ContentsSlide) -> Iterator[Draft]:
     text, size, line = heading(slide.title, 220, 160, (34, 30, 26, 22, 18))
     title_box = Text("title", 44, 96, 224, 170, one(text), size, line, colour="white", bold=True)
     entries = [Point(entry) for entry in slide.entries]
+    first = 1
     for part in spread(entries, 500 - 44, 400, (28, 26, 24, 22, 20, 18, 16)):
         airy = replace(part, gap=min(26.0, room_between(part, 400)))
-        elements = [
-            title_box,
-            replace(listed(airy, 360, 70, 500, 404, indent=44), mark="number", anchor="middle"),
-        ]
+        box = listed(airy, 360, 70, 500, 404, indent=44)
+        elements = [title_box, replace(box, mark="number", anchor="middle", first=first)]
+        first += len(box.paragraphs)
         yield "contents", slide.title, [*elements], slide.notes
 
 

@@ -16,7 +16,7 @@ Anchor = Literal["top", "middle", "bottom"]
 class Text:
     """A box of paragraphs, measured to fit. Points; ``pitch`` is the distance of its lines.
 
-    ``mark``: what stands before each paragraph: nothing, a square, or its number.
+    ``mark``: what stands before each paragraph: nothing, a square, or its number from ``first`` on.
     """
 
     role: Role
@@ -34,6 +34,7 @@ class Text:
     anchor: Anchor = "top"
     mark: Literal["", "square", "number"] = ""
     indent: float = 0
+    first: int = 1
 
 
 @dataclass(frozen=True, slots=True)
