@@ -95,18 +95,24 @@ def sections_of_docx(path: Path) -> Iterator[Pair]:
     from docx.table import Table  # noqa: PLC0415
 
     check_archive(path)
-    heading = ""
+    heading, size = "", 0
     lines: list[str] = []
+    styles: dict[str | None, str] = {}  # looking one up takes milliseconds
     for block in docx.Document(str(path)).iter_inner_content():
         if isinstance(block, Table):
             lines += [" | ".join(cell.text.strip() for cell in row.cells) for row in block.rows]
             continue
-        style = block.style.name if block.style is not None else ""
-        if (style or "").startswith(("Heading", "Title")) and block.text.strip():
+        key, words = block._p.style, block.text  # noqa: SLF001 - the one way to its id
+        if key not in styles:
+            styles[key] = (block.style.name if block.style is not None else "") or ""
+        is_heading = styles[key].startswith(("Heading", "Title")) and words.strip()
+        if is_heading or size > SECTION_CHARACTERS:
             yield f"section {heading}" if heading else "beginning", "\n".join(lines)
-            heading, lines = block.text.strip()[:100], [block.text]
-        else:
-            lines.append(block.text)
+            lines, size = [], 0
+        if is_heading:
+            heading = words.strip()[:100]
+        lines.append(words)
+        size += len(words)
     yield f"section {heading}" if heading else "", "\n".join(lines)
 
 
