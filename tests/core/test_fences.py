@@ -1,13 +1,23 @@
 """A fence stops the one it is for and nobody else; found by changing runs and events (C8, [C9])."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db.models.functions import Now
 
 from core import db, events, hub, inbox, runs
 from core.messages import progress, to_dict
-from core.models import ChannelAccount, Message, Run, RunEvent, User
+from core.models import (
+    ChannelAccount,
+    InboundMessage,
+    Job,
+    Message,
+    Run,
+    RunEvent,
+    StoredFile,
+    User,
+)
 from tests.core.conftest import Say
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("commits_at_once")]
@@ -49,6 +59,8 @@ def test_c8_a_claim_takes_one_run_for_the_time_of_a_lease(pair: tuple[Run, Run])
     assert found.lease_until is not None
     assert before < found.lease_until < db.now() + HOUR
     assert found.started_at is not None
+    assert {"session", "user"} <= set(found._state.fields_cache)
+    assert "account" in found.session._state.fields_cache
     assert (now_of(second).state, now_of(second).attempt) == (Run.State.QUEUED, 0)
 
 
@@ -73,7 +85,19 @@ def test_c8_a_lease_is_renewed_by_its_worker_only(pair: tuple[Run, Run]) -> None
     expire(again)
     expire(claimed(second, "w3"))
     runs.keep(held={first.id: 2}, worker="w3")
+    kept = now_of(first).lease_until
+    assert kept is not None
+    assert db.now() < kept < db.now() + HOUR
     assert runs.recover() == [second.id]
+
+
+def test_c8_a_run_that_ended_is_kept_by_nobody(pair: tuple[Run, Run]) -> None:
+    """[redteam C8] Its worker, which heard of the end too late, gives it no lease."""
+    run = claimed(pair[0])
+    with db.write():
+        runs.settle(run=run, outcome=OK, last_seq=1)
+    assert runs.keep(held={run.id: 1}, worker="w1") == ({run.id}, set())
+    assert now_of(run).lease_until is None
 
 
 def test_c8_who_holds_an_older_attempt_is_told_of_no_cancellation(pair: tuple[Run, Run]) -> None:
@@ -105,6 +129,63 @@ def test_c8_settling_ends_one_run(pair: tuple[Run, Run]) -> None:
     with db.write():
         runs.settle(run=second, outcome=OK, last_seq=1)
     assert now_of(second).state == Run.State.QUEUED
+
+
+def test_c8_the_end_of_a_run_is_the_end_of_what_is_its_own(pair: tuple[Run, Run]) -> None:
+    """Its messages and jobs; those of another run go on, and what had ended stays as it was."""
+    first, second = claimed(pair[0]), claimed(pair[1])
+    made = [
+        Job.objects.create(run=run, tool_call_id=state, tool="t", state=state)
+        for run in (first, second)
+        for state in (Run.State.QUEUED, Run.State.RUNNING, Run.State.SUCCEEDED)
+    ]
+    purged = InboundMessage.objects.create(
+        account=first.session.account, run=first, state="purged", received_at=db.now()
+    )
+    with db.write():
+        runs.settle(run=first, outcome=OK, last_seq=1)
+    states = [Job.objects.get(id=each.id).state for each in made]
+    assert states == ["cancelled", "cancelled", "succeeded", "queued", "running", "succeeded"]
+    said = InboundMessage.objects.exclude(id=purged.id).order_by("run_id")
+    assert [each.state for each in said] == ["answered", "batched"]
+    purged.refresh_from_db()
+    assert purged.state == "purged"
+
+
+@pytest.mark.parametrize("state", [Run.State.CANCELLED, Run.State.SUCCEEDED])
+def test_c9_files_that_a_stopped_run_did_not_hand_over_are_taken_back(
+    pair: tuple[Run, Run], state: str
+) -> None:
+    """[C9] Neither what the person sent, nor what another run made; a run that went well keeps
+    all."""
+    first, second = claimed(pair[0]), claimed(pair[1])
+
+    def file(name: str, run: Run, **more: Any) -> StoredFile:
+        return StoredFile.objects.create(
+            user=run.user, run=run, name=name, size=1, **{"origin": "made", **more}
+        )
+
+    before = db.now() - HOUR
+    given, late = file("given", first), file("late", first)
+    file("sent", first, origin="sent"), file("other", second)
+    file("old", first, revoked_at=before)
+    outcome = runs.Outcome(state=state, files=[{"id": given.public_id}, {"name": "no id"}])
+    with db.write():
+        runs.settle(run=first, outcome=outcome, last_seq=1)
+    revoked = {row.name: row.revoked_at for row in StoredFile.objects.exclude(revoked_at=None)}
+    assert revoked.pop("old") == before
+    assert set(revoked) == ({late.name} if state == Run.State.CANCELLED else set())
+
+
+def test_the_sessions_oldest_queued_run_is_woken_and_no_other(
+    pair: tuple[Run, Run], say: Say, woken: Woken
+) -> None:
+    """After the one before it, and only one: the session's others wait for their turn."""
+    running, _ = claimed(pair[0]), pair[1]
+    following, _ = say("3"), say("4")
+    woken.clear()
+    runs.wake_next(running.session_id)
+    assert woken == [("wake", following.id)]
 
 
 def test_c8_what_settles_with_a_run_is_called_once_with_its_outcome(pair: tuple[Run, Run]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from django.utils import timezone
 
-from channels_app import gateways
+from channels_app import gateways, health
 from channels_app.base import Account, ChannelError, Health
 from channels_app.runner import Runner
 from channels_app.telegram import plain
@@ -108,6 +108,17 @@ def test_what_telegram_says_about_the_webhook_is_shown(runner: Runner, local: Lo
     assert "Wrong response: 502" in row.status_text
     assert row.health["pending"] == 7
     assert any("Wrong response" in each for each in gateways.problems())
+
+
+def test_d8_readyz_says_how_much_waits_at_a_platform_also_without_an_error(local: Local) -> None:
+    """[D8] An account that was never asked, or is switched off, holds nothing back."""
+    row = ChannelAccount.objects.get(name="main")
+    gateways.note(account_id=row.id, health=Health(facts={"pending": 7, "last_error": ""}))
+    problems, waiting = health.how_it_is()
+    assert waiting == {"telegram/main": 7}
+    assert not any("telegram" in each for each in problems)
+    ChannelAccount.objects.update(enabled=False)
+    assert health.how_it_is()[1] == {}
 
 
 def test_redteam_c9_a_webhook_that_another_deployment_took_is_shown(
