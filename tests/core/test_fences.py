@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
-from core import db, events, hub, inbox, runs
+from core import db, events, hub, inbox, runs, wake
 from core.messages import progress, to_dict
 from core.models import (
     ChannelAccount,
@@ -18,6 +18,7 @@ from core.models import (
     StoredFile,
     User,
 )
+from core.tokens import estimate
 from tests.core.conftest import Say
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("commits_at_once")]
@@ -105,6 +106,63 @@ def test_c8_who_holds_an_older_attempt_is_told_of_no_cancellation(pair: tuple[Ru
     first, second = claimed(pair[0]), claimed(pair[1])
     runs.request_cancel(run=first)
     assert runs.keep(held={first.id: 0, second.id: 1}, worker="w1") == ({first.id}, set())
+
+
+def test_c9_of_the_runs_that_are_held_those_that_were_asked_to_end_are_told(
+    pair: tuple[Run, Run],
+) -> None:
+    """[C9] By their ids, whatever their attempt is."""
+    Run.objects.update(attempt=40)
+    first, second = claimed(pair[0]), claimed(pair[1])
+    runs.request_cancel(run=first)
+    assert runs.keep(held={first.id: 41, second.id: 41}, worker="w1") == (set(), {first.id})
+
+
+def test_a9_the_runs_of_others_go_on_when_a_person_is_revoked(
+    pair: tuple[Run, Run], say: Say, account: ChannelAccount
+) -> None:
+    """[A9] Only theirs are asked to end."""
+    bob = User.objects.create(username="bob")
+    other = say("3", into=inbox.open_session(user=bob, account=account, chat="44"))
+    runs.cancel_all_of(user_id=pair[0].user_id)
+    asked = Run.objects.exclude(cancel_requested_at=None).order_by("id")
+    assert list(asked) == list(pair)
+    assert now_of(other).cancel_requested_at is None
+
+
+def test_c4_a_hub_and_a_broker_that_are_away_undo_no_end(
+    pair: tuple[Run, Run], say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[redteam C4] The sweeper wakes what nobody was told of."""
+
+    def away(*_: object, **__: object) -> None:
+        raise RuntimeError("no broker")
+
+    run = claimed(pair[0])
+    say("3")
+    monkeypatch.setattr(hub, "publish", away)
+    monkeypatch.setattr(wake, "run", away)
+    assert runs.request_cancel(run=run)
+    with db.write():
+        runs.settle(run=run, outcome=OK, last_seq=1)
+    assert now_of(run).state == Run.State.SUCCEEDED
+
+
+def test_the_end_of_a_run_is_in_the_transcript_and_wakes_the_next(
+    pair: tuple[Run, Run], say: Say, woken: Woken
+) -> None:
+    """With its form, its files and how much of the window it takes."""
+    run, following = claimed(pair[0]), say("3")
+    woken.clear()
+    given = runs.Outcome(
+        state=Run.State.SUCCEEDED, text="**done** " * 9, format="markdown", files=[{"id": "f"}]
+    )
+    with db.write():
+        runs.settle(run=run, outcome=given, last_seq=1)
+    line = Message.objects.get(run=run, role="assistant")
+    assert (line.format, line.data["files"]) == ("markdown", [{"id": "f"}])
+    assert line.tokens == estimate(given.text) > 9
+    assert woken == [("wake", following.id)]
 
 
 def test_c8_settling_with_an_old_attempt_does_not_end_the_run(pair: tuple[Run, Run]) -> None:

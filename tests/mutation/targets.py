@@ -74,7 +74,6 @@ TARGETS = (
         "the writer's fence",
         "core/events.py",
         ("tests/core/test_fences.py", "tests/core/test_events.py"),
-        "OWN Log.append Log.close Writer.close Writer._commit write_batch abandon resolve own "
-        "rows_of append_unheld append_all_unheld log_of",
+        "OWN Log.append Log.close Writer.close abandon own write_batch rows_of append_all_unheld",
     ),
 )
