@@ -146,6 +146,7 @@ addresses = Rate("address")
 people = Rate("person")
 keys = Rate("key")
 failures = Rate("failure")
+sign_ins = Rate("sign-in")
 
 
 class Streams:

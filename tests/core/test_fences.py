@@ -365,6 +365,19 @@ def test_c8_a_clean_stop_gives_back_what_is_held_and_no_more(
     assert now_of(first).worker == "w2"
 
 
+def test_what_nobody_holds_is_written_and_told_for_every_run(
+    pair: tuple[Run, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs that are claimed together begin their logs together."""
+    frames: list[hub.Frame] = []
+    monkeypatch.setattr(hub, "publish", frames.extend)
+    events.append_all_unheld([(run, 0, [progress(f"hello {run.id}")]) for run in pair])
+    rows = list(RunEvent.objects.order_by("run_id").values_list("run_id", "seq"))
+    assert rows == [(run.id, 1) for run in pair]
+    told = [each["events"][0]["props"] for each in frames]
+    assert told == [to_dict(progress(f"hello {run.id}"))["props"] for run in pair]
+
+
 def test_c8_a_batch_writes_for_the_runs_that_are_ours_and_marks_the_others(
     pair: tuple[Run, Run],
 ) -> None:

@@ -9,10 +9,10 @@ import pytest
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
-from core import jobs, runs
+from core import events, jobs, runs
 from core.models import Job, Run
 from tests.core.conftest import Say
-from tests.core.test_fences import pair
+from tests.core.test_fences import OK, pair
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("woken")]
 SECONDS = 20
@@ -62,6 +62,33 @@ def test_c8_the_sweep_passes_over_a_run_whose_worker_froze(pair: tuple[Run, Run]
     with frozen(Run, first.id):
         assert runs.recover() == ([second.id] if is_locked() else [first.id, second.id])
     assert runs.recover() == [first.id, second.id]
+
+
+def test_c8_nobody_takes_a_run_while_its_writer_ends_it(pair: tuple[Run, Run]) -> None:
+    """[redteam C8] The writer read the attempt and holds the row until its transaction ends.
+
+    SQLite lets nobody write meanwhile.
+    """
+    run = runs.claim(run_id=pair[0].id, worker="w")
+    assert run is not None
+    Run.objects.update(lease_until=Now() - timedelta(seconds=1))
+    swept: list[list[int]] = []
+
+    def sweep() -> None:
+        in_time()
+        swept.append(runs.recover())
+        connection.close()
+
+    def finish(seq: int) -> None:
+        if is_locked():
+            thread = threading.Thread(target=sweep)
+            thread.start()
+            thread.join(SECONDS)
+        runs.settle(run=run, outcome=OK, last_seq=seq)
+
+    events.write_batch([(events.log_of(run=run, seq=0), [], finish)])
+    assert swept == ([[pair[1].id]] if is_locked() else [])
+    assert Run.objects.get(id=run.id).state == Run.State.SUCCEEDED
 
 
 @pytest.mark.parametrize("state", [Run.State.RUNNING, Run.State.QUEUED])
