@@ -76,8 +76,8 @@ def test_c6_words_are_kept_with_a_picture_that_the_model_sees_and_a_file(
     runner: Runner, owner: User, first: str
 ) -> None:
     """A picture in a data URL is not put into words: the words of its message are not lost."""
-    seen = {"kind": "image", "url": "data:image/png;base64,iVBORw0KGgo="}
-    named = {"kind": "document", "remote": "f1", "name": "a.bin", "size": 4}
+    seen: dict[str, Any] = {"kind": "image", "url": "data:image/png;base64,iVBORw0KGgo="}
+    named: dict[str, Any] = {"kind": "document", "remote": "f1", "name": "a.bin", "size": 4}
     PLATFORM.files["f1"] = b"data"
     say(
         account=memory_account(),

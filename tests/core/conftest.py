@@ -1,7 +1,7 @@
 """What the tests of the core start from: a person in a conversation, and quiet threads after."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,7 +42,7 @@ def commits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     never commits. As there, only what is ``robust`` may fail."""
 
     def at_once(call: Callable[[], object], *, robust: bool = False) -> None:
-        with suppress(Exception if robust else ()):
+        with suppress(Exception) if robust else nullcontext():
             call()
 
     monkeypatch.setattr(transaction, "on_commit", at_once)
