@@ -25,6 +25,7 @@ from django.db import Error as DatabaseFailure
 from django.utils import timezone
 
 from allowlist import requests, revocation
+from allowlist.held import sweep_ignored
 from channels_app import agents, media, outbound, presence, registry
 from channels_app.claims import Begun, Claims
 from channels_app.endings import STOPPED, Ending, end_queued, outcome_of, settle
@@ -259,6 +260,7 @@ class Runner:
     async def _sweep_files(self) -> float:
         if not self.outdated:
             await in_thread(file_purge.sweep)
+            await in_thread(sweep_ignored, now=timezone.now())
         return SWEEP_FILES_SECONDS
 
     async def _look_for_work(self) -> None:
