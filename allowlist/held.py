@@ -84,6 +84,21 @@ def sweep(*, now: datetime) -> int:
     return InboundMessage.objects.filter(pk__in=ids).delete()[0] if ids else 0
 
 
+def sweep_ignored(*, now: datetime) -> int:
+    """Remove the rows of updates that nobody answers, as old; strangers cause them. How many went.
+
+    No index is for this: an hourly chore.
+    """
+    old = now - timedelta(days=settings.UNKNOWN_REQUEST_DAYS)
+    rows = InboundMessage.objects.filter(
+        state=InboundMessage.State.IGNORED, received_at__lte=old
+    ).values_list("pk", flat=True)
+    gone = 0
+    while ids := list(rows[:AT_ONCE]):
+        gone += InboundMessage.objects.filter(pk__in=ids).delete()[0]
+    return gone
+
+
 def since(now: datetime) -> datetime:
     """What was received until then has been held for too long."""
     return now - timedelta(hours=settings.HELD_MESSAGE_HOURS)

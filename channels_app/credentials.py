@@ -96,8 +96,5 @@ def slot(caller: Caller, *, sender: str = "", wanted: bool = True) -> Iterator[N
     if not wanted:
         yield
         return
-    limits.streams.enter(user_id=subject, limit=settings.MAX_STREAMS_PER_USER)
-    try:
+    with limits.streams.one(user_id=subject, limit=settings.MAX_STREAMS_PER_USER):
         yield
-    finally:
-        limits.streams.leave(user_id=subject)

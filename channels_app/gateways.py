@@ -221,6 +221,12 @@ def note(*, account_id: int, health: Health) -> None:
             settled.exclude(status="running").update(status="running", status_text="")
 
 
+def waiting() -> dict[str, int]:
+    """How many updates the platforms of enabled accounts hold back for us, as they last said."""
+    rows = ChannelAccount.objects.filter(enabled=True).order_by("id")
+    return {str(row): row.health["pending"] for row in rows if "pending" in row.health}
+
+
 def problems() -> list[str]:
     """What is wrong with enabled accounts, in words for ``/readyz``."""
     rows = ChannelAccount.objects.filter(enabled=True, status="error").order_by("id")

@@ -18,6 +18,8 @@ from core import outbox, runs, schema
 from core.db import in_thread
 from core.models import Run
 
+NO_DATABASE = "The database does not answer."
+
 
 async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
     """The process is up."""
@@ -26,10 +28,22 @@ async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
-    """Whether all parts work; 503 names what does not."""
+    """Whether all parts work; 503 names what does not. ``waiting``: updates held back for us."""
     del scope, receive
-    problems = await in_thread(problems_now)
-    await http.answer(send, 503 if problems else 200, {"ok": not problems, "problems": problems})
+    problems, waiting = await in_thread(how_it_is)
+    body = {"ok": not problems, "problems": problems, "waiting": waiting}
+    await http.answer(send, 503 if problems else 200, body)
+
+
+def how_it_is() -> tuple[list[str], dict[str, int]]:
+    """What is wrong, and what the platforms hold back; nothing where the database is away."""
+    problems = problems_now()
+    if NO_DATABASE in problems:
+        return problems, {}  # asking again would cost another time-out
+    try:
+        return problems, gateways.waiting()
+    except DatabaseFailure:
+        return problems, {}
 
 
 def problems_now() -> list[str]:
@@ -38,7 +52,7 @@ def problems_now() -> list[str]:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
     except DatabaseFailure:
-        return ["The database does not answer."]
+        return [NO_DATABASE]
     problems = []
     client = redis.Redis.from_url(
         settings.REDIS_URL,

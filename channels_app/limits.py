@@ -11,6 +11,8 @@ import math
 import threading
 import time
 from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import redis
 from django.conf import settings
@@ -146,6 +148,7 @@ addresses = Rate("address")
 people = Rate("person")
 keys = Rate("key")
 failures = Rate("failure")
+sign_ins = Rate("sign-in")
 
 
 class Streams:
@@ -160,6 +163,15 @@ class Streams:
         if self._open.get(user_id, 0) >= limit:
             raise RefusedError(429, "Too many open streams.", headers={"Retry-After": "5"})
         self._open[user_id] = self._open.get(user_id, 0) + 1
+
+    @contextmanager
+    def one(self, *, user_id: int | str, limit: int) -> Iterator[None]:
+        """One more as long as the block lasts. Raises RefusedError 429."""
+        self.enter(user_id=user_id, limit=limit)
+        try:
+            yield
+        finally:
+            self.leave(user_id=user_id)
 
     def leave(self, *, user_id: int | str) -> None:
         """Count one less."""

@@ -49,10 +49,11 @@ async def prepare(run: Run) -> None:
     channel = registry.get(run.session.account.channel)
     messages = await in_thread(messages_of, run.id)
     for message in messages:
-        for number, item in enumerate(message.media):
+        to_say = [item for item in message.media if "text" in item or waits(item)]
+        for item in message.media:
             if waits(item):
                 # Only one item of a message carries its caption.
-                caption = message.text if number == 0 else ""
+                caption = message.text if item is to_say[0] else ""
                 item.update(await understood(run, channel, item, caption))
                 for name in ("upload", *(["url"] if "file" in item else [])):
                     item.pop(name, None)

@@ -17,10 +17,11 @@ from allowlist.models import UnknownRequest
 from channels_app import registry, sending
 from channels_app.base import Block, Capability, Channel
 from core import db, hub, outbox
-from core.models import ChannelAccount, Delivery, User
+from core.models import ChannelAccount, ChatSession, Delivery, User
 from core.text import one_line
 
 HOURLY = 5
+DAY_SECONDS = 86_400
 TOLD = "SELECT count(*) FROM allowlist_unknownrequest WHERE notified_at > %s"
 # Staff see who waits there; an owner who is no staff gets the chat, with the same cards.
 WAITING_PAGE = "/admin/allowlist/unknownrequest/"
@@ -88,15 +89,29 @@ def decided(request: UnknownRequest, *, text: str) -> None:
 
 
 def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> None:
-    """Say once that a chat (or, without one, the account) has a problem of this kind."""
+    """Say once a day that a chat (or, without one, the account) has a problem of this kind.
+
+    Of a chat only when somebody who was let in speaks there: a stranger makes as many chats as
+    they like (decision 139).
+    """
+    if chat and not is_spoken_in(account, chat):
+        return
+    now = timezone.now()
+    today = int(now.timestamp()) // DAY_SECONDS
     where = f"{account}, chat {one_line(chat, SENDER_LENGTH)}" if chat else str(account)
     text = f"{where}: {WORDS.get(trouble, 'Trouble')} ({one_line(words, 200)})."
     for owner in owners():
         if owner.last_account_id == account.pk and owner.last_target.get("chat") == chat:
             continue  # it would go to the very chat that cannot be reached
-        key = f"notice:trouble:{account.pk}:{chat}:{trouble}:{owner.pk}"
+        key = f"notice:trouble:{account.pk}:{today}:{owner.pk}:{trouble}:{chat}"
         with transaction.atomic():
-            tell(owner, key=key[:200], text=text, now=timezone.now())
+            tell(owner, key=key[:200], text=text, now=now)
+
+
+def is_spoken_in(account: ChannelAccount, chat: str) -> bool:
+    """Whether a chat is somebody's conversation with us."""
+    rows = ChatSession.objects.filter(account=account, chat=chat)
+    return rows.filter(closed_at__isnull=True, for_agent=False).exists()
 
 
 def headline(request: UnknownRequest) -> str:

@@ -198,7 +198,7 @@ async def send_now(*, channel: Channel, delivery: Delivery) -> Next | None:
 
 
 async def record_failure(*, delivery: Delivery, error: ChannelError) -> Next | None:
-    """Write down how a delivery failed, and tell the owner once about a chat in trouble."""
+    """Write down how a delivery failed, and tell the owner about a chat in trouble."""
     logger.warning("delivery %d failed: %s", delivery.id, error)
     if error.unsure:
         await in_thread(outbox.unsure, delivery=delivery, idempotent=is_repeatable(delivery))
@@ -242,11 +242,11 @@ def fail(*, delivery: Delivery, error: ChannelError) -> None:
 def follow_chat(*, delivery: Delivery, new_chat: str) -> None:
     """A chat got a new id: what was meant for it goes there; the owner is told."""
     chat = delivery.target.get("chat", "")
-    outbox.moved(account_id=delivery.account_id, chat=chat, new_chat=new_chat)
-    outbox.postpone(delivery=delivery, seconds=0)
     notices.trouble(
         account=delivery.account, chat=chat, trouble="migrated", words=f"now {new_chat}"
     )
+    outbox.moved(account_id=delivery.account_id, chat=chat, new_chat=new_chat)
+    outbox.postpone(delivery=delivery, seconds=0)
 
 
 def jitter(seconds: float) -> float:

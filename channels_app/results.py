@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.models.functions import Now
 
 from channels_app import registry
+from channels_app.aggregator import utf16_units
 from channels_app.base import Block, Capability, Channel, RendersOne
 from channels_app.sending import can_push
 from core import events, outbox, runs
@@ -29,6 +30,7 @@ from core.text import clean
 from core.tokens import estimate
 
 ORIGIN = "agent"
+CAPTION_UNITS = 1024  # of UTF-16, what Telegram shows below a file; no platform of ours shows less
 PREFIX = "result"
 LOOK_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
 Tell = Callable[[str], Awaitable[None]]
@@ -137,8 +139,15 @@ def put_file(*, session: ChatSession, file: StoredFile, caption: str) -> Sent:
             said.append(image_message(f"/files/{file.public_id}", alt=file.name))
         files = [{"id": file.public_id, "name": file.name}]
         return show_at_once(session=where.session, said=said, text=line, files=files)
-    block = {"kind": "document", "file": file.public_id, "caption": clean(caption) or file.name}
-    return put_blocks(where, [block], line)
+    return put_blocks(where, blocks_of_file(where.channel, file, clean(caption).strip()), line)
+
+
+def blocks_of_file(channel: Channel, file: StoredFile, caption: str) -> list[Block]:
+    """A file with its caption; a long one follows as messages, under the name of the file."""
+    fits = utf16_units(caption) <= CAPTION_UNITS
+    shown = caption if caption and fits else file.name
+    block: Block = {"kind": "document", "file": file.public_id, "caption": shown}
+    return [block] if fits else [block, *blocks_of(channel, caption)]
 
 
 def blocks_of(channel: Channel, text: str) -> list[Block]:

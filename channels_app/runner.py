@@ -23,6 +23,7 @@ from django.db import Error as DatabaseFailure
 from django.utils import timezone
 
 from allowlist import requests, revocation
+from allowlist.held import sweep_ignored
 from channels_app import agents, outbound, presence, registry, turns
 from channels_app.claims import Begun, Claims
 from channels_app.endings import end_queued
@@ -238,6 +239,7 @@ class Runner:
     async def _sweep_files(self) -> float:
         if not self.outdated:
             await in_thread(file_purge.sweep)
+            await in_thread(sweep_ignored, now=timezone.now())
         return SWEEP_FILES_SECONDS
 
     async def _look_for_work(self) -> None:

@@ -182,9 +182,12 @@ def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
     if not (expired.exists() or due.exists()):
         return []
     with db.write():
-        expired.update(state=Run.State.QUEUED, lease_until=None)
         if connection.features.has_select_for_update_skip_locked:
+            # A process that froze inside a transaction must not stop every sweeper with it.
+            free = expired.select_for_update(skip_locked=True, no_key=True)
+            expired = expired.filter(id__in=list(free.values_list("id", flat=True)))
             due = due.select_for_update(skip_locked=True, no_key=True)
+        expired.update(state=Run.State.QUEUED, lease_until=None)
         found = list(due.order_by("id").values_list("id", flat=True)[:limit])
         again = Now() + timedelta(seconds=WAKE_SECONDS)
         Job.objects.filter(id__in=found).update(lease_until=again)

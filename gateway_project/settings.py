@@ -177,6 +177,7 @@ AUTH_PASSWORD_VALIDATORS = [
 AXES_FAILURE_LIMIT: int = env.number("WRONG_PASSWORDS_PER_HOUR", 20, minimum=1)
 AXES_COOLOFF_TIME = 1
 AXES_VERBOSE = False
+AXES_DISABLE_ACCESS_LOG = True  # who signed in is in our audit
 AXES_ENABLE_ADMIN = False  # allowlist.admin shows lockouts in the desk's look
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_HTTP_RESPONSE_CODE = 429

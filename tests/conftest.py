@@ -76,7 +76,7 @@ def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees what another has counted, here or in the broker."""
     from channels_app import limits
 
-    for name in ("addresses", "people", "keys", "failures"):
+    for name in ("addresses", "people", "keys", "failures", "sign_ins"):
         monkeypatch.setattr(limits, name, limits.Rate())
 
 

@@ -60,7 +60,9 @@ class SendFile(Arguments):
     file_id: Annotated[str, Field(max_length=64, description="Id of a stored file.")] = ""
     name: Annotated[str, Field(max_length=200, description="File name of an upload.")] = ""
     content_base64: Annotated[str, Field(description="Content of an upload, base64.")] = ""
-    caption: Annotated[str, Field(max_length=900, description="A line below the file.")] = ""
+    caption: Annotated[
+        str, Field(max_length=4000, description="A line below the file; words after it.")
+    ] = ""
 
     def upload(self) -> bytes:
         """The bytes of the upload. Raises ValueError when they are no base64."""

@@ -172,12 +172,9 @@ def is_of_our_album(row: ChannelAccount, message: updates.TelegramMessage) -> bo
     """Whether an item without caption belongs to an album whose captioned item was for us."""
     if not message.album:
         return False
-    return InboundMessage.objects.filter(
-        account=row,
-        chat=str(message.chat),
-        sender=str(message.sender.id),
-        options__album=message.album,
-    ).exists()
+    rows = InboundMessage.objects.filter(account=row, chat=str(message.chat))
+    rows = rows.exclude(external_message_id="")  # what the index of a chat's messages leaves out
+    return rows.filter(sender=str(message.sender.id), options__album=message.album).exists()
 
 
 def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage) -> str:
@@ -247,7 +244,7 @@ def decide(request: str, verdict: str, owner: User, row: ChannelAccount) -> str:
 
 
 def take_membership(*, row: ChannelAccount, change: updates.Membership) -> str:
-    """The bot was blocked or removed: the owner is told once."""
+    """The bot was blocked or removed: the owner is told of it, if somebody spoke there."""
     if change.status not in GONE:
         return "membership"
     trouble = "blocked" if change.chat_type == "private" else "kicked"

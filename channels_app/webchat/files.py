@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from allowlist import account_audit
 from channels_app import http, limits, room
+from channels_app.credentials import count_address
 from channels_app.http import ClientGoneError, Headers, Receive, RefusedError, Request, Scope, Send
 from channels_app.webchat import access
 from core import files
@@ -53,7 +54,9 @@ async def upload(scope: Scope, receive: Receive, send: Send) -> None:
         if request.method != "POST":
             raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         user = await in_thread(who, request, writes=True)
-        stored = await receive_file(request, receive, user)
+        # What is on its way counts for no quota yet.
+        with limits.streams.one(user_id=f"upload:{user.id}", limit=settings.MAX_STREAMS_PER_USER):
+            stored = await receive_file(request, receive, user)
     except RefusedError as error:
         body = http.error_body(error.status, str(error))
         await http.answer(send, error.status, body, {**error.headers, "Connection": "close"})
@@ -153,7 +156,8 @@ async def own(scope: Scope, receive: Receive, send: Send) -> None:
             await in_thread(files.revoke, file)
             await http.answer(send, 200, {"ok": True, "status": 200})
             return
-        await deliver(request, send, file)
+        with limits.streams.one(user_id=f"file:{user.id}", limit=settings.MAX_STREAMS_PER_USER):
+            await deliver(request, send, file)
     except RefusedError as error:
         await refuse(send, error)
 
@@ -169,6 +173,7 @@ async def out(scope: Scope, receive: Receive, send: Send) -> None:
     request = Request(scope, receive)
     try:
         check_method(request)
+        await in_thread(count_address, request.address)
         try:
             file = await in_thread(files.opened, request.query("token"))
         except files.BadLinkError as error:
@@ -179,7 +184,9 @@ async def out(scope: Scope, receive: Receive, send: Send) -> None:
             raise RefusedError(410, "This link was taken back.")
         if request.method == "GET":
             await in_thread(count_open, file, request.address)
-        await deliver(request, send, file)
+        asker = f"link:{limits.network_of(request.address)}"
+        with limits.streams.one(user_id=asker, limit=settings.MAX_STREAMS_PER_USER):
+            await deliver(request, send, file)
     except RefusedError as error:
         await refuse(send, error)
 

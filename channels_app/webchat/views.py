@@ -17,9 +17,10 @@ from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from allowlist import account_audit, link_codes
+from allowlist import account_audit, attempts, link_codes
 from allowlist import sign_in as links
-from channels_app import feedback, strict_json
+from channels_app import feedback, limits, strict_json
+from channels_app.http import RefusedError
 from channels_app.webchat import export, transcript
 from core import hub, inbox, sessions
 from core.db import write
@@ -250,13 +251,29 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
             return redirect(target)
         return sign_in_page(request, target=target)
     name = request.POST.get("username", "")[:150]
+    try:
+        count_sign_in(request)
+    except RefusedError as error:
+        refused = sign_in_page(request, target=target, name=name, problem=str(error), status=429)
+        refused.headers["Retry-After"] = error.headers["Retry-After"]
+        return refused
     user = authenticate(request, username=name, password=request.POST.get("password", "")[:1000])
     if user is None:
+        attempts.forget(now=timezone.now())
         return sign_in_page(request, target=target, name=name, problem=WRONG, status=401)
     with write():
         login(request, user)
         account_audit.signed_in(user=user, how="password", now=timezone.now())
     return redirect(target)
+
+
+def count_sign_in(request: HttpRequest) -> None:
+    """One try from an address, whatever name it is for: before the password costs its hash.
+
+    Raises RefusedError 429.
+    """
+    address = limits.network_of(str(request.META.get("REMOTE_ADDR", "")))
+    limits.sign_ins.check(subject=address, limit=settings.WRONG_KEYS_PER_MINUTE)
 
 
 @require_http_methods(["GET", "HEAD"])

@@ -13,7 +13,7 @@ import orjson
 
 from core.documents.formats import kind_of
 
-SECONDS = 120.0
+SECONDS = 60.0
 MOST_CHARACTERS = 20_000_000
 MEGABYTE = 1024 * 1024
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,7 +1,7 @@
 """Who is told of a stranger, where, and with what to press [A4] [A5] [A7]."""
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +14,7 @@ from channels_app import notices, registry
 from channels_app.inbound import receive_sender
 from channels_app.runner import Runner
 from core.inbox import Draft
-from core.models import ChannelAccount, Delivery, InboundMessage, User
+from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, User
 from tests.allowlist.conftest import MakeUser
 from tests.channels.running import runner, until
 
@@ -50,6 +50,38 @@ def test_a4_the_owners_are_told_and_a_guest_who_spoke_later_is_not(
     speaks_from(make_user("guest", im=["556"]), telegram, "556")
     knock(telegram, now)
     assert [row.target["chat"] for row in Delivery.objects.all()] == ["555"]
+
+
+def test_a_trouble_is_told_once_a_day_while_it_lasts(
+    telegram: ChannelAccount, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new one of the same name is news again (decision 139); another name is, at once."""
+    speaks_from(owner, telegram, "555")
+    day = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+    def told(when: datetime, trouble: str = "auth") -> int:
+        monkeypatch.setattr(notices, "timezone", SimpleNamespace(now=lambda: when))
+        notices.trouble(account=telegram, chat="", trouble=trouble, words="401")
+        return Delivery.objects.count()
+
+    assert [told(day), told(day + timedelta(hours=3)), told(day, "conflict")] == [1, 1, 2]
+    assert [told(day + timedelta(days=1)), told(day + timedelta(days=30))] == [3, 4]
+
+
+def test_q13_trouble_in_a_chat_where_nobody_speaks_is_not_told(
+    telegram: ChannelAccount, owner: User, make_user: MakeUser
+) -> None:
+    """[redteam Q13] A stranger has as many chats as they like; a guest's is told, the owner's own
+    is not told into itself."""
+    speaks_from(owner, telegram, "555")
+    guest = make_user("guest", im=["556"])
+    for chat in ("555", "556"):
+        ChatSession.objects.create(user=guest, account=telegram, chat=chat)
+    for chat in ("-1", "-2", "4711", "555"):
+        notices.trouble(account=telegram, chat=chat, trouble="kicked", words="status kicked")
+    assert not Delivery.objects.exists()
+    notices.trouble(account=telegram, chat="556", trouble="blocked", words="status kicked")
+    assert Delivery.objects.count() == 1
 
 
 @pytest.mark.parametrize("chat", ["", "-100"])

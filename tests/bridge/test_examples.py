@@ -1,5 +1,6 @@
 """[D4]: the reference bridges of the documentation, against real mail servers and under Node."""
 
+import base64
 import email
 import email.policy
 import imaplib
@@ -191,6 +192,32 @@ def mail(sender: str, subject: str, text: str, number: str, **headers: str) -> E
     return made
 
 
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def page(sender: str, subject: str, number: str) -> EmailMessage:
+    """An e-mail without a plain part, with a picture in it and a file."""
+    made = mail(sender, subject, "", number)
+    made.set_content(
+        "<html><head><title>x</title><style>p {color: red}</style></head>"
+        "<body><p>Fish &amp; <b>chips</b></p></style><p>twice</p></body></html>",
+        subtype="html",
+    )
+    made.add_related(PNG, "image", "png", cid="<p>")
+    made.add_attachment(b"a,b\n1,2\n", "text", "csv", filename="n.csv")
+    return made
+
+
+def is_the_page(said: str) -> bool:
+    """Whether an answer repeats what :func:`page` says: its words and its file, no styles."""
+    parts = ("Fish & chips", "twice", "1 | 2")
+    missing = [each for each in parts if each not in said]
+    assert not missing, said
+    return "color" not in said
+
+
 def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
     made: Setup, mailbox: Mailbox, outbox: tuple[Outbox, int], tmp_path: Path
 ) -> None:
@@ -225,6 +252,7 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
             mailbox.put_raw(raw)
         help_wanted = mail("ada@example.org", "Please", "/whoami", "<5@example.org>")
         mailbox.put(help_wanted)
+        mailbox.put(page("ada@example.org", "Page", "<6@example.org>"))
         mailbox.put(mail("Ada <ada@example.org>", "Lunch", "**Where** to?", "<1@example.org>"))
         mailbox.put(mail("Mallory <mal@example.org>", "Hi", "let me in", "<2@example.org>"))
         robot = mail(
@@ -245,7 +273,7 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
             lambda: len(sent.about("Lunch")) == 2, seconds=SECONDS, what=f"two {bridge.tail()}"
         )
         wait_until(lambda: sent.about("A message"), seconds=SECONDS, what="the owner's notice")
-        for subject in ("Nameless", "Please"):
+        for subject in ("Nameless", "Please", "Page"):
             wait_until(lambda: sent.about(subject), seconds=SECONDS, what=subject)  # noqa: B023
         wait_until(lambda: mailbox.flagged() == 2, seconds=SECONDS, what="two for a person")
     finally:
@@ -253,10 +281,18 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
     (command,) = sent.about("Please")
     assert command["In-Reply-To"] == "<5@example.org>"
     assert "You are ada" in command.get_content()
+    (shown,) = sent.about("Page")
+    assert is_the_page(shown.get_content())
     (notice,) = sent.about("A message")
     assert notice["To"] == "ada@example.org"
     assert "user_id=mal@example.org" in notice.get_content()
-    first, second = sent.about("Lunch")
+    check_thread(*sent.about("Lunch"))
+    waiting = made.gateway.manage("shell", "-v", "0", "-c", WAITING)
+    assert waiting.strip() == "['email:mal@example.org']"
+
+
+def check_thread(first: EmailMessage, second: EmailMessage) -> None:
+    """Two answers in one conversation."""
     assert (first["To"], first["Subject"]) == ("ada@example.org", "Re: Lunch")
     assert first["In-Reply-To"] == first["References"] == "<1@example.org>"
     assert first["Auto-Submitted"] == "auto-replied"
@@ -265,8 +301,6 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
     assert "**" not in first.get_content()
     assert (second["Subject"], second["In-Reply-To"]) == ("Re: Lunch", "<4@example.org>")
     assert str(second["References"]).split() == ["<1@example.org>", "<4@example.org>"]
-    waiting = made.gateway.manage("shell", "-v", "0", "-c", WAITING)
-    assert waiting.strip() == "['email:mal@example.org']"
 
 
 def test_a_chat_with_webhooks_is_bridged_by_javascript(made: Setup, tmp_path: Path) -> None:

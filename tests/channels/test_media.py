@@ -71,6 +71,30 @@ def test_c6_a_picture_without_a_vision_model_is_named_and_kept(runner: Runner, o
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("first", ["image", "document"])
+def test_c6_words_are_kept_with_a_picture_that_the_model_sees_and_a_file(
+    runner: Runner, owner: User, first: str
+) -> None:
+    """A picture in a data URL is not put into words: the words of its message are not lost."""
+    seen: dict[str, Any] = {"kind": "image", "url": "data:image/png;base64,iVBORw0KGgo="}
+    named: dict[str, Any] = {"kind": "document", "remote": "f1", "name": "a.bin", "size": 4}
+    PLATFORM.files["f1"] = b"data"
+    say(
+        account=memory_account(),
+        sender="555",
+        chat="c",
+        text="compare these",
+        message_id="1",
+        now=timezone.now(),
+        media=[seen, named] if first == "image" else [named, seen],
+    )
+    until(lambda: PLATFORM.texts("c"))
+    (text,) = PLATFORM.texts("c")
+    assert text.startswith("[document message received]")
+    assert text.count("compare these") == 1
+
+
+@pytest.mark.django_db(transaction=True)
 def test_c6_a_picture_is_described_by_the_vision_model(
     runner: Runner, owner: User, settings: Any, tmp_path: Path
 ) -> None:

@@ -1,12 +1,23 @@
 """A fence stops the one it is for and nobody else; found by changing runs and events (C8, [C9])."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from core import db, events, hub, inbox, runs
+from core import db, events, hub, inbox, runs, wake
 from core.messages import progress, to_dict
-from core.models import ChannelAccount, Message, Run, RunEvent, User
+from core.models import (
+    ChannelAccount,
+    InboundMessage,
+    Job,
+    Message,
+    Run,
+    RunEvent,
+    StoredFile,
+    User,
+)
+from core.tokens import estimate
 from tests.core.conftest import Say, expire, now_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("commits_at_once")]
@@ -38,6 +49,8 @@ def test_c8_a_claim_takes_one_run_for_the_time_of_a_lease(pair: tuple[Run, Run])
     assert found.lease_until is not None
     assert before < found.lease_until < db.now() + HOUR
     assert found.started_at is not None
+    assert {"session", "user"} <= set(found._state.fields_cache)
+    assert "account" in found.session._state.fields_cache
     assert (now_of(second).state, now_of(second).attempt) == (Run.State.QUEUED, 0)
 
 
@@ -62,7 +75,19 @@ def test_c8_a_lease_is_renewed_by_its_worker_only(pair: tuple[Run, Run]) -> None
     expire(again)
     expire(claimed(second, "w3"))
     runs.keep(held={first.id: 2}, worker="w3")
+    kept = now_of(first).lease_until
+    assert kept is not None
+    assert db.now() < kept < db.now() + HOUR
     assert runs.recover() == [second.id]
+
+
+def test_c8_a_run_that_ended_is_kept_by_nobody(pair: tuple[Run, Run]) -> None:
+    """[redteam C8] Its worker, which heard of the end too late, gives it no lease."""
+    run = claimed(pair[0])
+    with db.write():
+        runs.settle(run=run, outcome=OK, last_seq=1)
+    assert runs.keep(held={run.id: 1}, worker="w1") == ({run.id}, set())
+    assert now_of(run).lease_until is None
 
 
 def test_c8_who_holds_an_older_attempt_is_told_of_no_cancellation(pair: tuple[Run, Run]) -> None:
@@ -70,6 +95,63 @@ def test_c8_who_holds_an_older_attempt_is_told_of_no_cancellation(pair: tuple[Ru
     first, second = claimed(pair[0]), claimed(pair[1])
     runs.request_cancel(run=first)
     assert runs.keep(held={first.id: 0, second.id: 1}, worker="w1") == ({first.id}, set())
+
+
+def test_c9_of_the_runs_that_are_held_those_that_were_asked_to_end_are_told(
+    pair: tuple[Run, Run],
+) -> None:
+    """[C9] By their ids, whatever their attempt is."""
+    Run.objects.update(attempt=40)
+    first, second = claimed(pair[0]), claimed(pair[1])
+    runs.request_cancel(run=first)
+    assert runs.keep(held={first.id: 41, second.id: 41}, worker="w1") == (set(), {first.id})
+
+
+def test_a9_the_runs_of_others_go_on_when_a_person_is_revoked(
+    pair: tuple[Run, Run], say: Say, account: ChannelAccount
+) -> None:
+    """[A9] Only theirs are asked to end."""
+    bob = User.objects.create(username="bob")
+    other = say("3", into=inbox.open_session(user=bob, account=account, chat="44"))
+    runs.cancel_all_of(user_id=pair[0].user_id)
+    asked = Run.objects.exclude(cancel_requested_at=None).order_by("id")
+    assert list(asked) == list(pair)
+    assert now_of(other).cancel_requested_at is None
+
+
+def test_c4_a_hub_and_a_broker_that_are_away_undo_no_end(
+    pair: tuple[Run, Run], say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[redteam C4] The sweeper wakes what nobody was told of."""
+
+    def away(*_: object, **__: object) -> None:
+        raise RuntimeError("no broker")
+
+    run = claimed(pair[0])
+    say("3")
+    monkeypatch.setattr(hub, "publish", away)
+    monkeypatch.setattr(wake, "run", away)
+    assert runs.request_cancel(run=run)
+    with db.write():
+        runs.settle(run=run, outcome=OK, last_seq=1)
+    assert now_of(run).state == Run.State.SUCCEEDED
+
+
+def test_the_end_of_a_run_is_in_the_transcript_and_wakes_the_next(
+    pair: tuple[Run, Run], say: Say, woken: Woken
+) -> None:
+    """With its form, its files and how much of the window it takes."""
+    run, following = claimed(pair[0]), say("3")
+    woken.clear()
+    given = runs.Outcome(
+        state=Run.State.SUCCEEDED, text="**done** " * 9, format="markdown", files=[{"id": "f"}]
+    )
+    with db.write():
+        runs.settle(run=run, outcome=given, last_seq=1)
+    line = Message.objects.get(run=run, role="assistant")
+    assert (line.format, line.data["files"]) == ("markdown", [{"id": "f"}])
+    assert line.tokens == estimate(given.text) > 9
+    assert woken == [("wake", following.id)]
 
 
 def test_c8_settling_with_an_old_attempt_does_not_end_the_run(pair: tuple[Run, Run]) -> None:
@@ -94,6 +176,63 @@ def test_c8_settling_ends_one_run(pair: tuple[Run, Run]) -> None:
     with db.write():
         runs.settle(run=second, outcome=OK, last_seq=1)
     assert now_of(second).state == Run.State.QUEUED
+
+
+def test_c8_the_end_of_a_run_is_the_end_of_what_is_its_own(pair: tuple[Run, Run]) -> None:
+    """Its messages and jobs; those of another run go on, and what had ended stays as it was."""
+    first, second = claimed(pair[0]), claimed(pair[1])
+    made = [
+        Job.objects.create(run=run, tool_call_id=state, tool="t", state=state)
+        for run in (first, second)
+        for state in (Run.State.QUEUED, Run.State.RUNNING, Run.State.SUCCEEDED)
+    ]
+    purged = InboundMessage.objects.create(
+        account=first.session.account, run=first, state="purged", received_at=db.now()
+    )
+    with db.write():
+        runs.settle(run=first, outcome=OK, last_seq=1)
+    states = [Job.objects.get(id=each.id).state for each in made]
+    assert states == ["cancelled", "cancelled", "succeeded", "queued", "running", "succeeded"]
+    said = InboundMessage.objects.exclude(id=purged.id).order_by("run_id")
+    assert [each.state for each in said] == ["answered", "batched"]
+    purged.refresh_from_db()
+    assert purged.state == "purged"
+
+
+@pytest.mark.parametrize("state", [Run.State.CANCELLED, Run.State.SUCCEEDED])
+def test_c9_files_that_a_stopped_run_did_not_hand_over_are_taken_back(
+    pair: tuple[Run, Run], state: str
+) -> None:
+    """[C9] Neither what the person sent, nor what another run made; a run that went well keeps
+    all."""
+    first, second = claimed(pair[0]), claimed(pair[1])
+
+    def file(name: str, run: Run, **more: Any) -> StoredFile:
+        return StoredFile.objects.create(
+            user=run.user, run=run, name=name, size=1, **{"origin": "made", **more}
+        )
+
+    before = db.now() - HOUR
+    given, late = file("given", first), file("late", first)
+    file("sent", first, origin="sent"), file("other", second)
+    file("old", first, revoked_at=before)
+    outcome = runs.Outcome(state=state, files=[{"id": given.public_id}, {"name": "no id"}])
+    with db.write():
+        runs.settle(run=first, outcome=outcome, last_seq=1)
+    revoked = {row.name: row.revoked_at for row in StoredFile.objects.exclude(revoked_at=None)}
+    assert revoked.pop("old") == before
+    assert set(revoked) == ({late.name} if state == Run.State.CANCELLED else set())
+
+
+def test_the_sessions_oldest_queued_run_is_woken_and_no_other(
+    pair: tuple[Run, Run], say: Say, woken: Woken
+) -> None:
+    """After the one before it, and only one: the session's others wait for their turn."""
+    running, _ = claimed(pair[0]), pair[1]
+    following, _ = say("3"), say("4")
+    woken.clear()
+    runs.wake_next(running.session_id)
+    assert woken == [("wake", following.id)]
 
 
 def test_c8_what_settles_with_a_run_is_called_once_with_its_outcome(pair: tuple[Run, Run]) -> None:
@@ -213,6 +352,19 @@ def test_c8_a_clean_stop_gives_back_what_is_held_and_no_more(
     claimed(first, "w2")
     runs.release(held={first.id: 1})
     assert now_of(first).worker == "w2"
+
+
+def test_what_nobody_holds_is_written_and_told_for_every_run(
+    pair: tuple[Run, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs that are claimed together begin their logs together."""
+    frames: list[hub.Frame] = []
+    monkeypatch.setattr(hub, "publish", frames.extend)
+    events.append_all_unheld([(run, 0, [progress(f"hello {run.id}")]) for run in pair])
+    rows = list(RunEvent.objects.order_by("run_id").values_list("run_id", "seq"))
+    assert rows == [(run.id, 1) for run in pair]
+    told = [each["events"][0]["props"] for each in frames]
+    assert told == [to_dict(progress(f"hello {run.id}"))["props"] for run in pair]
 
 
 def test_c8_a_batch_writes_for_the_runs_that_are_ours_and_marks_the_others(

@@ -15,6 +15,7 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app import claims, inbound, outbound, presence
 from channels_app.openai_api import sessions
+from channels_app.telegram import receive, updates
 from core import events, inbox, outbox, runs
 from core.db import write
 from core.inbox import Draft
@@ -30,6 +31,7 @@ from core.models import (
     RunEvent,
     User,
 )
+from tests.telegram.people import message
 
 pytestmark = pytest.mark.django_db
 
@@ -211,6 +213,33 @@ def listening() -> Iterator[list[Asked]]:
 
     with connection.execute_wrapper(note):
         yield asked
+
+
+def test_an_album_is_looked_for_among_the_messages_of_its_chat(
+    account: ChannelAccount,
+) -> None:
+    """A group that talks without us makes this question with every picture of an album."""
+    now = timezone.now()
+    InboundMessage.objects.bulk_create(
+        InboundMessage(
+            account=account,
+            chat=f"c{number % 500}",
+            external_message_id=f"{number}",
+            received_at=now,
+        )
+        for number in range(5_000)
+    )
+    analyse()
+    photo = [{"file_id": "p", "width": 1, "height": 1}]
+    update = updates.read(message(chat=-100, photo=photo, media_group_id="a1"))
+    assert isinstance(update, updates.NewMessage)
+    with listening() as asked:
+        assert not receive.is_of_our_album(account, update.message)
+    [question] = asked
+    prefix = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
+    with connection.cursor() as cursor:
+        cursor.execute(f"{prefix} {question.sql}", question.params)
+        assert "one_platform_message" in str(cursor.fetchall())
 
 
 def test_ten_thousand_messages_and_people_cost_a_turn_no_more_than_ten(

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -73,9 +75,52 @@ def lost(job: Job) -> Job:
     return old
 
 
+def test_l2_a_tool_call_begins_one_job_and_wakes_its_worker_once(
+    run: Run, woken: list[tuple[str, int, str]]
+) -> None:
+    """[L2] Whatever an agent calls it: a long name is kept by its digest, and stays itself."""
+    ask = partial(jobs.begin, run_id=run.id, tool="t", parameters={})
+    made = [ask(call_id=call) for call in ("b", "a", "x" * 100, "x" * 101, "x" * 102)]
+    assert woken == [("core.long.work", each, "long") for each in made]
+    assert len(set(made)) == 5
+    woken.clear()
+    assert [ask(call_id=call) for call in ("b", "x" * 100, "x" * 101)] == [made[0], *made[2:4]]
+    assert woken == []
+    assert Job.objects.get(id=made[2]).tool_call_id == "x" * 100
+    assert Job.objects.get(id=made[3]).tool_call_id == sha256(b"x" * 101).hexdigest()
+    due: Any = Job.objects.get(id=made[0]).lease_until
+    assert db.now() < due < db.now() + timedelta(seconds=jobs.WAKE_SECONDS)
+
+
+def test_l2_the_jobs_that_a_run_began_are_found_in_their_order(begin: Begin, say: Say) -> None:
+    """[L2] Those that were cancelled are not waited for; those of other runs are not ours."""
+    later, sooner, stopped = begin("b"), begin("a"), begin("c")
+    Job.objects.filter(id=stopped.id).update(state=Run.State.CANCELLED)
+    other = say("another")
+    jobs.begin(run_id=other.id, call_id="a", tool="t", parameters={})
+    assert jobs.begun(run_id=later.run_id) == [later, sooner]
+
+
+def test_l2_a_hub_that_is_away_does_not_undo_what_was_done(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[C4] Who waits for a job looks once a second anyway."""
+
+    def away(_: object) -> None:
+        raise RuntimeError("no broker")
+
+    job, other = claimed(begin("a")), claimed(begin("b"))
+    monkeypatch.setattr(hub, "publish", away)
+    jobs.tell(job=job, message="half", percent=50)
+    jobs.finish(job=job, result={}, made=[])
+    jobs.fail(job=other, error="no")
+    assert [now_of(each).state for each in (job, other)] == ["succeeded", "failed"]
+
+
 def test_l2_a_claim_takes_one_job_for_the_time_of_a_lease(begin: Begin) -> None:
     """[L2] With what the work needs, in the one query."""
     first, second = begin("a"), begin("b")
+    expire(first)
     found = claimed(first)
     assert (found.state, found.attempt) == (Run.State.RUNNING, 1)
     assert found.lease_until is not None
@@ -275,6 +320,12 @@ def test_l2_a_new_worker_has_all_that_waits_woken(
 
 def test_l2_a_sweep_wakes_a_hundred_at_most_in_their_order(begin: Begin) -> None:
     """[L2] The rest comes with the next one."""
+    run = begin("first").run
+    Job.objects.bulk_create(
+        Job(run=run, tool_call_id=f"n{number}", tool="t") for number in range(101)
+    )
+    assert len(jobs.recover()) == 100
+    Job.objects.all().delete()
     found = [begin(call) for call in "abc"]
     Job.objects.update(lease_until=None)
     assert jobs.recover(limit=2) == [each.id for each in found[:2]]

@@ -56,6 +56,21 @@ async def test_l5_word_is_read_by_its_headings_with_tables(tmp_path: Path) -> No
     ]
 
 
+async def test_l5_word_without_headings_comes_in_pieces(tmp_path: Path) -> None:
+    """[DOC8] So that a long one can be cut; and 4,000 paragraphs do not ask 4,000 times for a style
+    (that took 7 s of processor)."""
+    made = docx.Document()
+    for number in range(4_000):
+        made.add_paragraph(f"{number} " + "words " * 20)
+    made.save(str(tmp_path / "a.docx"))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = await read_it(tmp_path / "a.docx")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert 100 < len(found) < 150
+    assert found[-1][1].endswith("3999 " + "words " * 20)
+    assert after.ru_utime - before.ru_utime < 3.5
+
+
 async def test_l5_slides_are_read_with_their_notes(tmp_path: Path) -> None:
     made = pptx.Presentation()
     slide = made.slides.add_slide(made.slide_layouts[0])

@@ -271,6 +271,20 @@ def test_a_file_is_sent_by_upload_or_by_id_never_by_path(agent: Agent, owner: Us
         assert agent.call("send_file", **wrong)["status"] == "error"
 
 
+@pytest.mark.parametrize("caption", ["w" * 1025, "🙂" * 513])
+def test_a_long_caption_follows_its_file_as_a_message(agent: Agent, caption: str) -> None:
+    """[D7] [T7] Platforms cut captions; in UTF-16 units, so that an emoji counts as two."""
+    content = base64.b64encode(b"x").decode()
+    first = agent.call("send_file", name="a.txt", content_base64=content, caption=caption[:512])
+    assert [each.file and each.file.caption for each in PLATFORM.sent] == [caption[:512]]
+    assert first["status"] == "success"
+    agent.call("send_file", name="b.txt", content_base64=content, caption=caption)
+    _, named, words = PLATFORM.sent
+    assert named.file is not None
+    assert (named.file.name, named.file.caption) == ("b.txt", "b.txt")
+    assert words.block["text"] == caption
+
+
 def test_another_persons_file_does_not_exist(agent: Agent, guest: User) -> None:
     """[D7] redteam F7."""
     stored = files.keep(user=guest, name="secret.txt", content=b"secret")

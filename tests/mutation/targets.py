@@ -25,16 +25,29 @@ TARGETS = (
         "Decision.allowed decide _decision _steps _listed _obstacle _open open_users",
     ),
     Target(
+        "who is meant",
+        "allowlist/identities.py",
+        RULE,
+    ),
+    Target(
         "the key check",
         "allowlist/keys.py",
         ("tests/allowlist/test_keys.py", "tests/allowlist/test_keys_alone.py"),
         "create authenticate usable revoke _used _record _digest",
     ),
     Target(
+        "the sign-in links",
+        "allowlist/sign_in.py",
+        (
+            "tests/core/test_signed_links.py",
+            "tests/processes/test_sign_in.py",
+            "tests/allowlist/test_account_audit.py",
+        ),
+    ),
+    Target(
         "the URL guard",
         "core/fetch.py",
         ("tests/fetching",),
-        "is_public is_public_or_private Fetcher._parts Fetcher._address",
     ),
     Target(
         "the signed links",
@@ -45,13 +58,22 @@ TARGETS = (
     Target(
         "the fence of runs",
         "core/runs.py",
-        ("tests/core/test_fences.py",),
-        "settle settle_queued release",
+        ("tests/core/test_fences.py", "tests/core/test_runs.py"),
+        "CLAIM WHOLE END ANSWERED END_JOBS FOLLOWING lease_end claim keep settle settle_queued "
+        "cancelled_while_queued leave_behind wake_next request_cancel cancel_all_of recover "
+        "earlier release",
     ),
     Target(
         "the fence of jobs",
         "core/jobs.py",
         ("tests/core/test_job_fences.py",),
-        "keep is_ours has_succeeded ours release",
+        "WAKE_SECONDS MOST_ATTEMPTS OPEN begin begun claim lease_end keep is_ours has_succeeded "
+        "ours tell finish fail release recover",
+    ),
+    Target(
+        "the writer's fence",
+        "core/events.py",
+        ("tests/core/test_fences.py", "tests/core/test_events.py"),
+        "OWN Log.append Log.close Writer.close abandon own write_batch rows_of append_all_unheld",
     ),
 )

@@ -1,6 +1,9 @@
 """Links, file names and documents as weapons: headers, paths, bombs, formulas."""
 
 import io
+import resource
+import subprocess
+import sys
 import time
 import zipfile
 import zlib
@@ -16,7 +19,7 @@ from django.conf import settings
 
 from channels_app import http
 from core import files
-from core.documents import read
+from core.documents import read, reader
 from core.models import StoredFile
 from core.plugins.ppt_generation.charts import add_chart
 from core.plugins.slides.deck import Chart, Series
@@ -231,6 +234,49 @@ async def test_doc8_an_evil_pdf_ends_its_reader_only(evil: Any, tmp_path: Path) 
     assert len(found) <= 5_000
     assert sum(len(text) for _, text in found) <= read.MOST_CHARACTERS
     assert error == "" or error in WORDS
+
+
+def test_doc8_the_reader_bounds_itself_before_it_opens_the_file() -> None:
+    """[DOC8] At most 1 GB of address space and 30 s of processor; the caller waits for 60 s."""
+    code = (
+        "import resource as r; from core.documents import reader; reader.limit();"
+        "print(*r.getrlimit(r.RLIMIT_AS), *r.getrlimit(r.RLIMIT_CPU), *r.getrlimit(r.RLIMIT_FSIZE))"
+    )
+    limited = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    memory, most_memory, cpu, most_cpu, *written = map(int, limited.stdout.split())
+    assert memory == most_memory <= 2**30
+    assert cpu == most_cpu <= 30
+    assert written == [0, 0]
+    assert read.SECONDS <= 60
+
+
+async def test_doc8_a_thousand_pages_are_read_within_the_bounds(tmp_path: Path) -> None:
+    """[DOC8] [L4] The bounds are no obstacle to a book."""
+    path = tmp_path / "book.pdf"
+    path.write_bytes(papers.pdf([f"page {n} " + "many words " * 300 for n in range(1000)]))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found, error = await outcome(path)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert (len(found), error) == (1000, "")
+    assert found[-1][0] == "page 1000"
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 15
+
+
+@pytest.mark.parametrize("bound", ["ENOUGH_CPU_SECONDS", "ENOUGH_SECONDS", "MOST_CHARACTERS"])
+def test_doc8_what_takes_too_long_is_cut_and_says_so(
+    bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[DOC8] What was read until then is worth having; that it is not all of it is said."""
+    path = tmp_path / "a.md"
+    path.write_text("# One\nuno\n# Two\ndos\n")
+    said: list[object] = []
+    monkeypatch.setattr(reader, "say", said.append)
+    reader.tell_all("text", path)
+    assert said == [["section One", "# One\nuno"], ["section Two", "# Two\ndos"]]
+    said.clear()
+    monkeypatch.setattr(reader, bound, {"MOST_CHARACTERS": 10}.get(bound, 0.0))
+    reader.tell_all("text", path)
+    assert said == [["section One", "# One\nuno"], ["the end", reader.CUT]]
 
 
 WORDS = (read.BROKEN, read.TOO_BIG_INSIDE, read.TOO_SLOW, read.EMPTY)

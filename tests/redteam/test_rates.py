@@ -1,11 +1,13 @@
 """Rates before and after identity, at ``/api`` as at the lean doors."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from channels_app import limits
+from channels_app.webchat import files
 from core import db
 from tests.redteam import house as houses
 
@@ -67,6 +69,52 @@ def test_i17_an_address_is_counted_before_anybody_is_known(
     house = houses.build()
     statuses = [house.ask("anonymous", "GET", path).status for _ in range(4)]
     assert statuses == [401, 401, 401, 429]
+
+
+def test_i17_who_opens_links_to_files_is_counted_by_address(
+    settings: Any, transactional_db: None
+) -> None:
+    """[I17] [F1] A link is a bearer: nobody is known who could be counted."""
+    settings.RATE_PER_MINUTE_ADDRESS = 3
+    house = houses.build()
+    asked = [house.ask("anonymous", "GET", "/files/out?token=x") for _ in range(4)]
+    assert [each.status for each in asked] == [403, 403, 403, 429]
+    assert "retry-after" in asked[-1].headers
+
+
+def test_i18_files_on_their_way_are_counted(settings: Any, transactional_db: None) -> None:
+    """[I18] What was not stored yet counts for no quota: a hundred uploads that never end would."""
+    settings.MAX_STREAMS_PER_USER = 1
+    house = houses.build()
+    headers = [(b"authorization", f"Bearer {house.tokens['own']}".encode())]
+    statuses: list[int] = []
+
+    async def send(event: Any) -> None:
+        if event["type"] == "http.response.start":
+            statuses.append(event["status"])
+
+    async def upload(may_end: asyncio.Event, begun: asyncio.Event) -> None:
+        async def receive() -> Any:
+            begun.set()
+            await may_end.wait()
+            return {"type": "http.request", "body": b"x", "more_body": False}
+
+        scope = {"type": "http", "method": "POST", "path": "/files", "headers": headers}
+        more = {"query_string": b"name=a.txt", "client": ("192.0.2.7", 1)}
+        await files.upload({**scope, **more}, receive, send)
+
+    async def three() -> None:
+        now, later, begun = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        now.set()
+        slow = asyncio.create_task(upload(later, begun))
+        await asyncio.wait_for(begun.wait(), 20)
+        await upload(now, asyncio.Event())
+        later.set()
+        await slow
+        await upload(now, asyncio.Event())
+
+    asyncio.run(three())
+    assert statuses == [429, 201, 201]
 
 
 def test_i17_files_that_a_page_sends_are_counted_with_the_persons_messages(

@@ -7,7 +7,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from channels_app.runner import Runner
-from core.models import ChannelAccount, InboundMessage, StoredFile, User
+from core.models import ChannelAccount, Delivery, InboundMessage, StoredFile, User
 from tests.channels.running import until
 from tests.telegram.local import Local
 from tests.telegram.people import Params, message, number, person
@@ -145,6 +145,7 @@ def test_the_command_sets_shows_and_deletes_the_webhook(local: Local) -> None:
 def test_a_bot_that_is_blocked_or_removed_tells_the_owner_once(
     runner: Runner, local: Local
 ) -> None:
+    local.say("so am I", user=556)
     local.say("I am here", user=555)
     until(lambda: local.texts(555) == ["I am here"])
     for _ in range(3):
@@ -162,6 +163,23 @@ def test_a_bot_that_is_blocked_or_removed_tells_the_owner_once(
     change = {**change, "new_chat_member": {"status": "member", "user": person(900)}}
     joined = local.post({"update_id": number(), "my_chat_member": change})
     assert joined[1]["outcome"] == "membership"
+
+
+def test_q13_a_strangers_chats_are_no_news_for_the_owner(local: Local) -> None:
+    """[redteam Q13] [redteam W17] Anybody may make groups, add the bot and remove it, all day."""
+    local.say("I am here", user=555)
+    sent = Delivery.objects.count()
+    for group in range(3):
+        change = {
+            "chat": {"id": -100_777 - group, "type": "supergroup"},
+            "from": person(4711),
+            "date": 1,
+            "new_chat_member": {"status": "kicked", "user": person(900)},
+        }
+        assert (
+            local.post({"update_id": number(), "my_chat_member": change})[1]["outcome"] == "kicked"
+        )
+    assert Delivery.objects.count() == sent
 
 
 def test_c6_a_document_is_fetched_kept_and_named(runner: Runner, local: Local) -> None:

@@ -1,9 +1,11 @@
 """Long polling, 409, health, and accounts that are switched while everything runs."""
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 
-from channels_app import gateways
+from channels_app import gateways, health
 from channels_app.base import Account, ChannelError, Health
 from channels_app.runner import Runner
 from channels_app.telegram import plain
@@ -108,6 +110,35 @@ def test_what_telegram_says_about_the_webhook_is_shown(runner: Runner, local: Lo
     assert "Wrong response: 502" in row.status_text
     assert row.health["pending"] == 7
     assert any("Wrong response" in each for each in gateways.problems())
+
+
+def test_d8_readyz_says_how_much_waits_at_a_platform_also_without_an_error(local: Local) -> None:
+    """[D8] An account that was never asked, or is switched off, holds nothing back."""
+    row = ChannelAccount.objects.get(name="main")
+    gateways.note(account_id=row.id, health=Health(facts={"pending": 7, "last_error": ""}))
+    problems, waiting = health.how_it_is()
+    assert waiting == {"telegram/main": 7}
+    assert not any("telegram" in each for each in problems)
+    ChannelAccount.objects.update(enabled=False)
+    assert health.how_it_is()[1] == {}
+
+
+def test_w7_updates_that_were_not_answered_are_forgotten_after_a_week(
+    local: Local, request: pytest.FixtureRequest
+) -> None:
+    """[redteam W7] By then Telegram repeats none; a group that changes its title all day would
+    fill the table."""
+    row = ChannelAccount.objects.get(name="main")
+    week = timezone.now() - timedelta(days=7, seconds=1)
+    for number, at in enumerate((week, timezone.now())):
+        InboundMessage.objects.create(
+            account=row, external_update_id=f"u{number}", state="ignored", received_at=at
+        )
+    InboundMessage.objects.create(account=row, state="quarantined", received_at=week)
+    request.getfixturevalue("runner")
+    until(lambda: InboundMessage.objects.count() == 2)
+    kept = InboundMessage.objects.order_by("id").values_list("external_update_id", "state")
+    assert list(kept) == [("u1", "ignored"), ("", "quarantined")]
 
 
 def test_redteam_c9_a_webhook_that_another_deployment_took_is_shown(

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from axes.models import AccessAttempt, AccessLog
 from django.test import Client
 from django.utils import timezone
 
@@ -97,6 +98,44 @@ def test_q17_twenty_wrong_passwords_lock_that_name_out_there(ada: User, settings
     answer = client.post("/sign-in", {"username": "ada", "password": "correct horse"})
     assert answer.status_code == 429
     assert b"Too many wrong passwords" in answer.content
+
+
+@pytest.mark.parametrize("address", ["203.0.113.7", "2001:db8::{:x}"])
+def test_q17_one_password_is_not_tried_on_every_name(
+    ada: User, settings: Any, address: str
+) -> None:
+    """An address is counted before the password costs its hash, an IPv6 customer by the /64; a
+    lockout of one name alone would let a guess a name through."""
+    settings.WRONG_KEYS_PER_MINUTE = 5
+
+    def attempt(number: int) -> Any:
+        fields = {"username": f"user{number}", "password": "Summer2026"}
+        client = Client(HTTP_HOST=HOST, REMOTE_ADDR=address.format(number))
+        return client.post("/sign-in", fields)
+
+    assert [attempt(number).status_code for number in range(5)] == [401] * 5
+    refused = attempt(6)
+    assert refused.status_code == 429
+    assert int(refused.headers["Retry-After"]) in range(1, 61)
+    assert AccessAttempt.objects.count() == 5
+    right = {"username": "ada", "password": "correct horse"}
+    assert Client(HTTP_HOST=HOST).post("/sign-in", right).status_code == 302
+
+
+def test_q17_names_that_strangers_tried_are_forgotten(ada: User) -> None:
+    """A row a name: they would fill the table for ever."""
+
+    def fail(name: str) -> None:
+        Client(HTTP_HOST=HOST).post("/sign-in", {"username": name, "password": "wrong"})
+
+    fail("one")
+    fail("two")
+    AccessAttempt.objects.filter(username="one").update(
+        attempt_time=timezone.now() - timedelta(days=1, seconds=1)
+    )
+    fail("three")
+    assert {row.username for row in AccessAttempt.objects.all()} == {"two", "three"}
+    assert not AccessLog.objects.exists()
 
 
 def test_a_one_time_link_signs_in_once(ada: User) -> None:

@@ -1,0 +1,109 @@
+"""A worker that froze inside a transaction holds its own row, and nobody else's sweep (C8)."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from core import events, jobs, runs
+from core.models import Job, Run
+from tests.core.conftest import Say
+from tests.core.test_fences import OK, pair
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("woken")]
+SECONDS = 20
+
+
+@contextmanager
+def frozen(model: type[Run | Job], row_id: int) -> Iterator[None]:
+    """Somebody is in the middle of changing a row, and stays there."""
+    holds, may_go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            list(model.objects.select_for_update(no_key=True).filter(id=row_id))
+            holds.set()
+            may_go.wait(SECONDS)
+        connection.close()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert holds.wait(SECONDS)
+    try:
+        yield
+    finally:
+        may_go.set()
+        thread.join(SECONDS)
+
+
+def in_time() -> None:
+    """From now on a statement that waits for a lock fails, where there are locks of rows."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '1s'")
+
+
+def is_locked() -> bool:
+    """Whether this database locks rows; SQLite has one writer at a time."""
+    return connection.vendor == "postgresql"
+
+
+def test_c8_the_sweep_passes_over_a_run_whose_worker_froze(pair: tuple[Run, Run]) -> None:
+    """[redteam C8] The others are recovered now, that one when it is let go."""
+    for run in pair:
+        assert runs.claim(run_id=run.id, worker="w")
+    Run.objects.update(lease_until=Now() - timedelta(seconds=1))
+    first, second = pair
+    in_time()
+    with frozen(Run, first.id):
+        assert runs.recover() == ([second.id] if is_locked() else [first.id, second.id])
+    assert runs.recover() == [first.id, second.id]
+
+
+def test_c8_nobody_takes_a_run_while_its_writer_ends_it(pair: tuple[Run, Run]) -> None:
+    """[redteam C8] The writer read the attempt and holds the row until its transaction ends.
+
+    SQLite lets nobody write meanwhile.
+    """
+    run = runs.claim(run_id=pair[0].id, worker="w")
+    assert run is not None
+    Run.objects.update(lease_until=Now() - timedelta(seconds=1))
+    swept: list[list[int]] = []
+
+    def sweep() -> None:
+        in_time()
+        swept.append(runs.recover())
+        connection.close()
+
+    def finish(seq: int) -> None:
+        if is_locked():
+            thread = threading.Thread(target=sweep)
+            thread.start()
+            thread.join(SECONDS)
+        runs.settle(run=run, outcome=OK, last_seq=seq)
+
+    events.write_batch([(events.log_of(run=run, seq=0), [], finish)])
+    assert swept == ([[pair[1].id]] if is_locked() else [])
+    assert Run.objects.get(id=run.id).state == Run.State.SUCCEEDED
+
+
+@pytest.mark.parametrize("state", [Run.State.RUNNING, Run.State.QUEUED])
+def test_c8_the_sweep_passes_over_a_job_whose_process_froze(say: Say, state: str) -> None:
+    """[redteam C8] [L2] Whether it ran, or was being taken."""
+    run = say("1")
+    past = Now() - timedelta(seconds=1)
+    first, second = (
+        Job.objects.create(run=run, tool_call_id=call, tool="t", state=state) for call in "ab"
+    )
+    Job.objects.update(lease_until=past)
+    in_time()
+    with frozen(Job, first.id):
+        assert jobs.recover() == ([second.id] if is_locked() else [first.id, second.id])
+    assert jobs.recover() == ([first.id] if is_locked() else [])
+
+
+__all__ = ["pair"]
