@@ -10,15 +10,18 @@ All of it is one transaction; the sender gets a 2xx only after the commit.
 """
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
 from allowlist import link_codes, permissions, requests
 from allowlist.models import UnknownRequest
 from channels_app import agents, commands, linking, media, notices, strangers
 from channels_app.http import RefusedError
-from core import file_quota, inbox, statements, wake
+from core import file_quota, inbox, statements, together, wake
+from core.compiled import Given, Select
 from core.db import write
 from core.inbox import Draft
 from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
@@ -44,9 +47,33 @@ class Receipt:
     said: str = ""
 
 
+T = TypeVar("T")
+DOOR = Select(lambda: ChannelAccount.objects.filter(channel=Given("channel"), name="default"))
+
+
+async def accepted(work: Callable[[], T]) -> T:
+    """What ``work`` returned, its messages committed with what others bring at the same time.
+
+    Raises RefusedError: of a work that raises it nothing stays, and the others do not notice.
+    """
+    done = await together.committed(partial(or_refusal, work))
+    if isinstance(done, RefusedError):
+        raise done
+    return done
+
+
+def or_refusal(work: Callable[[], T]) -> T | RefusedError:
+    """What ``work`` returned, or why it refused."""
+    try:
+        with write():
+            return work()
+    except RefusedError as error:
+        return error
+
+
 def door_account(channel: str) -> ChannelAccount:
     """The built-in account of a door that is not a platform (web, http)."""
-    account = ChannelAccount.objects.filter(channel=channel, name="default").first()
+    account = DOOR.first(channel=channel)
     if account is None:
         account, _ = ChannelAccount.objects.get_or_create(
             channel=channel, name="default", defaults={"status": "running"}
@@ -58,7 +85,7 @@ def receive_personal(
     *, user: User, draft: Draft, session_id: str, now: datetime, origin: str = ""
 ) -> Receipt:
     """A message of a person known by their own credential (web session, personal key) [A10]."""
-    with write():
+    with write(joins=True):
         session = None
         if session_id:
             session = inbox.own_session(user=user, session_id=session_id)
