@@ -4,9 +4,9 @@ Each commit waits for the disk, and on SQLite for its turn; ten runs that are wo
 once. While one transaction is on its way the next ones gather.
 """
 
-import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 import orjson
 from django.db import DatabaseError
@@ -15,16 +15,14 @@ from channels_app.endings import end_queued, opening_of
 from core import events, jobs, runs
 from core.agent import prompt
 from core.agent.loop import Call
-from core.db import in_thread, write
+from core.db import write
 from core.events import Log
 from core.messages import MessageDict, reset_delta
 from core.models import Run
 from core.providers.base import ChatMessage
+from core.together import Together, attempt
 
 logger = logging.getLogger(__name__)
-
-# One writer at a time on SQLite: the doors must not wait for a crowd.
-AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,55 +39,32 @@ class Begun:
     resumed: list[Call]
 
 
-@dataclass(slots=True)
-class Claims:
-    """Claims runs for ``worker``. One event loop."""
+class Claims(Together[int, Begun | None]):
+    """Claims runs for ``worker``: what is woken while one claim is on its way is claimed at once.
 
-    worker: str
-    _waiting: dict[int, asyncio.Future[Begun | None]] = field(default_factory=dict)
-    _task: asyncio.Task[None] | None = None
-
-    async def begin(self, run_id: int) -> Begun | None:
-        """Claim a run and read what its turn needs; None when it is not for us to begin."""
-        begun = asyncio.get_running_loop().create_future()
-        self._waiting[run_id] = begun
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._work())
-        found: Begun | None = await begun
-        return found
-
-    async def _work(self) -> None:
-        while self._waiting:
-            batch = {each: self._waiting.pop(each) for each in list(self._waiting)[:AT_ONCE]}
-            try:
-                found = await in_thread(begin, sorted(batch), self.worker)
-            except Exception as error:  # noqa: BLE001 - whoever waits raises it
-                for future in batch.values():
-                    if not future.done():
-                        future.set_exception(error)
-                continue
-            for run_id, future in batch.items():
-                if not future.done():
-                    future.set_result(found.get(run_id))
-
-
-def begin(run_ids: list[int], worker: str) -> dict[int, Begun]:
-    """Claim runs and read what their turns need, in one visit to the database; by id.
-
-    A run that cannot be prepared is left out: its lease runs out, and it is tried again.
+    ``do(run_id)``: the run with what its turn needs; None when it is not for us to begin.
     """
-    claimed = claim(run_ids, worker)
-    found = {}
-    for run_id in run_ids:
-        run = claimed.get(run_id)
-        if run is None:
-            end_queued(run_id)
-            continue
-        try:
-            found[run_id] = prepare(run)
-        except Exception:
-            logger.exception("a run could not be prepared")
-    return found
+
+    def __init__(self, worker: str) -> None:
+        """Nothing is claimed yet."""
+        super().__init__(lambda run_ids: begin(run_ids, worker))
+
+
+def begin(run_ids: list[int], worker: str) -> list[Begun | Exception | None]:
+    """Claim runs and read what their turns need, in one visit to the database; None for each that
+    is not for us to begin. A run that cannot be prepared is tried again when its lease runs out.
+    """
+    # In the order of their ids: two workers do not wait for each other crosswise.
+    claimed = claim(sorted(run_ids), worker)
+    return [attempt(partial(begun, run_id, claimed.get(run_id))) for run_id in run_ids]
+
+
+def begun(run_id: int, run: Run | None) -> Begun | None:
+    """A claimed run with what its turn needs; one that was not claimed may have to end ([C9])."""
+    if run is None:
+        end_queued(run_id)
+        return None
+    return prepare(run)
 
 
 def claim(run_ids: list[int], worker: str) -> dict[int, Run]:

@@ -10,17 +10,22 @@ All of it is one transaction; the sender gets a 2xx only after the commit.
 """
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
 from allowlist import link_codes, permissions, requests
 from allowlist.models import UnknownRequest
 from channels_app import agents, commands, linking, media, notices, room, strangers
-from core import inbox, statements, wake
+from channels_app.http import RefusedError
+from core import inbox, statements, together, wake
 from core.db import write
 from core.inbox import Draft
 from core.models import ChatSession, InboundMessage, Run, User
+
+T = TypeVar("T")
 
 # The items of an album come one by one, without an end marker.
 ALBUM_IDLE_MILLISECONDS = 1_000
@@ -43,11 +48,31 @@ class Receipt:
     said: str = ""
 
 
+async def accepted(work: Callable[[], T]) -> T:
+    """What ``work`` returned, its messages committed with what others bring at the same time.
+
+    Raises RefusedError: of a work that raises it nothing stays, and the others do not notice.
+    """
+    done = await together.committed(partial(or_refusal, work))
+    if isinstance(done, RefusedError):
+        raise done
+    return done
+
+
+def or_refusal(work: Callable[[], T]) -> T | RefusedError:
+    """What ``work`` returned, or why it refused."""
+    try:
+        with write():
+            return work()
+    except RefusedError as error:
+        return error
+
+
 def receive_personal(
     *, user: User, draft: Draft, session_id: str, now: datetime, origin: str = ""
 ) -> Receipt:
     """A message of a person known by their own credential (web session, personal key) [A10]."""
-    with write():
+    with write(joins=True):
         session = None
         if session_id:
             session = inbox.own_session(user=user, session_id=session_id)

@@ -316,7 +316,7 @@ class Runner:
 
     async def _execute(self, run_id: int) -> None:
         async with self._places:
-            begun = await self._claims.begin(run_id)
+            begun = await self._claims.do(run_id)
             if begun is None:
                 return
             task = self.loop.create_task(self._turn(begun))

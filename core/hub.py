@@ -108,6 +108,10 @@ class Listener:
         self.lagged = True
         self._ready.set()
 
+    def nudge(self) -> None:
+        """Let the reader look for itself, though nothing came."""
+        self._ready.set()
+
     async def wait(self, *, seconds: float | None = None) -> list[Frame]:
         """The frames that came, at the latest after ``seconds`` (then maybe none)."""
         if not self._ready.is_set():

@@ -65,6 +65,8 @@ class Draft:
 
 def find_duplicate(draft: Draft) -> InboundMessage | None:
     """The message that was already stored for the same update or platform message."""
+    if not (draft.update_id or draft.message_id):
+        return None
     rows = InboundMessage.objects.filter(account=draft.account)
     # Two queries that repeat the conditions of their partial indexes: anything else reads every
     # message that the account ever had.

@@ -1,14 +1,14 @@
-"""What concurrent requests bring at once is committed at once: one transaction, one sync to disk.
+"""What is asked for at once is done at once: one visit to the database instead of one each.
 
-SQLite has one writer, so ten requests that each wait for it and then for the disk are ten times as
-slow as the ten together (docs/decisions/117). PostgreSQL takes its writers side by side, and there
-two transactions with several people each could wait for one another: each stays for itself.
+:class:`Together` gathers what comes while the visit before is on its way; there is no pause, so
+what comes alone is done alone, at once. The worker begins its runs with it, and :func:`committed`
+the doors' messages: one transaction, one sync to disk (docs/decisions/117, 135).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from django.db import InterfaceError, OperationalError, connection
@@ -17,47 +17,71 @@ from core.db import in_thread, write
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-Work = Callable[[], T]
-AT_ONCE = 16  # other processes want to write as well
+A = TypeVar("A")
+R = TypeVar("R")
+Work = Callable[[], R]
+AT_ONCE = 16  # SQLite has one writer at a time: other processes want to write as well
 
 
-class Together(Generic[T]):
-    """The work that waits in one event loop; it is done in the order in which it came."""
+class Together(Generic[A, R]):
+    """What one event loop asks of ``work``, at most AT_ONCE at a time, in the order it came.
 
-    def __init__(self) -> None:
+    ``work`` runs in a database thread. It gets what was asked for, and gives what became of each,
+    in the same order; an Exception is raised where that was asked for. What it raises itself all
+    of them get.
+    """
+
+    def __init__(self, work: Callable[[list[A]], Sequence[R | Exception]]) -> None:
         """Nothing waits."""
-        self._waiting: list[tuple[Work[T], asyncio.Future[T]]] = []
+        self._work = work
+        self._waiting: list[tuple[A, asyncio.Future[R]]] = []
         self._task: asyncio.Task[None] | None = None
 
-    async def do(self, work: Work[T]) -> T:
-        """Do ``work`` in a database thread; what it returned, once that is committed.
-
-        It may be done twice: what it did the first time is rolled back then.
-        """
-        if connection.vendor != "sqlite":
-            return await in_thread(work)
+    async def do(self, asked: A) -> R:
+        """What becomes of ``asked``. It is done even when nobody waits for it any more."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._waiting.append((work, future))
+        future: asyncio.Future[R] = loop.create_future()
+        self._waiting.append((asked, future))
         if self._task is None or self._task.done():
-            self._task = loop.create_task(self._work())
+            self._task = loop.create_task(self._do_all())
         return await future
 
-    async def _work(self) -> None:
+    async def _do_all(self) -> None:
         while self._waiting:
             taken, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
-            done = await in_thread(all_of, [work for work, _ in taken])
-            for (_, future), outcome in zip(taken, done, strict=True):
-                if future.done():
-                    continue  # whoever asked has gone; it is committed all the same
-                if isinstance(outcome, Exception):
-                    future.set_exception(outcome)
-                else:
-                    future.set_result(outcome)
+            outcomes: Sequence[R | Exception]
+            try:
+                outcomes = await in_thread(self._work, [asked for asked, _ in taken])
+            except Exception as error:  # noqa: BLE001 - whoever waits raises it
+                outcomes = [error] * len(taken)
+            for (_, future), outcome in zip(taken, outcomes, strict=True):
+                tell(future, outcome)
 
 
-def all_of(works: list[Work[T]]) -> list[T | Exception]:
+def tell(future: "asyncio.Future[R]", outcome: R | Exception) -> None:
+    """Give ``outcome`` to who waits for it, if they still do."""
+    if future.done():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+
+
+async def committed(work: Work[R]) -> R:
+    """What ``work`` returned, once what it wrote is committed: in a database thread, and on SQLite
+    in one transaction with the work of others who ask at the same time.
+
+    It may be done twice: what it did the first time is rolled back then. PostgreSQL takes its
+    writers side by side, and there two transactions with several people each could wait for one
+    another: each stays for itself.
+    """
+    if connection.vendor != "sqlite":
+        return await in_thread(work)
+    return cast("R", await local().do(work))
+
+
+def all_of(works: list[Work[R]]) -> list[R | Exception]:
     """What each of ``works`` returned, or its error: in one transaction, or, when one of them
     fails, each for itself. While the database is away all have its error."""
     if len(works) > 1:
@@ -68,10 +92,10 @@ def all_of(works: list[Work[T]]) -> list[T | Exception]:
             return [error for _ in works]
         except Exception:
             logger.exception("work of several requests failed; each is done for itself")
-    return [outcome(work) for work in works]
+    return [attempt(work) for work in works]
 
 
-def outcome(work: Work[T]) -> T | Exception:
+def attempt(work: Work[R]) -> R | Exception:
     """What ``work`` returned, or its error, for whoever asked for it."""
     try:
         return work()
@@ -79,9 +103,11 @@ def outcome(work: Work[T]) -> T | Exception:
         return error
 
 
-_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Together[str]]" = WeakKeyDictionary()
+_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Together[Work[Any], Any]]" = (
+    WeakKeyDictionary()
+)
 
 
-def local() -> Together[str]:
-    """What waits in the running event loop."""
-    return _loops.setdefault(asyncio.get_running_loop(), Together())
+def local() -> Together[Work[Any], Any]:
+    """The doors' work that waits in the running event loop."""
+    return _loops.setdefault(asyncio.get_running_loop(), Together(all_of))

@@ -5,7 +5,7 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from django.conf import settings
@@ -16,7 +16,7 @@ from channels_app import chat_messages, http, runlog
 from channels_app.credentials import Caller, authenticate, slot
 from channels_app.door_accounts import door_account
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
-from channels_app.inbound import Receipt, receive_personal, receive_sender
+from channels_app.inbound import Receipt, accepted, receive_personal, receive_sender
 from channels_app.links import Links
 from channels_app.openai_api import adapter, errors, fields, sessions
 from channels_app.openai_api.completion import completion
@@ -59,7 +59,7 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         # Before anything is stored: a refused request must not leave a run behind.
         with slot(caller, sender=asked.user):
             await chat_messages.fetch_pictures(asked.messages)
-            work = await in_thread(work_of, caller, asked, request, session, key)
+            work = await accepted(partial(work_of, caller, asked, request, session, key))
             if asked.stream:
                 await stream_run(request, send, work)
             else:
@@ -89,7 +89,7 @@ def accept(caller: Caller, asked: fields.Asked, session: str, idempotency_key: s
     said = Said(text, media, options, update_id)
     if caller.user is None:
         return accept_sender(caller, asked, session, said)
-    with write():
+    with write(joins=True):
         account = door_account(ORIGIN)
         chat = sessions.chat_of(caller.key)
         mine = sessions.own(user=caller.user, name=session)
@@ -150,7 +150,7 @@ def work_of(caller: Caller, asked: fields.Asked, request: Request, session: str,
         model=asked.model,
         created=int(run.created_at.timestamp()),
         links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
-        locale=run.user.language or request.language(),
+        locale=receipt.session.user.language or request.language(),
         trace_link=trace_link(receipt.session.account),
         include_usage=asked.include_usage,
         client_tools=frozenset(tool["function"]["name"] for tool in asked.tools),

@@ -64,7 +64,7 @@ async def handle(request: Request) -> str:
     named = receive.needs_name(value)
     bot = await receive.bot_of(door.account) if named else Bot(0, "")
     work = partial(receive.take, row=door.row, bot=bot, value=value, raw=raw)
-    return await together.local().do(work)
+    return await together.committed(work)
 
 
 async def door_of(name: str) -> Door | None:

@@ -1,6 +1,6 @@
 """Who a socket is: the cookie's session or the key of its first frame, and where it came from."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
@@ -37,6 +37,11 @@ class Speaker:
         if self.user is not None:
             return f"user:{self.user.id}"
         return f"account:{self.account.id}" if self.account else ""
+
+    @property
+    def credential(self) -> tuple[str, int]:
+        """By what it was let in: the session's key, or the number of the API key."""
+        return self.session_key, self.key_id
 
     @property
     def keys(self) -> list[str]:
@@ -107,7 +112,17 @@ def by_key(*, token: str, address: str) -> Speaker:
 
 def is_still(speaker: Speaker) -> bool:
     """Whether the credential still opens anything ([A9]); asked when something was revoked."""
-    if speaker.session_key:
-        return by_session(speaker.session_key) is not None
-    key = ApiKey.objects.select_related("user", "account").filter(id=speaker.key_id).first()
-    return key is not None and keys.usable(key, timezone.now())
+    return not ended([speaker])
+
+
+def ended(speakers: Sequence[Speaker]) -> set[tuple[str, int]]:
+    """The credentials of these speakers that open nothing any more ([A9])."""
+    numbers = {each.key_id for each in speakers if not each.session_key}
+    found = ApiKey.objects.select_related("user", "account").in_bulk(numbers)
+    now = timezone.now()
+    usable = {number for number, key in found.items() if keys.usable(key, now)}
+    return {
+        each.credential
+        for each in speakers
+        if not (by_session(each.session_key) if each.session_key else each.key_id in usable)
+    }

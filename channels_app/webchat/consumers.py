@@ -24,17 +24,13 @@ from django.db import DatabaseError
 
 from channels_app import http, limits
 from channels_app.http import RefusedError
-from channels_app.webchat import access, adapter, calls, following, frames, transcript
+from channels_app.webchat import access, adapter, calls, following, frames, ticking, transcript
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following, Numbered
 from core import events, hub
 from core.db import in_thread
 
 logger = logging.getLogger(__name__)
-
-RECHECK_SECONDS = 60.0
-POLL_SECONDS = 5.0
-POLL_AWAY_SECONDS = 0.5
 
 SIGNED_OUT, FOREIGN, TOO_LATE, TOO_LARGE, TOO_MANY = 4401, 4403, 4408, 4413, 4429
 # Daphne lets an application close with 1000 or 3000–4999 only, so not with 1011.
@@ -334,16 +330,14 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """Pass on what the hub brings for this person, for as long as the socket lives."""
         for notice in await in_thread(calls.pending_notices, speaker):
             await self.tell(notice)
-        beat = asyncio.get_running_loop().time()
-        with hub.local().listen(speaker.keys) as listener:
+        with (
+            hub.local().listen(speaker.keys) as listener,
+            ticking.local().watch(listener, speaker, self.following),
+        ):
             while not self.closing:
-                away = not hub.local().connected
-                got = await listener.wait(seconds=POLL_AWAY_SECONDS if away else POLL_SECONDS)
-                now = asyncio.get_running_loop().time()
+                got = await listener.wait()
                 lagged = listener.take_lag()
-                revoked = any(frame["kind"] == "revoked" for frame in got)
-                if revoked or lagged or now - beat > RECHECK_SECONDS:
-                    beat = now
+                if lagged or any(frame["kind"] == "revoked" for frame in got):
                     await self.check_credential(speaker)
                 if speaker.user is not None:
                     async with self.turn:

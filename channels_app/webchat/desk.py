@@ -17,13 +17,8 @@ from channels_app import limits, notices
 from channels_app.http import RefusedError
 from channels_app.webchat import access, frames
 from channels_app.webchat.access import Speaker
-from channels_app.webchat.consumers import (
-    POLL_SECONDS,
-    RECHECK_SECONDS,
-    SIGNED_OUT,
-    CloseError,
-    WebChatConsumer,
-)
+from channels_app.webchat.consumers import SIGNED_OUT, CloseError, WebChatConsumer
+from channels_app.webchat.ticking import POLL_SECONDS, RECHECK_SECONDS
 from core import hub
 from core.db import in_thread
 

@@ -141,8 +141,8 @@ async def idle(house: House, *, number: int) -> Idle:
         cpu = machine.cpu_of(web)
         await asyncio.sleep(IDLE_SECONDS)
         busy = machine.spent(cpu, machine.cpu_of(web))["web"] / IDLE_SECONDS
-        answered = [await answers(socket) for socket in sockets]
-    failed = number - answered.count(True)
+        answered = await asyncio.gather(*(answers(socket) for socket in sockets))
+    failed = number - sum(answered)
     return Idle(failed, grown / 1024 / len(sockets), busy)
 
 

@@ -2,7 +2,8 @@
 
 ``python -m tests.benchmarks.turns [sqlite|postgres …]``. From the environment: ``PEER``
 (the ``/v1`` of any OpenAI-compatible server; point its model at ``STUB_PORT``), ``PEER_KEY``,
-``PEER_MODEL``, ``ROUNDS`` (3), ``SECONDS`` of each throughput round (4), ``IDLE`` chats (1000).
+``PEER_MODEL``, ``ROUNDS`` (3), ``SECONDS`` of each throughput round (4), ``IDLE`` chats (10000:
+each process needs as many open files, and some more).
 """
 
 import asyncio
@@ -26,7 +27,7 @@ class Size:
 
     rounds: int = 3
     seconds: float = 4.0
-    idle: int = 1000
+    idle: int = 10_000
     updates: int = 80  # a bot may speak 30 times a second: more take long to answer
     waves: int = 4
     users: int = PEOPLE
@@ -46,7 +47,7 @@ def size() -> Size:
     return Size(
         rounds=int(os.environ.get("ROUNDS", "3")),
         seconds=float(os.environ.get("SECONDS", "4")),
-        idle=int(os.environ.get("IDLE", "1000")),
+        idle=int(os.environ.get("IDLE", "10000")),
     )
 
 

@@ -12,8 +12,15 @@ from core import events, hub, runs
 from core.agent import prompt
 from core.db import in_thread
 from core.models import ChannelAccount, ChatSession, Run, User
+from core.together import AT_ONCE
 
 NewRuns = Callable[[int], list[Run]]
+
+
+def begin(run_ids: list[int], worker: str) -> dict[int, claims.Begun]:
+    """What was begun, by id."""
+    begun = claims.begin(run_ids, worker)
+    return {each.run.id: each for each in begun if isinstance(each, claims.Begun)}
 
 
 @pytest.fixture
@@ -46,7 +53,7 @@ def test_what_is_woken_at_once_is_claimed_in_one_transaction(
 ) -> None:
     """One commit, one message: each log begins with its stream_start."""
     queued = new_runs(3)
-    begun = claims.begin([run.id for run in queued], "worker")
+    begun = begin([run.id for run in queued], "worker")
     assert sorted(begun) == [run.id for run in queued]
     assert [[frame["run"] for frame in frames] for frames in published] == [
         [run.public_id for run in queued]
@@ -66,10 +73,10 @@ def test_the_second_of_a_conversation_is_not_begun_with_the_first(
     """One running run each ([C9]), however they are woken."""
     [first] = new_runs(1)
     second = Run.objects.create(session=first.session, user=first.user, origin="test")
-    assert list(claims.begin([first.id, second.id], "worker")) == [first.id]
+    assert list(begin([first.id, second.id], "worker")) == [first.id]
     second.refresh_from_db()
     assert second.state == "queued"
-    assert claims.begin([first.id], "another") == {}
+    assert begin([first.id], "another") == {}
     assert len(published) == 1
 
 
@@ -86,7 +93,7 @@ def test_a_run_that_the_database_refuses_costs_the_others_nothing(
         return claim(run_id=run_id, worker=worker)
 
     monkeypatch.setattr(runs, "claim", refused)
-    assert list(claims.begin([one.id, bad.id, other.id], "worker")) == [one.id, other.id]
+    assert list(begin([one.id, bad.id, other.id], "worker")) == [one.id, other.id]
     bad.refresh_from_db()
     assert bad.state == "queued"
     assert len(published) == 2
@@ -106,25 +113,28 @@ def test_a_run_that_cannot_be_prepared_costs_the_others_nothing(
         return build(run)
 
     monkeypatch.setattr(prompt, "build", broken)
-    assert list(claims.begin([bad.id, good.id], "worker")) == [good.id]
+    failed, begun = claims.begin([bad.id, good.id], "worker")
+    assert isinstance(failed, ValueError)
+    assert isinstance(begun, claims.Begun)
+    assert begun.run.id == good.id
 
 
 async def test_whoever_waits_for_a_run_gets_that_run(
     new_runs: NewRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However they gather; an error reaches those who waited, and the next ones begin."""
-    queued = await in_thread(new_runs, claims.AT_ONCE + 3)
+    queued = await in_thread(new_runs, AT_ONCE + 3)
     waiting = claims.Claims(worker="worker")
     async with asyncio.timeout(120):
-        found = await asyncio.gather(*(waiting.begin(run.id) for run in queued))
+        found = await asyncio.gather(*(waiting.do(run.id) for run in queued))
     assert [each.run.id for each in found if each] == [run.id for run in queued]
 
-    def down(run_ids: list[int], worker: str) -> dict[int, claims.Begun]:
+    def down(run_ids: list[int], worker: str) -> list[claims.Begun | Exception | None]:
         raise DatabaseError("away")
 
     monkeypatch.setattr(claims, "begin", down)
     with pytest.raises(DatabaseError):
-        await waiting.begin(queued[0].id)
+        await waiting.do(queued[0].id)
     monkeypatch.undo()
     async with asyncio.timeout(120):
-        assert await waiting.begin(queued[0].id) is None  # it is running already
+        assert await waiting.do(queued[0].id) is None  # it is running already

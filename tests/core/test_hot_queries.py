@@ -140,7 +140,8 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
     own = Draft(account=account, chat=session.chat, text="hello")
     receipt = inbound.receive_personal(user=user, draft=own, session_id="", now=now)
     assert receipt.run is not None
-    begun = claims.begin([receipt.run.id], "worker")[receipt.run.id]
+    [begun] = claims.begin([receipt.run.id], "worker")
+    assert isinstance(begun, claims.Begun)
     assert len(begun.messages) > 2, "the model is told what was said before"
     said: Any = {"type": "text", "props": text_delta("hi", message_id="t").props}
     events.write_batch([(begun.log, [said], None)])

@@ -32,8 +32,7 @@ def do_at_once(*works: Callable[[], str]) -> list[Any]:
         return "held up"
 
     async def ask() -> list[Any]:
-        group: together.Together[str] = together.Together()
-        asked = [asyncio.create_task(group.do(each)) for each in (hold_up, *works)]
+        asked = [asyncio.create_task(together.committed(each)) for each in (hold_up, *works)]
         await asyncio.sleep(0)
         begin.set()
         return await asyncio.gather(*asked, return_exceptions=True)
@@ -100,6 +99,26 @@ def test_d6_nobody_is_told_that_it_is_done_when_the_commit_fails(
     done = do_at_once(make("a"), make("b"))
     assert [type(each) for each in done] == [OperationalError] * 2
     assert names() == []
+
+
+def test_an_error_of_the_visit_itself_reaches_all_who_wait_and_the_next_are_done() -> None:
+    visits: list[list[int]] = []
+
+    def work(asked: list[int]) -> list[int | Exception]:
+        visits.append(asked)
+        if len(visits) == 1:
+            raise OperationalError("away")
+        return [each * 2 for each in asked]
+
+    async def ask() -> list[Any]:
+        group = together.Together(work)
+        first = await asyncio.gather(group.do(1), group.do(2), return_exceptions=True)
+        return [*first, await group.do(3)]
+
+    *failed, done = asyncio.run(ask())
+    assert [type(each) for each in failed] == [OperationalError] * 2
+    assert done == 6
+    assert visits == [[1, 2], [3]]
 
 
 @on_sqlite

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal
-from channels_app.webchat import consumers, following
+from channels_app.webchat import following, ticking
 from core import hub
 from core.db import in_thread
 from core.inbox import Draft
@@ -93,7 +93,7 @@ async def test_m2_the_final_frame_never_overtakes_an_event(
 async def test_m2_without_the_hub_the_log_is_read_now_and_then(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumers, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.05)
     async with at_the_page(ada) as socket:
         _, pen = await asked(socket)
 
@@ -109,7 +109,7 @@ async def test_m2_without_the_hub_the_log_is_read_now_and_then(
 async def test_a_chat_deleted_in_mid_answer_does_not_end_the_socket(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumers, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.05)
     async with at_the_page(ada) as socket:
         _, pen = await asked(socket)
         await in_thread(pen.write, event("stream_start"))

@@ -1,0 +1,97 @@
+"""One timer for all sockets of an event loop; a socket that is idle never wakes by itself.
+
+With a timer each, 10,000 idle sockets would wake 2,000 times a second, and ask the database 170
+times whether their credentials still hold (docs/decisions/136).
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from channels_app.webchat import access
+from channels_app.webchat.access import Speaker
+from channels_app.webchat.following import Following
+from core import hub
+from core.db import in_thread
+
+logger = logging.getLogger(__name__)
+
+RECHECK_SECONDS = 60.0
+POLL_SECONDS = 5.0
+POLL_AWAY_SECONDS = 0.5
+CHECKED_AT_ONCE = 200
+
+
+@dataclass(eq=False, slots=True)
+class Watched:
+    """An open socket: whose it is, since when that is known, and what it follows."""
+
+    listener: hub.Listener
+    speaker: Speaker
+    following: Following
+    checked: float
+
+
+class Ticker:
+    """Wakes the sockets that have something to look at. One event loop."""
+
+    def __init__(self) -> None:
+        """There are no sockets."""
+        self._sockets: set[Watched] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def watch(
+        self, listener: hub.Listener, speaker: Speaker, following: Following
+    ) -> Iterator[None]:
+        """Look after a socket for as long as the block lasts."""
+        loop = asyncio.get_running_loop()
+        watched = Watched(listener, speaker, following, checked=loop.time())
+        self._sockets.add(watched)
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._work())
+        try:
+            yield
+        finally:
+            self._sockets.discard(watched)
+            if not self._sockets:
+                self._task.cancel()
+
+    async def _work(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_SECONDS if hub.local().connected else POLL_AWAY_SECONDS)
+            self._look_after_runs()
+            try:
+                await self._recheck()
+            except Exception:
+                logger.exception("credentials could not be checked; the next tick tries again")
+
+    def _look_after_runs(self) -> None:
+        """A lost hub frame is found by reading the log, so whoever follows a run reads it."""
+        for each in self._sockets:
+            if each.following.sent:
+                each.listener.nudge()
+
+    async def _recheck(self) -> None:
+        """A lost revocation is found by asking ([A9]): each credential once, not each socket."""
+        now = asyncio.get_running_loop().time()
+        due = [each for each in self._sockets if now - each.checked > RECHECK_SECONDS]
+        speakers = list({each.speaker.credential: each.speaker for each in due}.values())
+        ended: set[tuple[str, int]] = set()
+        for start in range(0, len(speakers), CHECKED_AT_ONCE):
+            ended |= await in_thread(access.ended, speakers[start : start + CHECKED_AT_ONCE])
+        for each in due:
+            each.checked = now
+            if each.speaker.credential in ended:
+                each.listener.resync()  # it asks for itself, and closes
+
+
+_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Ticker]" = WeakKeyDictionary()
+
+
+def local() -> Ticker:
+    """The timer of the running event loop."""
+    return _loops.setdefault(asyncio.get_running_loop(), Ticker())

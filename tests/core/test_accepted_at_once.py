@@ -1,0 +1,39 @@
+"""What requests put into the inbox at once is committed at once, and a refusal is its own."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from channels_app import inbound
+from channels_app.http import RefusedError
+from core.models import User
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_a_refused_request_leaves_nothing_and_the_others_are_not_done_again() -> None:
+    done: Counter[str] = Counter()
+    refusal = RefusedError(413, "too large")
+
+    def make(name: str) -> Callable[[], str]:
+        def work() -> str:
+            done[name] += 1
+            User.objects.create(username=name)
+            if name == "refused":
+                raise refusal
+            return name
+
+        return work
+
+    async def ask() -> list[Any]:
+        works = [make(name) for name in ("first", "a", "refused", "b")]
+        return await asyncio.gather(
+            *(inbound.accepted(work) for work in works), return_exceptions=True
+        )
+
+    assert asyncio.run(ask()) == ["first", "a", refusal, "b"]
+    assert set(User.objects.values_list("username", flat=True)) == {"first", "a", "b"}
+    assert set(done.values()) == {1}

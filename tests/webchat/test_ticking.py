@@ -1,0 +1,84 @@
+"""One timer for all sockets: who follows a run is woken, an idle one only when it must close."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import pytest
+
+from channels_app.webchat import access, ticking
+from channels_app.webchat.access import Speaker
+from channels_app.webchat.following import Following
+from core.hub import Listener
+
+BOUND_SECONDS = 60
+
+
+def is_awake(listener: Listener) -> bool:
+    """Whether its reader would go on."""
+    return listener._ready.is_set()
+
+
+async def test_only_a_socket_that_follows_a_run_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(ticking, "POLL_AWAY_SECONDS", 0.02)
+    idle, busy = Listener(frozenset()), Listener(frozenset())
+    speaker, follows = Speaker(None, key_id=1), Following()
+    follows.start("a-run")
+    with (
+        ticking.local().watch(idle, speaker, Following()),
+        ticking.local().watch(busy, speaker, follows),
+    ):
+        async with asyncio.timeout(BOUND_SECONDS):
+            assert await busy.wait() == []
+            assert await busy.wait() == []
+        assert not is_awake(idle)
+        assert not busy.take_lag()
+
+
+async def test_ws6_a_credential_is_asked_for_once_and_who_lost_it_is_woken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many sockets it has; those of others sleep on."""
+    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(ticking, "POLL_AWAY_SECONDS", 0.02)
+    monkeypatch.setattr(ticking, "RECHECK_SECONDS", 0.0)
+    asked: list[list[int]] = []
+
+    def ended(speakers: Sequence[Speaker]) -> set[tuple[str, int]]:
+        asked.append(sorted(each.key_id for each in speakers))
+        return {("", 1)}
+
+    monkeypatch.setattr(access, "ended", ended)
+    lost, also_lost, kept = (Listener(frozenset()) for _ in range(3))
+    with ExitStack() as stack:
+        for listener, number in ((lost, 1), (also_lost, 1), (kept, 2)):
+            speaker = Speaker(None, key_id=number)
+            stack.enter_context(ticking.local().watch(listener, speaker, Following()))
+        async with asyncio.timeout(BOUND_SECONDS):
+            await lost.wait()
+            await also_lost.wait()
+    assert asked[0] == [1, 2]
+    assert lost.take_lag()
+    assert also_lost.take_lag()
+    assert not is_awake(kept)
+
+
+async def test_a_check_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(ticking, "POLL_AWAY_SECONDS", 0.02)
+    monkeypatch.setattr(ticking, "RECHECK_SECONDS", 0.0)
+    answers: list[set[tuple[str, int]]] = [{("", 1)}]
+
+    def ended(speakers: Sequence[Speaker]) -> set[tuple[str, int]]:
+        if answers:
+            answers.clear()
+            raise OSError("away")
+        return {each.credential for each in speakers}
+
+    monkeypatch.setattr(access, "ended", ended)
+    listener = Listener(frozenset())
+    with ticking.local().watch(listener, Speaker(None, key_id=1), Following()):
+        async with asyncio.timeout(BOUND_SECONDS):
+            await listener.wait()
+    assert listener.take_lag()
