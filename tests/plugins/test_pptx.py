@@ -158,13 +158,14 @@ def test_names_of_bars_below_nought_stand_beside_them_and_small_values_are_not_n
     charts = [
         ChartSlide("a", Chart("bar", ["x", "y"], [Series("", [-0.0012, 0.004])])),
         ChartSlide("b", Chart("bar", ["x", "y"], [Series("", [1.25, 4])])),
+        ChartSlide("c", Chart("bar", ["x", "y"], [Series("", [27_360_935_000_000, 4e9])], "$")),
     ]
     file = opened(Deck("n", "en-US", charts), tmp_path)
-    small, usual = [shape.chart for shape in shapes(file) if shape.has_chart]
+    small, usual, huge = [shape.chart for shape in shapes(file) if shape.has_chart]
     assert small.category_axis.tick_label_position == XL_TICK_LABEL_POSITION.LOW
     assert usual.category_axis.tick_label_position == XL_TICK_LABEL_POSITION.NEXT_TO_AXIS
-    formats = [chart.plots[0].data_labels.number_format for chart in (small, usual)]
-    assert formats == ["General", "#,##0.0#"]
+    formats = [chart.plots[0].data_labels.number_format for chart in (small, usual, huge)]
+    assert formats == ["General", "#,##0.0#", '"$"#,##0.0#,,," × 10⁹"']
 
 
 def test_contents_on_two_pages_are_numbered_on(tmp_path: Path) -> None:

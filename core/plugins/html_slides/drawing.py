@@ -9,7 +9,7 @@ from core.plugins.slides.measure import clip, width
 from core.plugins.slides.page import Plot
 from core.plugins.slides.texts import writable
 from core.plugins.slides.theme import CHART_COLOURS, COLOURS, PIE_COLOURS
-from core.plugins.slides.words import amount
+from core.plugins.slides.words import brief
 
 LETTER = 13.0
 LEGEND = 28.0
@@ -73,8 +73,8 @@ def rule(x: float, y: float, to_x: float, to_y: float, colour: str) -> str:
 def valued(value: float, unit: str) -> str:
     """A value with the unit that stands with each number."""
     if unit in BEFORE:
-        return unit + amount(value)
-    return amount(value) + (unit if unit in AFTER else "")
+        return unit + brief(value)
+    return brief(value) + (unit if unit in AFTER else "")
 
 
 def span(chart: Chart) -> tuple[float, float, float]:

@@ -25,6 +25,7 @@ from core.plugins.slides.grids import PAD_X
 from core.plugins.slides.page import Grid, Plot, Text
 from core.plugins.slides.texts import writable
 from core.plugins.slides.theme import CHART_COLOURS, COLOURS, PIE_COLOURS
+from core.plugins.slides.words import BILLION
 
 TYPES = {
     "column": XL_CHART_TYPE.COLUMN_CLUSTERED,
@@ -82,8 +83,11 @@ def number_format(chart: Chart) -> str:
     """Excel's format for the values, with their unit."""
     values = [value for series in chart.series for value in series.values]
     digits = "#,##0" if all(value == int(value) for value in values) else "#,##0.0#"
-    if 0 < max(map(abs, values), default=0) < LEAST_ROUNDED:
+    most = max(map(abs, values), default=0)
+    if 0 < most < LEAST_ROUNDED:
         digits = "General"  # else they all read 0.0
+    elif most >= BILLION:
+        digits = '#,##0.0#,,," × 10⁹"'  # each comma at the end is three digits less
     if chart.unit in {"$", "€", "£", "¥"}:
         return f'"{chart.unit}"{digits}'
     return f'{digits}"{chart.unit}"' if chart.unit in {"%", "‰"} else digits

@@ -6,6 +6,7 @@ from core.plugins.slides.deck import Chart
 
 KINDS = {"column": "Column chart", "bar": "Bar chart", "line": "Line chart", "pie": "Pie chart"}
 MOST = 900
+BILLION = 1e9
 
 
 def chart_alt(title: str, chart: Chart) -> str:
@@ -27,8 +28,16 @@ def table_alt(title: str, header: Sequence[str], rows: int) -> str:
 
 
 def amount(value: float) -> str:
-    """A number as short as it is exact."""
-    return f"{value:,.10g}"
+    """A number as short as it is exact; no powers of ten below 10^15."""
+    return f"{value:,.0f}" if BILLION <= abs(value) < BILLION * 1e6 else f"{value:,.10g}"
+
+
+def brief(value: float) -> str:
+    """A number where there is little room: billions as such, as every language writes them."""
+    if abs(value) < BILLION:
+        return amount(value)
+    billions = value / BILLION
+    return f"{billions:,.0f} × 10⁹" if abs(billions) >= 1000 else f"{billions:.4g} × 10⁹"
 
 
 def space(unit: str) -> str:
