@@ -57,8 +57,11 @@ class Ticker:
             yield
         finally:
             self._sockets.discard(watched)
-            if not self._sockets:
+            if not self._sockets and self._task is not None:
                 self._task.cancel()
+                self._task = (
+                    None  # it ends a little later, and the next socket needs one that lives
+                )
 
     async def _work(self) -> None:
         while True:

@@ -82,3 +82,19 @@ async def test_a_check_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch
         async with asyncio.timeout(BOUND_SECONDS):
             await listener.wait()
     assert listener.take_lag()
+
+
+async def test_a_socket_that_opens_as_the_last_one_closes_is_looked_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The timer of the last one is ending, and not yet over."""
+    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(ticking, "POLL_AWAY_SECONDS", 0.02)
+    speaker, follows = Speaker(None, key_id=1), Following()
+    follows.start("a-run")
+    with ticking.local().watch(Listener(frozenset()), speaker, Following()):
+        pass
+    listener = Listener(frozenset())
+    with ticking.local().watch(listener, speaker, follows):
+        async with asyncio.timeout(BOUND_SECONDS):
+            assert await listener.wait() == []
