@@ -249,13 +249,17 @@ def say(value: object) -> None:
 
 def tell_all(kind: str, path: Path) -> None:
     """Write every part that says something, up to MOST_CHARACTERS and for so long as we may."""
-    size, enough_at = 0, time.monotonic() + ENOUGH_SECONDS
+    size = 0
+    enough_at, enough_cpu = (
+        time.monotonic() + ENOUGH_SECONDS,
+        time.process_time() + ENOUGH_CPU_SECONDS,
+    )
     for reference, text in READERS[kind](path):
         plain = text.encode("utf-8", "replace").decode().replace("\x00", "")
         size += len(plain)
         if size <= MOST_CHARACTERS and plain.strip():
             say([reference, plain])
-        is_late = time.process_time() > ENOUGH_CPU_SECONDS or time.monotonic() > enough_at
+        is_late = time.process_time() > enough_cpu or time.monotonic() > enough_at
         if is_late or size > MOST_CHARACTERS:
             say(["the end", CUT])
             return

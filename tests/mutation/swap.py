@@ -16,7 +16,8 @@ def living(paths: set[str]) -> Living:
     decorates them. Once, before any fork: looking at all objects makes a fork copy all memory."""
     found: Living = defaultdict(list)
     for each in gc.get_objects():
-        if isinstance(each, FunctionType) and each.__code__.co_filename in paths:
+        # Not isinstance: a lazy object would go to the database to say what it is.
+        if type(each) is FunctionType and each.__code__.co_filename in paths:
             found[each.__code__.co_filename, each.__code__.co_qualname].append(each)
     return found
 

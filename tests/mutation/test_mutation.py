@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from django.utils.functional import SimpleLazyObject
 
 from tests.mutation import identity, indoors, swap, targets
 
@@ -43,10 +44,17 @@ def function(name: str) -> Callable[..., bool]:
     return found
 
 
+def nobody_asks() -> object:
+    """What a lazy object of another test would do: look into the database."""
+    raise AssertionError("it was asked what it is")
+
+
 def test_a_mutant_reaches_whoever_imported_the_function(living: Path) -> None:
     """Behind its decorator, with its defaults, as a method too."""
     within, door = function("within"), sys.modules["living_code"].Door()
+    lazy = SimpleLazyObject(nobody_asks)
     found = swap.living({str(living)})
+    assert lazy is not None
     assert (within(2), within(3)) == (True, False)
     swap.put(
         path=str(living),
