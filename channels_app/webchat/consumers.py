@@ -308,7 +308,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """A client may have every event of an ended run but the final frame."""
         final = await in_thread(transcript.final, user_id=self.person(), run_id=run_id, seq=seq)
         if final is not None and run_id in self.following.sent:
-            del self.following.sent[run_id]
+            self.following.end(run_id)
             await self.tell(final)
 
     async def pass_on(self, run_id: str, session: str, numbered: list[Numbered]) -> None:
@@ -371,11 +371,14 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
     async def relay_events(self, frame: hub.Frame) -> None:
         """Send the events of one hub frame."""
         run_id, session = frame["run"], frame["session"]
+        if self.following.is_over(run_id):
+            return
         if frame["first"] == 1 and await self.is_chat(session):
             self.following.start(run_id)
         news = self.following.news(frame)
         if news is None:
             if events.ends(frame["events"][-1]) and await self.is_chat(session):
+                self.following.end(run_id)
                 await self.finish(run_id, frame["first"] + len(frame["events"]) - 1)
         elif news.gap:
             await self.catch_up(run_id, session)

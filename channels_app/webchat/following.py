@@ -12,6 +12,7 @@ from core.models import RunEvent
 
 Numbered = tuple[int, MessageDict]
 READ_AT_ONCE = 2000
+REMEMBERED = 100
 
 
 class News(NamedTuple):
@@ -26,14 +27,28 @@ class Following:
     """The runs a socket follows, and the number of the last event it got of each."""
 
     sent: dict[str, int] = field(default_factory=dict)
+    # The hub may be slower than the log: it still brings runs that were sent to their end.
+    _over: dict[str, None] = field(default_factory=dict)
 
     def start(self, run_id: str, *, after: int = 0) -> None:
         """Follow a run from the event after ``after``; never backwards."""
-        self.sent[run_id] = max(after, self.sent.get(run_id, 0))
+        self.restart(run_id, after=max(after, self.sent.get(run_id, 0)))
 
     def restart(self, run_id: str, *, after: int) -> None:
         """The client says what it has: that counts."""
+        self._over.pop(run_id, None)
         self.sent[run_id] = after
+
+    def end(self, run_id: str) -> None:
+        """The whole of a run was sent."""
+        self.sent.pop(run_id, None)
+        self._over[run_id] = None
+        if len(self._over) > REMEMBERED:
+            del self._over[next(iter(self._over))]
+
+    def is_over(self, run_id: str) -> bool:
+        """Whether the whole of a run was sent, and nobody has asked for it again."""
+        return run_id in self._over
 
     def news(self, frame: Mapping[str, Any]) -> News | None:
         """What of a hub frame is new here; None for a run that is not followed."""
@@ -49,7 +64,7 @@ class Following:
         """Note that an event was sent; whether it was the last of its run."""
         seq, event = pair
         if ends(event):
-            self.sent.pop(run_id, None)
+            self.end(run_id)
             return True
         self.sent[run_id] = seq
         return False

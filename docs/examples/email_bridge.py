@@ -1,38 +1,13 @@
 """A Latchkey bridge for e-mail: IMAP in, SMTP out. Settings from the environment; see bridge.md."""
-import base64, email.message, email.policy, email.utils, hmac, html.parser, imaplib, json, os, smtplib, threading, time
-import urllib.error, urllib.request
+import email.message, email.policy, email.utils, hmac, imaplib, json, os, smtplib, threading, time, urllib.error, urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from email_words import media, words
 E, TLS = os.environ, "" if os.environ.get("NO_TLS") else "_SSL"
 DONE = set()  # answers that were mailed; the gateway may send one again
 
 def line(header): return " ".join(str(header or "").split())
 def signature(stamp, body):
     return "v1=" + hmac.new(E["BRIDGE_SECRET"].encode(), stamp.encode() + b"." + body, "sha256").hexdigest()
-
-class Words(html.parser.HTMLParser):  # What a page says, for e-mails that have no plain part.
-    def __init__(self, page):
-        super().__init__()
-        self.said, self.hidden = [], 0
-        self.feed(page[:100_000]), self.close()
-    def handle_starttag(self, tag, attributes):
-        self.hidden += tag in ("head", "style", "script")
-        if tag in ("br", "p", "div", "li", "tr", "h1", "h2", "h3"): self.said.append("\n")
-    def handle_endtag(self, tag): self.hidden = max(0, self.hidden - (tag in ("head", "style", "script")))
-    def handle_data(self, data): self.said.append("" if self.hidden else " ".join(data.split()) + " ")
-
-def words(part):
-    text = part.get_content() if part else ""
-    return ("".join(Words(text).said) if part and part.get_content_subtype() == "html" else text).strip()
-
-def media(mail, body):  # Pictures and attachments, as data URLs.
-    found = {"images": [], "files": []}
-    for part in mail.walk():
-        kind = part.get_content_type()
-        if part is not body and not part.is_multipart() and (part.get_content_disposition() or kind.startswith("image/")):
-            data = base64.b64encode(part.get_payload(decode=True) or b"").decode()
-            picture = kind in ("image/png", "image/jpeg", "image/gif", "image/webp")
-            found["images" if picture else "files"].append(f"data:{kind};base64,{data}")
-    return found
 
 def ask(mail):  # One e-mail is one request. Answers of robots would go round in circles.
     (name, sender), number = email.utils.parseaddr(line(mail["From"])), line(mail["Message-ID"])[:250]

@@ -106,6 +106,35 @@ async def test_m2_without_the_hub_the_log_is_read_now_and_then(
     assert [frame["seq"] for frame in frames] == [1, 2, 3, 3]
 
 
+async def test_m2_frames_of_a_run_that_was_read_from_the_log_to_its_end_come_too_late(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy hub is slower than the log: what it brings then was sent already, the end too."""
+    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.05)
+    async with at_the_page(ada) as socket:
+        accepted, pen = await asked(socket)
+
+        def answer() -> list[dict[str, Any]]:
+            pen.write(event("stream_start"), text("a"), publish=False)
+            pen.end(publish=False, text="a")
+            whole = following.read(user_id=ada.id, run_id=accepted["run_id"], after=0)
+            return [dict(each) for _, each in whole]
+
+        late = {
+            "keys": [f"user:{ada.id}"],
+            "kind": "events",
+            "run": accepted["run_id"],
+            "session": accepted["session_id"],
+        }
+        events = await in_thread(answer)
+        assert [each["seq"] for each in await socket.until(is_final)] == [1, 2, 3, 3]
+        await in_thread(hub.publish, [{**late, "first": 1, "events": events}])
+        await in_thread(hub.publish, [{**late, "first": 3, "events": events[2:]}])
+        assert await socket.is_silent()
+        await socket.say(type="resume", run_id=accepted["run_id"], after=1)
+        assert [each["seq"] for each in await socket.until(is_final)] == [2, 3, 3]
+
+
 async def test_a_chat_deleted_in_mid_answer_does_not_end_the_socket(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:

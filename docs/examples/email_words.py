@@ -1,0 +1,27 @@
+"""What an e-mail says, for email_bridge.py: its words, its pictures and its files."""
+import base64, html.parser
+
+class Words(html.parser.HTMLParser):  # What a page says, for e-mails that have no plain part.
+    def __init__(self, page):
+        super().__init__()
+        self.said, self.hidden = [], 0
+        self.feed(page[:100_000]), self.close()
+    def handle_starttag(self, tag, attributes):
+        self.hidden += tag in ("head", "style", "script")
+        if tag in ("br", "p", "div", "li", "tr", "h1", "h2", "h3"): self.said.append("\n")
+    def handle_endtag(self, tag): self.hidden = max(0, self.hidden - (tag in ("head", "style", "script")))
+    def handle_data(self, data): self.said.append("" if self.hidden else " ".join(data.split()) + " ")
+
+def words(part):
+    text = part.get_content() if part else ""
+    return ("".join(Words(text).said) if part and part.get_content_subtype() == "html" else text).strip()
+
+def media(mail, body):  # Pictures and attachments, as data URLs.
+    found = {"images": [], "files": []}
+    for part in mail.walk():
+        kind = part.get_content_type()
+        if part is not body and not part.is_multipart() and (part.get_content_disposition() or kind.startswith("image/")):
+            data = base64.b64encode(part.get_payload(decode=True) or b"").decode()
+            picture = kind in ("image/png", "image/jpeg", "image/gif", "image/webp")
+            found["images" if picture else "files"].append(f"data:{kind};base64,{data}")
+    return found
