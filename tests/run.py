@@ -90,6 +90,8 @@ def test_steps(*, marker: str, coverage: bool) -> list[Step]:
     """
     # Tests wait about as much as they compute (leases, restarts, polls): three on two cores.
     parallel = ["-n", os.environ.get("TEST_PROCESSES", "3"), "--dist", "loadfile"]
+    # Of files, those with most tests come first, and those of one long test last, unless told.
+    parallel.append("--no-loadscope-reorder")
     steps = []
     for database in DATABASES:
         measured = MEASURED if coverage and database == DATABASES[0] else ()
