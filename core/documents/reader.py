@@ -250,10 +250,8 @@ def say(value: object) -> None:
 def tell_all(kind: str, path: Path) -> None:
     """Write every part that says something, up to MOST_CHARACTERS and for so long as we may."""
     size = 0
-    enough_at, enough_cpu = (
-        time.monotonic() + ENOUGH_SECONDS,
-        time.process_time() + ENOUGH_CPU_SECONDS,
-    )
+    enough_at = time.monotonic() + ENOUGH_SECONDS
+    enough_cpu = time.process_time() + ENOUGH_CPU_SECONDS
     for reference, text in READERS[kind](path):
         plain = text.encode("utf-8", "replace").decode().replace("\x00", "")
         size += len(plain)

@@ -18,6 +18,12 @@ from tests.webchat.conftest import Pen, asked, at_the_page, event, is_final, tak
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+def answer_unheard(pen: Pen) -> None:
+    """A whole answer of which the hub brings nothing."""
+    pen.write(event("stream_start"), text("a"), publish=False)
+    pen.end(publish=False, text="a")
+
+
 @pytest.mark.parametrize("after", [0, 1, 2, 3, 4])
 async def test_d3_a_resume_after_any_event_gives_exactly_the_rest(ada: User, after: int) -> None:
     async with at_the_page(ada) as socket:
@@ -97,11 +103,7 @@ async def test_m2_without_the_hub_the_log_is_read_now_and_then(
     async with at_the_page(ada) as socket:
         _, pen = await asked(socket)
 
-        def answer() -> None:
-            pen.write(event("stream_start"), text("a"), publish=False)
-            pen.end(publish=False, text="a")
-
-        await in_thread(answer)
+        await in_thread(answer_unheard, pen)
         frames = await socket.until(is_final)
     assert [frame["seq"] for frame in frames] == [1, 2, 3, 3]
 
@@ -115,8 +117,7 @@ async def test_m2_frames_of_a_run_that_was_read_from_the_log_to_its_end_come_too
         accepted, pen = await asked(socket)
 
         def answer() -> list[dict[str, Any]]:
-            pen.write(event("stream_start"), text("a"), publish=False)
-            pen.end(publish=False, text="a")
+            answer_unheard(pen)
             whole = following.read(user_id=ada.id, run_id=accepted["run_id"], after=0)
             return [dict(each) for _, each in whole]
 

@@ -82,12 +82,13 @@ def inert(label: str) -> str:
 def number_format(chart: Chart) -> str:
     """Excel's format for the values, with their unit."""
     values = [value for series in chart.series for value in series.values]
-    digits = "#,##0" if all(value == int(value) for value in values) else "#,##0.0#"
     most = max(map(abs, values), default=0)
     if 0 < most < LEAST_ROUNDED:
         digits = "General"  # else they all read 0.0
     elif most >= BILLION:
         digits = '#,##0.0#,,," × 10⁹"'  # each comma at the end is three digits less
+    else:
+        digits = "#,##0" if all(value == int(value) for value in values) else "#,##0.0#"
     if chart.unit in {"$", "€", "£", "¥"}:
         return f'"{chart.unit}"{digits}'
     return f'{digits}"{chart.unit}"' if chart.unit in {"%", "‰"} else digits
@@ -224,9 +225,7 @@ def cell_text(words: str, grid: Grid, *, numeric: bool, header: bool) -> Text:
 def write_cell(cell: Any, text: Text, *, header: bool, language: str, rtl: bool) -> None:
     """Words, ground and rule of one cell."""
     spacing = f'<a:lnSpc><a:spcPts val="{round(text.pitch * 100)}"/></a:lnSpc>'
-    side = alignment(text.align, rtl=rtl)
-    if text.align == "end" and not header:  # a number's sign stands in front of it in every script
-        side = side.replace('rtl="1"', 'rtl="0"')
+    side = alignment(text.align, rtl=rtl, number=text.align == "end" and not header)
     words = run(text.paragraphs[0].text, text, language, bold=text.bold)
     body = parse_xml(
         f"<a:txBody {NAMESPACES}><a:bodyPr/><a:lstStyle/><a:p>"

@@ -118,10 +118,13 @@ def paragraph(point: Point, text: Text, language: str, *, rtl: bool) -> str:
     )
 
 
-def alignment(align: str, *, rtl: bool) -> str:
-    """Attributes for where lines begin; left and right are the page's own in DrawingML."""
+def alignment(align: str, *, rtl: bool, number: bool = False) -> str:
+    """Attributes for where lines begin; left and right are the page's own in DrawingML.
+
+    A ``number`` runs from left to right in every script: its sign stands in front of it.
+    """
     side = {"start": "r" if rtl else "l", "end": "l" if rtl else "r", "center": "ctr"}[align]
-    return f'algn="{side}" rtl="{int(rtl)}"'
+    return f'algn="{side}" rtl="{int(rtl and not number)}"'
 
 
 def mark(text: Text) -> str:
