@@ -10,7 +10,6 @@ All of it is one transaction; the sender gets a 2xx only after the commit.
 """
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -19,8 +18,7 @@ from typing import TypeVar
 from allowlist import link_codes, permissions, requests
 from allowlist.models import UnknownRequest
 from channels_app import agents, commands, linking, media, notices, room, strangers
-from channels_app.http import RefusedError
-from core import inbox, statements, together, wake
+from core import inbox, statements, wake
 from core.db import write
 from core.inbox import Draft
 from core.models import ChatSession, InboundMessage, Run, User
@@ -46,26 +44,6 @@ class Receipt:
     run: Run | None = None
     session: ChatSession | None = None
     said: str = ""
-
-
-async def accepted(work: Callable[[], T]) -> T:
-    """What ``work`` returned, its messages committed with what others bring at the same time.
-
-    Raises RefusedError: of a work that raises it nothing stays, and the others do not notice.
-    """
-    done = await together.committed(partial(or_refusal, work))
-    if isinstance(done, RefusedError):
-        raise done
-    return done
-
-
-def or_refusal(work: Callable[[], T]) -> T | RefusedError:
-    """What ``work`` returned, or why it refused."""
-    try:
-        with write():
-            return work()
-    except RefusedError as error:
-        return error
 
 
 def receive_personal(
@@ -230,11 +208,13 @@ def accept(
     for_agent = agents.listens(session, now=now)
     if debounce and not for_agent:
         inbox.flush_before(session=session, now=now)
-    message, new = inbox.store(
-        draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session
-    )
-    if not new:
-        return seen_before(message)
+    received = InboundMessage.State.RECEIVED
+    if draft.may_come_twice or debounce or for_agent:
+        message, new = inbox.store(draft=draft, state=received, now=now, user=user, session=session)
+        if not new:
+            return seen_before(message)
+    else:  # stored with its run: one statement less
+        message = inbox.message_of(draft=draft, state=received, now=now, user=user, session=session)
     run = None
     if for_agent:
         run = agents.hand_over(message=message, session=session)

@@ -17,6 +17,7 @@ from django.db.models import Q
 from channels_app import registry
 from channels_app.base import Account, Channel, ChannelError, Reacts, Target, Types
 from channels_app.sending import account_of
+from core.compiled import Change, Given, Rows, Select
 from core.db import in_thread, write
 from core.models import ChatSession, InboundMessage, Run
 
@@ -28,6 +29,24 @@ MOST = 100
 
 Ack = InboundMessage.Ack
 WAITING = (InboundMessage.State.RECEIVED, InboundMessage.State.BATCHED)
+SESSION = Select(lambda: ChatSession.objects.select_related("account").filter(id=Given("id")))
+TO_MARK = Select(
+    lambda: InboundMessage.objects.filter(
+        (Q(ack="", state__in=WAITING) & ~Q(external_message_id=""))
+        | (Q(ack=Ack.SHOWN) & ~Q(state__in=WAITING)),
+        session_id=Given("session"),
+    ).order_by("id")[:MOST]
+)
+SHOWN = Change(
+    lambda: (
+        InboundMessage.objects.filter(id=Given("id"), state__in=WAITING, ack=""),
+        {"ack": Ack.SHOWN},
+    )
+)
+CLEARED = Change(lambda: (InboundMessage.objects.filter(id=Given("id")), {"ack": Ack.CLEARED}))
+STILL_WAITING = Rows(
+    lambda: InboundMessage.objects.filter(id=Given("id"), state__in=WAITING).values_list("id")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +70,7 @@ class Place:
 
 def place_of(session_id: int) -> Place | None:
     """Where a session is; None when its channel shows nothing while people wait."""
-    session = ChatSession.objects.select_related("account").filter(id=session_id).first()
+    session = SESSION.first(id=session_id)
     channel = registry.get(session.account.channel) if session is not None else None
     if session is None or channel is None:
         return None
@@ -80,22 +99,18 @@ async def refresh(session_id: int) -> None:
 
 def marks_of(session_id: int) -> tuple[Channel, Account, list[Mark]] | None:
     """The changes due in a session. What is to be shown is written down before it is shown."""
-    session = ChatSession.objects.select_related("account").filter(id=session_id).first()
+    session = SESSION.first(id=session_id)
     channel = registry.get(session.account.channel) if session is not None else None
     if session is None or channel is None or not isinstance(channel.outbound, Reacts):
         return None
-    to_show = Q(ack="", state__in=WAITING) & ~Q(external_message_id="")
-    to_clear = Q(ack=Ack.SHOWN) & ~Q(state__in=WAITING)
-    found = InboundMessage.objects.filter(to_show | to_clear, session_id=session_id)
-    rows = list(found.order_by("id")[:MOST])
+    rows = TO_MARK.all(session=session_id)
     if not rows:
         return None
     fresh = [row.id for row in rows if row.ack == ""]
     if fresh:
         with write():
-            InboundMessage.objects.filter(id__in=fresh, state__in=WAITING, ack="").update(
-                ack=Ack.SHOWN
-            )
+            for message_id in fresh:
+                SHOWN(id=message_id)
     marks = [
         Mark(row.id, Target(row.chat, row.thread), row.external_message_id, show=row.ack == "")
         for row in rows
@@ -125,12 +140,12 @@ async def apply(reacts: Reacts, account: Account, mark: Mark) -> None:
 def cleared(message_id: int) -> None:
     """Write down that a message wears no reaction any more."""
     with write():
-        InboundMessage.objects.filter(id=message_id).update(ack=Ack.CLEARED)
+        CLEARED(id=message_id)
 
 
 def was_answered(message_id: int) -> bool:
     """Whether the message does not wait any more."""
-    return not InboundMessage.objects.filter(id=message_id, state__in=WAITING).exists()
+    return not STILL_WAITING(id=message_id)
 
 
 def leftovers() -> list[int]:

@@ -29,15 +29,15 @@ from channels_app.claims import Begun, Claims
 from channels_app.endings import end_queued
 from channels_app.gateways import LOOK_SECONDS, Gateways
 from channels_app.turns import Held
-from core import events, file_purge, hub, inbox, jobs, outbox, runs, schema
-from core.db import in_thread, write
-from core.models import ChatSession
+from core import events, file_purge, frame_clock, hub, inbox, jobs, outbox, runs, schema
+from core.db import checkpoint, in_thread, write
 from core.providers import registry as providers
 
 logger = logging.getLogger(__name__)
 
 KEEP_SECONDS = 2.0
 BEAT_SECONDS = 5.0
+CHECKPOINT_SECONDS = 1.0
 PURGE_SECONDS = 60.0
 SWEEP_FILES_SECONDS = 3600.0
 STOP_SECONDS = 5.0
@@ -124,6 +124,7 @@ class Runner:
 
     async def _open(self) -> None:
         """Take work, once it is known whether it is ours to take."""
+        frame_clock.local().call_around(events.gather, events.flush)
         await self._guard(self._compare_versions())
         early, self._early = self._early or [], None
         for key in early:
@@ -131,6 +132,7 @@ class Runner:
         for chore in (
             self._keep,
             self._sweep,
+            self._checkpoint,
             self._beat,
             self._purge_files,
             self._sweep_files,
@@ -231,6 +233,10 @@ class Runner:
         await in_thread(file_purge.discard_unfinished)
         return float(settings.SWEEP_SECONDS)
 
+    async def _checkpoint(self) -> float:
+        await in_thread(checkpoint)
+        return CHECKPOINT_SECONDS
+
     async def _purge_files(self) -> float:
         if not self.outdated:
             await in_thread(file_purge.purge, now=timezone.now())
@@ -264,7 +270,7 @@ class Runner:
         return BEAT_SECONDS
 
     async def _listen(self) -> float:
-        hub.local().subscribe_to(hub.WAKES)
+        hub.local().subscribe_to(hub.CHANNEL, hub.WAKES)
         with hub.local().listen(["runs"]) as listener:
             while True:
                 frames = await listener.wait()
@@ -282,10 +288,10 @@ class Runner:
     async def _flush(self, session_id: int) -> None:
         """Wait until the batch of a session is due, and make it a run ([C2])."""
         while True:
-            session = await in_thread(ChatSession.objects.filter(id=session_id).first)
-            if session is None or session.flush_at is None:
+            due = await in_thread(inbox.flush_at, session_id)
+            if due is None:
                 return
-            left = (session.flush_at - timezone.now()).total_seconds()
+            left = (due - timezone.now()).total_seconds()
             if left <= 0:
                 await in_thread(flush, session_id)
                 continue

@@ -24,6 +24,8 @@ from django.db.models import query as queries
 from django.db.models.expressions import Expression
 from django.db.models.sql.subqueries import UpdateQuery
 
+from core import direct
+
 M = TypeVar("M", bound=models.Model)
 T = TypeVar("T")
 ALIAS = "default"
@@ -105,9 +107,7 @@ class Change:
     def __call__(self, **values: Any) -> int:
         """Execute it with ``values``."""
         sql = self._sql.get()
-        with sql.connection.cursor() as cursor:
-            cursor.execute(sql.text, sql.filled(values))
-            return int(cursor.rowcount)
+        return direct.changed(sql.connection, sql.text, sql.filled(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,7 @@ class Reading:
 
     def rows(self, values: Values) -> Iterable[Sequence[Any]]:
         """Its rows for ``values``, with Python's types."""
-        with self.sql.connection.cursor() as cursor:
-            cursor.execute(self.sql.text, self.sql.filled(values))
-            found = cursor.fetchall()
+        found = direct.fetched(self.sql.connection, self.sql.text, self.sql.filled(values))
         rows: Iterable[Sequence[Any]] = found
         if found and self.converters:
             rows = self.compiler.apply_converters(found, self.converters)

@@ -12,7 +12,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
@@ -23,6 +22,9 @@ from django.conf import settings
 from django.db import connection, connections, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
+
+from core import direct
+from core.warm_threads import WarmThreads
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,7 +42,13 @@ def write(*, joins: bool = False) -> Iterator[None]:
     Inside another one it is a savepoint, or, when it ``joins``, a part of that one: an error then
     ends both.
     """
-    if connection.vendor == "sqlite":
+    if joins and connection.in_atomic_block:
+        try:
+            yield
+        except BaseException:
+            connection.needs_rollback = True
+            raise
+    elif connection.vendor == "sqlite":
         with _write_lock, turn(), transaction.atomic(savepoint=not joins):
             yield
     else:
@@ -89,6 +97,17 @@ def wait_for(descriptor: int, deadline: float) -> None:
             return
 
 
+def checkpoint() -> None:
+    """Move what SQLite's log holds into the database file.
+
+    Whoever's commit finds the log long would do it otherwise, and everybody who wants to write
+    waits meanwhile: 100 ms of a stream's answers, now and then.
+    """
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
 def value_of(sql: str, *params: Any) -> Any:
     """The first column of the first row of ``sql``; None when there is none.
 
@@ -99,10 +118,8 @@ def value_of(sql: str, *params: Any) -> Any:
         connection.ops.adapt_datetimefield_value(each) if isinstance(each, datetime) else each
         for each in params
     ]
-    with connection.cursor() as cursor:
-        cursor.execute(sql, given)
-        row = cursor.fetchone()
-    return None if row is None else row[0]
+    rows = direct.fetched(direct.this_connection(), sql, given)
+    return rows[0][0] if rows else None
 
 
 def now() -> datetime:
@@ -117,9 +134,10 @@ def now() -> datetime:
 
 
 @cache
-def pool() -> ThreadPoolExecutor:
+def pool() -> WarmThreads:
     """The threads of this process that talk to the database."""
-    return ThreadPoolExecutor(settings.GATEWAY_DATABASE_THREADS, thread_name_prefix="database")
+    most = settings.GATEWAY_DATABASE_THREADS
+    return WarmThreads(most, name="database", at_end=connections.close_all)
 
 
 async def in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -136,19 +154,10 @@ async def in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) 
 
 def close_pool() -> None:
     """End the threads and their connections: at the stop of a process, and between tests."""
-    if pool.cache_info().currsize == 0:
-        return
-    executor = pool()
-    pool.cache_clear()
-    barrier = threading.Barrier(settings.GATEWAY_DATABASE_THREADS)
-
-    def close() -> None:
-        connections.close_all()
-        barrier.wait(timeout=5)
-
-    for _ in range(settings.GATEWAY_DATABASE_THREADS):
-        executor.submit(close)
-    executor.shutdown(wait=True)
+    if pool.cache_info().currsize:
+        threads = pool()
+        pool.cache_clear()
+        threads.shutdown()
 
 
 __all__ = ["Now", "close_pool", "in_thread", "now", "pool", "value_of", "write"]

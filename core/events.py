@@ -22,7 +22,7 @@ import orjson
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 
-from core import db, hub
+from core import db, direct, hub
 from core.messages import Message, MessageDict, to_dict
 from core.models import Run
 from core.stored_events import encode, joined, storable
@@ -102,6 +102,9 @@ class Writer:
     def __init__(self) -> None:
         """Start the thread."""
         self._dirty: dict[Log, None] = {}
+        self._told: list[hub.Frame] = []
+        self._told_at = 0.0
+        self._gathers = False
         self._changed = threading.Condition()
         self._urgent = False
         self._stopping = False
@@ -132,6 +135,25 @@ class Writer:
             log.finish = finish
             self._mark(log, urgent=True)
 
+    def tell(self, frames: list[hub.Frame]) -> None:
+        """Publish ``frames``, which are committed, with what comes next, at most a frame later."""
+        with self._changed:
+            self._told_at = self._told_at if self._told else time.monotonic()
+            self._told += frames
+            self._changed.notify()
+
+    def gather(self) -> None:
+        """Sleep while more comes: :meth:`flush` follows in a moment."""
+        self._gathers = True
+
+    def flush(self) -> None:
+        """Commit what waits now, not at the end of its frame."""
+        with self._changed:
+            self._gathers = False
+            if self._dirty:
+                self._urgent = True
+                self._changed.notify()
+
     def stop(self) -> None:
         """Write what waits and end the thread, at most STOP_SECONDS."""
         with self._changed:
@@ -141,59 +163,67 @@ class Writer:
 
     def _mark(self, log: Log, *, urgent: bool) -> None:
         # The thread sleeps until the frame ends: waking it for every token costs more than writing.
-        wake = urgent or not self._dirty
+        wake = urgent or not (self._dirty or self._gathers)
         self._dirty[log] = None
         self._urgent = self._urgent or urgent
         if wake:
             self._changed.notify()
 
     def _work(self) -> None:
-        while (batch := self._take()) is not None:
+        while (taken := self._take()) is not None:
+            told, batch = taken
             try:
-                self._commit(batch)
+                hub.tell(told + self._commit(batch))
             except Exception:
                 logger.exception("the event writer failed")
-            self._last_commit = time.monotonic()
         connection.close()
 
-    def _take(self) -> Batch | None:
-        frame = settings.EVENT_FRAME_MILLISECONDS / 1000
+    def _take(self) -> tuple[list[hub.Frame], Batch] | None:
         with self._changed:
-            while not self._dirty:
+            while not (self._dirty or self._told):
                 if self._stopping:
                     return None
                 self._changed.wait()
-            due = self._last_commit + frame
-            while not self._urgent and (left := due - time.monotonic()) > 0:
+            while not self._urgent and (left := self._due() - time.monotonic()) > 0:
                 self._changed.wait(left)
             batch = []
             for log in self._dirty:
                 batch.append((log, log.waiting, log.finish))
                 log.waiting, log.finish = [], None
+            told, self._told = self._told, []
             self._dirty, self._urgent = {}, self._stopping
-            return batch
+            return told, batch
 
-    def _commit(self, batch: Batch) -> None:
+    def _due(self) -> float:
+        """When the frame of what waits has passed."""
+        begun = self._last_commit if self._dirty else self._told_at
+        return begun + settings.EVENT_FRAME_MILLISECONDS / 1000
+
+    def _commit(self, batch: Batch) -> list[hub.Frame]:
+        """Write ``batch``; the hub frames of what is committed."""
+        if not batch:
+            return []
         try:
             frames = write_patiently(batch, give_up=lambda: self._stopping)
         except AWAY as error:
             logger.exception("the database stays away; these runs are left to the next attempt")
             for entry in batch:
                 abandon(entry, error)
+            return []
         except Exception as error:
             logger.exception("events could not be committed")
-            if len(batch) == 1:
-                abandon(batch[0], error)
-                return
-            for entry in batch:  # what one run cannot store must not cost the others theirs
-                self._commit([entry])
-        else:
-            for log, events, _ in batch:
-                log.seq += 0 if log.lost else len(events)
-            for log, _, finish in batch:
-                if finish:
-                    resolve(log, LostLeaseError() if log.lost else None)
-            hub.publish(frames)
+            if len(batch) > 1:  # what one run cannot store must not cost the others theirs
+                return [frame for entry in batch for frame in self._commit([entry])]
+            abandon(batch[0], error)
+            return []
+        finally:
+            self._last_commit = time.monotonic()
+        for log, events, _ in batch:
+            log.seq += 0 if log.lost else len(events)
+        for log, _, finish in batch:
+            if finish:
+                resolve(log, LostLeaseError() if log.lost else None)
+        return frames
 
 
 def write_patiently(batch: Batch, *, give_up: Callable[[], bool]) -> list[hub.Frame]:
@@ -257,8 +287,7 @@ def rows_of(*, run_id: int, seq: int, events: list[MessageDict]) -> list[Row]:
 def insert(rows: list[Row]) -> None:
     """Insert rows of the log."""
     if rows:
-        with connection.cursor() as cursor:
-            cursor.executemany(INSERT, rows)
+        direct.repeat(direct.this_connection(), INSERT, rows)
 
 
 def append_unheld(*, run: Run, seq: int, messages: list[Message]) -> int:
@@ -272,7 +301,11 @@ def append_unheld(*, run: Run, seq: int, messages: list[Message]) -> int:
 
 
 def append_all_unheld(entries: list[tuple[Run, int, list[Message]]]) -> None:
-    """The same for several runs (each: its ``seq`` so far, what is added), told in one message."""
+    """The same for several runs (each: its ``seq`` so far, what is added).
+
+    They are told in one message, with what is committed next and at most a frame later: what waits
+    for its turn is only announced.
+    """
     rows: list[Row] = []
     frames: list[hub.Frame] = []
     for run, seq, messages in entries:
@@ -281,7 +314,7 @@ def append_all_unheld(entries: list[tuple[Run, int, list[Message]]]) -> None:
         frames.append(frame_of(log_of(run=run, seq=seq), events))
     insert(rows)
     if frames:
-        transaction.on_commit(partial(hub.publish, frames))
+        transaction.on_commit(partial(writer().tell, frames))
 
 
 def log_of(*, run: Run, seq: int) -> Log:
@@ -301,9 +334,8 @@ def own(batch: Batch) -> dict[int, int]:
     wanted = [log.run_id for log, _, _ in batch]
     lock = " ORDER BY id FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
     places = ", ".join(["%s"] * len(wanted))
-    with connection.cursor() as cursor:
-        cursor.execute(OWN.format(places=places) + lock, wanted)
-        return dict(cursor.fetchall())
+    found = direct.fetched(direct.this_connection(), OWN.format(places=places) + lock, wanted)
+    return {row[0]: row[1] for row in found}
 
 
 def frame_of(log: Log, events: list[MessageDict]) -> hub.Frame:
@@ -324,6 +356,16 @@ def writer() -> Writer:
     return Writer()
 
 
+def gather() -> None:
+    """More comes for several logs; :func:`flush` follows in a moment."""
+    writer().gather()
+
+
+def flush() -> None:
+    """Commit what waits now, not at the end of its frame."""
+    writer().flush()
+
+
 def close_writer() -> None:
     """Write what waits and end the writer: at the stop of a process, and between tests."""
     if writer.cache_info().currsize:
@@ -333,9 +375,9 @@ def close_writer() -> None:
 
 def after(*, run_id: int, seq: int, limit: int | None = None) -> list[tuple[int, MessageDict]]:
     """The events of a run with a higher ``seq``, in order."""
-    with connection.cursor() as cursor:
-        cursor.execute(AFTER, (run_id, seq, MOST_EVENTS if limit is None else limit))
-        return [(row[0], orjson.loads(row[1])) for row in cursor.fetchall()]
+    asked = (run_id, seq, MOST_EVENTS if limit is None else limit)
+    found = direct.fetched(direct.this_connection(), AFTER, asked)
+    return [(row[0], orjson.loads(row[1])) for row in found]
 
 
 def opens(event: MessageDict) -> bool:

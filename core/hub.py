@@ -1,8 +1,9 @@
-"""The live path: one Redis pub/sub channel carries what was just committed, from workers to web.
+"""The live path: Redis pub/sub carries what was just committed, from workers to web.
 
 Each process holds one subscription and hands frames to its local listeners by key. A frame may be
-lost; listeners check ``seq`` and read the log. Control frames (revoked, stop, unknown request) use
-the same channel; wake-ups have one that only ``runs`` workers listen to.
+lost; listeners check ``seq`` and read the log. What concerns few has a channel of its own, so that
+the others do not read it: the events of runs, which no worker needs, and the wake-ups, which only
+``runs`` workers do. Control frames (revoked, stop, unknown request) everybody hears.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ from redis.retry import Retry
 logger = logging.getLogger(__name__)
 
 CHANNEL = "latchkey:hub"
+EVENTS = "latchkey:events"
 WAKES = "latchkey:wakes"
 RETRY_SECONDS = 1.0
 # A transaction's caller waits for the publishing: a broker that stands still may not hold it.
@@ -77,6 +79,11 @@ def sender() -> Sender:
 def publish(frames: list[Frame]) -> None:
     """Send ``frames`` to every process. Each has ``keys``: the listeners it is for."""
     sender().publish(frames)
+
+
+def tell(frames: list[Frame]) -> None:
+    """Send events of runs to every process that shows them."""
+    sender().publish(frames, channel=EVENTS)
 
 
 def wake(frames: list[Frame]) -> int:
@@ -137,12 +144,11 @@ class Hub:
         self.connected = False
         self._listeners: dict[str, set[Listener]] = {}
         self._task: asyncio.Task[None] | None = None
-        self._channels = [CHANNEL]
+        self._channels: tuple[str, ...] = (CHANNEL, EVENTS)
 
-    def subscribe_to(self, channel: str) -> None:
-        """Hear another channel as well; before the first listener."""
-        if channel not in self._channels:
-            self._channels.append(channel)
+    def subscribe_to(self, *channels: str) -> None:
+        """Hear these channels instead of what web processes do; before the first listener."""
+        self._channels = channels
 
     @contextmanager
     def listen(self, keys: Iterable[str]) -> Iterator[Listener]:

@@ -6,9 +6,11 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
+from django.db.models import DateTimeField
 from django.db.models.functions import Now
 
-from core import statements, wake
+from core import direct, statements, wake
+from core.compiled import Change, Given, Rows, Select
 from core.ids import is_public_id, public_id
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from core.text import clean, one_line
@@ -62,10 +64,15 @@ class Draft:
     options: dict[str, Any] = field(default_factory=dict)
     raw: bytes = b""
 
+    @property
+    def may_come_twice(self) -> bool:
+        """Whether it has an id by which a repetition is known."""
+        return bool(self.update_id or self.message_id)
+
 
 def find_duplicate(draft: Draft) -> InboundMessage | None:
     """The message that was already stored for the same update or platform message."""
-    if not (draft.update_id or draft.message_id):
+    if not draft.may_come_twice:
         return None
     rows = InboundMessage.objects.filter(account=draft.account)
     # Two queries that repeat the conditions of their partial indexes: anything else reads every
@@ -81,7 +88,7 @@ def find_duplicate(draft: Draft) -> InboundMessage | None:
     return None
 
 
-def store(
+def message_of(
     *,
     draft: Draft,
     state: str,
@@ -89,9 +96,9 @@ def store(
     user: User | None = None,
     session: ChatSession | None = None,
     note: str = "",
-) -> tuple[InboundMessage, bool]:
-    """Insert the message of ``draft``: (the row, whether it is new). Inside a transaction."""
-    row = InboundMessage(
+) -> InboundMessage:
+    """The message of ``draft``, which is not stored yet."""
+    return InboundMessage(
         account=draft.account,
         user=user,
         session=session,
@@ -110,8 +117,21 @@ def store(
         note=note[:300],
         received_at=now,
     )
+
+
+def store(
+    *,
+    draft: Draft,
+    state: str,
+    now: datetime,
+    user: User | None = None,
+    session: ChatSession | None = None,
+    note: str = "",
+) -> tuple[InboundMessage, bool]:
+    """Insert the message of ``draft``: (the row, whether it is new). Inside a transaction."""
+    row = message_of(draft=draft, state=state, now=now, user=user, session=session, note=note)
     for _ in range(STORED_TWICE):
-        if statements.insert(row, unless_known=bool(draft.update_id or draft.message_id)):
+        if statements.insert(row, unless_known=draft.may_come_twice):
             return row, True
         duplicate = find_duplicate(draft)
         if duplicate is not None:
@@ -228,18 +248,28 @@ def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
     return run_waiting(session=session, now=now)
 
 
+FLUSH = Change(
+    lambda: (
+        ChatSession.objects.filter(id=Given("id"), flush_at__lte=Given("now", DateTimeField())),
+        {"flush_at": None, "batch_started_at": None},
+    )
+)
+FLUSH_AT = Rows(lambda: ChatSession.objects.filter(id=Given("id")).values_list("flush_at"))
+WITH_ACCOUNT = Select(lambda: ChatSession.objects.select_related("account").filter(id=Given("id")))
+
+
+def flush_at(session_id: int) -> datetime | None:
+    """When the batch that waits in a session is due; None when there is none."""
+    return next((row[0] for row in FLUSH_AT(id=session_id)), None)
+
+
 def flush_due(*, session_id: int, now: datetime) -> Run | None:
     """Make a run of the waiting batch of a session when its time has come. Inside a transaction.
 
     More than MAX_BATCH messages become several runs; the last one is returned.
     """
-    taken = ChatSession.objects.filter(id=session_id, flush_at__lte=now).update(
-        flush_at=None, batch_started_at=None
-    )
-    if not taken:
-        return None
-    session = ChatSession.objects.select_related("account").get(id=session_id)
-    return run_waiting(session=session, now=now)
+    session = WITH_ACCOUNT.first(id=session_id) if FLUSH(id=session_id, now=now) else None
+    return run_waiting(session=session, now=now) if session is not None else None
 
 
 def run_waiting(*, session: ChatSession, now: datetime) -> Run | None:
@@ -262,7 +292,8 @@ def start_run(
 ) -> Run | None:
     """One run for ``messages``, with its route taken now ([C3]); None when there are none.
 
-    Inside a transaction. A ``runs`` worker is woken after the commit.
+    Messages that are not stored yet are stored as the run's. Inside a transaction. A ``runs``
+    worker is woken after the commit.
     """
     if not messages:
         return None
@@ -284,9 +315,7 @@ def start_run(
         },
     )
     statements.insert(run)
-    with connection.cursor() as cursor:
-        ids = [message.pk for message in messages]
-        cursor.execute(BATCH.format(", ".join(["%s"] * len(ids))), [run.pk, *ids])
+    give_to(run, messages)
     statements.insert(
         Message(
             session=session,
@@ -302,6 +331,18 @@ def start_run(
     statements.update(ChatSession, session.pk, last_message_at=now, title=session.title)
     wake.run(run.id)
     return run
+
+
+def give_to(run: Run, messages: list[InboundMessage]) -> None:
+    """The messages are that run's from now on. Inside a transaction."""
+    stored = [message.pk for message in messages if message.pk is not None]
+    if stored:
+        places = ", ".join(["%s"] * len(stored))
+        direct.changed(direct.this_connection(), BATCH.format(places), [run.pk, *stored])
+    for message in messages:
+        if message.pk is None:
+            message.run, message.state = run, InboundMessage.State.BATCHED
+            statements.insert(message)
 
 
 def edit_waiting(

@@ -9,16 +9,40 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db import IntegrityError
+from django.db.models import DurationField, Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
-from core import db, wake
+from core import db, statements, wake
+from core.compiled import Change, Given, Rows, Select
 from core.models import ChatSession, Delivery
 
 OPEN = (Delivery.State.PENDING, Delivery.State.SENDING)
 MAX_ATTEMPTS = 10
 BACKOFF_SECONDS = (1, 2, 5, 15, 60, 300)
+STORED_TWICE = 2  # who added the same block may have taken it away again in the same moment
 RESENT = "The outcome of an earlier try is unknown; it was sent again."
+
+KNOWN = Select(lambda: Delivery.objects.select_for_update().filter(dedupe_key=Given("key")))
+SURPLUS = Rows(
+    lambda: Delivery.objects.filter(
+        run_id=Given("run"), block_index__gte=Given("index")
+    ).values_list("id")[:1]
+)
+OPEN_OF = Rows(
+    lambda: (
+        Delivery.objects.filter(run_id=Given("run"), state=Delivery.State.PENDING)
+        .order_by("id")
+        .values_list("id")
+    )
+)
+FOLLOWING = Rows(
+    lambda: (
+        Delivery.objects.filter(conversation=Given("conversation"), state=Delivery.State.PENDING)
+        .order_by("id")
+        .values_list("id")[:1]
+    )
+)
 
 
 def conversation(*, account_id: int, chat: str, thread: str) -> str:
@@ -38,21 +62,31 @@ def enqueue(
     block_index: int = 0,
 ) -> Delivery:
     """Add one block, once per ``key``; a worker is woken after the commit. Inside a transaction."""
-    delivery, created = Delivery.objects.get_or_create(
-        dedupe_key=key,
-        defaults={
-            "account_id": account_id,
-            "conversation": conversation,
-            "target": target,
-            "payload": payload,
-            "session_id": session_id,
-            "run_id": run_id,
-            "block_index": block_index,
-        },
+    delivery, _ = added(
+        Delivery(
+            dedupe_key=key,
+            account_id=account_id,
+            conversation=conversation,
+            target=target,
+            payload=payload,
+            session_id=session_id,
+            run_id=run_id,
+            block_index=block_index,
+        )
     )
-    if created:
-        wake.delivery(delivery.id)
     return delivery
+
+
+def added(row: Delivery) -> tuple[Delivery, bool]:
+    """Add ``row``: (the block of its key, whether it is this new one). Inside a transaction."""
+    for _ in range(STORED_TWICE):
+        if statements.insert(row, unless_known=True):
+            wake.delivery(row.id)
+            return row, True
+        known = KNOWN.first(key=row.dedupe_key)
+        if known is not None:
+            return known, False
+    raise IntegrityError("a block could not be added, and there is none with its key")
 
 
 def put(
@@ -67,20 +101,21 @@ def put(
     block_index: int = 0,
 ) -> Delivery:
     """Like :func:`enqueue`; when the block exists already, its payload becomes this one."""
-    row = Delivery.objects.select_for_update().filter(dedupe_key=key).first()
-    if row is not None:
-        change(delivery=row, payload=payload)
-        return row
-    return enqueue(
-        key=key,
-        account_id=account_id,
-        conversation=conversation,
-        target=target,
-        payload=payload,
-        session_id=session_id,
-        run_id=run_id,
-        block_index=block_index,
+    row, is_new = added(
+        Delivery(
+            dedupe_key=key,
+            account_id=account_id,
+            conversation=conversation,
+            target=target,
+            payload=payload,
+            session_id=session_id,
+            run_id=run_id,
+            block_index=block_index,
+        )
     )
+    if not is_new:
+        change(delivery=row, payload=payload)
+    return row
 
 
 def change(*, delivery: Delivery, payload: dict[str, Any]) -> None:
@@ -103,6 +138,8 @@ def change(*, delivery: Delivery, payload: dict[str, Any]) -> None:
 
 def retract(*, run_id: int, from_index: int) -> None:
     """Take back blocks of a run that its final answer does not have. Inside a transaction."""
+    if not SURPLUS(run=run_id, index=from_index):
+        return
     surplus = Delivery.objects.filter(run_id=run_id, block_index__gte=from_index)
     surplus.filter(state=Delivery.State.PENDING, external_message_id="").update(
         state=Delivery.State.DISMISSED
@@ -118,25 +155,28 @@ def earlier() -> QuerySet[Delivery]:
     )
 
 
+CLAIM = Change(
+    lambda: (
+        Delivery.objects.filter(
+            Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
+            id=Given("id"),
+            state=Delivery.State.PENDING,
+        ).exclude(Exists(earlier())),
+        {
+            "state": Delivery.State.SENDING,
+            "attempt": F("attempt") + 1,
+            "lease_until": Now() + Given("lease", DurationField()),
+        },
+    )
+)
+WHOLE = Select(lambda: Delivery.objects.select_related("account").filter(id=Given("id")))
+
+
 def claim(*, delivery_id: int) -> Delivery | None:
     """Take a pending delivery that is due and first in its conversation; None when it is not."""
+    lease = timedelta(seconds=settings.DELIVERY_LEASE_SECONDS)
     with db.write():
-        taken = (
-            Delivery.objects.filter(
-                Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
-                id=delivery_id,
-                state=Delivery.State.PENDING,
-            )
-            .exclude(Exists(earlier()))
-            .update(
-                state=Delivery.State.SENDING,
-                attempt=F("attempt") + 1,
-                lease_until=Now() + timedelta(seconds=settings.DELIVERY_LEASE_SECONDS),
-            )
-        )
-        if not taken:
-            return None
-        return Delivery.objects.select_related("account").get(id=delivery_id)
+        return WHOLE.first(id=delivery_id) if CLAIM(id=delivery_id, lease=lease) else None
 
 
 def mine(delivery: Delivery) -> Any:
@@ -146,22 +186,40 @@ def mine(delivery: Delivery) -> Any:
     )
 
 
+MINE = Select(
+    lambda: Delivery.objects.select_for_update().filter(
+        id=Given("id"), attempt=Given("attempt"), state=Delivery.State.SENDING
+    )
+)
+SENT = Change(
+    lambda: (
+        Delivery.objects.filter(id=Given("id")),
+        {
+            "state": Given("state"),
+            "external_message_id": Given("message_id"),
+            "sent_at": Now(),
+            "lease_until": None,
+            "retry_at": None,
+            "error": Given("error"),
+        },
+    )
+)
+
+
 def sent(*, delivery: Delivery, external_message_id: str) -> int | None:
     """Record that the platform has it; the id of the next delivery of the conversation.
 
     When the payload was changed meanwhile, that is this very delivery, as an edit.
     """
     with db.write():
-        row = mine(delivery).select_for_update().first()
+        row = MINE.first(id=delivery.id, attempt=delivery.attempt)
         if row is None:
             return following(delivery)
         changed = row.payload != delivery.payload
-        mine(delivery).update(
+        SENT(
+            id=delivery.id,
             state=Delivery.State.PENDING if changed else Delivery.State.SENT,
-            external_message_id=external_message_id,
-            sent_at=Now(),
-            lease_until=None,
-            retry_at=None,
+            message_id=external_message_id,
             error="" if changed else row.error,
         )
     return following(delivery)
@@ -261,18 +319,12 @@ def due(*, limit: int = 200) -> list[int]:
 
 def open_of(*, run_id: int) -> list[int]:
     """The ids of the pending deliveries of a run, in order."""
-    rows = Delivery.objects.filter(run_id=run_id, state=Delivery.State.PENDING)
-    return list(rows.order_by("id").values_list("id", flat=True))
+    return [row[0] for row in OPEN_OF(run=run_id)]
 
 
 def following(delivery: Delivery) -> int | None:
     """The next open delivery of the same conversation."""
-    return (
-        Delivery.objects.filter(conversation=delivery.conversation, state=Delivery.State.PENDING)
-        .order_by("id")
-        .values_list("id", flat=True)
-        .first()
-    )
+    return next((row[0] for row in FOLLOWING(conversation=delivery.conversation)), None)
 
 
 def retry(delivery_id: int) -> bool:

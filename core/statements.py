@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
-from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import CharField, Field, ForeignKey, IntegerField, Model, TextField
+
+from core import direct
+from core.direct import this_connection
 
 AnyField: TypeAlias = "Field[Any, Any]"
 Convert = Callable[[Any, BaseDatabaseWrapper], Any]
@@ -27,13 +29,21 @@ class Change:
     sql: str
     fields: tuple[AnyField, ...]
     plain: list[type[object] | None]
+    unless_known: str = ""
 
     def given(self, values: Iterable[object], here: BaseDatabaseWrapper) -> list[Any]:
         """``values``, one for each field, as the database wants them."""
         return [
-            value if type(value) is plain else field.get_db_prep_save(value, here)
+            value if type(value) is plain else prepared_for(field, value, here)
             for field, plain, value in zip(self.fields, self.plain, values, strict=True)
         ]
+
+
+def prepared_for(field: AnyField, value: object, here: BaseDatabaseWrapper) -> Any:
+    """``value`` as the database wants it in the column of ``field``. Most JSON is empty."""
+    if isinstance(value, dict | list) and not value and here.vendor == "sqlite":
+        return "{}" if isinstance(value, dict) else "[]"
+    return None if value is None else field.get_db_prep_save(value, here)
 
 
 def plain_of(field: AnyField) -> type[object] | None:
@@ -51,7 +61,9 @@ def insertion(model: type[Model]) -> Change:
     values = ", ".join(["%s"] * len(fields))
     plain = [plain_of(each) for each in fields]
     table = model._meta.db_table
-    return Change(f'INSERT INTO "{table}" ({columns}) VALUES ({values})', fields, plain)  # noqa: S608 - our own names
+    sql = f'INSERT INTO "{table}" ({columns}) VALUES ({values})'  # noqa: S608 - our own names
+    end = 'RETURNING "id"'
+    return Change(f"{sql} {end}", fields, plain, f"{sql} ON CONFLICT DO NOTHING {end}")
 
 
 def insert(row: Model, *, unless_known: bool = False) -> bool:
@@ -59,13 +71,10 @@ def insert(row: Model, *, unless_known: bool = False) -> bool:
     ``unless_known`` is set. Without it, raises IntegrityError."""
     known, here = insertion(type(row)), this_connection()
     given = known.given((each.pre_save(row, add=True) for each in known.fields), here)
-    conflict = " ON CONFLICT DO NOTHING" if unless_known else ""
-    with here.cursor() as cursor:
-        cursor.execute(f'{known.sql}{conflict} RETURNING "id"', given)
-        found = cursor.fetchone()
-    if found is None:
+    found = direct.fetched(here, known.unless_known if unless_known else known.sql, given)
+    if not found:
         return False
-    row.pk = found[0]
+    row.pk = found[0][0]
     row._state.adding, row._state.db = False, here.alias
     return True
 
@@ -73,13 +82,7 @@ def insert(row: Model, *, unless_known: bool = False) -> bool:
 def update(model: type[Model], row_id: int, **values: object) -> None:
     """Set columns of the row with this id. A foreign key is named with its ``_id``."""
     known, here = updating(model, tuple(values)), this_connection()
-    with here.cursor() as cursor:
-        cursor.execute(known.sql, [*known.given(values.values(), here), row_id])
-
-
-def this_connection() -> BaseDatabaseWrapper:
-    """The database connection of this thread: ``django.db.connection`` looks it up at each use."""
-    return connections[DEFAULT_DB_ALIAS]
+    direct.changed(here, known.sql, [*known.given(values.values(), here), row_id])
 
 
 @cache
@@ -136,9 +139,7 @@ class Select:
         if here.vendor not in self._compiled:
             self._compiled[here.vendor] = self._compile(here)
         sql, wanted = self._compiled[here.vendor]
-        with here.cursor() as cursor:
-            cursor.execute(sql + more, given)
-            found = cursor.fetchall()
+        found = direct.fetched(here, sql + more, given)
         return [tuple(each.instance(row, here) for each in wanted) for row in found]
 
     def _compile(self, here: BaseDatabaseWrapper) -> tuple[str, list[Wanted]]:

@@ -72,9 +72,10 @@ async def committed(work: Work[R]) -> R:
     """What ``work`` returned, once what it wrote is committed: in a database thread, and on SQLite
     in one transaction with the work of others who ask at the same time.
 
-    It may be done twice: what it did the first time is rolled back then. PostgreSQL takes its
-    writers side by side, and there two transactions with several people each could wait for one
-    another: each stays for itself.
+    ``work`` writes in a transaction of its own, of which nothing stays when it raises. It may be
+    done twice, when another's fails: what it did the first time is rolled back then. PostgreSQL
+    takes its writers side by side, and there two transactions with several people each could wait
+    for one another: each stays for itself.
     """
     if connection.vendor != "sqlite":
         return await in_thread(work)
@@ -90,8 +91,8 @@ def all_of(works: list[Work[R]]) -> list[R | Exception]:
                 return [work() for work in works]
         except (OperationalError, InterfaceError) as error:
             return [error for _ in works]
-        except Exception:
-            logger.exception("work of several requests failed; each is done for itself")
+        except Exception as error:  # noqa: BLE001 - raised again where the work was asked for
+            logger.info("%d requests are done one by one: %r", len(works), error)
     return [attempt(work) for work in works]
 
 

@@ -16,7 +16,7 @@ from channels_app import chat_messages, http, runlog
 from channels_app.credentials import Caller, authenticate, slot
 from channels_app.door_accounts import door_account
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
-from channels_app.inbound import Receipt, accepted, receive_personal, receive_sender
+from channels_app.inbound import Receipt, receive_personal, receive_sender
 from channels_app.links import Links
 from channels_app.openai_api import adapter, errors, fields, sessions
 from channels_app.openai_api.completion import completion
@@ -25,6 +25,7 @@ from core.db import in_thread, write
 from core.inbox import Draft
 from core.messages import MessageDict
 from core.models import ChannelAccount, Run
+from core.together import committed
 
 ORIGIN = "openai"
 
@@ -59,7 +60,9 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         # Before anything is stored: a refused request must not leave a run behind.
         with slot(caller, sender=asked.user):
             await chat_messages.fetch_pictures(asked.messages)
-            work = await accepted(partial(work_of, caller, asked, request, session, key))
+            work = await committed(partial(work_of, caller, asked, request, session, key))
+            if work is None:
+                raise RefusedError(401, "Permission denied")
             if asked.stream:
                 await stream_run(request, send, work)
             else:
@@ -139,12 +142,17 @@ def accept_sender(caller: Caller, asked: fields.Asked, session: str, said: Said)
     return receive_sender(draft=draft, now=timezone.now())
 
 
-def work_of(caller: Caller, asked: fields.Asked, request: Request, session: str, key: str) -> Work:
-    """Accept what was asked: the run to wait for. Raises RefusedError 401 for an unknown sender."""
+def work_of(
+    caller: Caller, asked: fields.Asked, request: Request, session: str, key: str
+) -> Work | None:
+    """Accept what was asked: the run to wait for; None when its sender is unknown.
+
+    Nothing of what it stored stays when it raises RefusedError; what a stranger said is kept.
+    """
     receipt = accept(caller, asked, session, key)
     run = receipt.run
     if run is None or receipt.session is None:
-        raise RefusedError(401, "Permission denied")
+        return None
     config = adapter.Config(
         completion_id=f"chatcmpl-{run.public_id}",
         model=asked.model,

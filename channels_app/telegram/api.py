@@ -48,7 +48,11 @@ class AiohttpRequest(BaseRequest):
         """See ``BaseRequest``. Raises CarriedError."""
         try:
             async with plain.session().request(
-                method, url, data=body_of(request_data), allow_redirects=False
+                method,
+                url,
+                data=body_of(request_data),
+                allow_redirects=False,
+                proxy=plain.proxy_of(url),
             ) as answer:
                 status, payload = answer.status, await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:

@@ -6,8 +6,11 @@ what Telegram said, and the token is cut out of even that.
 
 import asyncio
 import json
+from functools import cache
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
@@ -46,8 +49,20 @@ def session() -> aiohttp.ClientSession:
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
         )
-        _sessions[loop] = aiohttp.ClientSession(timeout=timeout, trust_env=True)
+        _sessions[loop] = aiohttp.ClientSession(timeout=timeout)
     return _sessions[loop]
+
+
+def proxy_of(address: str) -> str | None:
+    """The proxy that the environment names for requests to ``address``."""
+    parts = urlsplit(address)
+    return proxy_to(parts.scheme, parts.netloc)
+
+
+@cache
+def proxy_to(scheme: str, place: str) -> str | None:
+    """The same, looked up once: aiohttp would read the whole environment before each request."""
+    return None if proxy_bypass(place) else getproxies().get(scheme)
 
 
 async def close() -> None:
@@ -70,11 +85,13 @@ async def call(account: Account, method: str, *, seconds: float = 0.0, **values:
     token = account.secrets.get("token", "")
     timeout = aiohttp.ClientTimeout(total=READ_SECONDS + seconds, sock_connect=CONNECT_SECONDS)
     try:
+        base = base_of(account)
         async with session().post(
-            f"{base_of(account)}/bot{token}/{method}",
+            f"{base}/bot{token}/{method}",
             json=values,
             timeout=timeout,
             allow_redirects=False,
+            proxy=proxy_of(base),
         ) as answer:
             status, payload = answer.status, await answer.read()
     except (aiohttp.ClientError, TimeoutError) as error:
@@ -93,7 +110,7 @@ async def fetch(account: Account, path: str) -> bytes:
     url = f"{base_of(account)}/file/bot{token}/{path.lstrip('/')}"
     content = b""
     try:
-        async with session().get(url, allow_redirects=False) as answer:
+        async with session().get(url, allow_redirects=False, proxy=proxy_of(url)) as answer:
             if answer.status != 200:
                 raise ChannelError(f"the file could not be fetched (status {answer.status})")
             async for part in answer.content.iter_chunked(65_536):

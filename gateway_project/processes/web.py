@@ -13,11 +13,17 @@ from importlib import import_module
 import django
 from django.conf import settings
 
-from gateway_project.processes import listener, ready
+from gateway_project.processes import garbage, listener, ready
 
 GRACEFUL_SECONDS = 5
 # Proxies give up a connection that is silent for 60 s; a ping costs 0.1 ms of CPU.
 PING_SECONDS = 50
+
+
+def tell_ready() -> None:
+    """Requests are accepted now."""
+    garbage.settle()
+    ready.tell()
 
 
 def open_socket() -> socket.socket:
@@ -40,7 +46,7 @@ def serve_uvicorn(listening: socket.socket) -> None:
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets=sockets)
-            ready.tell()
+            tell_ready()
 
     config = uvicorn.Config(
         "gateway_project.asgi:application",
@@ -80,7 +86,7 @@ def serve_daphne(listening: socket.socket) -> None:
         proxy_forwarded_address_header="X-Forwarded-For"
         if settings.GATEWAY_TRUSTED_PROXIES
         else None,
-        ready_callable=ready.tell,
+        ready_callable=tell_ready,
         server_name="",
         verbosity=0,
     ).run()

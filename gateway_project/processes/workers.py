@@ -15,11 +15,11 @@ from typing import Any
 
 from celery import Celery
 from celery.exceptions import SecurityWarning
-from celery.signals import worker_process_init, worker_ready
+from celery.signals import worker_init, worker_process_init, worker_ready
 from celery.worker import state
 
 from gateway_project import environment
-from gateway_project.processes import child, ready
+from gateway_project.processes import child, garbage, ready
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +62,11 @@ def tell_ready(**_: object) -> None:
     ready.tell()
 
 
+def settle_memory(**_: object) -> None:
+    """All code is loaded. Before the pool of ``long`` is forked: what nobody looks at it shares."""
+    garbage.settle()
+
+
 def load() -> Celery:
     """The Celery application, in a process that serves no pages."""
     os.environ[PROCESS] = "worker"
@@ -79,6 +84,7 @@ def main(queue: str) -> int:
     warnings.simplefilter("ignore", SecurityWarning)
     worker_process_init.connect(bind_pool_process)
     worker_ready.connect(tell_ready)
+    (worker_init if queue == "long" else worker_ready).connect(settle_memory)
     app = load()
     # A pool process that is busy for minutes must not keep the next wake-up from those that are
     # free, nor take it along when it is killed: it stays in the broker until a place is free. (The

@@ -42,19 +42,20 @@ def new_runs(transactional_db: None, account: ChannelAccount, user: User) -> New
 
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> list[list[hub.Frame]]:
-    """What was published after each commit."""
+    """What was told, once the writer has stopped."""
     found: list[list[hub.Frame]] = []
-    monkeypatch.setattr(hub, "publish", found.append)
+    monkeypatch.setattr(hub, "tell", found.append)
     return found
 
 
 def test_what_is_woken_at_once_is_claimed_in_one_transaction(
     new_runs: NewRuns, published: list[list[hub.Frame]]
 ) -> None:
-    """One commit, one message: each log begins with its stream_start."""
+    """One commit, one message, which may wait for more: each log begins with its stream_start."""
     queued = new_runs(3)
     begun = begin([run.id for run in queued], "worker")
     assert sorted(begun) == [run.id for run in queued]
+    events.close_writer()
     assert [[frame["run"] for frame in frames] for frames in published] == [
         [run.public_id for run in queued]
     ]
@@ -77,7 +78,8 @@ def test_the_second_of_a_conversation_is_not_begun_with_the_first(
     second.refresh_from_db()
     assert second.state == "queued"
     assert begin([first.id], "another") == {}
-    assert len(published) == 1
+    events.close_writer()
+    assert [len(frames) for frames in published] == [1]
 
 
 def test_a_run_that_the_database_refuses_costs_the_others_nothing(
@@ -96,7 +98,9 @@ def test_a_run_that_the_database_refuses_costs_the_others_nothing(
     assert list(begin([one.id, bad.id, other.id], "worker")) == [one.id, other.id]
     bad.refresh_from_db()
     assert bad.state == "queued"
-    assert len(published) == 2
+    events.close_writer()
+    told = [frame["run"] for frames in published for frame in frames]
+    assert told == [one.public_id, other.public_id]
     assert [len(events.after(run_id=each.id, seq=0)) for each in (one, bad, other)] == [1, 0, 1]
 
 

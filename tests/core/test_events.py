@@ -27,7 +27,7 @@ from core.messages import (
     to_dict,
     tool_call_message,
 )
-from core.models import Run, RunEvent
+from core.models import ChannelAccount, ChatSession, Run, RunEvent
 from core.stored_events import joined
 from tests.core.conftest import Say
 from tests.core.test_runs import OK, claimed, end, logged, wait_for_events
@@ -42,7 +42,7 @@ Frames = list[hub.Frame]
 def frames(monkeypatch: pytest.MonkeyPatch) -> Frames:
     """What was published."""
     published: Frames = []
-    monkeypatch.setattr(hub, "publish", published.extend)
+    monkeypatch.setattr(hub, "tell", published.extend)
     return published
 
 
@@ -262,13 +262,60 @@ def test_an_end_that_is_on_its_way_cannot_be_cancelled(log: Log, say: Say) -> No
     end(later, run_of(later))
 
 
+def test_what_is_gathered_is_committed_when_all_have_spoken(
+    account: ChannelAccount, log: Log, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flush ends the frame; nobody wakes the writer before it."""
+    settings.EVENT_FRAME_MILLISECONDS = 60_000
+    log.append(progress("first, at once"))
+    wait_for_events(run_of(log), 1)
+    place = ChatSession.objects.create(user=run_of(log).user, account=account, chat="another")
+    another = Run.objects.create(session=place, user=place.user, origin="test")
+    batches: list[int] = []
+    write = events.write_batch
+
+    def counted(batch: events.Batch) -> list[hub.Frame]:
+        batches.append(len(batch))
+        return write(batch)
+
+    monkeypatch.setattr(events, "write_batch", counted)
+    other = events.log_of(run=claimed(another), seq=0)
+    other.fresh = False
+    events.gather()
+    log.append(progress("a"))
+    other.append(progress("b"))
+    assert not batches
+    events.flush()
+    wait_for_events(run_of(log), 2)
+    wait_for_events(run_of(other), 1)
+    assert batches == [2]
+
+
+def test_what_is_told_goes_out_with_the_next_words_and_before_them(
+    log: Log, frames: Frames, settings: Settings
+) -> None:
+    settings.EVENT_FRAME_MILLISECONDS = 60_000
+    told: hub.Frame = {"keys": [], "kind": "events", "run": "x"}
+    events.writer().tell([told])
+    assert not frames
+    log.append(progress("now"))
+    wait_until(lambda: len(frames) == 2, seconds=20)
+    assert frames[0] is told
+
+
+def test_what_is_told_waits_a_frame_at_most(frames: Frames, settings: Settings) -> None:
+    settings.EVENT_FRAME_MILLISECONDS = 50
+    events.writer().tell([{"keys": [], "kind": "events", "run": "x"}])
+    wait_until(lambda: len(frames) == 1, seconds=20)
+
+
 def test_a_hub_that_fails_in_its_own_way_does_not_kill_the_writer(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(frames: Frames) -> None:
         raise ValueError("not our day")
 
-    monkeypatch.setattr(hub, "publish", broken)
+    monkeypatch.setattr(hub, "tell", broken)
     log.append(progress("a"))
     end(log, run_of(log))
     assert len(logged(run_of(log))) == 2
@@ -289,6 +336,7 @@ def test_the_log_of_a_run_that_nobody_holds_can_be_ended(log: Log, frames: Frame
     with db.write():
         assert events.append_unheld(run=run, seq=0, messages=[progress("a"), progress("b")]) == 2
     assert [seq for seq, _ in logged(run)] == [1, 2]
+    events.close_writer()
     assert [frame["first"] for frame in frames] == [1]
 
 
@@ -369,10 +417,8 @@ async def test_the_log_is_followed_without_redis(
 async def test_lost_hub_frames_are_read_from_the_log(
     log: Log, monkeypatch: pytest.MonkeyPatch, listening: Callable[[int], Any]
 ) -> None:
-    publish, number = hub.publish, iter(range(10_000))
-    monkeypatch.setattr(
-        hub, "publish", lambda frames: publish(frames) if next(number) % 3 else None
-    )
+    tell, number = hub.tell, iter(range(10_000))
+    monkeypatch.setattr(hub, "tell", lambda frames: tell(frames) if next(number) % 3 else None)
     monkeypatch.setattr(events, "POLL_CONNECTED_SECONDS", 0.2)
     task = asyncio.create_task(collect(log))
     await listening(1)

@@ -359,8 +359,9 @@ def test_what_nobody_holds_is_written_and_told_for_every_run(
 ) -> None:
     """Runs that are claimed together begin their logs together."""
     frames: list[hub.Frame] = []
-    monkeypatch.setattr(hub, "publish", frames.extend)
+    monkeypatch.setattr(hub, "tell", frames.extend)
     events.append_all_unheld([(run, 0, [progress(f"hello {run.id}")]) for run in pair])
+    events.close_writer()
     rows = list(RunEvent.objects.order_by("run_id").values_list("run_id", "seq"))
     assert rows == [(run.id, 1) for run in pair]
     told = [each["events"][0]["props"] for each in frames]

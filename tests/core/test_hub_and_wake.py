@@ -76,6 +76,21 @@ async def test_frames_reach_the_listeners_of_their_keys_once_each(sender: hub.Se
     await hub.local().close()
 
 
+async def test_workers_do_not_hear_what_only_pages_show(sender: hub.Sender) -> None:
+    """What is said to everybody reaches both; events only who subscribed to them."""
+    hub.local().subscribe_to(hub.CHANNEL, hub.WAKES)
+    with hub.local().listen(["a"]) as worker:
+        await connected()
+        sender.publish([frame(1)], channel=hub.EVENTS)
+        sender.publish([frame(2)])
+        sender.publish([frame(3)], channel=hub.WAKES)
+        found = await heard(worker)
+        while found[-1] != 3:
+            found += await heard(worker)
+        assert found == [2, 3]
+    await hub.local().close()
+
+
 async def test_a_listener_holds_a_bounded_number_of_frames_and_says_that_it_lags() -> None:
     listener = hub.Listener(frozenset({"a"}))
     for number in range(100_000):

@@ -113,6 +113,60 @@ async def test_an_answer_is_the_same_however_its_bytes_are_cut(
     assert sum(isinstance(delta, Finish) for delta in deltas) == 1
 
 
+async def test_a_stream_is_read_once_a_frame_and_at_the_end_at_once(
+    server: ModelServer, lean: OpenAICompatible, settings: Settings
+) -> None:
+    """Whoever wakes for each token does little else; the last word waits for no frame."""
+    settings.EVENT_FRAME_MILLISECONDS = 100
+    words = [f"{number} " for number in range(200)]
+    server.replies = [streams(hello(*words), size=170, pause=0.002)]
+    deltas = await ask(lean)
+    assert text(deltas) == "".join(words)
+    assert sum(isinstance(delta, TextDelta) for delta in deltas) < 60
+    settings.EVENT_FRAME_MILLISECONDS = 600_000
+    server.replies = [streams(hello("whole ", "at ", "once"))]
+    assert text(await ask(lean)) == "whole at once"
+
+
+async def test_an_answer_that_is_abandoned_between_two_frames_holds_nothing(
+    server: ModelServer, lean: OpenAICompatible, settings: Settings
+) -> None:
+    settings.EVENT_FRAME_MILLISECONDS = 600_000
+    endless = [f"{number} " for number in range(10_000)]
+    server.replies = [streams(hello(*endless), size=200, pause=0.002), streams(hello("next"))]
+
+    async def listen() -> None:
+        async with aclosing(lean.stream(ASKED)) as stream:
+            async for _ in stream:
+                heard.set()
+
+    heard = asyncio.Event()
+    listening = asyncio.ensure_future(listen())
+    await asyncio.wait_for(heard.wait(), 20)
+    await asyncio.sleep(0.1)  # it waits for a frame that never comes
+    listening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await listening
+    assert text(await ask(lean)) == "next"
+
+
+def test_pieces_of_one_text_are_one_and_an_error_takes_nothing_back() -> None:
+    lines = hello("a", "b").split(b"\n\n")[1:]
+    assert list(openai_compatible.joined(lines[:2])) == [TextDelta("ab")]
+    thought = b'data: {"choices": [{"delta": {"reasoning_content": "%b"}}]}'
+    mixed = [thought % b"x", thought % b"y", *lines[:2], thought % b"z"]
+    assert list(openai_compatible.joined(mixed)) == [
+        ThinkingDelta("xy"),
+        TextDelta("ab"),
+        ThinkingDelta("z"),
+    ]
+    said = []
+    with pytest.raises(openai_compatible.BadStreamError):
+        for delta in openai_compatible.joined([*lines[:2], b"data: {", lines[0]]):
+            said.append(delta)  # noqa: PERF402 - an error ends it
+    assert said == [TextDelta("ab")]
+
+
 async def test_what_is_asked_arrives(server: ModelServer, provider: Provider) -> None:
     server.replies = [streams(hello("ok"))]
     tool = {

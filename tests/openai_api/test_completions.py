@@ -9,6 +9,7 @@ import pytest
 
 from tests import people
 from tests.gateways import Gateway
+from tests.pipeline.client import query
 from tests.servers import wait_until
 
 pytestmark = pytest.mark.slow
@@ -292,7 +293,7 @@ def test_the_user_field_changes_nobody(client: httpx.Client, tokens: dict[str, s
 
 
 def test_a_bridge_names_its_sender_and_the_rule_decides(
-    client: httpx.Client, tokens: dict[str, str]
+    client: httpx.Client, tokens: dict[str, str], scripted: Gateway
 ) -> None:
     """[A5] [A10] A stranger is denied and recorded; without a name there is nobody to ask about."""
     bridge = {"Authorization": f"Bearer {tokens['bridge']}"}
@@ -301,6 +302,10 @@ def test_a_bridge_names_its_sender_and_the_rule_decides(
     denied = client.post(url, json=asked("let me in", user="stranger"), headers=bridge)
     assert denied.status_code == 401
     assert denied.json()["error"]["message"] == "Permission denied"
+    held = "SELECT text, state FROM core_inboundmessage WHERE sender = 'stranger'"
+    assert query(scripted, held) == [("let me in", "held")]
+    asking = "SELECT count(*) FROM allowlist_unknownrequest WHERE sender = 'stranger'"
+    assert query(scripted, asking) == [(1,)]
 
 
 def test_garbage_is_refused_by_name(client: httpx.Client) -> None:

@@ -1,0 +1,71 @@
+"""One beat for all streams of an event loop: what their servers sent meanwhile is read at once.
+
+A process that wakes for each token of each stream spends most of its time waking. Between two beats
+the kernel keeps what comes (docs/decisions/146):
+
+    read ─► pause ─► beat ─► resume ─► read …      what was read is committed right after the beat
+"""
+
+import asyncio
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+from django.conf import settings
+
+# How often a loop comes round from a beat until who waited for it has read: its task runs, its
+# socket is polled, what was read is handed over, its task runs again.
+ROUNDS = 4
+SHORTEST_SECONDS = 0.001  # timers of event loops are no finer
+
+
+class FrameClock:
+    """Beats every EVENT_FRAME_MILLISECONDS, for as long as anybody waits. One event loop."""
+
+    def __init__(self) -> None:
+        """Nobody waits, and nothing is done around a beat."""
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[asyncio.Future[None]] = []
+        self._around: list[tuple[Callable[[], None], Callable[[], None]]] = []
+
+    def call_around(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        """Call ``begin`` at each beat, and ``end`` when those who waited for it have read."""
+        self._around.append((begin, end))
+
+    async def beat(self) -> None:
+        """Wait for the next beat: at most a frame."""
+        if not self._waiting:
+            self._loop.call_at(self._next(), self._beat)
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(future)
+        await future
+
+    def _next(self) -> float:
+        frame = settings.EVENT_FRAME_MILLISECONDS / 1000
+        return ((self._loop.time() + SHORTEST_SECONDS) // frame + 1) * frame
+
+    def _beat(self) -> None:
+        for begin, _ in self._around:
+            begin()
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():  # else it was cancelled
+                future.set_result(None)
+        self._loop.call_soon(self._come_round, ROUNDS)
+
+    def _come_round(self, left: int) -> None:
+        if left:
+            self._loop.call_soon(self._come_round, left - 1)
+            return
+        for _, end in self._around:
+            end()
+
+
+_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, FrameClock]" = WeakKeyDictionary()
+
+
+def local() -> FrameClock:
+    """The clock of the running event loop."""
+    loop = asyncio.get_running_loop()
+    if loop not in _loops:
+        _loops[loop] = FrameClock()
+    return _loops[loop]

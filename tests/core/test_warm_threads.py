@@ -1,0 +1,86 @@
+"""Threads of which the one that worked last works next."""
+
+import threading
+from concurrent.futures import CancelledError
+
+import pytest
+
+from core.warm_threads import WarmThreads
+
+SECONDS = 30
+
+
+def here() -> str:
+    """The thread that asks."""
+    return threading.current_thread().name
+
+
+def test_who_worked_last_works_next_and_nobody_else_is_begun() -> None:
+    threads = WarmThreads(4, name="warm", at_end=lambda: None)
+    gate = threading.Event()
+    busy = threads.submit(lambda: (gate.wait(SECONDS), here())[1])
+    beside = {threads.submit(here).result(SECONDS) for _ in range(20)}
+    gate.set()
+    assert busy.result(SECONDS) == "warm_0"
+    assert beside == {"warm_1"}
+    threads.shutdown()
+
+
+def test_more_than_there_are_threads_wait_for_one_in_order() -> None:
+    threads = WarmThreads(2, name="warm", at_end=lambda: None)
+    gate, done = threading.Event(), list[int]()
+    for _ in range(2):
+        threads.submit(gate.wait, SECONDS)
+    waiting = [threads.submit(done.append, number) for number in range(50)]
+    assert not any(each.done() for each in waiting)
+    gate.set()
+    for each in waiting:
+        each.result(SECONDS)
+    assert sorted(done) == list(range(50))
+    threads.shutdown()
+
+
+def test_an_error_is_raised_where_somebody_waits_and_the_thread_lives() -> None:
+    threads = WarmThreads(1, name="warm", at_end=lambda: None)
+
+    def fail() -> None:
+        raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        threads.submit(fail).result(SECONDS)
+    assert threads.submit(here).result(SECONDS) == "warm_0"
+    threads.shutdown()
+
+
+def test_at_the_end_what_was_submitted_is_done_and_each_thread_cleans_up() -> None:
+    ended: list[str] = []
+    threads = WarmThreads(3, name="warm", at_end=lambda: ended.append(here()))
+    gate, done = threading.Event(), list[int]()
+    for _ in range(3):
+        threads.submit(gate.wait, SECONDS)
+    for number in range(10):
+        threads.submit(done.append, number)
+    threading.Timer(0.05, gate.set).start()
+    threads.shutdown()
+    assert sorted(done) == list(range(10))
+    assert sorted(ended) == ["warm_0", "warm_1", "warm_2"]
+    with pytest.raises(RuntimeError):
+        threads.submit(here)
+
+
+def test_what_is_cancelled_is_never_begun() -> None:
+    threads = WarmThreads(1, name="warm", at_end=lambda: None)
+    gate, done = threading.Event(), list[int]()
+    threads.submit(gate.wait, SECONDS)
+    one, other = threads.submit(done.append, 1), threads.submit(done.append, 2)
+    assert one.cancel()
+    gate.set()
+    other.result(SECONDS)
+    gate.clear()
+    threads.submit(gate.wait, SECONDS)
+    last = threads.submit(done.append, 3)
+    threads.shutdown(wait=False, cancel_futures=True)
+    gate.set()
+    with pytest.raises(CancelledError):
+        last.result(SECONDS)
+    assert done == [2]
