@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 from django.conf import settings
 
-from core import events, files
+from core import events, files, hub
 from core.db import in_thread
 from core.messages import MessageDict
 from core.models import Run
@@ -13,13 +13,20 @@ from core.models import Run
 BEAT = b": still working\n\n"
 
 
-async def follow(run: Run) -> AsyncGenerator[MessageDict | None, None]:
+async def follow(
+    run: Run, *, since_before: hub.Listener | None = None
+) -> AsyncGenerator[MessageDict | None, None]:
     """The events of ``run`` from the first to its ``stream_end``; None when it is time for a beat.
 
-    An adapter needs them all: what it says of one depends on those before.
+    An adapter needs them all: what it says of one depends on those before. ``since_before``: as of
+    ``events.follow``.
     """
     log = events.follow(
-        run_id=run.id, public_id=run.public_id, seq=0, beat=settings.HEARTBEAT_SECONDS
+        run_id=run.id,
+        public_id=run.public_id,
+        seq=0,
+        beat=settings.HEARTBEAT_SECONDS,
+        since_before=since_before,
     )
     async with aclosing(log):
         async for item in log:

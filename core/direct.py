@@ -25,13 +25,14 @@ def this_connection() -> BaseDatabaseWrapper:
 
 def fetched(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Rows:
     """The rows of a statement with ``%s`` for each value in ``given``, as the driver has them."""
+    found: Rows = []
     if is_watched(here):
         with here.cursor() as cursor:
             cursor.execute(sql, given)
-            found: Rows = cursor.fetchall()
-        return found
-    with here.wrap_database_errors:
-        found = ready(here).execute(marked(sql), given).fetchall()
+            found = cursor.fetchall()
+    else:
+        with here.wrap_database_errors:
+            found = ready(here).execute(marked(sql), given).fetchall()
     return found
 
 

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 
@@ -391,14 +391,23 @@ def ends(event: MessageDict) -> bool:
 
 
 async def follow(
-    *, run_id: int, public_id: str, seq: int, beat: float | None = None
+    *,
+    run_id: int,
+    public_id: str,
+    seq: int,
+    beat: float | None = None,
+    since_before: hub.Listener | None = None,
 ) -> AsyncGenerator[tuple[int, MessageDict] | None, None]:
     """The events of a run after ``seq``, live, until its ``stream_end``; no gap, nothing twice.
 
-    ``beat``: yield None when nothing came for that many seconds. Works without Redis, by polling.
+    ``beat``: yield None when nothing came for that many seconds. ``since_before``: a listener that
+    has heard the run's frames from before there was a run, so that there is nothing to read yet.
+    Works without Redis, by polling.
     """
-    with hub.local().listen([f"run:{public_id}"]) as listener:
+    with since(since_before, public_id) as listener:
         found: list[tuple[int, MessageDict]] | None = None
+        if since_before is not None and hub.local().connected:
+            found = []
         quiet_since = time.monotonic()
         while True:
             more = False
@@ -418,7 +427,15 @@ async def follow(
                 quiet_since = time.monotonic()
             poll = POLL_CONNECTED_SECONDS if hub.local().connected else POLL_AWAY_SECONDS
             frames = await listener.wait(seconds=min(poll, beat or poll))
-            found = next_events(frames, seq=seq) if frames else None
+            mine = [frame for frame in frames if frame.get("run") == public_id]
+            found = next_events(mine, seq=seq) if frames else None
+
+
+def since(listener: hub.Listener | None, public_id: str) -> AbstractContextManager[hub.Listener]:
+    """``listener``, or a new one for the frames of a run."""
+    if listener is not None:
+        return nullcontext(listener)
+    return hub.local().listen([f"run:{public_id}"])
 
 
 def next_events(frames: list[hub.Frame], *, seq: int) -> list[tuple[int, MessageDict]] | None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -20,7 +21,7 @@ from channels_app.inbound import Receipt, receive_personal, receive_sender
 from channels_app.links import Links
 from channels_app.openai_api import adapter, errors, fields, sessions
 from channels_app.openai_api.completion import completion
-from core import runs
+from core import hub, runs
 from core.db import in_thread, write
 from core.inbox import Draft
 from core.messages import MessageDict
@@ -32,12 +33,16 @@ ORIGIN = "openai"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A run that a request waits for. ``keep``: it goes on when the client leaves."""
+    """A run that a request waits for. ``keep``: it goes on when the client leaves.
+
+    ``heard``: has listened to the run's person since before there was the run.
+    """
 
     run: Run
     session: str
     config: adapter.Config
     keep: bool
+    heard: hub.Listener | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -58,9 +63,9 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         asked = fields.read(await request.json())
         key = request.idempotency_key()
         # Before anything is stored: a refused request must not leave a run behind.
-        with slot(caller, sender=asked.user):
+        with slot(caller, sender=asked.user), listener_of(caller) as heard:
             await chat_messages.fetch_pictures(asked.messages)
-            work = await committed(partial(work_of, caller, asked, request, session, key))
+            work = await committed(partial(work_of, caller, asked, request, session, key, heard))
             if work is None:
                 raise RefusedError(401, "Permission denied")
             if asked.stream:
@@ -71,6 +76,13 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         await errors.refuse(send, error)
     except http.ClientGoneError:
         return
+
+
+def listener_of(caller: Caller) -> AbstractContextManager[hub.Listener | None]:
+    """Hears what the caller's runs say; None for a bridge, whose senders are told apart later."""
+    if caller.user is None:
+        return contextlib.nullcontext()
+    return hub.local().listen([f"user:{caller.user.pk}"])
 
 
 def allow(request: Request, method: str) -> None:
@@ -143,7 +155,12 @@ def accept_sender(caller: Caller, asked: fields.Asked, session: str, said: Said)
 
 
 def work_of(
-    caller: Caller, asked: fields.Asked, request: Request, session: str, key: str
+    caller: Caller,
+    asked: fields.Asked,
+    request: Request,
+    session: str,
+    key: str,
+    heard: hub.Listener | None,
 ) -> Work | None:
     """Accept what was asked: the run to wait for; None when its sender is unknown.
 
@@ -163,7 +180,13 @@ def work_of(
         include_usage=asked.include_usage,
         client_tools=frozenset(tool["function"]["name"] for tool in asked.tools),
     )
-    return Work(run=run, session=receipt.session.public_id, config=config, keep=bool(key))
+    return Work(
+        run=run,
+        session=receipt.session.public_id,
+        config=config,
+        keep=bool(key),
+        heard=heard if receipt.outcome == "accepted" else None,
+    )
 
 
 def trace_link(account: ChannelAccount) -> adapter.TraceLink:
@@ -181,7 +204,7 @@ async def stream_run(request: Request, send: Send, work: Work) -> None:
 async def blocks(work: Work) -> AsyncGenerator[bytes, None]:
     """The chunks as server-sent events, and comments while nothing is said."""
     translate = adapter.OpenAIAdapter(work.config)
-    async with contextlib.aclosing(runlog.follow(work.run)) as log:
+    async with contextlib.aclosing(runlog.follow(work.run, since_before=work.heard)) as log:
         async for event in log:
             if event is None:
                 yield runlog.BEAT
@@ -192,7 +215,7 @@ async def blocks(work: Work) -> AsyncGenerator[bytes, None]:
 
 async def answer_run(request: Request, send: Send, work: Work) -> None:
     """The run as one completion; it is stopped when the client leaves or waits too long."""
-    log = asyncio.ensure_future(whole_log(work.run))
+    log = asyncio.ensure_future(whole_log(work))
     gone = asyncio.ensure_future(request.gone())
     seconds = settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None
     try:
@@ -210,9 +233,9 @@ async def answer_run(request: Request, send: Send, work: Work) -> None:
             await asyncio.gather(log, gone, return_exceptions=True)
 
 
-async def whole_log(run: Run) -> list[MessageDict]:
+async def whole_log(work: Work) -> list[MessageDict]:
     """All events of a run, once it has ended."""
-    async with contextlib.aclosing(runlog.follow(run)) as log:
+    async with contextlib.aclosing(runlog.follow(work.run, since_before=work.heard)) as log:
         return [event async for event in log if event is not None]
 
 

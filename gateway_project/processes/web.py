@@ -41,6 +41,8 @@ def serve_uvicorn(listening: socket.socket) -> None:
     """
     import uvicorn  # noqa: PLC0415 - only one of the two servers is loaded
 
+    from gateway_project.processes.keepalive import PingsTogether  # noqa: PLC0415 - the same
+
     class ReadyServer(uvicorn.Server):
         """Says so when it accepts requests."""
 
@@ -52,7 +54,7 @@ def serve_uvicorn(listening: socket.socket) -> None:
         "gateway_project.asgi:application",
         loop="uvloop",
         http="httptools",
-        ws="websockets-sansio",
+        ws=PingsTogether,
         ws_max_size=settings.MAX_FRAME_BYTES,
         ws_per_message_deflate=False,
         ws_ping_interval=PING_SECONDS,

@@ -1,0 +1,21 @@
+"""WebSockets whose keepalive pings leave together.
+
+uvicorn gives each socket a timer of its own. A ping that leaves alone, and its pong, wake the
+process once each, with cold caches: at 10,000 idle chats that was most of their CPU.
+"""
+
+import math
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+TOGETHER_SECONDS = 0.5
+
+
+class PingsTogether(WebSocketsSansIOProtocol):
+    """uvicorn's protocol; pings that are due within half a second leave at its end."""
+
+    def schedule_ping(self) -> None:
+        """Ping when the interval has passed and the moment has come at which others do as well."""
+        interval = self.ping_interval or 0.0
+        due = math.ceil((self.loop.time() + interval) / TOGETHER_SECONDS) * TOGETHER_SECONDS
+        self.ping_timer = self.loop.call_at(due, self.send_keepalive_ping)
