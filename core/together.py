@@ -24,16 +24,18 @@ AT_ONCE = 16  # SQLite has one writer at a time: other processes want to write a
 
 
 class Together(Generic[A, R]):
-    """What one event loop asks of ``work``, at most AT_ONCE at a time, in the order it came.
+    """What one event loop asks of ``work``, at most ``most`` at a time, in the order it came.
 
     ``work`` runs in a database thread. It gets what was asked for, and gives what became of each,
     in the same order; an Exception is raised where that was asked for. What it raises itself all
     of them get.
     """
 
-    def __init__(self, work: Callable[[list[A]], Sequence[R | Exception]]) -> None:
+    def __init__(
+        self, work: Callable[[list[A]], Sequence[R | Exception]], *, most: int = AT_ONCE
+    ) -> None:
         """Nothing waits."""
-        self._work = work
+        self._work, self._most = work, most
         self._waiting: list[tuple[A, asyncio.Future[R]]] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -48,7 +50,7 @@ class Together(Generic[A, R]):
 
     async def _do_all(self) -> None:
         while self._waiting:
-            taken, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
+            taken, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             outcomes: Sequence[R | Exception]
             try:
                 outcomes = await in_thread(self._work, [asked for asked, _ in taken])
@@ -68,9 +70,12 @@ def tell(future: "asyncio.Future[R]", outcome: R | Exception) -> None:
         future.set_result(outcome)
 
 
-async def committed(work: Work[R]) -> R:
+async def committed(work: Work[R], *, most: int = AT_ONCE) -> R:
     """What ``work`` returned, once what it wrote is committed: in a database thread, and on SQLite
     in one transaction with the work of others who ask at the same time.
+
+    ``most``: how many share a transaction. Who waits for an answer shares it with few: the model
+    can answer the first while the rest is stored.
 
     ``work`` writes in a transaction of its own, of which nothing stays when it raises. It may be
     done twice, when another's fails: what it did the first time is rolled back then. PostgreSQL
@@ -79,7 +84,7 @@ async def committed(work: Work[R]) -> R:
     """
     if connection.vendor != "sqlite":
         return await in_thread(work)
-    return cast("R", await local().do(work))
+    return cast("R", await local(most).do(work))
 
 
 def all_of(works: list[Work[R]]) -> list[R | Exception]:
@@ -104,11 +109,13 @@ def attempt(work: Work[R]) -> R | Exception:
         return error
 
 
-_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Together[Work[Any], Any]]" = (
-    WeakKeyDictionary()
-)
+Queues = dict[int, Together[Work[Any], Any]]
+_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Queues]" = WeakKeyDictionary()
 
 
-def local() -> Together[Work[Any], Any]:
-    """The doors' work that waits in the running event loop."""
-    return _loops.setdefault(asyncio.get_running_loop(), Together(all_of))
+def local(most: int) -> Together[Work[Any], Any]:
+    """The doors' work that waits in the running event loop, done at most ``most`` at once."""
+    queues = _loops.setdefault(asyncio.get_running_loop(), {})
+    if most not in queues:
+        queues[most] = Together(all_of, most=most)
+    return queues[most]

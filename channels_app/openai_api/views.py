@@ -29,6 +29,7 @@ from core.models import ChannelAccount, Run
 from core.together import committed
 
 ORIGIN = "openai"
+COMMITTED_TOGETHER = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,8 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         # Before anything is stored: a refused request must not leave a run behind.
         with slot(caller, sender=asked.user), listener_of(caller) as heard:
             await chat_messages.fetch_pictures(asked.messages)
-            work = await committed(partial(work_of, caller, asked, request, session, key, heard))
+            accepting = partial(work_of, caller, asked, request, session, key, heard)
+            work = await committed(accepting, most=COMMITTED_TOGETHER)
             if work is None:
                 raise RefusedError(401, "Permission denied")
             if asked.stream:

@@ -128,16 +128,22 @@ async def blocks(response: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]
 
 
 async def until_the_next_frame(response: aiohttp.ClientResponse) -> None:
-    """Leave what the server sends to the kernel until it is time for the next frame."""
+    """Leave what the server sends to the kernel until it is time for the next frame.
+
+    Raises ClientConnectionError when the connection was closed meanwhile.
+    """
     transport = response.connection.transport if response.connection else None
-    if transport is None:
+    if transport is None or transport.is_closing():
         return  # all of it is here already
     # Not the client's own flow control: that one holds back what it has read as well.
     transport.pause_reading()
     try:
         await frame_clock.local().beat()
     finally:
-        transport.resume_reading()
+        if not transport.is_closing():
+            transport.resume_reading()
+    if transport.is_closing():  # by us; what the server closes is noticed when it is read
+        raise aiohttp.ClientConnectionError
 
 
 def is_end(line: bytes) -> bool:

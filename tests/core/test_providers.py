@@ -150,6 +150,22 @@ async def test_an_answer_that_is_abandoned_between_two_frames_holds_nothing(
     assert text(await ask(lean)) == "next"
 
 
+async def test_a_connection_that_is_closed_between_two_frames_is_a_broken_answer(
+    server: ModelServer, lean: OpenAICompatible, settings: Settings
+) -> None:
+    settings.EVENT_FRAME_MILLISECONDS = 300
+    endless = [f"{number} " for number in range(10_000)]
+    server.replies = [streams(hello(*endless), size=200, pause=0.002)]
+    asyncio.get_running_loop().call_later(0.5, lambda: closing.append(asyncio.create_task(close())))
+    closing: list[asyncio.Task[None]] = []
+
+    async def close() -> None:
+        await lean.close()
+
+    assert (await failure(lean)).code in {"bad_stream", "unreachable"}
+    await asyncio.gather(*closing)
+
+
 def test_pieces_of_one_text_are_one_and_an_error_takes_nothing_back() -> None:
     lines = hello("a", "b").split(b"\n\n")[1:]
     assert list(openai_compatible.joined(lines[:2])) == [TextDelta("ab")]
