@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import psycopg
 from websockets.exceptions import WebSocketException
 
+from gateway_project.processes.web import PING_SECONDS
 from tests.benchmarks import chats, machine
 from tests.benchmarks.clients import Http, Socket
 from tests.benchmarks.house import House
@@ -18,7 +19,7 @@ from tests.benchmarks.house import House
 HELD_SECONDS = 0.1
 PINGERS = 10
 OPENING_AT_ONCE = 50
-IDLE_SECONDS = 10.0
+IDLE_SECONDS = 25.0
 
 
 @asynccontextmanager
@@ -136,7 +137,7 @@ async def idle(house: House, *, number: int) -> Idle:
     web = {"web": house.gateway.pid("web")}
     before = sum(each.pss for each in machine.memory(web))
     async with opened(house, number, whatever_opens=True) as sockets:
-        await asyncio.sleep(1)
+        await asyncio.sleep(PING_SECONDS + 1)  # until all of them are pinged again and again
         grown = sum(each.pss for each in machine.memory(web)) - before
         cpu = machine.cpu_of(web)
         await asyncio.sleep(IDLE_SECONDS)
