@@ -13,7 +13,6 @@ import dataclasses
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
 
 from allowlist import link_codes, permissions, requests
 from allowlist.models import UnknownRequest
@@ -22,8 +21,6 @@ from core import inbox, statements, wake
 from core.db import write
 from core.inbox import Draft
 from core.models import ChatSession, InboundMessage, Run, User
-
-T = TypeVar("T")
 
 # The items of an album come one by one, without an end marker.
 ALBUM_IDLE_MILLISECONDS = 1_000

@@ -17,9 +17,10 @@ from django.db.models import Q
 from channels_app import registry
 from channels_app.base import Account, Channel, ChannelError, Reacts, Target, Types
 from channels_app.sending import account_of
+from core import inbox
 from core.compiled import Change, Given, Rows, Select
 from core.db import in_thread, write
-from core.models import ChatSession, InboundMessage, Run
+from core.models import InboundMessage, Run
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +30,6 @@ MOST = 100
 
 Ack = InboundMessage.Ack
 WAITING = (InboundMessage.State.RECEIVED, InboundMessage.State.BATCHED)
-SESSION = Select(lambda: ChatSession.objects.select_related("account").filter(id=Given("id")))
 TO_MARK = Select(
     lambda: InboundMessage.objects.filter(
         (Q(ack="", state__in=WAITING) & ~Q(external_message_id=""))
@@ -70,7 +70,7 @@ class Place:
 
 def place_of(session_id: int) -> Place | None:
     """Where a session is; None when its channel shows nothing while people wait."""
-    session = SESSION.first(id=session_id)
+    session = inbox.WITH_ACCOUNT.first(id=session_id)
     channel = registry.get(session.account.channel) if session is not None else None
     if session is None or channel is None:
         return None
@@ -99,7 +99,7 @@ async def refresh(session_id: int) -> None:
 
 def marks_of(session_id: int) -> tuple[Channel, Account, list[Mark]] | None:
     """The changes due in a session. What is to be shown is written down before it is shown."""
-    session = SESSION.first(id=session_id)
+    session = inbox.WITH_ACCOUNT.first(id=session_id)
     channel = registry.get(session.account.channel) if session is not None else None
     if session is None or channel is None or not isinstance(channel.outbound, Reacts):
         return None

@@ -160,4 +160,4 @@ def close_pool() -> None:
         threads.shutdown()
 
 
-__all__ = ["Now", "close_pool", "in_thread", "now", "pool", "value_of", "write"]
+__all__ = ["Now", "checkpoint", "close_pool", "in_thread", "now", "pool", "value_of", "write"]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -19,7 +20,6 @@ from core.tokens import estimate
 TITLE_CHARACTERS = 60
 MAX_BATCH = 100
 DUE_AT_ONCE = 500
-STORED_TWICE = 2  # who stored the same may have taken it away again in the same moment
 
 # The conditions repeat those of the partial indexes, letter by letter: SQLite takes no other.
 HERE = """WHERE "core_chatsession"."account_id" = %s AND "core_chatsession"."chat" = %s
@@ -130,13 +130,8 @@ def store(
 ) -> tuple[InboundMessage, bool]:
     """Insert the message of ``draft``: (the row, whether it is new). Inside a transaction."""
     row = message_of(draft=draft, state=state, now=now, user=user, session=session, note=note)
-    for _ in range(STORED_TWICE):
-        if statements.insert(row, unless_known=draft.may_come_twice):
-            return row, True
-        duplicate = find_duplicate(draft)
-        if duplicate is not None:
-            return duplicate, False
-    raise IntegrityError("a message could not be stored, and nobody has stored the same one")
+    find = partial(find_duplicate, draft)
+    return statements.insert_or_find(row, find, unless_known=draft.may_come_twice)
 
 
 def own_session(*, user: User, session_id: str) -> ChatSession | None:

@@ -6,10 +6,10 @@ marked.
 """
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError
 from django.db.models import DurationField, Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -20,7 +20,6 @@ from core.models import ChatSession, Delivery
 OPEN = (Delivery.State.PENDING, Delivery.State.SENDING)
 MAX_ATTEMPTS = 10
 BACKOFF_SECONDS = (1, 2, 5, 15, 60, 300)
-STORED_TWICE = 2  # who added the same block may have taken it away again in the same moment
 RESENT = "The outcome of an earlier try is unknown; it was sent again."
 
 KNOWN = Select(lambda: Delivery.objects.select_for_update().filter(dedupe_key=Given("key")))
@@ -62,31 +61,20 @@ def enqueue(
     block_index: int = 0,
 ) -> Delivery:
     """Add one block, once per ``key``; a worker is woken after the commit. Inside a transaction."""
-    delivery, _ = added(
-        Delivery(
-            dedupe_key=key,
-            account_id=account_id,
-            conversation=conversation,
-            target=target,
-            payload=payload,
-            session_id=session_id,
-            run_id=run_id,
-            block_index=block_index,
-        )
+    row = Delivery(
+        dedupe_key=key,
+        account_id=account_id,
+        conversation=conversation,
+        target=target,
+        payload=payload,
+        session_id=session_id,
+        run_id=run_id,
+        block_index=block_index,
     )
+    delivery, is_new = statements.insert_or_find(row, partial(KNOWN.first, key=key))
+    if is_new:
+        wake.delivery(delivery.id)
     return delivery
-
-
-def added(row: Delivery) -> tuple[Delivery, bool]:
-    """Add ``row``: (the block of its key, whether it is this new one). Inside a transaction."""
-    for _ in range(STORED_TWICE):
-        if statements.insert(row, unless_known=True):
-            wake.delivery(row.id)
-            return row, True
-        known = KNOWN.first(key=row.dedupe_key)
-        if known is not None:
-            return known, False
-    raise IntegrityError("a block could not be added, and there is none with its key")
 
 
 def put(
@@ -101,20 +89,17 @@ def put(
     block_index: int = 0,
 ) -> Delivery:
     """Like :func:`enqueue`; when the block exists already, its payload becomes this one."""
-    row, is_new = added(
-        Delivery(
-            dedupe_key=key,
-            account_id=account_id,
-            conversation=conversation,
-            target=target,
-            payload=payload,
-            session_id=session_id,
-            run_id=run_id,
-            block_index=block_index,
-        )
+    row = enqueue(
+        key=key,
+        account_id=account_id,
+        conversation=conversation,
+        target=target,
+        payload=payload,
+        session_id=session_id,
+        run_id=run_id,
+        block_index=block_index,
     )
-    if not is_new:
-        change(delivery=row, payload=payload)
+    change(delivery=row, payload=payload)  # nothing, where it is the new one
     return row
 
 

@@ -10,8 +10,9 @@ there are no signals.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+from django.db import IntegrityError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import CharField, Field, ForeignKey, IntegerField, Model, TextField
 
@@ -19,6 +20,8 @@ from core import direct
 from core.direct import this_connection
 
 AnyField: TypeAlias = "Field[Any, Any]"
+M = TypeVar("M", bound=Model)
+STORED_TWICE = 2  # who stored the same may have taken it away again in the same moment
 Convert = Callable[[Any, BaseDatabaseWrapper], Any]
 
 
@@ -77,6 +80,20 @@ def insert(row: Model, *, unless_known: bool = False) -> bool:
     row.pk = found[0][0]
     row._state.adding, row._state.db = False, here.alias
     return True
+
+
+def insert_or_find(
+    row: M, find: Callable[[], M | None], *, unless_known: bool = True
+) -> tuple[M, bool]:
+    """Insert ``row``: (it, True), or what ``find`` finds where somebody has stored the same:
+    (that one, False). Raises IntegrityError."""
+    for _ in range(STORED_TWICE):
+        if insert(row, unless_known=unless_known):
+            return row, True
+        known = find()
+        if known is not None:
+            return known, False
+    raise IntegrityError("a row could not be stored, and nobody has stored the same one")
 
 
 def update(model: type[Model], row_id: int, **values: object) -> None:

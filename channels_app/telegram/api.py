@@ -47,13 +47,7 @@ class AiohttpRequest(BaseRequest):
     ) -> tuple[int, bytes]:
         """See ``BaseRequest``. Raises CarriedError."""
         try:
-            async with plain.session().request(
-                method,
-                url,
-                data=body_of(request_data),
-                allow_redirects=False,
-                proxy=plain.proxy_of(url),
-            ) as answer:
+            async with plain.request(method, url, data=body_of(request_data)) as answer:
                 status, payload = answer.status, await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:
             raise CarriedError(plain.not_answered(error)) from None

@@ -6,6 +6,7 @@ what Telegram said, and the token is cut out of even that.
 
 import asyncio
 import json
+from contextlib import AbstractAsyncContextManager
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -65,6 +66,13 @@ def proxy_to(scheme: str, place: str) -> str | None:
     return None if proxy_bypass(place) else getproxies().get(scheme)
 
 
+def request(
+    method: str, url: str, **more: Any
+) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    """A request to the Bot API: no redirect is followed, the environment's proxy is used."""
+    return session().request(method, url, allow_redirects=False, proxy=proxy_of(url), **more)
+
+
 async def close() -> None:
     """Close the connections of the running event loop."""
     found = _sessions.pop(asyncio.get_running_loop(), None)
@@ -85,14 +93,8 @@ async def call(account: Account, method: str, *, seconds: float = 0.0, **values:
     token = account.secrets.get("token", "")
     timeout = aiohttp.ClientTimeout(total=READ_SECONDS + seconds, sock_connect=CONNECT_SECONDS)
     try:
-        base = base_of(account)
-        async with session().post(
-            f"{base}/bot{token}/{method}",
-            json=values,
-            timeout=timeout,
-            allow_redirects=False,
-            proxy=proxy_of(base),
-        ) as answer:
+        url = f"{base_of(account)}/bot{token}/{method}"
+        async with request("POST", url, json=values, timeout=timeout) as answer:
             status, payload = answer.status, await answer.read()
     except (aiohttp.ClientError, TimeoutError) as error:
         raise not_answered(error) from None
@@ -110,7 +112,7 @@ async def fetch(account: Account, path: str) -> bytes:
     url = f"{base_of(account)}/file/bot{token}/{path.lstrip('/')}"
     content = b""
     try:
-        async with session().get(url, allow_redirects=False, proxy=proxy_of(url)) as answer:
+        async with request("GET", url) as answer:
             if answer.status != 200:
                 raise ChannelError(f"the file could not be fetched (status {answer.status})")
             async for part in answer.content.iter_chunked(65_536):

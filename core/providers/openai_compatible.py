@@ -66,7 +66,7 @@ class OpenAICompatible:
                             reason = delta.reason
                         else:
                             yield delta
-                    begun = begun or now * speaks
+                    begun = begun or (now if speaks else 0.0)
                     if speaks and not reason and now - begun > AT_ONCE_SECONDS:
                         await until_the_next_frame(answer)
         except FAILURES as error:

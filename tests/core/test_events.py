@@ -85,13 +85,8 @@ def test_the_first_event_does_not_wait_for_a_frame(log: Log, settings: Settings)
     assert len(logged(run_of(log))) == 3
 
 
-def test_events_of_all_runs_are_committed_together(
-    say: Say, log: Log, frames: Frames, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.EVENT_FRAME_MILLISECONDS = 200
-    other = events.Log(2**40, "x", "s", 1, 1, 0)
-    log.append(progress("a"))
-    wait_for_events(run_of(log), 1)
+def count_batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many runs each commit from now on writes for."""
     batches: list[int] = []
     write = events.write_batch
 
@@ -100,6 +95,17 @@ def test_events_of_all_runs_are_committed_together(
         return write(batch)
 
     monkeypatch.setattr(events, "write_batch", counted)
+    return batches
+
+
+def test_events_of_all_runs_are_committed_together(
+    say: Say, log: Log, frames: Frames, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.EVENT_FRAME_MILLISECONDS = 200
+    other = events.Log(2**40, "x", "s", 1, 1, 0)
+    log.append(progress("a"))
+    wait_for_events(run_of(log), 1)
+    batches = count_batches(monkeypatch)
     other.fresh = False
     for number in range(20):
         log.append(progress(str(number)))
@@ -271,14 +277,7 @@ def test_what_is_gathered_is_committed_when_all_have_spoken(
     wait_for_events(run_of(log), 1)
     place = ChatSession.objects.create(user=run_of(log).user, account=account, chat="another")
     another = Run.objects.create(session=place, user=place.user, origin="test")
-    batches: list[int] = []
-    write = events.write_batch
-
-    def counted(batch: events.Batch) -> list[hub.Frame]:
-        batches.append(len(batch))
-        return write(batch)
-
-    monkeypatch.setattr(events, "write_batch", counted)
+    batches = count_batches(monkeypatch)
     other = events.log_of(run=claimed(another), seq=0)
     other.fresh = False
     events.gather()

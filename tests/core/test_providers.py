@@ -113,6 +113,9 @@ async def test_an_answer_is_the_same_however_its_bytes_are_cut(
     assert sum(isinstance(delta, Finish) for delta in deltas) == 1
 
 
+ENDLESS = streams(hello(*(f"{number} " for number in range(10_000))), size=200, pause=0.002)
+
+
 async def test_a_stream_is_read_once_a_frame_and_at_the_end_at_once(
     server: ModelServer, lean: OpenAICompatible, settings: Settings
 ) -> None:
@@ -132,8 +135,7 @@ async def test_an_answer_that_is_abandoned_between_two_frames_holds_nothing(
     server: ModelServer, lean: OpenAICompatible, settings: Settings
 ) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 600_000
-    endless = [f"{number} " for number in range(10_000)]
-    server.replies = [streams(hello(*endless), size=200, pause=0.002), streams(hello("next"))]
+    server.replies = [ENDLESS, streams(hello("next"))]
 
     async def listen() -> None:
         async with aclosing(lean.stream(ASKED)) as stream:
@@ -154,8 +156,7 @@ async def test_a_connection_that_is_closed_between_two_frames_is_a_broken_answer
     server: ModelServer, lean: OpenAICompatible, settings: Settings
 ) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 300
-    endless = [f"{number} " for number in range(10_000)]
-    server.replies = [streams(hello(*endless), size=200, pause=0.002)]
+    server.replies = [ENDLESS]
     asyncio.get_running_loop().call_later(0.5, lambda: closing.append(asyncio.create_task(close())))
     closing: list[asyncio.Task[None]] = []
 
