@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce, Now
 
 from channels_app import registry, results
 from channels_app.base import Capability, Channel, ChannelError, Deletes, OpensTopics
-from channels_app.door_accounts import DOORS, door_account
+from channels_app.door_accounts import DOORS, found_or_made
 from channels_app.outbound import own_words
 from channels_app.sending import account_of
 from core import inbox, outbox
@@ -65,7 +65,7 @@ def account_named(*, channel: str, name: str = "") -> ChannelAccount:
     if len(found) > 1:
         found = list(rows.filter(name="default")) or found
     if channel in DOORS and not found and name in {"", "default"}:
-        made = door_account(channel)
+        made = found_or_made(channel)
         found = [made] if made.enabled else []
     if not found:
         what = f"{one_line(channel, 40)}/{one_line(name, 40)}" if name else one_line(channel, 40)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import orjson
-from django.db import DatabaseError
+from django.db import DatabaseError, IntegrityError
 
 from channels_app.endings import end_queued, opening_of
 from core import events, jobs, runs
@@ -78,7 +78,9 @@ def claim(run_ids: list[int], worker: str) -> dict[int, Run]:
             claimed = {run.id: run for run in taken if run is not None}
             new = [run for run in claimed.values() if run.attempt == 1]
             events.append_all_unheld([(run, 0, [opening_of(run)]) for run in new])
-    except DatabaseError:
+    except DatabaseError as error:
+        if len(run_ids) == 1 and isinstance(error, IntegrityError):
+            return {}  # another run of its session was claimed in the same moment
         if len(run_ids) == 1:
             raise
         logger.warning("%d runs could not be claimed together; now one by one", len(run_ids))

@@ -13,8 +13,10 @@ import os
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from typing import Any
 
 import uvloop
@@ -29,8 +31,9 @@ from channels_app.claims import Begun, Claims
 from channels_app.endings import end_queued
 from channels_app.gateways import LOOK_SECONDS, Gateways
 from channels_app.turns import Held
-from core import events, file_purge, frame_clock, hub, inbox, jobs, outbox, runs, schema
+from core import events, file_purge, frame_clock, hub, inbox, jobs, outbox, runs, schema, wake
 from core.db import checkpoint, in_thread, write
+from core.models import Run
 from core.providers import registry as providers
 
 logger = logging.getLogger(__name__)
@@ -41,6 +44,7 @@ CHECKPOINT_SECONDS = 1.0
 PURGE_SECONDS = 60.0
 SWEEP_FILES_SECONDS = 3600.0
 STOP_SECONDS = 5.0
+HAND_OVER_SECONDS = 0.3
 CHORE = "chore"
 # What a wake-up makes the runner look at.
 WAKES = {
@@ -59,6 +63,8 @@ class Runner:
         self.loop = uvloop.new_event_loop()
         self.held: dict[int, Held] = {}
         self._again: dict[tuple[str, int], bool] = {}
+        # Runs of batches that were flushed here: the eyes on their messages are there already.
+        self._seen: deque[int] = deque(maxlen=settings.RUNS_PER_WORKER)
         self._typists = presence.Typists()
         self._gateways = Gateways(worker=self.name)
         self._claims = Claims(worker=self.name)
@@ -73,6 +79,7 @@ class Runner:
 
     def start(self) -> None:
         """Begin, in a thread."""
+        wake.take_here(self._take_here)
         self._thread.start()
 
     def stop(self) -> None:
@@ -80,6 +87,7 @@ class Runner:
         if self._stopping:
             return
         self._stopping = True
+        wake.leave(self._take_here)
         self.loop.call_soon_threadsafe(lambda: self._tasks.add(self.loop.create_task(self._stop())))
         self._thread.join(STOP_SECONDS)
         events.close_writer()
@@ -110,6 +118,13 @@ class Runner:
         """Do what the wake-up called ``task`` asks for."""
         for kind in WAKES[task]:
             self.submit(kind, row_id)
+
+    def _take_here(self, task: str, row_id: int) -> bool:
+        """Do what this process itself wakes for, unless others may have more room."""
+        if self._stopping or self.outdated or self._early is not None or self._places.locked():
+            return False
+        self.wake(task, row_id)
+        return True
 
     def submit(self, kind: str, row_id: int) -> None:
         """Do something soon: ``run``, ``batch``, ``ack`` or ``delivery`` with this id."""
@@ -254,6 +269,7 @@ class Runner:
             self._spawn("run", run_id)
         await in_thread(jobs.recover)
         for session_id in await in_thread(inbox.due_sessions, now=timezone.now()):
+            self._spawn("ack", session_id)
             self._spawn("batch", session_id)
         for delivery_id in await in_thread(outbox.due):
             self._spawn("delivery", delivery_id)
@@ -287,16 +303,14 @@ class Runner:
 
     async def _flush(self, session_id: int) -> None:
         """Wait until the batch of a session is due, and make it a run ([C2])."""
-        while True:
-            due = await in_thread(inbox.flush_at, session_id)
-            if due is None:
-                return
-            left = (due - timezone.now()).total_seconds()
-            if left <= 0:
-                await in_thread(flush, session_id)
-                continue
+        due = await in_thread(inbox.flush_at, session_id)
+        while due is not None:
             async with self._typing(await in_thread(presence.place_of, session_id)):
-                await asyncio.sleep(left)
+                await asyncio.sleep((due - timezone.now()).total_seconds())
+                due, run = await in_thread(flush, session_id)
+                if run is not None:
+                    self._seen.append(run.id)
+                    await asyncio.sleep(HAND_OVER_SECONDS)  # the run goes on typing
 
     async def _cancel_queued(self, run_id: int) -> None:
         await in_thread(end_queued, run_id)
@@ -308,11 +322,6 @@ class Runner:
                 self._later(following)
                 return
             following = await outbound.deliver(following.delivery_id)
-
-    async def _send(self, run_id: int) -> None:
-        """Send the answer of a run from here, without the way over the broker."""
-        for delivery_id in await in_thread(outbox.open_of, run_id=run_id):
-            self._spawn("delivery", delivery_id)
 
     def _later(self, following: outbound.Next) -> None:
         self.loop.call_later(following.seconds, self._spawn, "delivery", following.delivery_id)
@@ -328,7 +337,7 @@ class Runner:
             task = self.loop.create_task(self._turn(begun))
             self.held[run_id] = Held(run=begun.run, task=task)
             place = presence.place_of_run(begun.run)
-            if place is not None:
+            if place is not None and run_id not in self._seen:
                 self._spawn("ack", begun.run.session_id)
             try:
                 async with self._typing(place):
@@ -338,7 +347,6 @@ class Runner:
                     del self.held[run_id]
                     if place is not None:
                         self._spawn("ack", begun.run.session_id)
-                        self._begin(self._send(run_id))
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
@@ -346,7 +354,8 @@ class Runner:
         await turns.take(begun, self.held[begun.run.id])
 
 
-def flush(session_id: int) -> None:
-    """Make a run of a session's batch when it is due."""
+def flush(session_id: int) -> tuple[datetime | None, Run | None]:
+    """The run of a session's batch, when it is due; else when it will be, if there is one."""
     with write():
-        inbox.flush_due(session_id=session_id, now=timezone.now())
+        run = inbox.flush_due(session_id=session_id, now=timezone.now())
+    return (inbox.flush_at(session_id) if run is None else None), run

@@ -79,6 +79,7 @@ async def take(begun: Begun, held: Held) -> None:
         if live is not None:
             live.abandon()
     held.closing = True
+    log.hold()
     outcome = await in_thread(outcome_of, run, transcript, ending, turn)
     await settle(run, log, outcome)
 

@@ -23,6 +23,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import query as queries
 from django.db.models.expressions import Expression
 from django.db.models.sql.subqueries import UpdateQuery
+from psycopg import sql
 
 from core import direct
 
@@ -72,6 +73,22 @@ class Sql:
         ]
 
 
+def stated(connection: BaseDatabaseWrapper, text: str, params: Sequence[Any]) -> Sql:
+    """The statement with the words that are always the same in its text.
+
+    A statement that PostgreSQL has planned once for all values uses a partial index only when its
+    condition is there.
+    """
+    if connection.vendor == "sqlite":
+        return Sql(connection, text, tuple(params))
+    places = tuple(
+        sql.quote(str(each)).replace("%", "%%") if isinstance(each, str) else "%s"
+        for each in params
+    )
+    left = (each for each in params if not isinstance(each, str))
+    return Sql(connection, text.replace("%%", "%%%%") % places, tuple(left))
+
+
 class Kept(Generic[T]):
     """What is built once a thread: a connection belongs to one, and so does what is made for it."""
 
@@ -99,8 +116,7 @@ class Change:
             queryset, changes = build()
             query: Any = queryset.query.chain(UpdateQuery)
             query.add_update_values(dict(changes))
-            text, params = query.get_compiler(using=ALIAS).as_sql()
-            return Sql(connection, text, tuple(params))
+            return stated(connection, *query.get_compiler(using=ALIAS).as_sql())
 
         self._sql = Kept(compiled)
 
@@ -135,8 +151,8 @@ def reading(queryset: models.QuerySet[Any, Any], connection: BaseDatabaseWrapper
     compiler: Any = queryset.query.get_compiler(using=ALIAS)
     text, params = compiler.as_sql()
     columns = [each[0] for each in compiler.select[: compiler.col_count]]
-    sql = Sql(connection, text, tuple(params))
-    return Reading(sql, compiler, compiler.get_converters(columns))
+    statement = stated(connection, text, params)
+    return Reading(statement, compiler, compiler.get_converters(columns))
 
 
 class Rows:

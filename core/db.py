@@ -144,6 +144,7 @@ async def in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) 
     """Run ``call`` in a database thread; a connection that broke is dropped afterwards."""
 
     def work() -> T:
+        direct.trust(direct.this_connection())
         try:
             return call(*args, **kwargs)
         finally:

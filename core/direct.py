@@ -1,21 +1,30 @@
-"""Statements of the hot path on their way to the driver, without Django's cursor on SQLite.
+"""Statements of the hot path on their way to the driver, without Django's cursor.
 
 Django's cursor rewrites the places of each statement with a regular expression, and asks a dozen
-questions about each; together that is as long as SQLite takes to answer. Whoever counts or watches
-statements (``execute_wrapper``, the query log of tests) gets them over Django's cursor, and so does
-PostgreSQL, whose driver does more by itself.
+questions about each; together that is as long as SQLite takes to answer. For PostgreSQL it writes
+the values into the text, which the server then reads and plans anew each time; here the server
+prepares each statement once a connection (half the time of both sides, docs/decisions/149). Whoever
+counts or watches statements (``execute_wrapper``, the query log of tests) gets them over Django's
+cursor.
 """
 
+import select
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
+import psycopg
+from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.sqlite3.base import FORMAT_QMARK_REGEX
+from psycopg.types.numeric import Int8Dumper
 
 KEPT_STATEMENTS = 1000
 Rows = list[tuple[Any, ...]]
+
+_cursors: "WeakKeyDictionary[psycopg.Connection[Any], psycopg.Cursor[Any]]" = WeakKeyDictionary()
 
 
 def this_connection() -> BaseDatabaseWrapper:
@@ -32,7 +41,7 @@ def fetched(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Rows:
             found = cursor.fetchall()
     else:
         with here.wrap_database_errors:
-            found = ready(here).execute(marked(sql), given).fetchall()
+            found = sent(here, sql, given).fetchall()
     return found
 
 
@@ -43,7 +52,7 @@ def changed(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> int:
             cursor.execute(sql, given)
             return int(cursor.rowcount)
     with here.wrap_database_errors:
-        return int(ready(here).execute(marked(sql), given).rowcount)
+        return int(sent(here, sql, given).rowcount)
 
 
 def repeat(here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -53,16 +62,56 @@ def repeat(here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[Any]]) -
             cursor.executemany(sql, rows)
         return
     with here.wrap_database_errors:
-        ready(here).executemany(marked(sql), rows)
+        driver = ready(here)
+        if here.vendor == "sqlite":
+            driver.executemany(marked(sql), rows)
+        elif len(rows) == 1:
+            sent(here, sql, rows[0])
+        else:
+            cursor_of(driver).executemany(sql, rows)
 
 
 def is_watched(here: BaseDatabaseWrapper) -> bool:
     """Whether a statement has to go through Django's cursor."""
-    return here.vendor != "sqlite" or bool(here.execute_wrappers) or here.queries_logged
+    return bool(here.execute_wrappers) or here.queries_logged
+
+
+def sent(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Any:
+    """The driver's cursor after a statement."""
+    driver = ready(here)
+    if here.vendor == "sqlite":
+        return driver.execute(marked(sql), given)
+    return cursor_of(driver).execute(sql, given)
+
+
+def cursor_of(driver: "psycopg.Connection[Any]") -> "psycopg.Cursor[Any]":
+    """The one cursor of a connection to PostgreSQL that gives its server values by themselves.
+
+    All whole numbers have one type: each combination of types is another prepared statement.
+    """
+    cursor = _cursors.get(driver)
+    if cursor is None:
+        if settings.GATEWAY_DATABASE_PREPARES:
+            driver.prepare_threshold = 0
+        cursor = _cursors[driver] = psycopg.Cursor(driver)
+        cursor.adapters.register_dumper(int, Int8Dumper)
+    return cursor
+
+
+def trust(here: BaseDatabaseWrapper) -> None:
+    """Spare a connection to PostgreSQL the question whether it still works (``SELECT 1``) before
+    its next use, unless its server has said something unasked: most of all, that it hangs up."""
+    driver = here.connection
+    if here.vendor == "sqlite" or driver is None or driver.closed:
+        return
+    poll = select.poll()
+    poll.register(driver.fileno(), select.POLLIN)
+    vars(here)["health_check_done"] = not poll.poll(0)
 
 
 def ready(here: BaseDatabaseWrapper) -> Any:
     """The driver's connection. Raises what Django's cursor does in a transaction that failed."""
+    here.close_if_health_check_failed()
     if here.connection is None:
         here.ensure_connection()
     here.validate_no_broken_transaction()

@@ -28,13 +28,6 @@ SURPLUS = Rows(
         run_id=Given("run"), block_index__gte=Given("index")
     ).values_list("id")[:1]
 )
-OPEN_OF = Rows(
-    lambda: (
-        Delivery.objects.filter(run_id=Given("run"), state=Delivery.State.PENDING)
-        .order_by("id")
-        .values_list("id")
-    )
-)
 FOLLOWING = Rows(
     lambda: (
         Delivery.objects.filter(conversation=Given("conversation"), state=Delivery.State.PENDING)
@@ -300,11 +293,6 @@ def due(*, limit: int = 200) -> list[int]:
         Q(retry_at__isnull=True) | Q(retry_at__lte=Now()), state=Delivery.State.PENDING
     ).exclude(Exists(earlier()))
     return list(rows.order_by("id").values_list("id", flat=True)[:limit])
-
-
-def open_of(*, run_id: int) -> list[int]:
-    """The ids of the pending deliveries of a run, in order."""
-    return [row[0] for row in OPEN_OF(run=run_id)]
 
 
 def following(delivery: Delivery) -> int | None:

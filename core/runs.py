@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
+from django.db import connection, transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
@@ -62,15 +62,13 @@ WHOLE = Select(
 def claim(*, run_id: int, worker: str) -> Run | None:
     """Take a queued run whose turn it is; None when it is not queued or an earlier one is open.
 
-    The returned run carries the new ``attempt``: the token that every later write must show.
+    The returned run carries the new ``attempt``: the token that every later write must show. Inside
+    a transaction. Raises IntegrityError when another run of the session was claimed in the same
+    moment.
     """
     lease = timedelta(seconds=settings.RUN_LEASE_SECONDS)
-    try:
-        with db.write():
-            taken = CLAIM(id=run_id, worker=worker, lease=lease)
-            return WHOLE.first(id=run_id) if taken else None
-    except IntegrityError:
-        return None  # another run of the session was claimed in the same moment
+    taken = CLAIM(id=run_id, worker=worker, lease=lease)
+    return WHOLE.first(id=run_id) if taken else None
 
 
 def keep(*, held: dict[int, int], worker: str) -> tuple[set[int], set[int]]:

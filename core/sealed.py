@@ -2,10 +2,13 @@
 
 import base64
 import hashlib
+from functools import lru_cache
 
 import orjson
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
+
+KEPT = 100
 
 
 class SealError(Exception):
@@ -35,10 +38,18 @@ def unseal(sealed: str) -> dict[str, str]:
     if not sealed:
         return {}
     try:
-        opened: dict[str, str] = orjson.loads(box().decrypt(sealed.encode()))
+        opened: dict[str, str] = orjson.loads(
+            decrypted(sealed, tuple(settings.GATEWAY_ENCRYPTION_KEYS))
+        )
     except InvalidToken as error:
         raise SealError("the stored secrets cannot be opened: was the key changed?") from error
     return opened
+
+
+@lru_cache(KEPT)
+def decrypted(sealed: str, _keys: tuple[str, ...]) -> bytes:
+    """What is in ``sealed``: asked several times a message. Raises InvalidToken."""
+    return box().decrypt(sealed.encode())
 
 
 def reseal(sealed: str) -> str:

@@ -12,7 +12,9 @@ from typing import Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from django.db import InterfaceError, OperationalError, connection
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
+from core import direct
 from core.db import in_thread, write
 
 logger = logging.getLogger(__name__)
@@ -21,6 +23,9 @@ A = TypeVar("A")
 R = TypeVar("R")
 Work = Callable[[], R]
 AT_ONCE = 16  # SQLite has one writer at a time: other processes want to write as well
+LANES = 2  # on PostgreSQL: one is stored while the disk takes the other
+# Two transactions with several people each may wait for one another; PostgreSQL notices after 1 s.
+GIVE_WAY = "SELECT set_config('lock_timeout', '50ms', true)"
 
 
 class Together(Generic[A, R]):
@@ -32,23 +37,37 @@ class Together(Generic[A, R]):
     """
 
     def __init__(
-        self, work: Callable[[list[A]], Sequence[R | Exception]], *, most: int = AT_ONCE
+        self,
+        work: Callable[[list[A]], Sequence[R | Exception]],
+        *,
+        most: int = AT_ONCE,
+        lanes: int = 1,
     ) -> None:
-        """Nothing waits."""
+        """Nothing waits. ``lanes``: how many visits may be on their way at once."""
         self._work, self._most = work, most
         self._waiting: list[tuple[A, asyncio.Future[R]]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._free = lanes
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def do(self, asked: A) -> R:
         """What becomes of ``asked``. It is done even when nobody waits for it any more."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
         self._waiting.append((asked, future))
-        if self._task is None or self._task.done():
-            self._task = loop.create_task(self._do_all())
+        if self._free:
+            self._free -= 1
+            task = loop.create_task(self._do_all())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return await future
 
     async def _do_all(self) -> None:
+        try:
+            await self._visit()
+        finally:
+            self._free += 1
+
+    async def _visit(self) -> None:
         while self._waiting:
             taken, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             outcomes: Sequence[R | Exception]
@@ -71,19 +90,16 @@ def tell(future: "asyncio.Future[R]", outcome: R | Exception) -> None:
 
 
 async def committed(work: Work[R], *, most: int = AT_ONCE) -> R:
-    """What ``work`` returned, once what it wrote is committed: in a database thread, and on SQLite
-    in one transaction with the work of others who ask at the same time.
+    """What ``work`` returned, once what it wrote is committed: in a database thread, and in one
+    transaction with the work of others who ask at the same time.
 
     ``most``: how many share a transaction. Who waits for an answer shares it with few: the model
     can answer the first while the rest is stored.
 
     ``work`` writes in a transaction of its own, of which nothing stays when it raises. It may be
-    done twice, when another's fails: what it did the first time is rolled back then. PostgreSQL
-    takes its writers side by side, and there two transactions with several people each could wait
-    for one another: each stays for itself.
+    done twice, when another's fails: what it did the first time is rolled back then. So it is when
+    two such transactions on PostgreSQL wait for one another (docs/decisions/149).
     """
-    if connection.vendor != "sqlite":
-        return await in_thread(work)
     return cast("R", await local(most).do(work))
 
 
@@ -93,12 +109,22 @@ def all_of(works: list[Work[R]]) -> list[R | Exception]:
     if len(works) > 1:
         try:
             with write():
+                give_way()
                 return [work() for work in works]
         except (OperationalError, InterfaceError) as error:
-            return [error for _ in works]
+            if not isinstance(error.__cause__, DeadlockDetected | LockNotAvailable):
+                return [error for _ in works]
+            logger.info("%d requests are done one by one: others hold their rows", len(works))
         except Exception as error:  # noqa: BLE001 - raised again where the work was asked for
             logger.info("%d requests are done one by one: %r", len(works), error)
     return [attempt(work) for work in works]
+
+
+def give_way() -> None:
+    """On PostgreSQL: let this transaction fail when it waits for another one's rows."""
+    here = direct.this_connection()
+    if here.vendor != "sqlite":
+        direct.fetched(here, GIVE_WAY, ())
 
 
 def attempt(work: Work[R]) -> R | Exception:
@@ -117,5 +143,6 @@ def local(most: int) -> Together[Work[Any], Any]:
     """The doors' work that waits in the running event loop, done at most ``most`` at once."""
     queues = _loops.setdefault(asyncio.get_running_loop(), {})
     if most not in queues:
-        queues[most] = Together(all_of, most=most)
+        lanes = 1 if connection.vendor == "sqlite" else LANES
+        queues[most] = Together(all_of, most=most, lanes=lanes)
     return queues[most]

@@ -1,14 +1,15 @@
 """Wake-ups: a message that carries only an id. Losing one costs time, never a message.
 
-A ``runs`` worker is woken over the hub, which costs a tenth of a Celery message; where no worker
-hears it, and for every other queue, Celery keeps the wake-up until one comes. Publishing runs in a
-thread of its own, so that neither a transaction nor an event loop ever waits for the broker. When
-the broker is away the sweeper finds the work instead.
+A ``runs`` worker takes what it wakes for itself, and is woken by others over the hub, which costs a
+tenth of a Celery message; where no worker hears it, and for every other queue, Celery keeps the
+wake-up until one comes. Publishing runs in a thread of its own, so that neither a transaction nor
+an event loop ever waits for the broker. When the broker is away the sweeper finds the work instead.
 """
 
 import logging
 import queue
 import threading
+from collections.abc import Callable
 from functools import cache, partial
 
 from celery import Celery
@@ -25,6 +26,10 @@ AT_ONCE = 100
 RUNS = "runs"
 
 WakeUp = tuple[str, str, int]
+# Takes a wake-up of RUNS in this very process; False: it has no room, others may.
+TakeHere = Callable[[str, int], bool]
+
+_here: list[TakeHere] = []
 
 
 class Publisher:
@@ -78,14 +83,27 @@ def publisher() -> Publisher:
     return Publisher()
 
 
-def on_commit(task: str, row_id: int, *, queue_name: str = "runs") -> None:
+def on_commit(task: str, row_id: int, *, queue_name: str = RUNS) -> None:
     """Wake a worker for ``row_id`` when the transaction is committed."""
     transaction.on_commit(partial(send, task, row_id, queue_name=queue_name))
 
 
-def send(task: str, row_id: int, *, queue_name: str = "runs") -> None:
-    """Wake a worker for ``row_id`` now."""
+def send(task: str, row_id: int, *, queue_name: str = RUNS) -> None:
+    """Wake a worker for ``row_id`` now: the one of this process, else any."""
+    if queue_name == RUNS and any(take(task, row_id) for take in _here):
+        return
     publisher().put(task, queue_name, row_id)
+
+
+def take_here(take: TakeHere) -> None:
+    """Give ``take`` what this process wakes for, without the way over the broker."""
+    _here.append(take)
+
+
+def leave(take: TakeHere) -> None:
+    """Give ``take`` nothing any more."""
+    if take in _here:
+        _here.remove(take)
 
 
 def run(run_id: int) -> None:

@@ -139,6 +139,9 @@ DATABASES = {"default": database(env.text("DATABASE_URL", "sqlite://"))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # Threads of one web or runs process that talk to the database at once.
 GATEWAY_DATABASE_THREADS: int = env.number("GATEWAY_DATABASE_THREADS", 8, minimum=1)
+# PostgreSQL prepares each statement once a connection; off: for a pooler that hands connections out
+# by transaction and knows nothing of prepared statements (PgBouncer before 1.21).
+GATEWAY_DATABASE_PREPARES: bool = env.switch("GATEWAY_DATABASE_PREPARES", default=True)
 
 # Empty: `manage.py up` starts an embedded broker; commands beside it find it in GATEWAY_HOME.
 REDIS_URL: str = env.broker("REDIS_URL", broker.embedded, in_production=GATEWAY_HTTPS)

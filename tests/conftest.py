@@ -90,6 +90,14 @@ def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def fresh_doors() -> None:
+    """No test knows an account that another one had."""
+    from channels_app import door_accounts
+
+    door_accounts.forget()
+
+
+@pytest.fixture(autouse=True)
 def fresh_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     """No frame of a test is lost: to a broker another test took away, or to a slow machine."""
     from core import hub

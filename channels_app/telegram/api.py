@@ -77,7 +77,7 @@ def bot_of(account: Account) -> Bot:
     """The bot of an account in the running event loop. Raises ChannelError without a token."""
     token = account.secrets.get("token", "")
     if not token:
-        raise ChannelError("the account has no bot token", permanent=True, trouble="auth")
+        raise plain.no_token()
     base = plain.base_of(account)
     key = (asyncio.get_running_loop(), base, token)
     if key not in _bots:

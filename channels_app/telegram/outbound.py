@@ -140,12 +140,9 @@ class TelegramOutbound:
 
     async def send_typing(self, *, account: Account, target: Target) -> None:
         """Show "typing…" for five seconds."""
-        await api.calling(
-            api.bot_of(account).send_chat_action(
-                chat_id=int(target.chat),
-                action="typing",
-                message_thread_id=int(target.thread) if target.thread else None,
-            ),
+        thread = {"message_thread_id": int(target.thread)} if target.thread else {}
+        await plain.call(
+            account, "sendChatAction", chat_id=int(target.chat), action="typing", **thread
         )
 
     async def add_reaction(self, *, account: Account, target: Target, message_id: str) -> None:
@@ -157,10 +154,12 @@ class TelegramOutbound:
         await self._react(account, target, message_id, "")
 
     async def _react(self, account: Account, target: Target, message_id: str, emoji: str) -> None:
-        await api.calling(
-            api.bot_of(account).set_message_reaction(
-                chat_id=int(target.chat), message_id=int(message_id), reaction=emoji or None
-            ),
+        await plain.call(
+            account,
+            "setMessageReaction",
+            chat_id=int(target.chat),
+            message_id=int(message_id),
+            reaction=[{"type": "emoji", "emoji": emoji}] if emoji else [],
         )
 
     async def send_file(

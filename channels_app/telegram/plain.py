@@ -91,6 +91,8 @@ async def call(account: Account, method: str, *, seconds: float = 0.0, **values:
     ``seconds``: how much longer than usual the answer may take.
     """
     token = account.secrets.get("token", "")
+    if not token:
+        raise no_token()
     timeout = aiohttp.ClientTimeout(total=READ_SECONDS + seconds, sock_connect=CONNECT_SECONDS)
     try:
         url = f"{base_of(account)}/bot{token}/{method}"
@@ -122,6 +124,11 @@ async def fetch(account: Account, path: str) -> bytes:
     except (aiohttp.ClientError, TimeoutError) as error:
         raise ChannelError(f"the file could not be fetched ({type(error).__name__})") from None
     return content
+
+
+def no_token() -> ChannelError:
+    """The owner has not given the account its token yet."""
+    return ChannelError("the account has no bot token", permanent=True, trouble="auth")
 
 
 def not_answered(error: Exception) -> ChannelError:

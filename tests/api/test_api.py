@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -10,6 +11,7 @@ from rest_framework.test import APIClient
 
 from allowlist import keys, waiting
 from allowlist.models import UnknownRequest
+from channels_app import door_accounts
 from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal, receive_sender
 from core import files
@@ -252,3 +254,15 @@ def test_i17_too_many_requests_of_a_person_are_429_and_say_when_to_come_back(
     refused = me.get("/api/requests")
     assert 1 <= int(refused.headers["Retry-After"]) <= 60
     assert (refused.json()["ok"], refused.json()["status"]) == (False, 429)
+
+
+def test_the_account_of_a_door_is_looked_up_once_in_a_while(
+    django_assert_num_queries: Any,
+) -> None:
+    """It is made when it is first needed, and asked for with every message."""
+    first = door_account("http")
+    with django_assert_num_queries(0):
+        assert door_account("http") is first
+    door_accounts.forget()
+    with django_assert_num_queries(1):
+        assert door_account("http") == first

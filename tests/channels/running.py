@@ -1,7 +1,6 @@
-"""A ``runs`` worker inside the test process, without a broker: wake-ups go straight to it."""
+"""A ``runs`` worker inside the test process, which takes what the test wakes for."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
 
@@ -9,16 +8,10 @@ from channels_app import pace
 from channels_app.memory.channel import PLATFORM
 from channels_app.runner import Runner
 from channels_app.telegram import receive, views
-from core import db, events, wake
+from core import db, events
 from core.models import ChannelAccount, ChannelIdentity, User
 from core.sealed import seal
 from tests.servers import wait_until
-
-KINDS = {
-    "core.runs.wake": ("run",),
-    "core.runs.wake_batch": ("batch", "ack"),
-    "core.runs.wake_delivery": ("delivery",),
-}
 
 
 @pytest.fixture
@@ -40,13 +33,6 @@ def runner(
     receive.forget()
     made = Runner()
 
-    def send(task: str, row_id: int, *, queue_name: str = "runs") -> None:
-        del queue_name
-        for kind in KINDS.get(task, ()):
-            with suppress(RuntimeError):  # the worker has stopped: as a lost wake-up
-                made.submit(kind, row_id)
-
-    monkeypatch.setattr(wake, "send", send)
     made.start()
     yield made
     made.stop()

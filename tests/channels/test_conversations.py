@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
+from channels_app import runner as running_code
 from channels_app.base import Capability, ChannelError, Target
 from channels_app.memory.channel import CHANNEL, PLATFORM, TEXT_LIMIT, say
 from channels_app.runner import Runner
@@ -57,6 +58,18 @@ def test_c2_c3_c4_messages_are_joined_answered_as_a_reply_and_lose_their_eyes(
 def test_c4_typing_ends_with_the_run(runner: Runner, account: ChannelAccount) -> None:
     write(account, "hello", "1")
     until(lambda: PLATFORM.texts("c1"))
+    until(lambda: not runner._typists.tasks)
+
+
+def test_c4_a_batch_hands_its_typing_over_to_its_run(
+    runner: Runner, account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the eyes that it put on are not put on again."""
+    monkeypatch.setattr(running_code, "HAND_OVER_SECONDS", 2.0)
+    write(account, "hello", "1")
+    until(lambda: PLATFORM.texts("c1"))
+    until(lambda: PLATFORM.reactions.get(("main", "c1", "1")) is False)
+    assert PLATFORM.typing.count(Target("c1")) == 1
     until(lambda: not runner._typists.tasks)
 
 

@@ -10,6 +10,7 @@ from django.db import DatabaseError
 from channels_app import claims
 from core import events, hub, runs
 from core.agent import prompt
+from core.compiled import Change, Given
 from core.db import in_thread
 from core.models import ChannelAccount, ChatSession, Run, User
 from core.together import AT_ONCE
@@ -38,6 +39,31 @@ def new_runs(transactional_db: None, account: ChannelAccount, user: User) -> New
         ]
 
     return make
+
+
+def test_of_two_runs_of_a_session_claimed_in_one_moment_one_is_ours_and_others_do_not_notice(
+    new_runs: NewRuns, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second one's turn comes later: it is no failure, and nothing is said of it."""
+    first, other = new_runs(2)
+    second = Run.objects.create(session=first.session, user=first.user, origin="test", text="again")
+    # As another worker would, between the question whether it is its turn and the change.
+    blind = Change(
+        lambda: (
+            Run.objects.filter(id=Given("id")),
+            {"state": "running", "attempt": 1, "worker": Given("worker")},
+        )
+    )
+
+    def claim_blindly(*, lease: object, **values: object) -> int:
+        return blind(**values)
+
+    monkeypatch.setattr(runs, "CLAIM", claim_blindly)
+    begun = begin([first.id, other.id, second.id], "worker")
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+    assert sorted(begun) == [first.id, other.id]
+    second.refresh_from_db()
+    assert second.state == "queued"
 
 
 @pytest.fixture

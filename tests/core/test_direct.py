@@ -1,14 +1,22 @@
 """Statements on their way to the driver: the same as over Django's cursor, and seen as there."""
 
+import asyncio
+
 import pytest
-from django.db import IntegrityError, OperationalError, connection, transaction
+from django.db import IntegrityError, OperationalError, ProgrammingError, connection, transaction
 from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
 
 from core import direct
+from core.db import close_pool, in_thread
 from core.direct import this_connection
 from core.models import User
+from tests import settings
 
 pytestmark = pytest.mark.django_db(transaction=True)
+on_postgresql = pytest.mark.skipif(
+    settings.TEST_DATABASE == "sqlite", reason="SQLite has no server and keeps statements itself"
+)
 NAMED = "SELECT username FROM core_user WHERE username LIKE '%%a%%' AND username <> %s"
 
 
@@ -32,7 +40,7 @@ def test_rows_are_counted_and_repeated() -> None:
 
 def test_errors_are_djangos_and_a_broken_transaction_takes_nothing_more() -> None:
     User.objects.create(username="ada")
-    with pytest.raises(OperationalError if connection.vendor == "sqlite" else Exception):
+    with pytest.raises(OperationalError if connection.vendor == "sqlite" else ProgrammingError):
         direct.fetched(this_connection(), "SELECT nothing FROM nowhere", [])
     copy = "UPDATE core_user SET username = %s WHERE username = %s"
     User.objects.create(username="bob")
@@ -57,3 +65,47 @@ def test_whoever_looks_sees_every_statement() -> None:
         direct.fetched(this_connection(), NAMED, ["x"])
     assert seen == [NAMED]
     assert len(captured) == 1
+
+
+def prepared() -> list[str]:
+    """The statements that this connection's server keeps."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement FROM pg_prepared_statements")
+        return [row[0] for row in cursor.fetchall()]
+
+
+@on_postgresql
+@pytest.mark.parametrize("prepares", [True, False])
+def test_a_statement_is_prepared_once_a_connection_unless_the_pooler_cannot(
+    settings: Settings, prepares: bool
+) -> None:
+    settings.GATEWAY_DATABASE_PREPARES = prepares
+    connection.close()
+    sql = "SELECT count(*) FROM core_user WHERE id > %s"
+    for number in (1, 2**20, 2**40):  # three types of PostgreSQL's, were they not all bigint
+        assert direct.fetched(this_connection(), sql, [number]) == [(0,)]
+    assert len(prepared()) == (1 if prepares else 0)
+    connection.close()
+
+
+@on_postgresql
+def test_a_connection_that_the_server_ended_is_replaced_and_others_are_not_asked() -> None:
+    def number() -> int:
+        return int(direct.fetched(this_connection(), "SELECT pg_backend_pid()", [])[0][0])
+
+    def end(backend: int) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(%s, 30000)", [backend])
+        connection.close()
+
+    async def end_it() -> tuple[int, int, int]:
+        first = await in_thread(number)
+        again = await in_thread(number)
+        await asyncio.to_thread(end, first)
+        return first, again, await in_thread(number)
+
+    try:
+        first, again, new = asyncio.run(end_it())
+    finally:
+        close_pool()
+    assert first == again != new

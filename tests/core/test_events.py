@@ -482,3 +482,19 @@ def test_frames_with_a_gap_are_no_answer() -> None:
     assert numbers([frame(2, 1)], 0) is None
     assert numbers([{"keys": [], "kind": "other"}], 0) == []
     assert django_settings.EVENT_FRAME_MILLISECONDS > 0
+
+
+def test_the_last_words_of_a_run_are_committed_with_its_end(
+    log: Log, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.append(progress("a"))
+    wait_for_events(run_of(log), 1)
+    settings.EVENT_FRAME_MILLISECONDS = 20
+    batches = count_batches(monkeypatch)
+    log.append(progress("b"))
+    log.hold()
+    time.sleep(0.1)
+    assert batches == [], "not at the end of the frame"
+    log.close(lambda _: None, [progress("c")]).result(60)
+    assert batches == [1]
+    assert len(logged(run_of(log))) == 3

@@ -149,10 +149,9 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
     outcome = runs.Outcome(state="succeeded", text="hi")
     with write():
         runs.settle(run=begun.run, outcome=outcome, last_seq=2, also=outbound.enqueue_answer)
-        outbound.put_block(run=begun.run, index=0, payload={"text": "hi"})
+        delivery = outbound.put_block(run=begun.run, index=0, payload={"text": "hi"})
     runs.wake_next(session.id)
-    [delivery] = outbox.open_of(run_id=begun.run.id)
-    claimed = outbox.claim(delivery_id=delivery)
+    claimed = outbox.claim(delivery_id=delivery.id)
     assert claimed is not None
     outbox.sent(delivery=claimed, external_message_id="1")
     sweep()

@@ -313,3 +313,29 @@ def test_a_wake_up_is_sent_after_the_commit_and_not_without_one(
         raise ValueError("no")
     assert sent == [1, 2, 3]
     assert not transaction.get_connection().in_atomic_block
+
+
+def test_a_worker_takes_what_it_wakes_for_unless_it_has_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[wake.WakeUp] = []
+    taken: list[tuple[str, int]] = []
+    room = True
+
+    def take(task: str, row_id: int) -> bool:
+        taken.append((task, row_id))
+        return room
+
+    publisher = wake.Publisher()
+    monkeypatch.setattr(publisher, "put", lambda *each: told.append(each))
+    monkeypatch.setattr(wake, "publisher", lambda: publisher)
+    wake.take_here(take)
+    wake.send("core.runs.wake", 1)
+    wake.send("core.long.wake", 2, queue_name="long")
+    room = False
+    wake.send("core.runs.wake", 3)
+    wake.leave(take)
+    wake.leave(take)
+    wake.send("core.runs.wake", 4)
+    assert taken == [("core.runs.wake", 1), ("core.runs.wake", 3)]
+    assert [each[2] for each in told] == [2, 3, 4]

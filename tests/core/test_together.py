@@ -19,25 +19,36 @@ from tests import settings
 pytestmark = pytest.mark.django_db(transaction=True)
 BOUND_SECONDS = 60
 on_sqlite = pytest.mark.skipif(
-    settings.TEST_DATABASE != "sqlite", reason="PostgreSQL commits each for itself"
+    settings.TEST_DATABASE != "sqlite", reason="PostgreSQL's writers need no turn"
+)
+on_postgresql = pytest.mark.skipif(
+    settings.TEST_DATABASE == "sqlite", reason="SQLite has one writer at a time"
 )
 
 
 def do_at_once(*works: Callable[[], str]) -> list[Any]:
     """What became of ``works``, which all wait while the one before them is at work."""
     begin = threading.Event()
+    held_up: list[None] = []
+    lanes = 1 if connection.vendor == "sqlite" else together.LANES
 
     def hold_up() -> str:
+        held_up.append(None)
         assert begin.wait(BOUND_SECONDS)
         return "held up"
 
     async def ask() -> list[Any]:
-        asked = [asyncio.create_task(together.committed(each)) for each in (hold_up, *works)]
+        asked = []
+        for number in range(lanes):
+            asked.append(asyncio.create_task(together.committed(hold_up)))
+            while len(held_up) <= number:
+                await asyncio.sleep(0.001)
+        asked += [asyncio.create_task(together.committed(each)) for each in works]
         await asyncio.sleep(0)
         begin.set()
         return await asyncio.gather(*asked, return_exceptions=True)
 
-    return asyncio.run(ask())[1:]
+    return asyncio.run(ask())[lanes:]
 
 
 def make(name: str, *, error: Exception | None = None) -> Callable[[], str]:
@@ -66,6 +77,50 @@ def test_what_waits_is_done_in_the_order_in_which_it_came() -> None:
         assert names() == wanted
 
 
+@on_postgresql
+def test_a_group_whose_rows_another_holds_is_done_one_by_one() -> None:
+    """Two groups with the same people, in another order, would wait for one another."""
+    User.objects.create(username="held")
+    User.objects.create(username="free")
+    together_at: list[str] = []
+    alone: list[str] = []
+
+    def touch(name: str) -> Callable[[], str]:
+        def work() -> str:
+            (together_at if connection.in_atomic_block else alone).append(name)
+            with write(joins=True):
+                User.objects.filter(username=name).update(first_name="x")
+            return name
+
+        return work
+
+    holds, may_go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            User.objects.select_for_update().get(username="held")
+            holds.set()
+            assert may_go.wait(BOUND_SECONDS)
+        connection.close()
+
+    def let_go() -> str:
+        if not connection.in_atomic_block:
+            may_go.set()
+        return touch("free")()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert holds.wait(BOUND_SECONDS)
+    try:
+        done = do_at_once(let_go, touch("held"))
+    finally:
+        may_go.set()
+        thread.join(BOUND_SECONDS)
+    assert done == ["free", "held"]
+    assert together_at == ["free", "held"], "it was tried together first"
+    assert alone == ["free", "held"]
+
+
 def test_one_that_fails_takes_no_other_with_it() -> None:
     error = ValueError("this one")
     done = do_at_once(make("a"), make("b", error=error), make("c"))
@@ -73,7 +128,6 @@ def test_one_that_fails_takes_no_other_with_it() -> None:
     assert sorted(names()) == ["a", "c"]
 
 
-@on_sqlite
 def test_they_share_one_transaction() -> None:
     joined: list[bool] = []
 
@@ -85,7 +139,6 @@ def test_they_share_one_transaction() -> None:
     assert joined == [True] * 3
 
 
-@on_sqlite
 def test_d6_nobody_is_told_that_it_is_done_when_the_commit_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -74,6 +74,7 @@ TARGETS = (
         "the writer's fence",
         "core/events.py",
         ("tests/core/test_fences.py", "tests/core/test_events.py"),
-        "OWN Log.append Log.close Writer.close abandon own write_batch rows_of append_all_unheld",
+        "OWN Log.append Log.close Writer.close abandon write_batch add rows_in rows_of "
+        "append_all_unheld",
     ),
 )
