@@ -304,13 +304,15 @@ class Runner:
     async def _flush(self, session_id: int) -> None:
         """Wait until the batch of a session is due, and make it a run ([C2])."""
         due = await in_thread(inbox.flush_at, session_id)
-        while due is not None:
-            async with self._typing(await in_thread(presence.place_of, session_id)):
+        if due is None:
+            return
+        async with self._typing(await in_thread(presence.place_of, session_id)):
+            while due is not None:
                 await asyncio.sleep((due - timezone.now()).total_seconds())
                 due, run = await in_thread(flush, session_id)
-                if run is not None:
-                    self._seen.append(run.id)
-                    await asyncio.sleep(HAND_OVER_SECONDS)  # the run goes on typing
+            if run is not None:
+                self._seen.append(run.id)
+                await asyncio.sleep(HAND_OVER_SECONDS)  # the run goes on typing
 
     async def _cancel_queued(self, run_id: int) -> None:
         await in_thread(end_queued, run_id)

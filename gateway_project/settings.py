@@ -232,7 +232,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["channels_app.api.parsers.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "channels_app.api.errors.handle",
-    "DEFAULT_PAGINATION_CLASS": "rest_framework.pagination.LimitOffsetPagination",
+    "DEFAULT_PAGINATION_CLASS": "channels_app.api.pages.Pages",
     "PAGE_SIZE": 50,
 }
 SPECTACULAR_SETTINGS = {

@@ -266,3 +266,14 @@ def test_the_account_of_a_door_is_looked_up_once_in_a_while(
     door_accounts.forget()
     with django_assert_num_queries(1):
         assert door_account("http") == first
+
+
+@pytest.mark.parametrize("number", [2**31, 2**63, 10**30, -(2**63)])
+@pytest.mark.parametrize("of", ["sessions", "agent-sessions", "files", "requests"])
+def test_pages_without_end_are_pages(owner: User, client: Client, of: str, number: int) -> None:
+    """A database refuses such numbers; found by the fuzzer."""
+    said(owner, "hello")
+    files.keep(user=owner, name="a.txt", content=b"a")
+    asking = client(owner, "chat", "admin:requests", "send_result")
+    for name in ("limit", "offset"):
+        assert asking.get(f"/api/{of}", {name: str(number)}).status_code == 200
