@@ -18,12 +18,16 @@ __all__ = ["Decision", "InvalidIdentity", "Row", "Sender", "decide", "explain", 
 logger = logging.getLogger(__name__)
 
 MOST_WARNINGS = 50
-# Asked for every message: what the rule looks at, and the names that its reason says.
+# Asked for every message: what the rule looks at, the names that its reason says, and where they
+# spoke last.
 LISTED = statements.Select(
     (ChannelIdentity, ()),
     (
         User,
-        ("username", "first_name", "last_name", "display_name", "is_active", "is_owner"),
+        (
+            *("username", "first_name", "last_name", "display_name", "is_active", "is_owner"),
+            *("last_account", "last_target", "last_spoke_at"),
+        ),
     ),
     tail="""JOIN "core_user" ON "core_user"."id" = "core_channelidentity"."user_id"
     WHERE "core_channelidentity"."kind" = %s AND "core_channelidentity"."value" = %s

@@ -11,7 +11,7 @@ All of it is one transaction; the sender gets a 2xx only after the commit.
 
 import dataclasses
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from allowlist import link_codes, permissions, requests
@@ -25,6 +25,7 @@ from core.models import ChatSession, InboundMessage, Run, User
 # The items of an album come one by one, without an end marker.
 ALBUM_IDLE_MILLISECONDS = 1_000
 ALBUM_MAX_MILLISECONDS = 10_000
+JUST_NOW = timedelta(seconds=1)
 # Where a message keeps what its door answered: the same request again gets the same words.
 SAID = "said"
 
@@ -111,12 +112,11 @@ def session_for(
 ) -> ChatSession | None:
     """The open session that a message is meant for: an agent's that listens, else the assistant's,
     to whom every command is said."""
-    found = None
     if command is None:
-        found = inbox.session_of_agent(
+        return inbox.session_meant(
             user=user, account=draft.account, chat=draft.chat, thread=draft.thread, now=now
         )
-    return found or inbox.session_here(
+    return inbox.session_here(
         user=user, account=draft.account, chat=draft.chat, thread=draft.thread
     )
 
@@ -288,13 +288,16 @@ def seen_before(message: InboundMessage) -> Receipt:
 
 
 def remember_channel(*, user: User, draft: Draft, session: ChatSession, now: datetime) -> None:
-    """Move the last-used channel of an allowed person ([A4]). Inside a transaction."""
+    """Move the last-used channel of an allowed person ([A4]). Inside a transaction.
+
+    ``user`` as the database has them now: who has just spoken there is not moved again.
+    """
+    target = {"chat": session.chat, "thread": session.thread}
+    here = user.last_account_id == draft.account.pk and user.last_target == target
+    if here and user.last_spoke_at and abs(now - user.last_spoke_at) < JUST_NOW:
+        return
     statements.update(
-        User,
-        user.pk,
-        last_account_id=draft.account.pk,
-        last_target={"chat": session.chat, "thread": session.thread},
-        last_spoke_at=now,
+        User, user.pk, last_account_id=draft.account.pk, last_target=target, last_spoke_at=now
     )
 
 

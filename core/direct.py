@@ -12,7 +12,6 @@ import select
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import psycopg
 from django.conf import settings
@@ -23,8 +22,7 @@ from psycopg.types.numeric import Int8Dumper
 
 KEPT_STATEMENTS = 1000
 Rows = list[tuple[Any, ...]]
-
-_cursors: "WeakKeyDictionary[psycopg.Connection[Any], psycopg.Cursor[Any]]" = WeakKeyDictionary()
+CURSOR = "cursor of hot statements"
 
 
 def this_connection() -> BaseDatabaseWrapper:
@@ -68,7 +66,7 @@ def repeat(here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[Any]]) -
         elif len(rows) == 1:
             sent(here, sql, rows[0])
         else:
-            cursor_of(driver).executemany(sql, rows)
+            cursor_of(here, driver).executemany(sql, rows)
 
 
 def is_watched(here: BaseDatabaseWrapper) -> bool:
@@ -81,19 +79,20 @@ def sent(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Any:
     driver = ready(here)
     if here.vendor == "sqlite":
         return driver.execute(marked(sql), given)
-    return cursor_of(driver).execute(sql, given)
+    return cursor_of(here, driver).execute(sql, given)
 
 
-def cursor_of(driver: "psycopg.Connection[Any]") -> "psycopg.Cursor[Any]":
+def cursor_of(here: BaseDatabaseWrapper, driver: Any) -> "psycopg.Cursor[Any]":
     """The one cursor of a connection to PostgreSQL that gives its server values by themselves.
 
-    All whole numbers have one type: each combination of types is another prepared statement.
+    All whole numbers have one type: each combination of types is another prepared statement. It
+    lives as long as ``here`` does: Django closes some connections by forgetting them.
     """
-    cursor = _cursors.get(driver)
-    if cursor is None:
+    cursor: psycopg.Cursor[Any] | None = vars(here).get(CURSOR)
+    if cursor is None or cursor.connection is not driver:
         if settings.GATEWAY_DATABASE_PREPARES:
             driver.prepare_threshold = 0
-        cursor = _cursors[driver] = psycopg.Cursor(driver)
+        cursor = vars(here)[CURSOR] = psycopg.Cursor(driver)
         cursor.adapters.register_dumper(int, Int8Dumper)
     return cursor
 

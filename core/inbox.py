@@ -21,18 +21,20 @@ TITLE_CHARACTERS = 60
 MAX_BATCH = 100
 DUE_AT_ONCE = 500
 
-# The conditions repeat those of the partial indexes, letter by letter: SQLite takes no other.
-HERE = """WHERE "core_chatsession"."account_id" = %s AND "core_chatsession"."chat" = %s
+# The conditions repeat those of the partial indexes, letter by letter: SQLite takes no other. So
+# does each side of an OR.
+HERE = """ "core_chatsession"."account_id" = %s AND "core_chatsession"."chat" = %s
     AND "core_chatsession"."thread" = %s AND "core_chatsession"."user_id" = %s
     AND "core_chatsession"."closed_at" IS NULL"""
 OPEN_HERE = statements.Select(
-    (ChatSession, ()), tail=f'{HERE} AND NOT "core_chatsession"."for_agent"'
+    (ChatSession, ()), tail=f'WHERE {HERE} AND NOT "core_chatsession"."for_agent"'
 )
-LISTENING_HERE = statements.Select(
+MEANT_HERE = statements.Select(
     (ChatSession, ()),
-    tail=f"""{HERE} AND "core_chatsession"."for_agent"
-    AND ("core_chatsession"."own_topic" OR "core_chatsession"."reply_until" > %s)
-    ORDER BY "core_chatsession"."id" LIMIT 1""",
+    tail=f"""WHERE ({HERE} AND NOT "core_chatsession"."for_agent")
+    OR ({HERE} AND "core_chatsession"."for_agent"
+    AND ("core_chatsession"."own_topic" OR "core_chatsession"."reply_until" > %s))
+    ORDER BY "core_chatsession"."for_agent" DESC, "core_chatsession"."id" """,
 )
 WAITING = statements.Select(
     (
@@ -172,10 +174,14 @@ def session_here(
 ) -> ChatSession | None:
     """The open session of a platform conversation. On PostgreSQL its row is locked until the end
     of the transaction: of two messages that come at once, one begins the batch."""
-    lock = " FOR NO KEY UPDATE" if connection.features.has_select_for_no_key_update else ""
-    for (found,) in OPEN_HERE.rows(account.pk, chat, thread, user.pk, more=lock):
+    for (found,) in OPEN_HERE.rows(account.pk, chat, thread, user.pk, more=locked()):
         return known_session(found, user, account)
     return None
+
+
+def locked() -> str:
+    """The end of a SELECT whose rows nobody else changes until the end of the transaction."""
+    return " FOR NO KEY UPDATE" if connection.features.has_select_for_no_key_update else ""
 
 
 def known_session(found: ChatSession, user: User, account: ChannelAccount) -> ChatSession:
@@ -184,12 +190,14 @@ def known_session(found: ChatSession, user: User, account: ChannelAccount) -> Ch
     return found
 
 
-def session_of_agent(
+def session_meant(
     *, user: User, account: ChannelAccount, chat: str, thread: str, now: datetime
 ) -> ChatSession | None:
-    """The agent's session that what a person writes here is meant for; None: the assistant's."""
+    """The open session that what a person writes here is meant for: an agent's that listens, else
+    the assistant's. Locked as that of :func:`session_here` is."""
     moment = statements.prepared(ChatSession, "reply_until", now)
-    for (found,) in LISTENING_HERE.rows(account.pk, chat, thread, user.pk, moment):
+    here = (account.pk, chat, thread, user.pk)
+    for (found,) in MEANT_HERE.rows(*here, *here, moment, more=locked()):
         return known_session(found, user, account)
     return None
 

@@ -3,8 +3,8 @@
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -70,31 +70,69 @@ async def throughput(house: House, *, users: int, seconds: float) -> Throughput:
     return Throughput(turns, cpu / (house.count("run") - asked) * 1000)
 
 
-def hold(house: House) -> None:
-    """Keep every writer of the database waiting for HELD_SECONDS."""
+@contextmanager
+def holder(house: House) -> Iterator[Callable[[], None]]:
+    """What keeps every writer of the database waiting for HELD_SECONDS; connected once, since a
+    new connection costs PostgreSQL's core as much as a turn."""
     url = house.gateway.database_url
     if url.startswith("sqlite"):
-        held = sqlite3.connect(urlsplit(url).path, timeout=20, isolation_level=None)
-        held.execute("BEGIN IMMEDIATE")
-        time.sleep(HELD_SECONDS)
-        held.execute("ROLLBACK")
-        held.close()
+        name = urlsplit(url).path
+        with closing(
+            sqlite3.connect(name, timeout=20, isolation_level=None, check_same_thread=False)
+        ) as held:
+
+            def hold_sqlite() -> None:
+                held.execute("BEGIN IMMEDIATE")
+                time.sleep(HELD_SECONDS)
+                held.execute("ROLLBACK")
+
+            yield hold_sqlite
         return
     with psycopg.connect(url.replace("postgres://", "postgresql://")) as postgres:
-        postgres.execute("LOCK TABLE core_inboundmessage IN ACCESS EXCLUSIVE MODE")
-        time.sleep(HELD_SECONDS)
+
+        def hold_postgres() -> None:
+            postgres.execute("LOCK TABLE core_inboundmessage IN ACCESS EXCLUSIVE MODE")
+            time.sleep(HELD_SECONDS)
+            postgres.rollback()
+
+        yield hold_postgres
 
 
-async def patience(house: House, *, seconds: float) -> tuple[float, float]:
-    """p99 of a ping in seconds: while nothing hangs, and while requests wait for the database."""
-    async with opened(house, PINGERS) as sockets:
-        calm = await pings(sockets, seconds)
-        stop = asyncio.Event()
-        disturbing = asyncio.ensure_future(disturb(house, stop))
-        disturbed = await pings(sockets, seconds)
-        stop.set()
-        await disturbing
-    return machine.percentile(calm, 0.99), machine.percentile(disturbed, 0.99)
+@dataclass(frozen=True)
+class Patience:
+    """p99 of a ping in seconds: while nobody asks anything, while somebody does, and while what
+    they ask waits for the database."""
+
+    calm: float
+    busy: float
+    held: float
+
+
+async def patience(house: House, *, seconds: float) -> Patience:
+    """How long pings of other sockets take."""
+    with holder(house) as hold:
+        async with opened(house, PINGERS) as sockets:
+            calm = await pings(sockets, seconds)
+            busy = await pings_beside(house, sockets, seconds, wait)
+            held = await pings_beside(house, sockets, seconds, hold)
+    return Patience(*(machine.percentile(each, 0.99) for each in (calm, busy, held)))
+
+
+def wait() -> None:
+    """Keep nobody waiting, for as long."""
+    time.sleep(HELD_SECONDS)
+
+
+async def pings_beside(
+    house: House, sockets: list[Socket], seconds: float, hold: Callable[[], None]
+) -> list[float]:
+    """:func:`pings` while somebody asks something every HELD_SECONDS."""
+    stop = asyncio.Event()
+    disturbing = asyncio.ensure_future(disturb(house, stop, hold))
+    found = await pings(sockets, seconds)
+    stop.set()
+    await disturbing
+    return found
 
 
 async def pings(sockets: list[Socket], seconds: float) -> list[float]:
@@ -111,12 +149,12 @@ async def pings(sockets: list[Socket], seconds: float) -> list[float]:
     return [each for some in await asyncio.gather(*map(of, sockets)) for each in some]
 
 
-async def disturb(house: House, stop: asyncio.Event) -> None:
-    """One request after the other whose transaction must wait HELD_SECONDS."""
+async def disturb(house: House, stop: asyncio.Event, hold: Callable[[], None]) -> None:
+    """One request after the other, each while ``hold`` is at work."""
     headers = {"Authorization": f"Bearer {house.keys[-1]}"}
     async with Http(house.gateway.base_url) as http:
         while not stop.is_set():
-            holding = asyncio.ensure_future(asyncio.to_thread(hold, house))
+            holding = asyncio.ensure_future(asyncio.to_thread(hold))
             await asyncio.sleep(0.01)
             status, _ = await http.post("/inbound", b'{"text": "x", "async": true}', headers)
             assert status == 202

@@ -1,6 +1,9 @@
 """Statements on their way to the driver: the same as over Django's cursor, and seen as there."""
 
 import asyncio
+import gc
+import threading
+import warnings
 
 import pytest
 from django.db import IntegrityError, OperationalError, ProgrammingError, connection, transaction
@@ -12,6 +15,7 @@ from core.db import close_pool, in_thread
 from core.direct import this_connection
 from core.models import User
 from tests import settings
+from tests.servers import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 on_postgresql = pytest.mark.skipif(
@@ -86,6 +90,30 @@ def test_a_statement_is_prepared_once_a_connection_unless_the_pooler_cannot(
         assert direct.fetched(this_connection(), sql, [number]) == [(0,)]
     assert len(prepared()) == (1 if prepares else 0)
     connection.close()
+
+
+@on_postgresql
+def test_a_connection_that_django_forgets_is_closed() -> None:
+    """As after a request of a view: its thread and its connection are never heard of again."""
+    backends: list[int] = []
+
+    def look() -> None:
+        backends.append(direct.fetched(this_connection(), "SELECT pg_backend_pid()", [])[0][0])
+        backends.append(direct.fetched(this_connection(), "SELECT pg_backend_pid()", [])[0][0])
+
+    def is_closed() -> bool:
+        gc.collect()
+        asked = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
+        return direct.fetched(this_connection(), asked, [backends[0]]) == [(0,)]
+
+    thread = threading.Thread(target=look)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        thread.start()
+        thread.join()
+        del thread
+        wait_until(is_closed, seconds=3)
+    assert backends[0] == backends[1]
 
 
 @on_postgresql

@@ -251,6 +251,7 @@ def test_ten_thousand_messages_and_people_cost_a_turn_no_more_than_ten(
 
     def turn() -> list[Asked]:
         ApiKey.objects.update(last_used_at=timezone.now())  # noted once a minute, not now
+        User.objects.update(last_spoke_at=None)  # noted once a second, now
         with listening() as asked:
             one_turn(account=account, user=user, session=session, token=token)
         return asked
