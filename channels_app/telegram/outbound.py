@@ -154,12 +154,15 @@ class TelegramOutbound:
         await self._react(account, target, message_id, "")
 
     async def _react(self, account: Account, target: Target, message_id: str, emoji: str) -> None:
+        reaction: dict[str, Any] = {}
+        if emoji:
+            reaction["reaction"] = [{"type": "emoji", "emoji": emoji}]
         await plain.call(
             account,
             "setMessageReaction",
             chat_id=int(target.chat),
             message_id=int(message_id),
-            reaction=[{"type": "emoji", "emoji": emoji}] if emoji else [],
+            **reaction,
         )
 
     async def send_file(
