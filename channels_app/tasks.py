@@ -9,6 +9,7 @@ from functools import cache
 
 from celery import Celery, shared_task
 from celery.signals import worker_init, worker_ready, worker_shutting_down
+from celery.worker import state
 from django.db import Error as DatabaseFailure
 from django.db import connection
 
@@ -17,6 +18,8 @@ from core import jobs, runs, schema
 from core.long import process
 
 logger = logging.getLogger(__name__)
+
+LOST_SECONDS = 60.0
 
 
 @cache
@@ -46,7 +49,9 @@ def beat(queue: str) -> None:
     The connection is not kept: a forked child must not inherit one that is in use.
     """
     name = f"{queue}:{socket.gethostname()}:{os.getpid()}"[-100:]
+    seen: dict[str, float] = {}
     while True:
+        forget_lost(seen, now=time.monotonic())
         try:
             problem = schema.problem()
             runs.heard_from(worker=name, queue=queue, problem=problem)
@@ -55,6 +60,35 @@ def beat(queue: str) -> None:
         finally:
             connection.close()
         time.sleep(BEAT_SECONDS)
+
+
+def forget_lost(seen: dict[str, float], *, now: float) -> None:
+    """Forget requests whose pool process died before it said that it had them.
+
+    Celery would count them as its own for ever, and take nothing more when they are as many as its
+    processes. ``seen``: since when each has nobody. The sweeper wakes their jobs anew.
+    """
+    try:
+        reserved = {request.id: request for request in state.reserved_requests}
+    except RuntimeError:  # the set changed meanwhile: the next beat will do
+        return
+    for known in set(seen) - set(reserved):
+        del seen[known]
+    for name, request in reserved.items():
+        if request.worker_pid is not None and is_there(request.worker_pid):
+            seen.pop(name, None)
+        elif now - seen.setdefault(name, now) > LOST_SECONDS:
+            logger.error("a wake-up was lost with its process: %s", name)
+            state.task_ready(request)
+
+
+def is_there(pid: int) -> bool:
+    """Whether a process of ours is there."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @worker_ready.connect

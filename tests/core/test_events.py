@@ -14,7 +14,7 @@ from django.conf import settings as django_settings
 from django.db import DataError, InterfaceError, OperationalError, connection
 from pytest_django import Settings
 
-from core import db, events, hub, inbox, runs
+from core import db, direct, events, hub, inbox, runs
 from core.events import Log, LostLeaseError
 from core.messages import (
     MessageDict,
@@ -498,3 +498,20 @@ def test_the_last_words_of_a_run_are_committed_with_its_end(
     log.close(lambda _: None, [progress("c")]).result(60)
     assert batches == [1]
     assert len(logged(run_of(log))) == 3
+
+
+def test_a_frame_is_one_transaction_also_without_an_end(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at the fence and the events nobody takes the run over."""
+    fenced: list[bool] = []
+    fetched = direct.fetched
+
+    def watched(here: Any, sql: str, given: Any) -> Any:
+        if "core_run " in sql:
+            fenced.append(connection.in_atomic_block or "INSERT" in sql)
+        return fetched(here, sql, given)
+
+    monkeypatch.setattr(direct, "fetched", watched)
+    events.write_batch([(log, [to_dict(progress("a"))], None)])
+    assert fenced == [True]

@@ -10,6 +10,7 @@ import pytest
 from tests import fake_model, people
 from tests.fake_model import FakeModel
 from tests.gateways import Gateway
+from tests.servers import wait_until
 
 pytestmark = pytest.mark.slow
 Json = dict[str, Any]
@@ -232,4 +233,5 @@ def test_the_trace_link_speaks_the_viewers_language(
         "A.objects.filter(channel='openai').update(config={'trace_link': 'off'})"
     )
     gateway.manage("shell", "-c", off)
-    assert ask(said)["message"]["content"] == "Yes."
+    # The account of a door is believed for two seconds.
+    wait_until(lambda: ask(said)["message"]["content"] == "Yes.")

@@ -5,7 +5,9 @@ import subprocess
 import sys
 
 import pytest
+from celery.worker import state
 
+from channels_app import tasks
 from gateway_project.processes import workers
 
 HEAVY = ("rest_framework", "drf_spectacular", "unfold", "django.contrib.admin", "twisted")
@@ -38,3 +40,32 @@ def test_the_pool_of_long_is_sized_by_the_environment(monkeypatch: pytest.Monkey
     monkeypatch.setenv("LONG_WORKERS", "5")
     assert workers.options("long")["concurrency"] == 5
     assert workers.options("long")["max_memory_per_child"] == 600_000
+
+
+class Reserved:
+    """A request that Celery has taken from the broker."""
+
+    def __init__(self, name: str, worker_pid: int | None) -> None:
+        """``worker_pid``: of the pool process that said it has it."""
+        self.id, self.name, self.worker_pid = name, "core.long.work", worker_pid
+
+
+def test_a_wake_up_whose_process_died_before_it_said_so_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With as many of them as there are processes a worker took nothing more, for ever."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    kept = [Reserved("ours", os.getpid()), Reserved("unsaid", None), Reserved("dead", gone.pid)]
+    monkeypatch.setattr(state, "reserved_requests", set(kept))
+    ready: list[str] = []
+    monkeypatch.setattr(state, "task_ready", lambda request: ready.append(request.id))
+    seen: dict[str, float] = {}
+    tasks.forget_lost(seen, now=0.0)
+    tasks.forget_lost(seen, now=tasks.LOST_SECONDS)
+    assert ready == []
+    tasks.forget_lost(seen, now=tasks.LOST_SECONDS + 1)
+    assert sorted(ready) == ["dead", "unsaid"]
+    monkeypatch.setattr(state, "reserved_requests", set())
+    tasks.forget_lost(seen, now=1000.0)
+    assert seen == {}
