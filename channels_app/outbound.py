@@ -96,7 +96,7 @@ def own_words(message: InboundMessage, text: str) -> Block:
 def put_block(*, run: Run, index: int, payload: Block) -> Delivery:
     """Add block ``index`` of a run's answer, or change it. Inside a transaction."""
     route = run.route
-    return outbox.put(
+    block = outbox.enqueue(
         key=f"run:{run.id}:{index}",
         account_id=route["account"],
         conversation=outbox.conversation(
@@ -112,6 +112,8 @@ def put_block(*, run: Run, index: int, payload: Block) -> Delivery:
         run_id=run.id,
         block_index=index,
     )
+    outbox.change(delivery=block, payload=payload)  # nothing, where it is new
+    return block
 
 
 def spoken(run: Run, outcome: Outcome) -> str:

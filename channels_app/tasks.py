@@ -7,6 +7,7 @@ import threading
 import time
 from functools import cache
 
+import psutil
 from celery import Celery, shared_task
 from celery.signals import worker_init, worker_ready, worker_shutting_down
 from celery.worker import state
@@ -75,20 +76,11 @@ def forget_lost(seen: dict[str, float], *, now: float) -> None:
     for known in set(seen) - set(reserved):
         del seen[known]
     for name, request in reserved.items():
-        if request.worker_pid is not None and is_there(request.worker_pid):
+        if request.worker_pid is not None and psutil.pid_exists(request.worker_pid):
             seen.pop(name, None)
         elif now - seen.setdefault(name, now) > LOST_SECONDS:
             logger.error("a wake-up was lost with its process: %s", name)
             state.task_ready(request)
-
-
-def is_there(pid: int) -> bool:
-    """Whether a process of ours is there."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @worker_ready.connect

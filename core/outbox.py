@@ -70,32 +70,6 @@ def enqueue(
     return delivery
 
 
-def put(
-    *,
-    key: str,
-    account_id: int,
-    conversation: str,
-    target: dict[str, Any],
-    payload: dict[str, Any],
-    session_id: int | None = None,
-    run_id: int | None = None,
-    block_index: int = 0,
-) -> Delivery:
-    """Like :func:`enqueue`; when the block exists already, its payload becomes this one."""
-    row = enqueue(
-        key=key,
-        account_id=account_id,
-        conversation=conversation,
-        target=target,
-        payload=payload,
-        session_id=session_id,
-        run_id=run_id,
-        block_index=block_index,
-    )
-    change(delivery=row, payload=payload)  # nothing, where it is the new one
-    return row
-
-
 def change(*, delivery: Delivery, payload: dict[str, Any]) -> None:
     """Give a block another payload; one that was sent goes out again, as an edit.
 
