@@ -47,7 +47,7 @@ class Claims(Together[int, Begun | None]):
 
     def __init__(self, worker: str) -> None:
         """Nothing is claimed yet."""
-        super().__init__(lambda run_ids: begin(run_ids, worker))
+        super().__init__(lambda run_ids: begin(run_ids, worker), name="claims")
 
 
 def begin(run_ids: list[int], worker: str) -> list[Begun | Exception | None]:
@@ -74,8 +74,7 @@ def claim(run_ids: list[int], worker: str) -> dict[int, Run]:
     """
     try:
         with write():
-            taken = [runs.claim(run_id=each, worker=worker) for each in run_ids]
-            claimed = {run.id: run for run in taken if run is not None}
+            claimed = runs.claim(run_ids=run_ids, worker=worker)
             new = [run for run in claimed.values() if run.attempt == 1]
             events.append_all_unheld([(run, 0, [opening_of(run)]) for run in new])
     except DatabaseError as error:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from django.conf import settings
 from django.utils import timezone
@@ -11,8 +12,8 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app import limits
 from channels_app.http import RefusedError, Request
-from core.db import in_thread
 from core.models import ChannelAccount, User
+from core.together import one_by_one
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="latchkey"'}
 
@@ -42,7 +43,7 @@ async def authenticate(request: Request, *, scope: str) -> Caller:
     subject = limits.network_of(request.address)
     limits.addresses.here(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
     token = token_of(request)
-    return await in_thread(caller_of, token=token, scope=scope, address=request.address)
+    return await one_by_one(partial(caller_of, token=token, scope=scope, address=request.address))
 
 
 def count_address(address: str) -> None:

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+import orjson
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import query as queries
-from django.db.models.expressions import Expression
+from django.db.models.expressions import Expression, Func
 from django.db.models.sql.subqueries import UpdateQuery
 from psycopg import sql
 
@@ -55,6 +56,39 @@ class Given(Expression):
         if self.written_as is None:
             return found
         return self.written_as.get_db_prep_value(found, connection)
+
+
+class Numbers(Given):
+    """Whole numbers that come with each call, by name: how many does not change the statement."""
+
+    def value(self, values: Values, connection: BaseDatabaseWrapper) -> Any:
+        """A list, or for SQLite, which has none, its JSON."""
+        found = values[self.name]
+        return orjson.dumps(found).decode() if connection.vendor == "sqlite" else found
+
+
+class Among(Func):
+    """Whether a column is one of the :class:`Numbers` called ``name``."""
+
+    output_field = models.BooleanField()
+
+    def __init__(self, column: str, name: str) -> None:
+        super().__init__(column, Numbers(name))
+
+    def as_postgresql(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, Any]:
+        """With its own lists."""
+        return self.as_sql(compiler, connection, template="%(expressions)s)", arg_joiner=" = ANY(")
+
+    def as_sqlite(
+        self, compiler: Any, connection: BaseDatabaseWrapper, **_: Any
+    ) -> tuple[str, Any]:
+        """With the rows of a JSON list."""
+        return self.as_sql(
+            compiler,
+            connection,
+            template="%(expressions)s))",
+            arg_joiner=" IN (SELECT value FROM json_each(",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,24 +140,46 @@ class Kept(Generic[T]):
         return kept[1]
 
 
+Changing = Callable[[], tuple[models.QuerySet[Any], Values]]
+
+
 class Change:
     """An UPDATE: a queryset and what it sets; how many rows it changed."""
 
-    def __init__(self, build: Callable[[], tuple[models.QuerySet[Any], Values]]) -> None:
+    def __init__(self, build: Changing) -> None:
         """``build`` is called when the statement is needed first."""
-
-        def compiled(connection: BaseDatabaseWrapper) -> Sql:
-            queryset, changes = build()
-            query: Any = queryset.query.chain(UpdateQuery)
-            query.add_update_values(dict(changes))
-            return stated(connection, *query.get_compiler(using=ALIAS).as_sql())
-
-        self._sql = Kept(compiled)
+        self._sql = Kept(lambda connection: updating(build, connection))
 
     def __call__(self, **values: Any) -> int:
         """Execute it with ``values``."""
         sql = self._sql.get()
         return direct.changed(sql.connection, sql.text, sql.filled(values))
+
+
+class Taking:
+    """An UPDATE of rows that somebody else may take; the ids of those that it changed."""
+
+    def __init__(self, build: Changing) -> None:
+        """``build`` is called when the statement is needed first."""
+
+        def compiled(connection: BaseDatabaseWrapper) -> Sql:
+            sql = updating(build, connection)
+            return replace(sql, text=f"{sql.text} RETURNING id")
+
+        self._sql = Kept(compiled)
+
+    def __call__(self, **values: Any) -> list[int]:
+        """Execute it with ``values``."""
+        sql = self._sql.get()
+        return [row[0] for row in direct.fetched(sql.connection, sql.text, sql.filled(values))]
+
+
+def updating(build: Changing, connection: BaseDatabaseWrapper) -> Sql:
+    """The UPDATE of what ``build`` gives."""
+    queryset, changes = build()
+    query: Any = queryset.query.chain(UpdateQuery)
+    query.add_update_values(dict(changes))
+    return stated(connection, *query.get_compiler(using=ALIAS).as_sql())
 
 
 @dataclass(frozen=True, slots=True)

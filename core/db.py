@@ -133,15 +133,54 @@ def now() -> datetime:
     return row[0]
 
 
+class Pools:
+    """Threads by name."""
+
+    def __init__(self) -> None:
+        """No thread is begun before there is work."""
+        self._lock = threading.Lock()
+        self._named: dict[str, WarmThreads] = {}
+
+    def get(self, name: str, *, most: int) -> WarmThreads:
+        """The threads called ``name``: at most ``most``, as who asked first said."""
+        with self._lock:
+            if name not in self._named:
+                self._named[name] = WarmThreads(most, name=name, at_end=connections.close_all)
+            return self._named[name]
+
+    def shutdown(self) -> None:
+        """End all threads and their connections."""
+        with self._lock:
+            ended = list(self._named.values())
+        for threads in ended:
+            threads.shutdown()
+
+
 @cache
-def pool() -> WarmThreads:
+def pools() -> Pools:
     """The threads of this process that talk to the database."""
-    most = settings.GATEWAY_DATABASE_THREADS
-    return WarmThreads(most, name="database", at_end=connections.close_all)
+    return Pools()
+
+
+def pool(name: str = "database", *, most: int | None = None) -> WarmThreads:
+    """The threads for what is asked for now and then.
+
+    What is done again and again, one after the other, has threads of its own by another ``name``,
+    ``most`` at once: their connections know its statements (docs/decisions/151).
+    """
+    wanted = settings.GATEWAY_DATABASE_THREADS if most is None else most
+    return pools().get(name, most=wanted)
 
 
 async def in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Run ``call`` in a database thread; a connection that broke is dropped afterwards."""
+    return await in_thread_of(pool(), call, *args, **kwargs)
+
+
+async def in_thread_of(
+    threads: WarmThreads, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """:func:`in_thread` in one of ``threads``."""
 
     def work() -> T:
         direct.trust(direct.this_connection())
@@ -150,15 +189,26 @@ async def in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) 
         finally:
             connection.close_if_unusable_or_obsolete()
 
-    return await asyncio.get_running_loop().run_in_executor(pool(), work)
+    return await asyncio.get_running_loop().run_in_executor(threads, work)
 
 
 def close_pool() -> None:
     """End the threads and their connections: at the stop of a process, and between tests."""
-    if pool.cache_info().currsize:
-        threads = pool()
-        pool.cache_clear()
-        threads.shutdown()
+    if pools.cache_info().currsize:
+        ended = pools()
+        pools.cache_clear()
+        ended.shutdown()
 
 
-__all__ = ["Now", "checkpoint", "close_pool", "in_thread", "now", "pool", "value_of", "write"]
+__all__ = [
+    "Now",
+    "checkpoint",
+    "close_pool",
+    "in_thread",
+    "in_thread_of",
+    "now",
+    "pool",
+    "pools",
+    "value_of",
+    "write",
+]

@@ -12,7 +12,7 @@ from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, Q
 from django.db.models.functions import Coalesce, Now
 
 from core import db, hub, statements, wake
-from core.compiled import Change, Given, Rows, Select
+from core.compiled import Among, Change, Given, Rows, Select, Taking
 from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
 from core.tokens import estimate
 
@@ -42,9 +42,9 @@ def lease_end() -> object:
     return Now() + timedelta(seconds=settings.RUN_LEASE_SECONDS)
 
 
-CLAIM = Change(
+CLAIM = Taking(
     lambda: (
-        Run.objects.filter(id=Given("id"), state=Run.State.QUEUED).exclude(Exists(earlier())),
+        Run.objects.filter(Among("id", "ids"), state=Run.State.QUEUED).exclude(Exists(earlier())),
         {
             "state": Run.State.RUNNING,
             "attempt": F("attempt") + 1,
@@ -55,20 +55,24 @@ CLAIM = Change(
     )
 )
 WHOLE = Select(
-    lambda: Run.objects.select_related("session", "user", "session__account").filter(id=Given("id"))
+    lambda: (
+        Run.objects.select_related("session", "user", "session__account")
+        .filter(Among("id", "ids"))
+        .order_by("id")
+    )
 )
 
 
-def claim(*, run_id: int, worker: str) -> Run | None:
-    """Take a queued run whose turn it is; None when it is not queued or an earlier one is open.
+def claim(*, run_ids: list[int], worker: str) -> dict[int, Run]:
+    """Take those of these queued runs whose turn it is, by id: no earlier one of the session is
+    open.
 
-    The returned run carries the new ``attempt``: the token that every later write must show. Inside
-    a transaction. Raises IntegrityError when another run of the session was claimed in the same
-    moment.
+    Each carries its new ``attempt``: the token that every later write must show. Inside a
+    transaction. Raises IntegrityError when another run of a session was claimed in the same moment.
     """
     lease = timedelta(seconds=settings.RUN_LEASE_SECONDS)
-    taken = CLAIM(id=run_id, worker=worker, lease=lease)
-    return WHOLE.first(id=run_id) if taken else None
+    taken = CLAIM(ids=run_ids, worker=worker, lease=lease)
+    return {run.id: run for run in WHOLE.all(ids=taken)} if taken else {}
 
 
 def keep(*, held: dict[int, int], worker: str) -> tuple[set[int], set[int]]:

@@ -15,7 +15,7 @@ from django.db import InterfaceError, OperationalError, connection
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from core import direct
-from core.db import in_thread, write
+from core.db import in_thread_of, pool, write
 
 logger = logging.getLogger(__name__)
 
@@ -31,20 +31,22 @@ GIVE_WAY = "SELECT set_config('lock_timeout', '50ms', true)"
 class Together(Generic[A, R]):
     """What one event loop asks of ``work``, at most ``most`` at a time, in the order it came.
 
-    ``work`` runs in a database thread. It gets what was asked for, and gives what became of each,
-    in the same order; an Exception is raised where that was asked for. What it raises itself all
-    of them get.
+    ``work`` runs in a database thread that is kept for this ``name``. It gets what was asked for,
+    and gives what became of each, in the same order; an Exception is raised where that was asked
+    for. What it raises itself all of them get.
     """
 
     def __init__(
         self,
         work: Callable[[list[A]], Sequence[R | Exception]],
         *,
+        name: str,
         most: int = AT_ONCE,
         lanes: int = 1,
     ) -> None:
         """Nothing waits. ``lanes``: how many visits may be on their way at once."""
         self._work, self._most = work, most
+        self._name, self._lanes = name, lanes
         self._waiting: list[tuple[A, asyncio.Future[R]]] = []
         self._free = lanes
         self._tasks: set[asyncio.Task[None]] = set()
@@ -72,7 +74,9 @@ class Together(Generic[A, R]):
             taken, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             outcomes: Sequence[R | Exception]
             try:
-                outcomes = await in_thread(self._work, [asked for asked, _ in taken])
+                asked = [each for each, _ in taken]
+                threads = pool(self._name, most=self._lanes)
+                outcomes = await in_thread_of(threads, self._work, asked)
             except Exception as error:  # noqa: BLE001 - whoever waits raises it
                 outcomes = [error] * len(taken)
             for (_, future), outcome in zip(taken, outcomes, strict=True):
@@ -100,7 +104,8 @@ async def committed(work: Work[R], *, most: int = AT_ONCE) -> R:
     done twice, when another's fails: what it did the first time is rolled back then. So it is when
     two such transactions on PostgreSQL wait for one another (docs/decisions/149).
     """
-    return cast("R", await local(most).do(work))
+    lanes = 1 if connection.vendor == "sqlite" else LANES
+    return cast("R", await local("accepting", all_of, most=most, lanes=lanes).do(work))
 
 
 def all_of(works: list[Work[R]]) -> list[R | Exception]:
@@ -117,7 +122,7 @@ def all_of(works: list[Work[R]]) -> list[R | Exception]:
             logger.info("%d requests are done one by one: others hold their rows", len(works))
         except Exception as error:  # noqa: BLE001 - raised again where the work was asked for
             logger.info("%d requests are done one by one: %r", len(works), error)
-    return [attempt(work) for work in works]
+    return each_of(works)
 
 
 def give_way() -> None:
@@ -135,14 +140,30 @@ def attempt(work: Work[R]) -> R | Exception:
         return error
 
 
-Queues = dict[int, Together[Work[Any], Any]]
+async def one_by_one(work: Work[R]) -> R:
+    """What ``work`` returned, in a database thread, one after the other with that of others who ask
+    at the same time: reads, whose way into a thread and back takes longer than they do."""
+    return cast("R", await local("asking", each_of, lanes=LANES).do(work))
+
+
+def each_of(works: list[Work[R]]) -> list[R | Exception]:
+    """What each of ``works`` returned, or its error."""
+    return [attempt(work) for work in works]
+
+
+Queues = dict[tuple[str, int], Together[Work[Any], Any]]
 _loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Queues]" = WeakKeyDictionary()
 
 
-def local(most: int) -> Together[Work[Any], Any]:
-    """The doors' work that waits in the running event loop, done at most ``most`` at once."""
+def local(
+    name: str,
+    do: Callable[[list[Work[Any]]], list[Any]],
+    *,
+    lanes: int,
+    most: int = AT_ONCE,
+) -> Together[Work[Any], Any]:
+    """What of this ``name`` waits in the running event loop, done at most ``most`` at once."""
     queues = _loops.setdefault(asyncio.get_running_loop(), {})
-    if most not in queues:
-        lanes = 1 if connection.vendor == "sqlite" else LANES
-        queues[most] = Together(all_of, most=most, lanes=lanes)
-    return queues[most]
+    if (name, most) not in queues:
+        queues[name, most] = Together(do, name=name, most=most, lanes=lanes)
+    return queues[name, most]

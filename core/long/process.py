@@ -59,7 +59,7 @@ def be_the_child(job: Job, parent: int) -> None:
         die_with(parent)
         limit_memory()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        for thread_of_the_parent in (wake.publisher, hub.sender, db.pool, events.writer):
+        for thread_of_the_parent in (wake.publisher, hub.sender, db.pools, events.writer):
             thread_of_the_parent.cache_clear()
         asyncio.run(performed(job))
         code = ENDED_WELL

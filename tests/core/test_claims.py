@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from channels_app import claims
 from core import events, hub, runs
 from core.agent import prompt
-from core.compiled import Change, Given
+from core.compiled import Among, Given, Taking
 from core.db import in_thread
 from core.models import ChannelAccount, ChatSession, Run, User
 from core.together import AT_ONCE
@@ -48,14 +48,14 @@ def test_of_two_runs_of_a_session_claimed_in_one_moment_one_is_ours_and_others_d
     first, other = new_runs(2)
     second = Run.objects.create(session=first.session, user=first.user, origin="test", text="again")
     # As another worker would, between the question whether it is its turn and the change.
-    blind = Change(
+    blind = Taking(
         lambda: (
-            Run.objects.filter(id=Given("id")),
+            Run.objects.filter(Among("id", "ids")),
             {"state": "running", "attempt": 1, "worker": Given("worker")},
         )
     )
 
-    def claim_blindly(*, lease: object, **values: object) -> int:
+    def claim_blindly(*, lease: object, **values: object) -> list[int]:
         return blind(**values)
 
     monkeypatch.setattr(runs, "CLAIM", claim_blindly)
@@ -115,10 +115,10 @@ def test_a_run_that_the_database_refuses_costs_the_others_nothing(
     one, bad, other = new_runs(3)
     claim = runs.claim
 
-    def refused(*, run_id: int, worker: str) -> Run | None:
-        if run_id == bad.id:
+    def refused(*, run_ids: list[int], worker: str) -> dict[int, Run]:
+        if bad.id in run_ids:
             raise DatabaseError("no")
-        return claim(run_id=run_id, worker=worker)
+        return claim(run_ids=run_ids, worker=worker)
 
     monkeypatch.setattr(runs, "claim", refused)
     assert list(begin([one.id, bad.id, other.id], "worker")) == [one.id, other.id]

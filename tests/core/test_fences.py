@@ -37,7 +37,7 @@ def pair(say: Say, account: ChannelAccount, user: User, woken: Woken) -> tuple[R
 
 def claimed(run: Run, worker: str = "w1") -> Run:
     """``run`` in the hands of ``worker``."""
-    found = runs.claim(run_id=run.id, worker=worker)
+    found = runs.claim(run_ids=[run.id], worker=worker).get(run.id)
     assert found is not None
     return found
 

@@ -41,8 +41,7 @@ def frames(monkeypatch: pytest.MonkeyPatch) -> list[hub.Frame]:
 @pytest.fixture
 def run(say: Say, woken: list[tuple[str, int, str]], frames: list[hub.Frame]) -> Run:
     """A run that a worker holds."""
-    found = runs.claim(run_id=say("slides").id, worker="w")
-    assert found is not None
+    (found,) = runs.claim(run_ids=[say("slides").id], worker="w").values()
     woken.clear()
     return found
 

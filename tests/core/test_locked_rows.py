@@ -55,7 +55,7 @@ def is_locked() -> bool:
 def test_c8_the_sweep_passes_over_a_run_whose_worker_froze(pair: tuple[Run, Run]) -> None:
     """[redteam C8] The others are recovered now, that one when it is let go."""
     for run in pair:
-        assert runs.claim(run_id=run.id, worker="w")
+        assert runs.claim(run_ids=[run.id], worker="w")
     Run.objects.update(lease_until=Now() - timedelta(seconds=1))
     first, second = pair
     in_time()
@@ -69,7 +69,7 @@ def test_c8_nobody_takes_a_run_while_its_writer_ends_it(pair: tuple[Run, Run]) -
 
     SQLite lets nobody write meanwhile.
     """
-    run = runs.claim(run_id=pair[0].id, worker="w")
+    run = runs.claim(run_ids=[pair[0].id], worker="w").get(pair[0].id)
     assert run is not None
     Run.objects.update(lease_until=Now() - timedelta(seconds=1))
     swept: list[list[int]] = []

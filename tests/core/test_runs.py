@@ -39,7 +39,7 @@ def end(log: Log, run: Run, outcome: runs.Outcome = OK) -> None:
 
 def claimed(run: Run, worker: str = "w1") -> Run:
     """``run`` in the hands of ``worker``."""
-    found = runs.claim(run_id=run.id, worker=worker)
+    found = runs.claim(run_ids=[run.id], worker=worker).get(run.id)
     assert found is not None
     return found
 
@@ -51,11 +51,11 @@ def expire(run: Run) -> None:
 
 def test_runs_of_a_session_are_claimed_in_order_one_at_a_time(say: Say, woken: Woken) -> None:
     first, second = say("1"), say("2")
-    assert runs.claim(run_id=second.id, worker="w") is None
+    assert runs.claim(run_ids=[second.id], worker="w") == {}
     running = claimed(first)
     assert (running.state, running.attempt, running.worker) == (Run.State.RUNNING, 1, "w1")
-    assert runs.claim(run_id=first.id, worker="w") is None
-    assert runs.claim(run_id=second.id, worker="w") is None
+    assert runs.claim(run_ids=[first.id], worker="w") == {}
+    assert runs.claim(run_ids=[second.id], worker="w") == {}
     end(events.log_of(run=running, seq=0), running)
     assert ("wake", second.id) in woken
     assert claimed(second).text == "2"
@@ -72,7 +72,7 @@ def test_sessions_do_not_wait_for_each_other(
 def test_c8_one_run_is_claimed_by_one_of_many_workers(say: Say, woken: Woken) -> None:
     """[redteam C8]"""
     run = say("1")
-    taken = at_once(lambda number: runs.claim(run_id=run.id, worker=f"w{number}"), times=20)
+    taken = at_once(lambda number: runs.claim(run_ids=[run.id], worker=f"w{number}"), times=20)
     assert len([each for each in taken if each]) == 1
 
 
@@ -90,7 +90,7 @@ def test_a_claim_that_meets_a_running_one_gives_way(
     first, second = say("1"), say("2")
     claimed(first)
     monkeypatch.setattr(runs, "earlier", Run.objects.none)
-    assert runs.claim(run_id=second.id, worker="w") is None
+    assert runs.claim(run_ids=[second.id], worker="w") == {}
 
 
 def test_c8_a_late_writer_with_an_old_attempt_writes_nothing(say: Say, woken: Woken) -> None:

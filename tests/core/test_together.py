@@ -164,7 +164,7 @@ def test_an_error_of_the_visit_itself_reaches_all_who_wait_and_the_next_are_done
         return [each * 2 for each in asked]
 
     async def ask() -> list[Any]:
-        group = together.Together(work)
+        group = together.Together(work, name="test")
         first = await asyncio.gather(group.do(1), group.do(2), return_exceptions=True)
         return [*first, await group.do(3)]
 

@@ -40,7 +40,7 @@ def run(db: None) -> Any:
         user=user, draft=inbox.Draft(account=http, text="slides"), session_id="", now=_now()
     )
     assert receipt.run
-    yield runs.claim(run_id=receipt.run.id, worker="w")
+    yield runs.claim(run_ids=[receipt.run.id], worker="w").get(receipt.run.id)
     _close()
 
 
@@ -175,7 +175,7 @@ def test_l2_a_run_that_is_tried_again_waits_for_the_job_of_the_first_attempt(
             user=ada, draft=inbox.Draft(account=http, text="slides"), session_id="", now=_now()
         )
         assert receipt.run
-        first = runs.claim(run_id=receipt.run.id, worker="dead")
+        first = runs.claim(run_ids=[receipt.run.id], worker="dead").get(receipt.run.id)
     assert first
     asked = {**CALL, "parameters": {"topic": "bees", "language": "en"}}
     jobs.begin(run_id=first.id, call_id="call_xyz", tool="route_to_plugin", parameters=asked)

@@ -180,9 +180,9 @@ def test_a_run_that_was_cancelled_before_it_was_claimed_asks_no_model(
 ) -> None:
     claim = runs.claim
 
-    def cancelled_meanwhile(*, run_id: int, worker: str) -> Run | None:
-        Run.objects.filter(id=run_id).update(cancel_requested_at=Now())
-        return claim(run_id=run_id, worker=worker)
+    def cancelled_meanwhile(*, run_ids: list[int], worker: str) -> dict[int, Run]:
+        Run.objects.filter(id__in=run_ids).update(cancel_requested_at=Now())
+        return claim(run_ids=run_ids, worker=worker)
 
     monkeypatch.setattr(runs, "claim", cancelled_meanwhile)
     run = ended(say("hello"))
@@ -206,15 +206,14 @@ def dead_attempt(say: Say, *, attempt: int = 1) -> Run:
 
     run: Run | None = None
 
-    def none(*, run_id: int, worker: str) -> Run | None:
-        return None
+    def none(*, run_ids: list[int], worker: str) -> dict[int, Run]:
+        return {}
 
     runs.claim = none
     try:
         run = say("hello again")
         Run.objects.filter(id=run.id).update(attempt=attempt - 1)
-        claimed = stopped(run_id=run.id, worker="dead")
-        assert claimed
+        (claimed,) = stopped(run_ids=[run.id], worker="dead").values()
         old = events.log_of(run=claimed, seq=0)
         old.append(stream_start(request_id="r", chat_id="c", trace_id="t", timestamp_ms=1))
         old.append(message_start(message_id="text-1", message_type="text"))

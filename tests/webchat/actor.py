@@ -38,7 +38,7 @@ def play(steps: list[dict[str, Any]]) -> None:
 
     def claimed() -> Run | None:
         queued = Run.objects.filter(state=Run.State.QUEUED).order_by("id").first()
-        return runs.claim(run_id=queued.id, worker="actor") if queued else None
+        return runs.claim(run_ids=[queued.id], worker="actor").get(queued.id) if queued else None
 
     run = wait_until(claimed)
     log = events.log_of(run=run, seq=0)

@@ -217,7 +217,7 @@ class Pen:
 def take(run_id: str) -> Pen:
     """Claim the run with this public id."""
     row = Run.objects.get(public_id=run_id)
-    claimed = runs.claim(run_id=row.id, worker="test")
+    claimed = runs.claim(run_ids=[row.id], worker="test").get(row.id)
     assert claimed is not None
     return Pen(claimed)
 
