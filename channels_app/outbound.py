@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -23,6 +24,7 @@ from core import outbox
 from core.db import in_thread
 from core.models import Delivery, InboundMessage, Run
 from core.runs import Outcome
+from core.together import committed
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +164,7 @@ def after_what_was_said(run: Run, said: list[Block], payloads: list[Block]) -> l
 
 async def deliver(delivery_id: int) -> Next | None:
     """Send one delivery if its turn has come; what to look at next, if that is known."""
-    delivery = await in_thread(outbox.claim, delivery_id=delivery_id)
+    delivery = await committed(partial(outbox.claim, delivery_id=delivery_id))
     if delivery is None:
         return None
     channel = registry.get(delivery.account.channel)
@@ -195,8 +197,8 @@ async def send_now(*, channel: Channel, delivery: Delivery) -> Next | None:
         return await record_failure(delivery=delivery, error=unknown)
     except ChannelError as error:
         return await record_failure(delivery=delivery, error=error)
-    following = await in_thread(outbox.sent, delivery=delivery, external_message_id=message_id)
-    return Next(following) if following is not None else None
+    await committed(partial(outbox.sent, delivery=delivery, external_message_id=message_id))
+    return None
 
 
 async def record_failure(*, delivery: Delivery, error: ChannelError) -> Next | None:

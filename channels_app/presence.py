@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from django.conf import settings
 from django.db.models import Q
@@ -21,6 +22,7 @@ from core import inbox
 from core.compiled import Change, Given, Rows, Select
 from core.db import in_thread, write
 from core.models import InboundMessage, Run
+from core.together import committed, one_by_one
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +90,7 @@ def place_of_run(run: Run) -> Place | None:
 
 async def refresh(session_id: int) -> None:
     """Put reactions on what waits in a session and take them off what was answered."""
-    found = await in_thread(marks_of, session_id)
+    found = await one_by_one(partial(marks_of, session_id))
     if found is None:
         return
     channel, account, marks = found
@@ -128,10 +130,10 @@ async def apply(reacts: Reacts, account: Account, mark: Mark) -> None:
         logger.info("a reaction could not be changed: %s", error)
         if not (isinstance(error, ChannelError) and error.permanent):
             return  # it stays marked as shown: the sweeper takes it off in the end
-        await in_thread(cleared, mark.id)
+        await committed(partial(cleared, mark.id))
         return
     if not mark.show:
-        await in_thread(cleared, mark.id)
+        await committed(partial(cleared, mark.id))
     elif await in_thread(was_answered, mark.id):
         # The run ended while the reaction was on its way, and was cleared before it was there.
         await apply(reacts, account, Mark(mark.id, mark.target, mark.message_id, show=False))
@@ -139,7 +141,7 @@ async def apply(reacts: Reacts, account: Account, mark: Mark) -> None:
 
 def cleared(message_id: int) -> None:
     """Write down that a message wears no reaction any more."""
-    with write():
+    with write(joins=True):
         CLEARED(id=message_id)
 
 

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import uvloop
@@ -35,6 +36,7 @@ from core import events, file_purge, frame_clock, hub, inbox, jobs, outbox, runs
 from core.db import checkpoint, in_thread, write
 from core.models import Run
 from core.providers import registry as providers
+from core.together import committed, one_by_one
 
 logger = logging.getLogger(__name__)
 
@@ -303,13 +305,13 @@ class Runner:
 
     async def _flush(self, session_id: int) -> None:
         """Wait until the batch of a session is due, and make it a run ([C2])."""
-        due = await in_thread(inbox.flush_at, session_id)
+        due, place = await one_by_one(partial(waiting, session_id))
         if due is None:
             return
-        async with self._typing(await in_thread(presence.place_of, session_id)):
+        async with self._typing(place):
             while due is not None:
                 await asyncio.sleep((due - timezone.now()).total_seconds())
-                due, run = await in_thread(flush, session_id)
+                due, run = await committed(partial(flush, session_id))
             if run is not None:
                 self._seen.append(run.id)
                 await asyncio.sleep(HAND_OVER_SECONDS)  # the run goes on typing
@@ -356,8 +358,14 @@ class Runner:
         await turns.take(begun, self.held[begun.run.id])
 
 
+def waiting(session_id: int) -> tuple[datetime | None, presence.Place | None]:
+    """When the batch of a session is due, and where "typing…" is shown meanwhile."""
+    due = inbox.flush_at(session_id)
+    return due, presence.place_of(session_id) if due is not None else None
+
+
 def flush(session_id: int) -> tuple[datetime | None, Run | None]:
     """The run of a session's batch, when it is due; else when it will be, if there is one."""
-    with write():
+    with write(joins=True):
         run = inbox.flush_due(session_id=session_id, now=timezone.now())
     return (inbox.flush_at(session_id) if run is None else None), run

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import DurationField, Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -127,7 +128,7 @@ WHOLE = Select(lambda: Delivery.objects.select_related("account").filter(id=Give
 def claim(*, delivery_id: int) -> Delivery | None:
     """Take a pending delivery that is due and first in its conversation; None when it is not."""
     lease = timedelta(seconds=settings.DELIVERY_LEASE_SECONDS)
-    with db.write():
+    with db.write(joins=True):
         return WHOLE.first(id=delivery_id) if CLAIM(id=delivery_id, lease=lease) else None
 
 
@@ -158,15 +159,17 @@ SENT = Change(
 )
 
 
-def sent(*, delivery: Delivery, external_message_id: str) -> int | None:
-    """Record that the platform has it; the id of the next delivery of the conversation.
+def sent(*, delivery: Delivery, external_message_id: str) -> None:
+    """Record that the platform has it, and wake a worker for the next one of the conversation.
 
     When the payload was changed meanwhile, that is this very delivery, as an edit.
     """
-    with db.write():
+    with db.write(joins=True):
+        # Looked for after the commit: whoever puts one behind it still sees this one open.
+        transaction.on_commit(partial(wake_following, delivery), robust=True)
         row = MINE.first(id=delivery.id, attempt=delivery.attempt)
         if row is None:
-            return following(delivery)
+            return
         changed = row.payload != delivery.payload
         SENT(
             id=delivery.id,
@@ -174,7 +177,13 @@ def sent(*, delivery: Delivery, external_message_id: str) -> int | None:
             message_id=external_message_id,
             error="" if changed else row.error,
         )
-    return following(delivery)
+
+
+def wake_following(delivery: Delivery) -> None:
+    """Wake a worker for the next open delivery of the same conversation."""
+    next_one = following(delivery)
+    if next_one is not None:
+        wake.send("core.runs.wake_delivery", next_one)
 
 
 def postpone(*, delivery: Delivery, seconds: float) -> None:

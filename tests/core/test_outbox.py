@@ -68,7 +68,9 @@ def test_a_block_is_enqueued_once_a_key(put: Any, woken: Woken) -> None:
     assert str(first) == "run:1:0 (pending)"
 
 
-def test_blocks_of_a_conversation_leave_in_order_others_do_not_wait(put: Any) -> None:
+def test_blocks_of_a_conversation_leave_in_order_others_do_not_wait(
+    put: Any, woken: Woken
+) -> None:
     first, second, other = put("1"), put("2"), put("3", "d")
     assert outbox.due() == [first.id, other.id]
     assert outbox.claim(delivery_id=second.id) is None
@@ -76,10 +78,14 @@ def test_blocks_of_a_conversation_leave_in_order_others_do_not_wait(put: Any) ->
     assert outbox.claim(delivery_id=first.id) is None
     assert outbox.claim(delivery_id=second.id) is None
     claimed(other)
-    assert outbox.sent(delivery=sending, external_message_id="77") == second.id
+    woken.clear()
+    outbox.sent(delivery=sending, external_message_id="77")
+    assert woken == [("wake_delivery", second.id)]
     first.refresh_from_db()
     assert (first.state, first.external_message_id) == (State.SENT, "77")
-    assert outbox.sent(delivery=claimed(second), external_message_id="78") is None
+    woken.clear()
+    outbox.sent(delivery=claimed(second), external_message_id="78")
+    assert woken == []
 
 
 def test_a_surely_failed_one_waits_longer_each_time_and_then_is_dead(put: Any) -> None:
