@@ -155,6 +155,11 @@ class Change:
         sql = self._sql.get()
         return direct.changed(sql.connection, sql.text, sql.filled(values))
 
+    def filled(self, values: Values) -> tuple[str, list[Any]]:
+        """Its text and its parameters."""
+        sql = self._sql.get()
+        return sql.text, sql.filled(values)
+
 
 class Taking:
     """An UPDATE of rows that somebody else may take; the ids of those that it changed."""

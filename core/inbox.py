@@ -1,5 +1,6 @@
 """The inbox: what was accepted is committed, deduplicated, batched, and becomes a run."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -10,12 +11,13 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import DateTimeField
 from django.db.models.functions import Now
 
-from core import direct, statements, wake
+from core import statements, wake
 from core.compiled import Change, Given, Rows, Select
 from core.ids import is_public_id, public_id
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from core.text import clean, one_line
 from core.tokens import estimate
+from core.visits import Insert, Say, Set, Write, written
 
 TITLE_CHARACTERS = 60
 MAX_BATCH = 100
@@ -317,35 +319,37 @@ def start_run(
             "media": [item for message in messages for item in message.media],
         },
     )
-    statements.insert(run)
-    give_to(run, messages)
-    statements.insert(
-        Message(
-            session=session,
-            run=run,
-            role="user",
-            text=text,
-            tokens=estimate(text),
-            data={"media": run.route["media"]},
-        )
+    said = Message(
+        session=session,
+        run=run,
+        role="user",
+        text=text,
+        tokens=estimate(text),
+        data={"media": run.route["media"]},
     )
     session.last_message_at = now
     session.title = session.title or one_line(text, TITLE_CHARACTERS)
-    statements.update(ChatSession, session.pk, last_message_at=now, title=session.title)
+    changes = {"last_message_at": now, "title": session.title}
+    written(
+        Insert(run),
+        *given_to(run, messages),
+        Insert(said),
+        Set(ChatSession, session.pk, changes),
+    )
     wake.run(run.id)
     return run
 
 
-def give_to(run: Run, messages: list[InboundMessage]) -> None:
-    """The messages are that run's from now on. Inside a transaction."""
+def given_to(run: Run, messages: list[InboundMessage]) -> Iterator[Write]:
+    """What makes the messages that run's from now on."""
     stored = [message.pk for message in messages if message.pk is not None]
     if stored:
         places = ", ".join(["%s"] * len(stored))
-        direct.changed(direct.this_connection(), BATCH.format(places), [run.pk, *stored])
+        yield Say(BATCH.format(places), [run, *stored])
     for message in messages:
         if message.pk is None:
             message.run, message.state = run, InboundMessage.State.BATCHED
-            statements.insert(message)
+            yield Insert(message)
 
 
 def edit_waiting(

@@ -11,10 +11,11 @@ from django.db import connection, transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from core import db, hub, statements, wake
+from core import db, hub, wake
 from core.compiled import Among, Change, Given, Rows, Select, Taking
 from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
 from core.tokens import estimate
+from core.visits import Do, Insert, Write, written
 
 WORKER_GONE_SECONDS = 30
 
@@ -131,8 +132,8 @@ def settle(*, run: Run, outcome: Outcome, last_seq: int, also: Settled | None = 
 
     ``also`` is called in the same transaction (deliveries). The fence was checked by the writer.
     """
-    END(id=run.id, attempt=run.attempt, before=Run.State.RUNNING, **final(outcome, last_seq))
-    leave_behind(run, outcome, also)
+    fence = {"id": run.id, "attempt": run.attempt, "before": Run.State.RUNNING}
+    leave_behind(run, outcome, also, Do(END, fence | final(outcome, last_seq)))
 
 
 def cancelled_while_queued(run_id: int) -> Run | None:
@@ -164,31 +165,29 @@ def final(outcome: Outcome, last_seq: int) -> dict[str, Any]:
     }
 
 
-def leave_behind(run: Run, outcome: Outcome, also: Settled | None) -> None:
+def leave_behind(run: Run, outcome: Outcome, also: Settled | None, *with_it: Write) -> None:
     """What the end of a run changes besides its row; the session's next run is woken."""
-    ANSWERED(run=run.id)
-    END_JOBS(run=run.id)
     if outcome.state == Run.State.CANCELLED:
         # What a job finished in the very moment of the stop is not handed over.
         StoredFile.objects.filter(run_id=run.id, origin="made", revoked_at__isnull=True).exclude(
             public_id__in=[file.get("id", "") for file in outcome.files]
         ).update(revoked_at=Now())
-    statements.insert(
-        Message(
-            session_id=run.session_id,
-            run_id=run.id,
-            role="assistant",
-            text=outcome.text,
-            format=outcome.format,
-            tokens=estimate(outcome.text),
-            data={
-                "images": outcome.images,
-                "files": outcome.files,
-                "error": outcome.error,
-                "interrupted": outcome.state == Run.State.CANCELLED,
-            },
-        )
+    said = Message(
+        session_id=run.session_id,
+        run_id=run.id,
+        role="assistant",
+        text=outcome.text,
+        format=outcome.format,
+        tokens=estimate(outcome.text),
+        data={
+            "images": outcome.images,
+            "files": outcome.files,
+            "error": outcome.error,
+            "interrupted": outcome.state == Run.State.CANCELLED,
+        },
     )
+    of_it = {"run": run.id}
+    written(*with_it, Do(ANSWERED, of_it), Do(END_JOBS, of_it), Insert(said))
     if also is not None:
         also(run, outcome)
     # Looked for after the commit: whoever queues a run meanwhile still sees this one open.

@@ -23,7 +23,10 @@ A = TypeVar("A")
 R = TypeVar("R")
 Work = Callable[[], R]
 AT_ONCE = 16  # SQLite has one writer at a time: other processes want to write as well
-LANES = 2  # on PostgreSQL: one is stored while the disk takes the other
+# Where somebody else's lock, or a server far away, may keep a visit: another one is begun beside it
+# after this. Not at once: two that take turns on one core are both done when the later one is.
+LANES = 2
+PATIENCE_SECONDS = 0.03
 # Two transactions with several people each may wait for one another; PostgreSQL notices after 1 s.
 GIVE_WAY = "SELECT set_config('lock_timeout', '50ms', true)"
 
@@ -44,11 +47,13 @@ class Together(Generic[A, R]):
         most: int = AT_ONCE,
         lanes: int = 1,
     ) -> None:
-        """Nothing waits. ``lanes``: how many visits may be on their way at once."""
+        """Nothing waits. ``lanes``: how many visits may be on their way at once; all but the first
+        are begun only for what has waited PATIENCE_SECONDS."""
         self._work, self._most = work, most
         self._name, self._lanes = name, lanes
         self._waiting: list[tuple[A, asyncio.Future[R]]] = []
-        self._free = lanes
+        self._busy = 0
+        self._impatient: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def do(self, asked: A) -> R:
@@ -56,18 +61,28 @@ class Together(Generic[A, R]):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
         self._waiting.append((asked, future))
-        if self._free:
-            self._free -= 1
-            task = loop.create_task(self._do_all())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        if not self._busy:
+            self._begin()
+        elif self._busy < self._lanes and self._impatient is None:
+            self._impatient = loop.call_later(PATIENCE_SECONDS, self._lose_patience)
         return await future
+
+    def _lose_patience(self) -> None:
+        self._impatient = None
+        if self._waiting and self._busy < self._lanes:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._busy += 1
+        task = asyncio.get_running_loop().create_task(self._do_all())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _do_all(self) -> None:
         try:
             await self._visit()
         finally:
-            self._free += 1
+            self._busy -= 1
 
     async def _visit(self) -> None:
         while self._waiting:

@@ -68,9 +68,7 @@ def test_a_block_is_enqueued_once_a_key(put: Any, woken: Woken) -> None:
     assert str(first) == "run:1:0 (pending)"
 
 
-def test_blocks_of_a_conversation_leave_in_order_others_do_not_wait(
-    put: Any, woken: Woken
-) -> None:
+def test_blocks_of_a_conversation_leave_in_order_others_do_not_wait(put: Any, woken: Woken) -> None:
     first, second, other = put("1"), put("2"), put("3", "d")
     assert outbox.due() == [first.id, other.id]
     assert outbox.claim(delivery_id=second.id) is None

@@ -211,3 +211,33 @@ def test_a_process_that_wants_to_write_again_does_not_overtake_the_one_that_wait
     finally:
         os.close(gate)
         os.close(turn)
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_behind_a_visit_that_stands_still_another_begins_where_it_may(lanes: int) -> None:
+    """Not at once: what is done soon is waited for, and what came meanwhile is done together."""
+    released = threading.Event()
+    visits: list[list[int]] = []
+
+    def work(asked: list[int]) -> list[int]:
+        visits.append(asked)
+        if asked == [1]:
+            released.wait(60)
+        return asked
+
+    async def ask() -> None:
+        group = together.Together(work, name=f"patience-{lanes}", lanes=lanes)
+        first = asyncio.ensure_future(group.do(1))
+        await asyncio.sleep(0)
+        others = asyncio.gather(group.do(2), group.do(3))
+        if lanes == 1:
+            await asyncio.wait([others], timeout=together.PATIENCE_SECONDS * 3)
+            assert not others.done()
+        else:
+            assert list(await asyncio.wait_for(others, 30)) == [2, 3]
+            assert not first.done()
+        released.set()
+        await asyncio.gather(first, others)
+
+    asyncio.run(ask())
+    assert visits == [[1], [2, 3]]

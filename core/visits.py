@@ -1,0 +1,150 @@
+"""Several writes in one visit to the database.
+
+    written(Insert(run), Insert(message), Set(ChatSession, 7, {"title": "…"}))
+
+PostgreSQL gets one statement (a WITH of all of them, docs/decisions/152): each statement more is a
+way there and back, two changes of process on a busy machine. SQLite, which lives in this process,
+gets them one after the other. A foreign key to a row of the same visit gets its id.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Model
+
+from core import direct, statements
+from core.compiled import Change
+
+KEPT_STATEMENTS = 200
+# Which of a part's values is the id of which new row.
+References: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """A new row, whose id the database gives."""
+
+    row: Model
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Columns of the row with this id; a foreign key is named with its ``_id``."""
+
+    model: type[Model]
+    row_id: int
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """A compiled change with its values."""
+
+    change: Change
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """SQL of our own with a value for each ``%s``; a new row stands for its id."""
+
+    sql: str
+    given: Sequence[object]
+
+
+Write: TypeAlias = Insert | Set | Do | Say
+Part: TypeAlias = tuple[str, list[Any]]
+
+
+def written(*writes: Write) -> None:
+    """Carry out ``writes``, none of which looks at what another one changes. In a transaction.
+
+    Raises IntegrityError.
+    """
+    here = direct.this_connection()
+    rows = [write.row for write in writes if isinstance(write, Insert)]
+    if here.vendor == "sqlite":
+        for write in writes:
+            one_by_itself(write, here)
+    else:
+        text, given = all_at_once([part_of(write, here) for write in writes], writes, rows)
+        (ids,) = direct.fetched(here, text, given)
+        for row, row_id in zip(rows, ids, strict=True):
+            statements.is_stored(row, row_id, here)
+    for row in rows:
+        for name, parent in parents_of(row):
+            setattr(row, name, parent.pk)
+
+
+def one_by_itself(write: Write, here: BaseDatabaseWrapper) -> None:
+    """Carry out one of several; those before it have been."""
+    text, given = part_of(write, here)
+    values = [each.pk if isinstance(each, Model) else each for each in given]
+    if isinstance(write, Insert):
+        statements.is_stored(write.row, direct.fetched(here, text, values)[0][0], here)
+    else:
+        direct.changed(here, text, values)
+
+
+def part_of(write: Write, here: BaseDatabaseWrapper) -> Part:
+    """The text and the values of one write; a row that is not stored yet stands for its id."""
+    if isinstance(write, Insert):
+        known, parents = statements.insertion(type(write.row)), dict(parents_of(write.row))
+        values = (each.pre_save(write.row, add=True) for each in known.fields)
+        given = known.given(values, here)
+        return known.sql, [
+            parents.get(field.attname, value)
+            for field, value in zip(known.fields, given, strict=True)
+        ]
+    if isinstance(write, Set):
+        change = statements.updating(write.model, tuple(write.values))
+        return change.sql, [*change.given(write.values.values(), here), write.row_id]
+    if isinstance(write, Do):
+        return write.change.filled(write.values)
+    return write.sql, list(write.given)
+
+
+def parents_of(row: Model) -> Iterator[tuple[str, Model]]:
+    """The columns of ``row`` whose row had no id when it was made, each with that row."""
+    for field in statements.insertion(type(row)).fields:
+        if field.is_relation and getattr(row, field.attname) is None:
+            parent = row._state.fields_cache.get(field.name)
+            if parent is not None:
+                yield field.attname, parent
+
+
+def all_at_once(
+    parts: Sequence[Part], writes: Sequence[Write], rows: Sequence[Model]
+) -> tuple[str, list[Any]]:
+    """One statement of PostgreSQL whose only row holds the ids of ``rows``, and its values."""
+    number = {id(row): place for place, row in enumerate(rows)}
+    references = tuple(
+        tuple(
+            (place, number[id(each)]) for place, each in enumerate(given) if isinstance(each, Model)
+        )
+        for _, given in parts
+    )
+    inserts = tuple(isinstance(write, Insert) for write in writes)
+    text = statement(tuple(text for text, _ in parts), references, inserts)
+    return text, [each for _, given in parts for each in given if not isinstance(each, Model)]
+
+
+@lru_cache(KEPT_STATEMENTS)
+def statement(
+    texts: tuple[str, ...], references: tuple[References, ...], inserts: tuple[bool, ...]
+) -> str:
+    """The WITH of ``texts``; those that ``inserts`` says give ids, in this order."""
+    names = [f"new_{place}" for place, inserts_one in enumerate(inserts) if inserts_one]
+    ids = [f'(SELECT "id" FROM "{name}")' for name in names]  # noqa: S608 - our own names
+    parts = []
+    for place, (text, refers) in enumerate(zip(texts, references, strict=True)):
+        pieces = text.split("%s")
+        values = ["%s"] * (len(pieces) - 1)
+        for value, row in refers:
+            values[value] = ids[row]
+        whole = "".join(each for pair in zip(pieces, [*values, ""], strict=True) for each in pair)
+        parts.append(f'"new_{place}" AS ({whole})')
+    return f"WITH {', '.join(parts)} SELECT {', '.join(ids)}"

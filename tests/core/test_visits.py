@@ -1,0 +1,92 @@
+"""Writes that go together: one statement on PostgreSQL, the same rows on both databases."""
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from core import runs
+from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
+from core.visits import Do, Insert, Say, Set, written
+
+
+@pytest.fixture
+def session(db: None, account: ChannelAccount, user: User) -> ChatSession:
+    """A conversation."""
+    return ChatSession.objects.create(user=user, account=account, chat="here")
+
+
+def rows_of(session: ChatSession, run: Run) -> tuple[InboundMessage, Message]:
+    """A message and a line of the transcript of a run that has no id yet."""
+    inbound = InboundMessage(
+        account=session.account,
+        session=session,
+        run=run,
+        text="50 % of %s",
+        external_update_id="u1",
+        state="batched",
+        received_at=timezone.now(),
+    )
+    return inbound, Message(session=session, run=run, role="user", text="50 %")
+
+
+def write(session: ChatSession, *before: InboundMessage) -> Run:
+    """A run with all that belongs to it."""
+    run = Run(session=session, user=session.user, origin="test", route={"chat": "%s"})
+    inbound, said = rows_of(session, run)
+    mine = [each.pk for each in before]
+    with transaction.atomic():
+        written(
+            Insert(run),
+            *(
+                Say("UPDATE core_inboundmessage SET run_id = %s WHERE id = %s", [run, pk])
+                for pk in mine
+            ),
+            Insert(inbound),
+            Insert(said),
+            Set(ChatSession, session.pk, {"title": "new % title"}),
+            Do(runs.ANSWERED, {"run": 0}),
+        )
+    assert (inbound.run_id, said.run_id) == (run.pk, run.pk)
+    return run
+
+
+def test_new_rows_refer_to_each_other_and_have_their_ids(session: ChatSession) -> None:
+    earlier = InboundMessage.objects.create(
+        account=session.account, session=session, text="before", received_at=timezone.now()
+    )
+    run = write(session, earlier)
+    earlier.refresh_from_db()
+    session.refresh_from_db()
+    stored = Run.objects.get()
+    assert (stored.pk, stored.route) == (run.pk, {"chat": "%s"})
+    assert earlier.run_id == run.pk
+    found = InboundMessage.objects.get(external_update_id="u1")
+    assert (found.run_id, found.text, found.state) == (run.pk, "50 % of %s", "batched")
+    assert Message.objects.get().run_id == run.pk
+    assert session.title == "new % title"
+
+
+def test_postgresql_is_visited_once(session: ChatSession) -> None:
+    with CaptureQueriesContext(connection) as seen:
+        write(session)
+    whole = [each["sql"] for each in seen if "SAVEPOINT" not in each["sql"].upper()]
+    assert len(whole) == (5 if connection.vendor == "sqlite" else 1)
+
+
+def test_one_that_is_refused_takes_the_others_with_it(session: ChatSession) -> None:
+    write(session)
+    with pytest.raises(IntegrityError):
+        write(session)
+    assert (Run.objects.count(), Message.objects.count()) == (1, 1)
+
+
+def test_changes_alone_need_no_new_row(session: ChatSession) -> None:
+    with transaction.atomic():
+        written(
+            Set(ChatSession, session.pk, {"title": "one"}),
+            Set(User, session.user_id, {"last_target": {"chat": "x"}}),
+        )
+    session.refresh_from_db()
+    session.user.refresh_from_db()
+    assert (session.title, session.user.last_target) == ("one", {"chat": "x"})
