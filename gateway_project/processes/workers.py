@@ -11,6 +11,7 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from celery import Celery
@@ -51,10 +52,15 @@ def options(queue: str) -> dict[str, Any]:
     }
 
 
-def bind_pool_process(**_: object) -> None:
-    """A pool process ends with its master, even when the master is killed."""
-    if sys.platform == "linux":
-        child.die_with_parent(parent=os.getppid())
+def bound_to(master: int) -> Callable[..., None]:
+    """What binds a new pool process to the life of ``master``, which may be over by then: who asked
+    for its parent only now would take whoever adopts orphans for it, and stay for ever."""
+
+    def bind(**_: object) -> None:
+        if sys.platform == "linux":
+            child.die_with_parent(parent=master)
+
+    return bind
 
 
 def tell_ready(**_: object) -> None:
@@ -82,7 +88,7 @@ def main(queue: str) -> int:
     """Run the worker of ``queue`` until SIGTERM. Its exit code."""
     # Root is usual in containers, and we accept only JSON, which is what the warning is about.
     warnings.simplefilter("ignore", SecurityWarning)
-    worker_process_init.connect(bind_pool_process)
+    worker_process_init.connect(bound_to(os.getpid()), weak=False)
     worker_ready.connect(tell_ready)
     (worker_init if queue == "long" else worker_ready).connect(settle_memory)
     app = load()

@@ -131,3 +131,30 @@ def test_the_wrapper_costs_little() -> None:
     )
     assert done.stdout == b"False\n"
     assert time.process_time() - began < 5
+
+
+# A worker is killed when it has just forked a process of its pool: what that one says, if it lives.
+ORPHAN = """
+import os, time
+from gateway_project.processes import workers
+reads, writes = os.pipe()
+if os.fork() == 0:
+    worker = os.getpid()
+    bind = workers.bound_to(worker)
+    if os.fork() == 0:
+        while os.getppid() == worker:
+            time.sleep(0.001)
+        bind()
+        os.write(writes, b"alive")
+    os._exit(0)
+os.close(writes)
+print(os.read(reads, 5).decode() or "gone")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is asked of the kernel")
+def test_a_pool_process_whose_worker_was_killed_before_it_was_bound_is_gone() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", ORPHAN], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert found.stdout == "gone\n", found.stderr
