@@ -47,6 +47,8 @@ PURGE_SECONDS = 60.0
 SWEEP_FILES_SECONDS = 3600.0
 STOP_SECONDS = 5.0
 HAND_OVER_SECONDS = 0.3
+# Their rows are locked until all are stored: whoever writes to one of these conversations waits.
+FLUSHED_TOGETHER = 4
 CHORE = "chore"
 # What a wake-up makes the runner look at.
 WAKES = {
@@ -311,7 +313,7 @@ class Runner:
         async with self._typing(place):
             while due is not None:
                 await asyncio.sleep((due - timezone.now()).total_seconds())
-                due, run = await committed(partial(flush, session_id))
+                due, run = await committed(partial(flush, session_id), most=FLUSHED_TOGETHER)
             if run is not None:
                 self._seen.append(run.id)
                 await asyncio.sleep(HAND_OVER_SECONDS)  # the run goes on typing
