@@ -12,12 +12,12 @@ from django.db.models import DateTimeField
 from django.db.models.functions import Now
 
 from core import statements, wake
-from core.compiled import Change, Given, Rows, Select
+from core.compiled import Among, Change, Given, Rows, Select
 from core.ids import is_public_id, public_id
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from core.text import clean, one_line
 from core.tokens import estimate
-from core.visits import Insert, Say, Set, Write, written
+from core.visits import Do, Insert, Set, Write, written
 
 TITLE_CHARACTERS = 60
 MAX_BATCH = 100
@@ -47,8 +47,12 @@ WAITING = statements.Select(
     AND "core_inboundmessage"."state" = 'received' ORDER BY "core_inboundmessage"."id"
     """,
 )
-BATCH = """UPDATE "core_inboundmessage" SET "state" = 'batched', "run_id" = %s
-    WHERE "id" IN ({}) AND "state" = 'received'"""
+BATCH = Change(
+    lambda: (
+        InboundMessage.objects.filter(Among("id", "ids"), state=InboundMessage.State.RECEIVED),
+        {"state": InboundMessage.State.BATCHED, "run": Given("run")},
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,8 +348,7 @@ def given_to(run: Run, messages: list[InboundMessage]) -> Iterator[Write]:
     """What makes the messages that run's from now on."""
     stored = [message.pk for message in messages if message.pk is not None]
     if stored:
-        places = ", ".join(["%s"] * len(stored))
-        yield Say(BATCH.format(places), [run, *stored])
+        yield Do(BATCH, {"run": run, "ids": stored})
     for message in messages:
         if message.pk is None:
             message.run, message.state = run, InboundMessage.State.BATCHED

@@ -183,7 +183,7 @@ def wake_following(delivery: Delivery) -> None:
     """Wake a worker for the next open delivery of the same conversation."""
     next_one = following(delivery)
     if next_one is not None:
-        wake.send("core.runs.wake_delivery", next_one)
+        wake.delivery(next_one)
 
 
 def postpone(*, delivery: Delivery, seconds: float) -> None:

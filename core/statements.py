@@ -77,11 +77,11 @@ def insert(row: Model, *, unless_known: bool = False) -> bool:
     found = direct.fetched(here, known.unless_known if unless_known else known.sql, given)
     if not found:
         return False
-    is_stored(row, found[0][0], here)
+    keep_id(row, found[0][0], here)
     return True
 
 
-def is_stored(row: Model, row_id: int, here: BaseDatabaseWrapper) -> None:
+def keep_id(row: Model, row_id: int, here: BaseDatabaseWrapper) -> None:
     """``row`` is in the database now, with this id."""
     row.pk = row_id
     row._state.adding, row._state.db = False, here.alias

@@ -41,21 +41,13 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Do:
-    """A compiled change with its values."""
+    """A compiled change with its values; a new row stands for its id."""
 
     change: Change
     values: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Say:
-    """SQL of our own with a value for each ``%s``; a new row stands for its id."""
-
-    sql: str
-    given: Sequence[object]
-
-
-Write: TypeAlias = Insert | Set | Do | Say
+Write: TypeAlias = Insert | Set | Do
 Part: TypeAlias = tuple[str, list[Any]]
 
 
@@ -65,28 +57,34 @@ def written(*writes: Write) -> None:
     Raises IntegrityError.
     """
     here = direct.this_connection()
-    rows = [write.row for write in writes if isinstance(write, Insert)]
     if here.vendor == "sqlite":
         for write in writes:
             one_by_itself(write, here)
     else:
+        rows = [write.row for write in writes if isinstance(write, Insert)]
         text, given = all_at_once([part_of(write, here) for write in writes], writes, rows)
         (ids,) = direct.fetched(here, text, given)
         for row, row_id in zip(rows, ids, strict=True):
-            statements.is_stored(row, row_id, here)
-    for row in rows:
-        for name, parent in parents_of(row):
-            setattr(row, name, parent.pk)
+            statements.keep_id(row, row_id, here)
+        for row in rows:
+            know_parents(row)
 
 
 def one_by_itself(write: Write, here: BaseDatabaseWrapper) -> None:
     """Carry out one of several; those before it have been."""
-    text, given = part_of(write, here)
-    values = [each.pk if isinstance(each, Model) else each for each in given]
     if isinstance(write, Insert):
-        statements.is_stored(write.row, direct.fetched(here, text, values)[0][0], here)
+        know_parents(write.row)
+        statements.insert(write.row)
     else:
+        text, given = part_of(write, here)
+        values = [each.pk if isinstance(each, Model) else each for each in given]
         direct.changed(here, text, values)
+
+
+def know_parents(row: Model) -> None:
+    """Give ``row`` the ids of the rows that it refers to, which are stored by now."""
+    for name, parent in list(parents_of(row)):
+        setattr(row, name, parent.pk)
 
 
 def part_of(write: Write, here: BaseDatabaseWrapper) -> Part:
@@ -102,9 +100,7 @@ def part_of(write: Write, here: BaseDatabaseWrapper) -> Part:
     if isinstance(write, Set):
         change = statements.updating(write.model, tuple(write.values))
         return change.sql, [*change.given(write.values.values(), here), write.row_id]
-    if isinstance(write, Do):
-        return write.change.filled(write.values)
-    return write.sql, list(write.given)
+    return write.change.filled(write.values)
 
 
 def parents_of(row: Model) -> Iterator[tuple[str, Model]]:

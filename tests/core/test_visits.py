@@ -5,9 +5,9 @@ from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from core import runs
+from core import inbox, runs
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
-from core.visits import Do, Insert, Say, Set, written
+from core.visits import Do, Insert, Set, written
 
 
 @pytest.fixture
@@ -38,10 +38,7 @@ def write(session: ChatSession, *before: InboundMessage) -> Run:
     with transaction.atomic():
         written(
             Insert(run),
-            *(
-                Say("UPDATE core_inboundmessage SET run_id = %s WHERE id = %s", [run, pk])
-                for pk in mine
-            ),
+            *(Do(inbox.BATCH, {"run": run, "ids": [pk]}) for pk in mine),
             Insert(inbound),
             Insert(said),
             Set(ChatSession, session.pk, {"title": "new % title"}),
