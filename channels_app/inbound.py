@@ -17,14 +17,14 @@ from functools import partial
 from allowlist import link_codes, permissions, requests
 from allowlist.models import UnknownRequest
 from channels_app import agents, commands, linking, media, notices, room, strangers
-from core import inbox, statements, wake
+from core import inbox, wake
 from core.db import write
 from core.inbox import Draft
 from core.models import ChatSession, InboundMessage, Run, User
+from core.visits import Set, written
 
 # The items of an album come one by one, without an end marker.
-ALBUM_IDLE_MILLISECONDS = 1_000
-ALBUM_MAX_MILLISECONDS = 10_000
+ALBUM = inbox.Wait(timedelta(seconds=1), timedelta(seconds=10))
 JUST_NOW = timedelta(seconds=1)
 # Where a message keeps what its door answered: the same request again gets the same words.
 SAID = "said"
@@ -45,19 +45,28 @@ class Receipt:
 
 
 def receive_personal(
-    *, user: User, draft: Draft, session_id: str, now: datetime, origin: str = ""
+    *,
+    user: User,
+    draft: Draft,
+    session_id: str,
+    now: datetime,
+    origin: str = "",
+    session: ChatSession | None = None,
 ) -> Receipt:
-    """A message of a person known by their own credential (web session, personal key) [A10]."""
+    """A message of a person known by their own credential (web session, personal key) [A10].
+
+    ``session``: the open conversation of ``draft``, where the door has looked it up already.
+    """
     with write(joins=True):
-        session = None
         if session_id:
             session = inbox.own_session(user=user, session_id=session_id)
             if session is None:
                 return Receipt("unknown_session")
-        if session is None:
+        if not session_id:
             duplicate = inbox.find_duplicate(draft)
             if duplicate is not None:
                 return seen_before(duplicate)
+        if session is None:
             session = inbox.open_session(
                 user=user, account=draft.account, chat=draft.chat, thread=draft.thread
             )
@@ -155,7 +164,7 @@ def obey(
     )
     if not new:
         return seen_before(message)
-    remember_channel(user=user, draft=draft, session=session, now=now)
+    written(*last_used(user=user, draft=draft, session=session, now=now))
 
     def decide(request: str, choice: requests.Choice) -> str:
         verdict = requests.decide(
@@ -205,28 +214,27 @@ def accept(
     for_agent = agents.listens(session, now=now)
     if debounce and not for_agent:
         inbox.flush_before(session=session, now=now)
+    used = last_used(user=user, draft=draft, session=session, now=now)
+    if debounce and not for_agent:
+        wait = ALBUM if draft.options.get("album") else inbox.usual_wait()
+        message, new = inbox.store_waiting(
+            draft=draft, session=session, now=now, wait=wait, also=used
+        )
+        return seen_before(message) if not new else Receipt("accepted", message, session=session)
     received = InboundMessage.State.RECEIVED
-    if draft.may_come_twice or debounce or for_agent:
+    if draft.may_come_twice or for_agent:
         message, new = inbox.store(draft=draft, state=received, now=now, user=user, session=session)
         if not new:
             return seen_before(message)
     else:  # stored with its run: one statement less
         message = inbox.message_of(draft=draft, state=received, now=now, user=user, session=session)
-    run = None
     if for_agent:
         run = agents.hand_over(message=message, session=session)
-    elif debounce:
-        album = bool(draft.options.get("album"))
-        inbox.wait_for_more(
-            session=session,
-            now=now,
-            idle_milliseconds=ALBUM_IDLE_MILLISECONDS if album else None,
-            max_milliseconds=ALBUM_MAX_MILLISECONDS if album else None,
-        )
+        written(*used)
     else:
-        run = inbox.start_run(session=session, messages=[message], now=now, origin=origin)
-    # Last: whoever locks a session and its person does so in this order.
-    remember_channel(user=user, draft=draft, session=session, now=now)
+        run = inbox.start_run(
+            session=session, messages=[message], now=now, origin=origin, also=used
+        )
     return Receipt("accepted", message=message, run=run, session=session)
 
 
@@ -287,18 +295,18 @@ def seen_before(message: InboundMessage) -> Receipt:
     )
 
 
-def remember_channel(*, user: User, draft: Draft, session: ChatSession, now: datetime) -> None:
-    """Move the last-used channel of an allowed person ([A4]). Inside a transaction.
+def last_used(*, user: User, draft: Draft, session: ChatSession, now: datetime) -> list[Set]:
+    """What moves the last-used channel of an allowed person here ([A4]).
 
     ``user`` as the database has them now: who has just spoken there is not moved again.
     """
     target = {"chat": session.chat, "thread": session.thread}
     here = user.last_account_id == draft.account.pk and user.last_target == target
     if here and user.last_spoke_at and abs(now - user.last_spoke_at) < JUST_NOW:
-        return
-    statements.update(
-        User, user.pk, last_account_id=draft.account.pk, last_target=target, last_spoke_at=now
-    )
+        return []
+    account = draft.account.pk
+    values = {"last_account_id": account, "last_target": target, "last_spoke_at": now}
+    return [Set(User, user.pk, values)]
 
 
 def let_in(request: str, messages: list[InboundMessage]) -> None:

@@ -37,6 +37,7 @@ from core.db import checkpoint, in_thread, write
 from core.models import Run
 from core.providers import registry as providers
 from core.together import committed, one_by_one
+from core.tools import registry as tools
 
 logger = logging.getLogger(__name__)
 
@@ -145,6 +146,7 @@ class Runner:
         """Take work, once it is known whether it is ours to take."""
         frame_clock.local().call_around(events.gather, events.flush)
         await self._guard(self._compare_versions())
+        await self._guard(self._load())
         early, self._early = self._early or [], None
         for key in early:
             self._spawn(*key)
@@ -235,6 +237,10 @@ class Runner:
             self.outdated = problem
             await self._gateways.close()
             logger.error("this worker takes %s", f"no more work: {problem}" if problem else "work")
+
+    async def _load(self) -> None:
+        """Load what every turn needs now, not while the first person waits and all others too."""
+        await asyncio.to_thread(tools.schemas)
 
     async def _look_after_accounts(self) -> float:
         """Poll and check accounts, unless outdated: their leases are for another worker then."""

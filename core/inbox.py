@@ -1,6 +1,6 @@
 """The inbox: what was accepted is committed, deduplicated, batched, and becomes a run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -213,28 +213,49 @@ def close_session(*, session: ChatSession) -> None:
     ChatSession.objects.filter(id=session.id, closed_at__isnull=True).update(closed_at=Now())
 
 
-def wait_for_more(
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How long a batch waits: the idle window, and the hard cap from its first message ([C2])."""
+
+    idle: timedelta
+    most: timedelta
+
+
+def usual_wait() -> Wait:
+    """What the settings say."""
+    return Wait(timedelta(milliseconds=settings.DEBOUNCE_IDLE_MILLISECONDS), longest_wait())
+
+
+def store_waiting(
     *,
+    draft: Draft,
     session: ChatSession,
     now: datetime,
-    idle_milliseconds: int | None = None,
-    max_milliseconds: int | None = None,
-) -> None:
-    """Put off the flush of a batch: idle window, hard cap from the first message ([C2]).
+    wait: Wait,
+    also: Sequence[Set] = (),
+) -> tuple[InboundMessage, bool]:
+    """:func:`store` a message of ``session`` that waits for more, and put off the flush of its
+    batch. ``also`` is written with it, when it is new.
 
     Inside the transaction that found ``session``.
     """
-    idle = timedelta(milliseconds=idle_milliseconds or settings.DEBOUNCE_IDLE_MILLISECONDS)
-    cap = timedelta(milliseconds=max_milliseconds) if max_milliseconds else longest_wait()
-    session.batch_started_at = session.batch_started_at or now
-    session.flush_at = min(now + idle, session.batch_started_at + cap)
-    statements.update(
-        ChatSession,
-        session.pk,
-        batch_started_at=session.batch_started_at,
-        flush_at=session.flush_at,
+    row = message_of(
+        draft=draft,
+        state=InboundMessage.State.RECEIVED,
+        now=now,
+        user=session.user,
+        session=session,
     )
-    wake.batch(session.id)
+    began = session.batch_started_at or now
+    batch = {"batch_started_at": began, "flush_at": min(now + wait.idle, began + wait.most)}
+    put_off = Set(ChatSession, session.pk, batch)
+    new = Insert(row, unless_known=draft.may_come_twice)
+    message, is_new = statements.stored_or_found(
+        row, partial(written, new, *also, put_off), partial(find_duplicate, draft)
+    )
+    if is_new:
+        wake.batch(session.id)
+    return message, is_new
 
 
 def longest_wait() -> timedelta:
@@ -297,12 +318,17 @@ def due_sessions(*, now: datetime) -> list[int]:
 
 
 def start_run(
-    *, session: ChatSession, messages: list[InboundMessage], now: datetime, origin: str = ""
+    *,
+    session: ChatSession,
+    messages: list[InboundMessage],
+    now: datetime,
+    origin: str = "",
+    also: Sequence[Set] = (),
 ) -> Run | None:
     """One run for ``messages``, with its route taken now ([C3]); None when there are none.
 
-    Messages that are not stored yet are stored as the run's. Inside a transaction. A ``runs``
-    worker is woken after the commit.
+    Messages that are not stored yet are stored as the run's; ``also`` is written with it. Inside a
+    transaction. A ``runs`` worker is woken after the commit.
     """
     if not messages:
         return None
@@ -338,6 +364,7 @@ def start_run(
         Insert(run),
         *given_to(run, messages),
         Insert(said),
+        *also,  # whoever locks a session and its person does so in this order
         Set(ChatSession, session.pk, changes),
     )
     wake.run(run.id)

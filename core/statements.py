@@ -9,7 +9,7 @@ there are no signals.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar
 
 from django.db import IntegrityError
@@ -92,8 +92,15 @@ def insert_or_find(
 ) -> tuple[M, bool]:
     """Insert ``row``: (it, True), or what ``find`` finds where somebody has stored the same:
     (that one, False). Raises IntegrityError."""
+    return stored_or_found(row, partial(insert, row, unless_known=unless_known), find)
+
+
+def stored_or_found(
+    row: M, store: Callable[[], bool], find: Callable[[], M | None]
+) -> tuple[M, bool]:
+    """:func:`insert_or_find` where ``store`` inserts ``row``; False when there is one already."""
     for _ in range(STORED_TWICE):
-        if insert(row, unless_known=unless_known):
+        if store():
             return row, True
         known = find()
         if known is not None:

@@ -5,6 +5,10 @@
 PostgreSQL gets one statement (a WITH of all of them, docs/decisions/152): each statement more is a
 way there and back, two changes of process on a busy machine. SQLite, which lives in this process,
 gets them one after the other. A foreign key to a row of the same visit gets its id.
+
+    written(Insert(message, unless_known=True), Set(ChatSession, 7, {"flush_at": soon}))
+
+is one of them too: nothing of it happens when somebody has stored that message before.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +29,14 @@ References: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """A new row, whose id the database gives."""
+    """A new row, whose id the database gives.
+
+    ``unless_known``: not where a unique constraint has one already; what follows, which may only
+    be :class:`Set`, does not happen then either. It comes first.
+    """
 
     row: Model
+    unless_known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,34 +60,35 @@ Write: TypeAlias = Insert | Set | Do
 Part: TypeAlias = tuple[str, list[Any]]
 
 
-def written(*writes: Write) -> None:
+def written(*writes: Write) -> bool:
     """Carry out ``writes``, none of which looks at what another one changes. In a transaction.
 
-    Raises IntegrityError.
+    False: the row that comes first is known already. Raises IntegrityError.
     """
     here = direct.this_connection()
-    if here.vendor == "sqlite":
-        for write in writes:
-            one_by_itself(write, here)
-    else:
-        rows = [write.row for write in writes if isinstance(write, Insert)]
-        text, given = all_at_once([part_of(write, here) for write in writes], writes, rows)
-        (ids,) = direct.fetched(here, text, given)
-        for row, row_id in zip(rows, ids, strict=True):
-            statements.keep_id(row, row_id, here)
-        for row in rows:
-            know_parents(row)
+    if here.vendor == "sqlite" or len(writes) <= 1:
+        return all(one_by_itself(write, here) for write in writes)
+    rows = [write.row for write in writes if isinstance(write, Insert)]
+    text, given = all_at_once([part_of(write, here) for write in writes], writes, rows)
+    (ids,) = direct.fetched(here, text, given)
+    if None in ids:
+        return False
+    for row, row_id in zip(rows, ids, strict=True):
+        statements.keep_id(row, row_id, here)
+    for row in rows:
+        know_parents(row)
+    return True
 
 
-def one_by_itself(write: Write, here: BaseDatabaseWrapper) -> None:
-    """Carry out one of several; those before it have been."""
+def one_by_itself(write: Write, here: BaseDatabaseWrapper) -> bool:
+    """Carry out one of several, where those before it have been; False when its row is known."""
     if isinstance(write, Insert):
         know_parents(write.row)
-        statements.insert(write.row)
-    else:
-        text, given = part_of(write, here)
-        values = [each.pk if isinstance(each, Model) else each for each in given]
-        direct.changed(here, text, values)
+        return statements.insert(write.row, unless_known=write.unless_known)
+    text, given = part_of(write, here)
+    values = [each.pk if isinstance(each, Model) else each for each in given]
+    direct.changed(here, text, values)
+    return True
 
 
 def know_parents(row: Model) -> None:
@@ -93,7 +103,7 @@ def part_of(write: Write, here: BaseDatabaseWrapper) -> Part:
         known, parents = statements.insertion(type(write.row)), dict(parents_of(write.row))
         values = (each.pre_save(write.row, add=True) for each in known.fields)
         given = known.given(values, here)
-        return known.sql, [
+        return known.unless_known if write.unless_known else known.sql, [
             parents.get(field.attname, value)
             for field, value in zip(known.fields, given, strict=True)
         ]
@@ -115,7 +125,11 @@ def parents_of(row: Model) -> Iterator[tuple[str, Model]]:
 def all_at_once(
     parts: Sequence[Part], writes: Sequence[Write], rows: Sequence[Model]
 ) -> tuple[str, list[Any]]:
-    """One statement of PostgreSQL whose only row holds the ids of ``rows``, and its values."""
+    """One statement of PostgreSQL whose only row holds the ids of ``rows``, and its values.
+
+    New rows are inserted first; then the server carries out the other writes from the last to the
+    first, and locks their rows in that order.
+    """
     number = {id(row): place for place, row in enumerate(rows)}
     references = tuple(
         tuple(
@@ -124,7 +138,10 @@ def all_at_once(
         for _, given in parts
     )
     inserts = tuple(isinstance(write, Insert) for write in writes)
-    text = statement(tuple(text for text, _ in parts), references, inserts)
+    once = isinstance(writes[0], Insert) and writes[0].unless_known
+    end = ' AND EXISTS (SELECT FROM "new_0")' if once else ""
+    texts = tuple(text + (end if place else "") for place, (text, _) in enumerate(parts))
+    text = statement(texts, references, inserts)
     return text, [each for _, given in parts for each in given if not isinstance(each, Model)]
 
 

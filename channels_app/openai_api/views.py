@@ -110,9 +110,9 @@ def accept(caller: Caller, asked: fields.Asked, session: str, idempotency_key: s
         account = door_account(ORIGIN)
         chat = sessions.chat_of(caller.key)
         mine = sessions.own(user=caller.user, name=session)
-        thread = sessions.named_thread(session) or sessions.lane(
-            account=account, chat=chat, user=caller.user
-        )
+        thread, known = sessions.named_thread(session), None
+        if not thread:
+            thread, known = sessions.free_lane(account=account, chat=chat, user=caller.user)
         draft = Draft(
             account=account,
             chat=chat,
@@ -123,7 +123,12 @@ def accept(caller: Caller, asked: fields.Asked, session: str, idempotency_key: s
             options=options,
         )
         return receive_personal(
-            user=caller.user, draft=draft, session_id=mine, now=timezone.now(), origin=ORIGIN
+            user=caller.user,
+            draft=draft,
+            session_id=mine,
+            now=timezone.now(),
+            origin=ORIGIN,
+            session=known,
         )
 
 

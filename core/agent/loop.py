@@ -228,8 +228,7 @@ class Turn:
         if "tool_choice" in self.options:
             return self.client_tools
         theirs = {tool["function"]["name"] for tool in self.client_tools}
-        ours = [registry.schema(tool) for tool in registry.every() if tool.name not in theirs]
-        return ours + self.client_tools
+        return registry.schemas(without=theirs) + self.client_tools
 
     def _pass_on(self, message: Message) -> None:
         """Emit what the model's server made itself."""

@@ -1,5 +1,6 @@
 """Tools by name: dotted paths, resolved on first use."""
 
+from collections.abc import Container
 from functools import cache
 from typing import Any
 
@@ -29,6 +30,14 @@ def get(name: str) -> Tool | None:
 def every() -> list[Tool]:
     """All tools."""
     return [tool for name in TOOLS if (tool := get(name)) is not None]
+
+
+def schemas(*, without: Container[str] = ()) -> list[dict[str, Any]]:
+    """All tools as OpenAI's ``tools`` parameter has them, but those with these names.
+
+    The first call loads them, which takes about 100 ms.
+    """
+    return [schema(tool) for tool in every() if tool.name not in without]
 
 
 def schema(tool: Tool) -> dict[str, Any]:

@@ -21,6 +21,9 @@ from tests.gateways import Gateway
 from tests.pipeline.client import query
 from tests.servers import NotReadyError, Postgres, wait_until
 
+# PostgreSQL's server on our core, or on that of the clients: as it is where it has a machine.
+SQLITE, POSTGRES, POSTGRES_APART = "sqlite", "postgres", "postgres-apart"
+DATABASES = (SQLITE, POSTGRES, POSTGRES_APART)
 SECRET = "Whs_0123456789-abcdef"
 BOT = "bench"
 FIRST_STRANGER = 10_000  # the Telegram id of the first person
@@ -136,7 +139,7 @@ class House:
 
 @contextmanager
 def opened(database: str, *, people: int, stub_port: int = 0) -> Iterator[House]:
-    """A house on ``sqlite`` or ``postgres``, pinned to its cores, gone afterwards."""
+    """A house on one of DATABASES, pinned to its cores, gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="latchkey-bench-"))
     folder.chmod(0o711)  # PostgreSQL, which never runs as root, must reach its folder in it
     os.environ.setdefault("SECRET_KEY", "of a benchmark, of no use elsewhere")
@@ -144,7 +147,7 @@ def opened(database: str, *, people: int, stub_port: int = 0) -> Iterator[House]
     placed = machine.cores()
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        server = start_postgres(folder, stack) if database == "postgres" else None
+        server = start_postgres(folder, stack) if database != SQLITE else None
         stub = stack.enter_context(
             Program(("tests.benchmarks.stub", str(stub_port)), placed.serving)
         )
@@ -158,6 +161,8 @@ def opened(database: str, *, people: int, stub_port: int = 0) -> Iterator[House]
         keys = set_up(gateway, stub, people)
         house = House(gateway, stub, pipe, asgi, django, keys, server)
         machine.pin(house.pids.values(), placed.served)
+        if database == POSTGRES_APART:
+            machine.pin([house.pids["database"]], placed.serving)
         machine.pin([os.getpid()], placed.serving)
         yield house
 

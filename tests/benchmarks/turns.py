@@ -1,6 +1,7 @@
 """The whole gateway under load, on SQLite and on PostgreSQL, beside the floors of the same run.
 
-``python -m tests.benchmarks.turns [sqlite|postgres …]``. From the environment: ``PEER``
+``python -m tests.benchmarks.turns [sqlite|postgres|postgres-apart …]``: the last one has its server
+on the clients' core. From the environment: ``PEER``
 (the ``/v1`` of any OpenAI-compatible server; point its model at ``STUB_PORT``), ``PEER_KEY``,
 ``PEER_MODEL``, ``ROUNDS`` (3), ``SECONDS`` of each throughput round (4), ``IDLE`` chats (10000:
 each process needs as many open files, and some more).
@@ -254,10 +255,10 @@ def line(row: Row) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure on the databases that are named, else on both; parts may be named too."""
-    databases = [each for each in ("sqlite", "postgres") if each in arguments]
+    """Measure on the databases that are named, else on all; parts may be named too."""
+    databases = [each for each in house.DATABASES if each in arguments]
     parts = tuple(each for each in PARTS if each in arguments) or tuple(PARTS)
-    for database in databases or ("sqlite", "postgres"):
+    for database in databases or house.DATABASES:
         for text in measure(database, wanted=size(), parts=parts):
             sys.stdout.write(text)
             sys.stdout.flush()

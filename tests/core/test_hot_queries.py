@@ -127,7 +127,8 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
     """Everything that one question costs: door, claim, frame, settle, delivery, sweep."""
     now = timezone.now()
     keys.authenticate(token=token, now=now)
-    sessions.lane(account=account, chat="key:1", user=user)
+    sessions.free_lane(account=account, chat="key:1", user=user)
+    sessions.next_lane(account=account, chat="key:1", user=user)
     platform = Draft(
         account=account,
         sender=SENDER,

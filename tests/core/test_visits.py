@@ -87,3 +87,57 @@ def test_changes_alone_need_no_new_row(session: ChatSession) -> None:
     session.refresh_from_db()
     session.user.refresh_from_db()
     assert (session.title, session.user.last_target) == ("one", {"chat": "x"})
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_what_is_known_already_is_left_out_with_what_belongs_to_it(
+    session: ChatSession, others: int
+) -> None:
+    """Whether something belongs to it or not, and on both databases."""
+
+    def store(title: str) -> bool:
+        message, _ = rows_of(session, Run())
+        message.run = None
+        new = Insert(message, unless_known=True)
+        belongs = [Set(ChatSession, session.pk, {"title": title})] * others
+        with transaction.atomic():
+            stored = written(new, *belongs)
+        assert (message.pk is not None) is stored
+        return stored
+
+    assert [store("first"), store("second")] == [True, False]
+    session.refresh_from_db()
+    assert session.title == ("first" if others else "")
+    assert InboundMessage.objects.count() == 1
+
+
+def test_nothing_is_no_visit(db: None) -> None:
+    with CaptureQueriesContext(connection) as seen:
+        assert written()
+    assert not seen.captured_queries
+
+
+def test_a_message_that_waits_for_more_costs_postgresql_one_visit(session: ChatSession) -> None:
+    """Its row, when the batch is due, and where the person spoke last."""
+    draft = inbox.Draft(account=session.account, chat="here", update_id="u2", text="hello")
+    now, wait = timezone.now(), inbox.usual_wait()
+    spoke = [Set(User, session.user_id, {"last_spoke_at": now})]
+
+    def store() -> int:
+        with transaction.atomic(), CaptureQueriesContext(connection) as seen:
+            stored.append(
+                inbox.store_waiting(draft=draft, session=session, now=now, wait=wait, also=spoke)
+            )
+        return len(seen)
+
+    stored: list[tuple[InboundMessage, bool]] = []
+    assert store() == (3 if connection.vendor == "sqlite" else 1)
+    session.user.refresh_from_db()
+    session.refresh_from_db()
+    assert (session.user.last_spoke_at, session.batch_started_at) == (now, now)
+    now += wait.idle
+    assert store() == 2, "one that fails to store it, one that finds it"
+    assert [new for _, new in stored] == [True, False]
+    assert stored[0][0] == stored[1][0]
+    session.refresh_from_db()
+    assert session.flush_at == now, "a repetition puts nothing off"

@@ -124,6 +124,18 @@ def started(run: Run) -> bool:
     return bool(texts(run))
 
 
+def test_what_a_turn_needs_is_loaded_before_the_first_one(transactional_db: None) -> None:
+    """It took half a second of the first person's time, in which nobody else was answered."""
+    registry.get.cache_clear()
+    runner = Runner()
+    runner.start()
+    try:
+        wait_until(lambda: registry.get.cache_info().currsize == len(registry.TOOLS), seconds=60)
+    finally:
+        runner.stop()
+        db.close_pool()
+
+
 def test_m2_a_run_begins_and_ends_once(say: Say) -> None:
     run = ended(say("hello"))
     assert (run.state, run.attempt, run.result["text"]) == ("succeeded", 1, "hello")

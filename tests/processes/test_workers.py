@@ -10,16 +10,19 @@ from celery.worker import state
 from channels_app import tasks
 from gateway_project.processes import workers
 
-HEAVY = ("rest_framework", "drf_spectacular", "unfold", "django.contrib.admin", "twisted")
+PAGES = ("rest_framework", "drf_spectacular", "unfold", "django.contrib.admin", "twisted")
+HEAVY = (*PAGES, "pptx", "lxml", "PIL", "pypdfium2")
 LOAD = (
     "import sys; from gateway_project.processes import workers; import django; "
     "app = workers.load(); django.setup(); app.loader.import_default_modules(); "
+    "from core.tools import registry; assert registry.schemas(); "
     f"print([name for name in {HEAVY!r} if name in sys.modules], 'celery.bin' in sys.modules)"
 )
 
 
 def test_a_worker_loads_no_pages_and_no_command_line() -> None:
-    """Each of these costs tens of megabytes in every process of every worker."""
+    """Nor what draws slides, only to tell a model what it may call. Each of these costs tens of
+    megabytes in every process of every worker."""
     done = subprocess.run(
         [sys.executable, "-c", LOAD],
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "gateway_project.settings"},

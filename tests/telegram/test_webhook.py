@@ -13,7 +13,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 from allowlist.models import UnknownRequest
-from channels_app import inbound
 from channels_app.telegram import updates
 from core import inbox
 from core.models import (
@@ -110,12 +109,13 @@ def test_d6_an_update_that_fails_does_not_take_those_beside_it_along(
     local: Local, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of it is stored, and Telegram brings it again; the others are acknowledged."""
-    known = inbound.remember_channel
+    known = inbox.store_waiting
 
-    def remember(**given: Any) -> None:
-        known(**given)
+    def store(**given: Any) -> tuple[InboundMessage, bool]:
+        stored = known(**given)
         if given["draft"].text == "poison":
             raise ValueError("a bug of ours")
+        return stored
 
     def post(text: str) -> int:
         try:
@@ -125,7 +125,7 @@ def test_d6_an_update_that_fails_does_not_take_those_beside_it_along(
 
     texts = [f"m{each}" for each in range(12)] + ["poison"]
     with monkeypatch.context() as today:
-        today.setattr(inbound, "remember_channel", remember)
+        today.setattr(inbox, "store_waiting", store)
         with ThreadPoolExecutor(len(texts)) as pool:
             answers = dict(zip(texts, pool.map(post, texts), strict=True))
     assert answers.pop("poison") == 500

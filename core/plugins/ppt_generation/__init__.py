@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.plugins.ppt_generation import pptx_file
 from core.plugins.slides.deck import Deck
 from core.plugins.slides.maker import SlidesPlugin
 from core.plugins.slides.page import Page
@@ -11,6 +10,8 @@ from core.plugins.slides.page import Page
 
 def write(pages: Sequence[Page], deck: Deck, path: Path) -> None:
     """Write the .pptx."""
+    from core.plugins.ppt_generation import pptx_file  # noqa: PLC0415 - 30 MB that `runs` never uses
+
     pptx_file.save(pages, title=deck.title, language=deck.language, path=path)
 
 
