@@ -167,12 +167,11 @@ async def webhook(at: House, wanted: Size) -> Iterator[Row]:
     rows.append(
         Row("webhook: CPU of ours / of the view", f"{machine.median(ratios):.2f} ×", "≤ 1.5 ×")
     )
-    waits = await hooks.steady(
-        hooks.targets(at)["latchkey"][0], seconds=wanted.seconds, people=wanted.users
+    p99 = await hooks.patience(
+        at, seconds=wanted.seconds, people=wanted.users, rounds=wanted.rounds
     )
-    p99 = machine.percentile(waits, 0.99) * 1000
-    rows.append(Row("webhook: p99 at 50 a second", f"{p99:.1f} ms", "≤ 40 ms"))
-    await asyncio.to_thread(at.drain)
+    worst = f"{machine.median(p99):.1f} ms ({min(p99):.0f} to {max(p99):.0f})"
+    rows.append(Row("webhook: p99 at 50 a second", worst, "≤ 40 ms"))
     return iter(rows)
 
 
