@@ -146,10 +146,6 @@ class Runner:
         """Take work, once it is known whether it is ours to take."""
         frame_clock.local().call_around(events.gather, events.flush)
         await self._guard(self._compare_versions())
-        await self._guard(self._load())
-        early, self._early = self._early or [], None
-        for key in early:
-            self._spawn(*key)
         for chore in (
             self._keep,
             self._sweep,
@@ -161,6 +157,10 @@ class Runner:
             self._look_after_accounts,
         ):
             self._tasks.add(self.loop.create_task(self._forever(chore), name=CHORE))
+        await self._load()
+        early, self._early = self._early or [], None
+        for key in early:
+            self._spawn(*key)
 
     def _spawn(self, kind: str, row_id: int) -> None:
         """Work on a row, one task each; a wake-up in the meantime makes it look once more."""
@@ -240,7 +240,10 @@ class Runner:
 
     async def _load(self) -> None:
         """Load what every turn needs now, not while the first person waits and all others too."""
-        await asyncio.to_thread(tools.schemas)
+        try:
+            await asyncio.to_thread(tools.schemas)
+        except Exception:
+            logger.exception("the tools could not be loaded; the next turn tries again")
 
     async def _look_after_accounts(self) -> float:
         """Poll and check accounts, unless outdated: their leases are for another worker then."""

@@ -186,8 +186,10 @@ def session_here(
 
 
 def locked() -> str:
-    """The end of a SELECT whose rows nobody else changes until the end of the transaction."""
-    return " FOR NO KEY UPDATE" if connection.features.has_select_for_no_key_update else ""
+    """The end of a SELECT whose conversations nobody else changes until the end of the
+    transaction."""
+    has_locks = connection.features.has_select_for_no_key_update
+    return ' FOR NO KEY UPDATE OF "core_chatsession"' if has_locks else ""
 
 
 def known_session(found: ChatSession, user: User, account: ChannelAccount) -> ChatSession:
@@ -254,6 +256,7 @@ def store_waiting(
         row, partial(written, new, *also, put_off), partial(find_duplicate, draft)
     )
     if is_new:
+        session.batch_started_at, session.flush_at = batch["batch_started_at"], batch["flush_at"]
         wake.batch(session.id)
     return message, is_new
 
@@ -364,8 +367,8 @@ def start_run(
         Insert(run),
         *given_to(run, messages),
         Insert(said),
-        *also,  # whoever locks a session and its person does so in this order
-        Set(ChatSession, session.pk, changes),
+        *also,
+        Set(ChatSession, session.pk, changes),  # the last is locked first: a session, its person
     )
     wake.run(run.id)
     return run

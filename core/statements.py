@@ -98,7 +98,8 @@ def insert_or_find(
 def stored_or_found(
     row: M, store: Callable[[], bool], find: Callable[[], M | None]
 ) -> tuple[M, bool]:
-    """:func:`insert_or_find` where ``store`` inserts ``row``; False when there is one already."""
+    """:func:`insert_or_find` where ``store`` inserts ``row``; what that returns: whether it did, or
+    a unique constraint has one already. Raises IntegrityError."""
     for _ in range(STORED_TWICE):
         if store():
             return row, True

@@ -63,8 +63,10 @@ Part: TypeAlias = tuple[str, list[Any]]
 def written(*writes: Write) -> bool:
     """Carry out ``writes``, none of which looks at what another one changes. In a transaction.
 
-    False: the row that comes first is known already. Raises IntegrityError.
+    False: the row that comes first is known already. Raises IntegrityError; ValueError for an
+    ``unless_known`` that is not where it may be.
     """
+    check_order(writes)
     here = direct.this_connection()
     if here.vendor == "sqlite" or len(writes) <= 1:
         return all(one_by_itself(write, here) for write in writes)
@@ -78,6 +80,14 @@ def written(*writes: Write) -> bool:
     for row in rows:
         know_parents(row)
     return True
+
+
+def check_order(writes: Sequence[Write]) -> None:
+    """Raises ValueError where what belongs to a row that may be known could not be left out."""
+    unsure = [isinstance(each, Insert) and each.unless_known for each in writes]
+    belongs = all(isinstance(each, Set) for each in writes[1:])
+    if any(unsure[1:]) or (any(unsure) and not belongs):
+        raise ValueError("a row that may be known comes first, and only Set may follow")
 
 
 def one_by_itself(write: Write, here: BaseDatabaseWrapper) -> bool:
@@ -128,7 +138,8 @@ def all_at_once(
     """One statement of PostgreSQL whose only row holds the ids of ``rows``, and its values.
 
     New rows are inserted first; then the server carries out the other writes from the last to the
-    first, and locks their rows in that order.
+    first, and locks their rows in that order (not its manual's word, but what nodeModifyTable.c of
+    PostgreSQL does: ``es_auxmodifytables``).
     """
     number = {id(row): place for place, row in enumerate(rows)}
     references = tuple(

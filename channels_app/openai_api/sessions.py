@@ -62,8 +62,8 @@ def own(*, user: User, name: str) -> str:
 
 def free_lane(*, account: ChannelAccount, chat: str, user: User) -> tuple[str, ChatSession | None]:
     """The first thread of ``chat`` where nothing runs, with its open session where that was looked
-    up on the way. Inside a transaction."""
-    for session, run in FIRST_LANE.rows(account.pk, chat, user.pk):
+    up on the way (locked, as :func:`core.inbox.session_here` does). Inside a transaction."""
+    for session, run in FIRST_LANE.rows(account.pk, chat, user.pk, more=inbox.locked()):
         if run.pk is None:
             return "", inbox.known_session(session, user, account)
         return next_lane(account=account, chat=chat, user=user), None
@@ -71,8 +71,7 @@ def free_lane(*, account: ChannelAccount, chat: str, user: User) -> tuple[str, C
 
 
 def next_lane(*, account: ChannelAccount, chat: str, user: User) -> str:
-    """The first thread of ``chat`` where nothing runs, when something did in that without a
-    name."""
+    """The first thread of ``chat`` where nothing runs; asked when the nameless one is busy."""
     busy = {row[0] for row in BUSY(account=account.pk, chat=chat, user=user.pk)}
     if "" not in busy:
         return ""

@@ -73,6 +73,14 @@ def settle_memory(**_: object) -> None:
     garbage.settle()
 
 
+def settle_with_tools(**_: object) -> None:
+    """:func:`settle_memory` in ``runs``, whose runner is just loading them."""
+    from core.tools import registry  # noqa: PLC0415 - needs Django's settings
+
+    registry.schemas()
+    garbage.settle()
+
+
 def load() -> Celery:
     """The Celery application, in a process that serves no pages."""
     os.environ[PROCESS] = "worker"
@@ -90,7 +98,10 @@ def main(queue: str) -> int:
     warnings.simplefilter("ignore", SecurityWarning)
     worker_process_init.connect(bound_to(os.getpid()), weak=False)
     worker_ready.connect(tell_ready)
-    (worker_init if queue == "long" else worker_ready).connect(settle_memory)
+    if queue == "long":
+        worker_init.connect(settle_memory)
+    else:
+        worker_ready.connect(settle_with_tools)
     app = load()
     # A pool process that is busy for minutes must not keep the next wake-up from those that are
     # free, nor take it along when it is killed: it stays in the broker until a place is free. (The

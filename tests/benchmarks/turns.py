@@ -170,8 +170,8 @@ async def webhook(at: House, wanted: Size) -> Iterator[Row]:
     p99 = await hooks.patience(
         at, seconds=wanted.seconds, people=wanted.users, rounds=wanted.rounds
     )
-    worst = f"{machine.median(p99):.1f} ms ({min(p99):.0f} to {max(p99):.0f})"
-    rows.append(Row("webhook: p99 at 50 a second", worst, "≤ 40 ms"))
+    found_p99 = f"{machine.median(p99):.1f} ms ({min(p99):.0f} to {max(p99):.0f})"
+    rows.append(Row("webhook: p99 at 50 a second", found_p99, "≤ 40 ms"))
     return iter(rows)
 
 

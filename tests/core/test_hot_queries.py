@@ -50,7 +50,7 @@ BIG = [
     "core_channelidentity",
     "allowlist_apikey",
 ]
-CHECKED = ("SELECT", "UPDATE", "DELETE")
+CHECKED = ("SELECT", "UPDATE", "DELETE", "WITH")
 PARTIAL = [
     "queued_runs",
     "running_by_lease",

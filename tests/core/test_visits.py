@@ -1,13 +1,17 @@
 """Writes that go together: one statement on PostgreSQL, the same rows on both databases."""
 
+import threading
+
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from core import inbox, runs
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from core.visits import Do, Insert, Set, written
+from tests import settings
+from tests.servers import wait_until
 
 
 @pytest.fixture
@@ -121,9 +125,9 @@ def test_a_message_that_waits_for_more_costs_postgresql_one_visit(session: ChatS
     """Its row, when the batch is due, and where the person spoke last."""
     draft = inbox.Draft(account=session.account, chat="here", update_id="u2", text="hello")
     now, wait = timezone.now(), inbox.usual_wait()
-    spoke = [Set(User, session.user_id, {"last_spoke_at": now})]
 
     def store() -> int:
+        spoke = [Set(User, session.user_id, {"last_spoke_at": now})]
         with transaction.atomic(), CaptureQueriesContext(connection) as seen:
             stored.append(
                 inbox.store_waiting(draft=draft, session=session, now=now, wait=wait, also=spoke)
@@ -135,9 +139,56 @@ def test_a_message_that_waits_for_more_costs_postgresql_one_visit(session: ChatS
     session.user.refresh_from_db()
     session.refresh_from_db()
     assert (session.user.last_spoke_at, session.batch_started_at) == (now, now)
-    now += wait.idle
+    first, now = now, now + wait.idle
     assert store() == 2, "one that fails to store it, one that finds it"
     assert [new for _, new in stored] == [True, False]
     assert stored[0][0] == stored[1][0]
     session.refresh_from_db()
+    session.user.refresh_from_db()
     assert session.flush_at == now, "a repetition puts nothing off"
+    assert session.user.last_spoke_at == first, "nor does it move where they spoke last"
+
+
+@pytest.mark.skipif(settings.TEST_DATABASE == "sqlite", reason="SQLite has one writer at a time")
+def test_a_session_is_locked_before_its_person(
+    transactional_db: None, account: ChannelAccount, user: User
+) -> None:
+    """As by everybody who locks both: else two messages would wait for one another."""
+    session = ChatSession.objects.create(user=user, account=account, chat="here")
+    draft = inbox.Draft(account=account, chat="here", update_id="u3", text="hello")
+    now, wait = timezone.now(), inbox.usual_wait()
+    spoke = [Set(User, user.pk, {"last_spoke_at": now})]
+    began = threading.Event()
+
+    def store() -> None:
+        with transaction.atomic():
+            began.set()
+            inbox.store_waiting(draft=draft, session=session, now=now, wait=wait, also=spoke)
+        connection.close()
+
+    def is_locked() -> bool:
+        try:
+            with transaction.atomic():
+                ChatSession.objects.select_for_update(nowait=True, no_key=True).get(pk=session.pk)
+        except DatabaseError:
+            return True
+        return False
+
+    thread = threading.Thread(target=store)
+    with transaction.atomic():
+        User.objects.select_for_update(no_key=True).get(pk=user.pk)
+        thread.start()
+        assert began.wait(30)
+        wait_until(is_locked, seconds=30, what="the session's lock")
+    thread.join(30)
+    session.refresh_from_db()
+    assert session.flush_at == now + wait.idle
+
+
+def test_a_row_that_may_be_known_comes_first_and_only_changes_follow(session: ChatSession) -> None:
+    message, said = rows_of(session, Run())
+    change, maybe = Set(User, session.user_id, {}), Insert(message, unless_known=True)
+    for writes in ([change, maybe], [maybe, Insert(said)], [maybe, Do(runs.ANSWERED, {"run": 0})]):
+        with pytest.raises(ValueError, match="comes first"):
+            written(*writes)
+    assert not InboundMessage.objects.exists()
