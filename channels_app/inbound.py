@@ -211,16 +211,10 @@ def accept(
     Raises RefusedError 413 when its sender may not keep the files that are in it.
     """
     check_room(draft=draft, user=user)
+    used = last_used(user=user, draft=draft, session=session, now=now)
     for_agent = agents.listens(session, now=now)
     if debounce and not for_agent:
-        inbox.flush_before(session=session, now=now)
-    used = last_used(user=user, draft=draft, session=session, now=now)
-    if debounce and not for_agent:
-        wait = ALBUM if draft.options.get("album") else inbox.usual_wait()
-        message, new = inbox.store_waiting(
-            draft=draft, session=session, now=now, wait=wait, also=used
-        )
-        return seen_before(message) if not new else Receipt("accepted", message, session=session)
+        return let_wait(draft=draft, session=session, now=now, used=used)
     received = InboundMessage.State.RECEIVED
     if draft.may_come_twice or for_agent:
         message, new = inbox.store(draft=draft, state=received, now=now, user=user, session=session)
@@ -236,6 +230,14 @@ def accept(
             session=session, messages=[message], now=now, origin=origin, also=used
         )
     return Receipt("accepted", message=message, run=run, session=session)
+
+
+def let_wait(*, draft: Draft, session: ChatSession, now: datetime, used: list[Set]) -> Receipt:
+    """Store a message that waits for more ([C2]); ``used`` is written with it."""
+    inbox.flush_before(session=session, now=now)
+    wait = ALBUM if draft.options.get("album") else inbox.usual_wait()
+    message, new = inbox.store_waiting(draft=draft, session=session, now=now, wait=wait, also=used)
+    return Receipt("accepted", message=message, session=session) if new else seen_before(message)
 
 
 def check_room(*, draft: Draft, user: User) -> None:
