@@ -15,7 +15,7 @@ from django.db import Error as DatabaseFailure
 from django.db import connection
 
 from channels_app.runner import BEAT_SECONDS, Runner
-from core import jobs, runs, schema
+from core import forks, jobs, runs, schema
 from core.long import process
 
 logger = logging.getLogger(__name__)
@@ -47,20 +47,26 @@ def begin(sender: object, **_: object) -> None:
 def beat(queue: str) -> None:
     """Say every few seconds that this worker is alive.
 
-    The connection is not kept: a forked child must not inherit one that is in use.
+    The pool's processes are forked from this one: meanwhile they are not, and the connection is not
+    kept, for a child must not inherit one.
     """
     name = f"{queue}:{socket.gethostname()}:{os.getpid()}"[-100:]
     seen: dict[str, float] = {}
     while True:
-        forget_lost(seen, now=time.monotonic())
-        try:
-            problem = schema.problem()
-            runs.heard_from(worker=name, queue=queue, problem=problem)
-        except DatabaseFailure:
-            logger.warning("the heartbeat could not be written")
-        finally:
-            connection.close()
+        with forks.held_off():
+            forget_lost(seen, now=time.monotonic())
+            say_alive(name, queue)
         time.sleep(BEAT_SECONDS)
+
+
+def say_alive(name: str, queue: str) -> None:
+    """One heartbeat, with a connection of its own."""
+    try:
+        runs.heard_from(worker=name, queue=queue, problem=schema.problem())
+    except DatabaseFailure:
+        logger.warning("the heartbeat could not be written")
+    finally:
+        connection.close()
 
 
 def forget_lost(seen: dict[str, float], *, now: float) -> None:
@@ -85,10 +91,7 @@ def forget_lost(seen: dict[str, float], *, now: float) -> None:
 
 @worker_ready.connect
 def catch_up(sender: object, **_: object) -> None:
-    """A new ``long`` worker asks for what waits: whose place it takes may have died with wake-ups.
-
-    When it is ready its pool is forked, so the forks inherit nothing of this thread.
-    """
+    """A new ``long`` worker asks for what waits: wake-ups may have died with the one before it."""
     app = getattr(sender, "app", None)
     if isinstance(app, Celery) and "long" in app.amqp.queues.consume_from:
         threading.Thread(target=wake_waiting, name="catch-up", daemon=True).start()
@@ -96,12 +99,13 @@ def catch_up(sender: object, **_: object) -> None:
 
 def wake_waiting() -> None:
     """Wake what waits; the sweeper does when the database is away."""
-    try:
-        jobs.wake_waiting()
-    except DatabaseFailure:
-        logger.warning("what waits could not be looked up; the sweeper will")
-    finally:
-        connection.close()
+    with forks.held_off():
+        try:
+            jobs.wake_waiting()
+        except DatabaseFailure:
+            logger.warning("what waits could not be looked up; the sweeper will")
+        finally:
+            connection.close()
 
 
 @worker_shutting_down.connect

@@ -30,9 +30,22 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _write_lock = threading.RLock()
+_lock_files: dict[str, int] = {}  # path -> descriptor
 # As long as SQLite's own patience: a process that stands still must not stop the others for ever.
 COURTESY_SECONDS = 20.0
 PAUSE_SECONDS = 0.0005
+
+
+def stand_alone() -> None:
+    """In a child that was just forked: locks of its own. Its parent's may be held by a thread that
+    is not here, and a lock file that both have open would be given back for both."""
+    global _write_lock  # noqa: PLW0603 - what a fork must not share
+    _write_lock = threading.RLock()
+    while _lock_files:
+        os.close(_lock_files.popitem()[1])
+
+
+os.register_at_fork(after_in_child=stand_alone)
 
 
 @contextmanager
@@ -80,10 +93,11 @@ def turn() -> Iterator[None]:
         fcntl.flock(mine, fcntl.LOCK_UN)
 
 
-@cache
 def lock_file(path: str) -> int:
-    """The open lock file of this process."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """The open lock file of this process; asked for by who holds the lock of our writers."""
+    if path not in _lock_files:
+        _lock_files[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return _lock_files[path]
 
 
 def wait_for(descriptor: int, deadline: float) -> None:

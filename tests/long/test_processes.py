@@ -5,6 +5,7 @@ import os
 import re
 import threading
 import time
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -251,9 +252,9 @@ def test_l2_what_waits_is_begun_at_once_when_every_worker_died(house: House) -> 
     wait_until(
         lambda: house.ask(f"SELECT count(*) {of_these}") == [(len(waiting),)], what="their jobs"
     )
-    with redis.Redis.from_url(house.gateway.broker.url) as broker:
-        # None of them is in the hands of a worker that is busy.
-        wait_until(lambda: broker.llen("long") == len(waiting), what="their wake-ups")
+    expected = {job for (job,) in house.ask(f"SELECT j.id {of_these}")}
+    # None of them is in the hands of a worker that is busy.
+    wait_until(lambda: expected <= woken_for(house), what="their wake-ups")
     began = time.monotonic()
     for each in house.workers():
         each.kill()
@@ -268,6 +269,13 @@ def test_l2_what_waits_is_begun_at_once_when_every_worker_died(house: House) -> 
     for run in hanging:
         wait_until(partial(has_ended, house, run), what="the end of what was stopped")
     wait_until(lambda: not halves(jobs), what="the removal of its files")
+
+
+def woken_for(house: House) -> set[int]:
+    """The jobs whose wake-ups lie in the broker."""
+    with redis.Redis.from_url(house.gateway.broker.url) as broker:
+        messages = [json.loads(each) for each in broker.lrange("long", 0, -1)]
+    return {json.loads(b64decode(each["body"]))[1]["row_id"] for each in messages}
 
 
 def quoted(runs: Iterable[str]) -> str:

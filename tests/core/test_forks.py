@@ -1,0 +1,142 @@
+"""What is forked can go on: nothing that its parent's threads held is held for ever."""
+
+import fcntl
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from channels_app import tasks
+from core import db, forks, jobs, runs
+
+WITHIN_SECONDS = 60.0
+
+
+def forked(check: Callable[[], bool]) -> bool:
+    """Whether ``check`` was true in a child; a child that hangs is ended, and false."""
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(int(WITHIN_SECONDS))
+        good = False
+        with suppress(BaseException):
+            good = check()
+        os._exit(0 if good else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+class Busy:
+    """A thread that is at ``work`` until ``go_on`` is set; ``work`` must call ``stand``."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.arrived, self.go_on = threading.Event(), threading.Event()
+        self.thread = threading.Thread(target=work, daemon=True)
+
+    def stand(self, **_: Any) -> list[int]:
+        self.arrived.set()
+        assert self.go_on.wait(WITHIN_SECONDS)
+        return []
+
+
+def assert_no_fork_while_at(busy: Busy) -> None:
+    """A fork that is asked for meanwhile happens, but only after it."""
+    busy.thread.start()
+    assert busy.arrived.wait(WITHIN_SECONDS)
+    children: list[int] = []
+    over_in_child = threading.Event()
+
+    def fork() -> None:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if over_in_child.is_set() else 1)
+        children.append(pid)
+
+    forking = threading.Thread(target=fork)
+    forking.start()
+    time.sleep(0.05)  # a fork that does not wait has long happened
+    over_in_child.set()
+    busy.go_on.set()
+    forking.join(WITHIN_SECONDS)
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+
+
+def test_no_fork_happens_in_what_holds_it_off() -> None:
+    def work() -> None:
+        with forks.held_off():
+            busy.stand()
+
+    busy = Busy(work)
+    assert_no_fork_while_at(busy)
+
+
+def test_no_pool_process_is_forked_while_the_heartbeat_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would have had the lock of our writers, held by a thread that it has not."""
+
+    def heard_from(**_: Any) -> None:
+        busy.stand()
+        sys.exit()  # it would beat for ever
+
+    def work() -> None:
+        with suppress(SystemExit):
+            tasks.beat("long")
+
+    busy = Busy(work)
+    monkeypatch.setattr(runs, "heard_from", heard_from)
+    monkeypatch.setattr("core.schema.problem", lambda: "")
+    assert_no_fork_while_at(busy)
+
+
+def test_no_pool_process_is_forked_while_what_waits_is_woken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    busy = Busy(tasks.wake_waiting)
+    monkeypatch.setattr(jobs, "wake_waiting", busy.stand)
+    assert_no_fork_while_at(busy)
+
+
+def test_a_fork_may_write_whoever_wrote_in_its_parent() -> None:
+    """A thread that is not a heartbeat and writes: the child does not wait for it."""
+
+    def work() -> None:
+        with db._write_lock:
+            busy.stand()
+
+    busy = Busy(work)
+    busy.thread.start()
+    assert busy.arrived.wait(WITHIN_SECONDS)
+    try:
+        assert forked(lambda: db._write_lock.acquire(timeout=WITHIN_SECONDS / 2))
+    finally:
+        busy.go_on.set()
+
+
+def test_a_fork_has_a_turn_of_its_own_and_leaves_its_parent_s(tmp_path: Path) -> None:
+    """A lock file that both had open would be given back for both, and kept by who outlives."""
+    path = str(tmp_path / "database.turn")
+    fcntl.flock(db.lock_file(path), fcntl.LOCK_EX)
+    before = db.lock_file(path)
+
+    def is_taken() -> bool:
+        with suppress(OSError):
+            os.fstat(before)
+            return False
+        try:
+            fcntl.flock(db.lock_file(path), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+    try:
+        assert forked(is_taken)
+        fcntl.flock(before, fcntl.LOCK_UN)
+        assert not forked(is_taken)
+    finally:
+        os.close(db._lock_files.pop(path))
