@@ -6,12 +6,12 @@ What an owner changes while the gateway runs is in the admin, not here.
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from gateway_project import databases, home
 from gateway_project import environment as env
-from gateway_project import home
 from gateway_project.admin_look import UNFOLD as UNFOLD
 from gateway_project.processes import broker
 
@@ -103,39 +103,9 @@ TEMPLATES: list[dict[str, Any]] = [
     }
 ]
 
-
-def database(url: str) -> dict[str, Any]:
-    """Django's database settings for ``url`` (``postgres://…`` or ``sqlite:///path``)."""
-    parts = urlsplit(url)
-    if parts.scheme == "sqlite":
-        return {
-            "ENGINE": "django.db.backends.sqlite3",
-            "NAME": unquote(parts.path) or str(GATEWAY_HOME / "gateway.sqlite3"),
-            "CONN_MAX_AGE": None,
-            "OPTIONS": {
-                "timeout": 20,
-                "transaction_mode": "IMMEDIATE",
-                # The `runs` worker empties the log (core.db.checkpoint); without one, who commits
-                # does, when it has grown to 64 MB.
-                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
-                "PRAGMA wal_autocheckpoint=16000;",
-            },
-        }
-    if parts.scheme in {"postgres", "postgresql"}:
-        return {
-            "ENGINE": "django.db.backends.postgresql",
-            "NAME": unquote(parts.path.lstrip("/")),
-            "USER": unquote(parts.username or ""),
-            "PASSWORD": unquote(parts.password or ""),
-            "HOST": unquote(parts.hostname or ""),
-            "PORT": str(parts.port or ""),
-            "CONN_MAX_AGE": None,
-            "CONN_HEALTH_CHECKS": True,
-        }
-    raise ImproperlyConfigured("DATABASE_URL must start with postgres:// or sqlite://")
-
-
-DATABASES = {"default": database(env.text("DATABASE_URL", "sqlite://"))}
+DATABASES = {
+    "default": databases.settings_of(env.text("DATABASE_URL", "sqlite://"), home=GATEWAY_HOME)
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # Threads of one web or runs process that talk to the database at once.
 GATEWAY_DATABASE_THREADS: int = env.number("GATEWAY_DATABASE_THREADS", 8, minimum=1)

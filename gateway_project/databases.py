@@ -1,0 +1,75 @@
+"""``DATABASE_URL``: ``sqlite:///path``, or ``postgres://user:password@host:port/name?sslmode=…``."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+# A server that has vanished (power, network) says nothing: its connections would wait for hours,
+# and with them all that uses them. Seconds, but for the last (milliseconds). Whatever the URL says
+# counts instead; libpq's manual lists what there is (33.1.2, parameter key words).
+PATIENCE = {
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "25000",
+}
+
+
+def settings_of(url: str, *, home: Path) -> dict[str, Any]:
+    """Django's database settings for ``url``; ``home``: where SQLite lies unless told.
+
+    Raises ImproperlyConfigured, which does not name the password.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return sqlite(unquote(parts.path) or str(home / "gateway.sqlite3"))
+    if parts.scheme in {"postgres", "postgresql"}:
+        return postgresql(parts)
+    raise ImproperlyConfigured("DATABASE_URL must start with postgres:// or sqlite://")
+
+
+def sqlite(path: str) -> dict[str, Any]:
+    """The settings of a database file."""
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
+        "CONN_MAX_AGE": None,
+        "OPTIONS": {
+            "timeout": 20,
+            "transaction_mode": "IMMEDIATE",
+            # The `runs` worker empties the log (core.db.checkpoint); without one, who commits
+            # does, when it has grown to 64 MB.
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
+            "PRAGMA wal_autocheckpoint=16000;",
+        },
+    }
+
+
+def postgresql(parts: SplitResult) -> dict[str, Any]:
+    """The settings of a server; the query of its URL holds libpq's parameters, as it does there."""
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": unquote(parts.hostname or ""),
+        "PORT": str(parts.port or ""),
+        "CONN_MAX_AGE": None,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {**PATIENCE, **known(dict(parse_qsl(parts.query)))},
+    }
+
+
+def known(asked: dict[str, str]) -> dict[str, str]:
+    """``asked``, if libpq knows all of it: a parameter that is silently left out, ``sslmode`` most
+    of all, is worse than none."""
+    from psycopg import pq  # noqa: PLC0415 - 20 MB that SQLite never uses
+
+    names = {each.keyword.decode() for each in pq.Conninfo.get_defaults()}
+    unknown = sorted(set(asked) - names)
+    if unknown:
+        raise ImproperlyConfigured(f"DATABASE_URL has unknown parameters: {', '.join(unknown)}")
+    return asked

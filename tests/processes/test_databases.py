@@ -1,0 +1,74 @@
+"""``DATABASE_URL``: what it says is what the connection does."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.db import OperationalError
+from django.db.utils import ConnectionHandler
+
+from gateway_project import databases
+from tests import settings
+
+USER_TIMEOUT = 18  # TCP_USER_TIMEOUT of Linux
+HOME = Path("/home/of/the/gateway")
+ON_POSTGRESQL = pytest.mark.skipif(
+    settings.TEST_DATABASE != "postgres", reason="SQLite has no server"
+)
+
+
+def test_a_database_file_is_in_the_home_unless_told() -> None:
+    assert databases.settings_of("sqlite://", home=HOME)["NAME"] == str(HOME / "gateway.sqlite3")
+    assert databases.settings_of("sqlite:///a%20b/c", home=HOME)["NAME"] == "/a b/c"
+
+
+def test_a_server_s_address_is_taken_apart_and_unquoted() -> None:
+    url = "postgres://ada:p%40ss@db.example.org:5433/la%2Ftch?sslmode=verify-full&connect_timeout=3"
+    found = databases.settings_of(url, home=HOME)
+    assert [found[name] for name in ("NAME", "USER", "PASSWORD", "HOST", "PORT")] == [
+        "la/tch",
+        "ada",
+        "p@ss",
+        "db.example.org",
+        "5433",
+    ]
+    asked = {"sslmode": "verify-full", "connect_timeout": "3"}
+    assert found["OPTIONS"] == {**databases.PATIENCE, **asked}
+
+
+@pytest.mark.parametrize("url", ["mysql://x", "postgres://a:secret-word@h/n?sslmod=require"])
+def test_what_is_not_understood_stops_the_start_and_no_secret_is_told(url: str) -> None:
+    """Silently left out, a mistyped ``sslmode`` would send everything in the clear."""
+    with pytest.raises(ImproperlyConfigured) as caught:
+        databases.settings_of(url, home=HOME)
+    assert "secret-word" not in str(caught.value)
+    assert "sslmod" in str(caught.value) or "sqlite://" in str(caught.value)
+
+
+def handler(query: str) -> ConnectionHandler:
+    """Connections to this test's own server, with ``query``."""
+    url = f"{settings.POSTGRES_URL}/postgres?{query}"
+    return ConnectionHandler({"default": databases.settings_of(url, home=HOME)})
+
+
+@ON_POSTGRESQL
+@pytest.mark.django_db
+def test_a_server_without_tls_is_refused_when_tls_is_asked_for() -> None:
+    with pytest.raises(OperationalError, match="does not support SSL"):
+        handler("sslmode=require")["default"].ensure_connection()
+
+
+@ON_POSTGRESQL
+@pytest.mark.django_db
+def test_a_connection_notices_that_its_server_has_vanished() -> None:
+    """Without this, whoever waits for an answer from a machine without power waits for hours."""
+    here = handler("keepalives_count=4")["default"]
+    here.ensure_connection()
+    with socket.socket(fileno=os.dup(here.connection.fileno())) as wire:
+        asked = [socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, USER_TIMEOUT]
+        found = [wire.getsockopt(socket.IPPROTO_TCP, each) for each in asked]
+        assert wire.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    here.close()
+    assert found == [10, 5, 4, 25_000]
