@@ -6,7 +6,7 @@ Every variable may be given as ``NAME`` or, for secrets kept in files, as ``NAME
 import os
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -62,7 +62,8 @@ def choice(name: str, default: str, *, allowed: frozenset[str]) -> str:
 def broker(name: str, default: Callable[[], str], *, in_production: bool) -> str:
     """The address of a broker; in production, one on another machine has a password.
 
-    ``default`` is asked only when nothing else says it.
+    ``default`` is asked only when nothing else says it. Who is at the other end of ``rediss`` is
+    verified unless the address says otherwise: Celery would not, and still send the password.
     """
     value = text(name) or default()
     parts = urlsplit(value)
@@ -72,4 +73,8 @@ def broker(name: str, default: Callable[[], str], *, in_production: bool) -> str
             f"{name} names a broker on another machine without a password: give it one "
             "(requirepass) and write redis://:PASSWORD@host:port/0"
         )
+    asked = parse_qs(parts.query)
+    if parts.scheme == "rediss" and "ssl_cert_reqs" not in asked:
+        query = "&".join(each for each in (parts.query, "ssl_cert_reqs=required") if each)
+        return urlunsplit(parts._replace(query=query))
     return value

@@ -1,0 +1,135 @@
+"""A broker behind TLS (``rediss``): nobody else gets its password."""
+
+import datetime
+import ipaddress
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from celery import Celery
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from kombu.exceptions import OperationalError
+
+from gateway_project import environment
+from tests import settings
+
+DAY = datetime.timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Door:
+    """TLS in front of the broker of this test. ``certificate``: the file that it shows."""
+
+    port: int
+    certificate: Path
+
+    def url(self, query: str = "") -> str:
+        return f"rediss://:{settings.BROKER_PASSWORD}@127.0.0.1:{self.port}/7{query}"
+
+
+def certified(folder: Path) -> tuple[Path, Path]:
+    """A certificate of 127.0.0.1 that nobody else vouches for, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "broker")])
+    now = datetime.datetime.now(datetime.UTC)
+    here = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - DAY)
+        .not_valid_after(now + DAY)
+        .add_extension(x509.SubjectAlternativeName([here]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    shown, kept = folder / "certificate.pem", folder / "key.pem"
+    shown.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    kept.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return shown, kept
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[Door]:
+    shown, kept = certified(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(shown, kept)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, args=(listening, context), daemon=True).start()
+        yield Door(listening.getsockname()[1], shown)
+
+
+def serve(listening: socket.socket, context: ssl.SSLContext) -> None:
+    """Pass on what comes, until the listener is closed."""
+    with suppress(OSError):
+        while True:
+            raw, _ = listening.accept()
+            threading.Thread(target=pass_on, args=(raw, context), daemon=True).start()
+
+
+def pass_on(raw: socket.socket, context: ssl.SSLContext) -> None:
+    """Between a client and the broker, both ways."""
+    with suppress(OSError), context.wrap_socket(raw, server_side=True) as client:
+        broker = socket.create_connection(("127.0.0.1", settings.BROKER_PORT))
+        threading.Thread(target=pump, args=(broker, client), daemon=True).start()
+        pump(client, broker)
+
+
+def pump(source: socket.socket, target: socket.socket) -> None:
+    """All that comes from ``source``."""
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.close()
+
+
+def wakes(url: str) -> bool:
+    """Whether Celery speaks with the broker at ``url``."""
+    app = Celery(broker=url)
+    try:
+        with app.connection_for_write(transport_options={"max_retries": 1}) as connection:
+            connection.ensure_connection(max_retries=1, timeout=30)
+            channel: Any = connection.default_channel
+            return bool(channel.client.ping())
+    except OperationalError:
+        return False
+    finally:
+        app.close()
+
+
+def answers(url: str) -> bool:
+    """Whether the broker at ``url`` answers redis-py."""
+    with redis.Redis.from_url(url) as client:
+        try:
+            return bool(client.ping())
+        except redis.ConnectionError:
+            return False
+
+
+@pytest.mark.parametrize("client", [wakes, answers])
+def test_a_broker_that_nobody_vouches_for_is_told_no_password(
+    door: Door, monkeypatch: pytest.MonkeyPatch, client: Callable[[str], bool]
+) -> None:
+    """Celery alone says "defaulting to insecure SSL behaviour", and goes on."""
+    known = f"?ssl_ca_certs={door.certificate}"
+    for query, may_speak in (("", False), (known, True), ("?ssl_cert_reqs=none", True)):
+        monkeypatch.setenv("REDIS_URL", door.url(query))
+        url = environment.broker("REDIS_URL", str, in_production=True)
+        assert client(url) is may_speak, query
