@@ -1,6 +1,6 @@
 """Identity from the credential, never from the body: API keys at the HTTP doors ([A10])."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -13,9 +13,18 @@ from allowlist.models import ApiKey
 from channels_app import limits
 from channels_app.http import RefusedError, Request
 from core.models import ChannelAccount, User
-from core.together import one_by_one
+from core.together import LANES, attempt, local
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="latchkey"'}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a request shows: its key, the scope that its door wants, where it comes from."""
+
+    token: str
+    scope: str
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +51,21 @@ async def authenticate(request: Request, *, scope: str) -> Caller:
     # On the loop, so that a flood costs no database thread.
     subject = limits.network_of(request.address)
     limits.addresses.here(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
-    token = token_of(request)
-    return await one_by_one(partial(caller_of, token=token, scope=scope, address=request.address))
+    shown = Shown(token_of(request), scope, request.address)
+    return await local("callers", callers_of, lanes=LANES).do(shown)
 
 
 def count_address(address: str) -> None:
     """One request from there, before anybody is known. Raises RefusedError 429."""
     subject = limits.network_of(address)
     limits.addresses.check(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
+
+
+def count_everywhere(address: str) -> None:
+    """The same request, which :func:`authenticate` counted here, in the broker. Raises RefusedError
+    429."""
+    subject = limits.network_of(address)
+    limits.addresses.everywhere(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
 
 
 def count_failure(address: str) -> None:
@@ -74,15 +90,33 @@ def count_sender(account: ChannelAccount, sender: str) -> None:
 
 def caller_of(*, token: str, scope: str, address: str) -> Caller:
     """The caller with ``token``. Raises RefusedError 401, 403 or 429."""
-    subject = limits.network_of(address)
-    limits.addresses.everywhere(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
-    key = keys.authenticate(token=token, now=timezone.now()) if token else None
+    (caller,) = callers_of([Shown(token, scope, address)])
+    if isinstance(caller, Exception):
+        raise caller
+    return caller
+
+
+def callers_of(shown: list[Shown]) -> list[Caller | Exception]:
+    """Each one's caller, or RefusedError 401, 403 or 429: all keys in one visit to the database."""
+    counted = [attempt(partial(count_everywhere, each.address)) for each in shown]
+    known = keys.named(
+        each.token for each, refused in zip(shown, counted, strict=True) if refused is None
+    )
+    return [
+        attempt(partial(known_caller, each, known)) if refused is None else refused
+        for each, refused in zip(shown, counted, strict=True)
+    ]
+
+
+def known_caller(shown: Shown, known: Mapping[str, ApiKey]) -> Caller:
+    """The caller whose key is among ``known``. Raises RefusedError 401, 403 or 429."""
+    key = keys.authenticated(token=shown.token, known=known, now=timezone.now())
     if key is None:
-        if token:
-            count_failure(address)
+        if shown.token:
+            count_failure(shown.address)
         raise RefusedError(401, "Permission denied", headers=CHALLENGE)
-    if scope not in key.scopes:
-        raise RefusedError(403, f"This key has no scope {scope!r}.")
+    if shown.scope not in key.scopes:
+        raise RefusedError(403, f"This key has no scope {shown.scope!r}.")
     count_caller(key)
     return Caller(key=key, user=key.user, account=key.account)
 

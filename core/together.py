@@ -8,7 +8,7 @@ the doors' messages: one transaction, one sync to disk (docs/decisions/117, 135)
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from django.db import InterfaceError, OperationalError, connection
@@ -120,7 +120,8 @@ async def committed(work: Work[R], *, most: int = AT_ONCE) -> R:
     two such transactions on PostgreSQL wait for one another (docs/decisions/149).
     """
     lanes = 1 if connection.vendor == "sqlite" else LANES
-    return cast("R", await local("accepting", all_of, most=most, lanes=lanes).do(work))
+    accepting: Together[Work[R], R] = local("accepting", all_of, most=most, lanes=lanes)
+    return await accepting.do(work)
 
 
 def all_of(works: list[Work[R]]) -> list[R | Exception]:
@@ -158,7 +159,8 @@ def attempt(work: Work[R]) -> R | Exception:
 async def one_by_one(work: Work[R]) -> R:
     """What ``work`` returned, in a database thread, one after the other with that of others who ask
     at the same time: reads, whose way into a thread and back takes longer than they do."""
-    return cast("R", await local("asking", each_of, lanes=LANES).do(work))
+    asking: Together[Work[R], R] = local("asking", each_of, lanes=LANES)
+    return await asking.do(work)
 
 
 def each_of(works: list[Work[R]]) -> list[R | Exception]:
@@ -166,18 +168,19 @@ def each_of(works: list[Work[R]]) -> list[R | Exception]:
     return [attempt(work) for work in works]
 
 
-Queues = dict[tuple[str, int], Together[Work[Any], Any]]
+Queues = dict[tuple[str, int], Together[Any, Any]]
 _loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Queues]" = WeakKeyDictionary()
 
 
 def local(
     name: str,
-    do: Callable[[list[Work[Any]]], list[Any]],
+    do: Callable[[list[A]], Sequence[R | Exception]],
     *,
     lanes: int,
     most: int = AT_ONCE,
-) -> Together[Work[Any], Any]:
-    """What of this ``name`` waits in the running event loop, done at most ``most`` at once."""
+) -> Together[A, R]:
+    """What of this ``name`` waits in the running event loop, done at most ``most`` at once; ``do``
+    is always the same for a name."""
     queues = _loops.setdefault(asyncio.get_running_loop(), {})
     if (name, most) not in queues:
         queues[name, most] = Together(do, name=name, most=most, lanes=lanes)

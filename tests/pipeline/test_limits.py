@@ -3,12 +3,14 @@
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from secrets import token_hex
 
 import pytest
 from pytest_django import Settings
 
 from allowlist import keys
+from allowlist.models import ApiKey
 from channels_app import http, limits
 from channels_app.credentials import caller_of
 from channels_app.http import RefusedError
@@ -130,11 +132,12 @@ def test_o8_the_address_is_counted_before_the_key_is_looked_at(
     """A flood costs no key look-up beyond its limit; the right key is refused as well."""
     asked: list[str] = []
 
-    def authenticate(*, token: str, now: object) -> None:
-        asked.append(token)
+    def named(tokens: Iterable[str]) -> dict[str, ApiKey]:
+        asked.extend(tokens)
+        return {}
 
     monkeypatch.setattr(limits, "addresses", limits.Rate("address"))
-    monkeypatch.setattr(keys, "authenticate", authenticate)
+    monkeypatch.setattr(keys, "named", named)
     settings.RATE_PER_MINUTE_ADDRESS = 5
     statuses = []
     for number in range(9):

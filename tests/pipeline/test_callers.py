@@ -1,0 +1,112 @@
+"""Keys that come at once are looked up at once; each request is still its own caller's ([A10])."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from pytest_django import Settings
+
+from allowlist import keys
+from channels_app import credentials, limits
+from channels_app.credentials import Caller, Shown, callers_of
+from channels_app.http import RefusedError, Request
+from core import db
+from core.models import ChannelAccount, User
+
+ADDRESS = "203.0.113.7"
+
+
+def key_of(name: str, **more: Any) -> str:
+    """The token of a new person's key."""
+    user = User.objects.create(username=name)
+    return keys.create(name=name, user=user, scopes=["chat"], **more)[1]
+
+
+def told(outcome: Caller | Exception) -> str | int:
+    """Whose key it is, or the status of the refusal."""
+    if isinstance(outcome, RefusedError):
+        return outcome.status
+    assert isinstance(outcome, Caller)
+    return outcome.user.username if outcome.user else outcome.key.name
+
+
+@pytest.mark.django_db
+def test_a10_keys_that_come_together_are_one_question_and_each_its_own_answer() -> None:
+    bridge = ChannelAccount.objects.create(channel="bridge", name="irc")
+    ann, bea, carl = key_of("ann"), key_of("bea"), key_of("carl")
+    late = key_of("late", expires_at=timezone.now() - timedelta(hours=1))
+    over = keys.create(name="over", account=bridge, scopes=["chat"])[1]
+    User.objects.filter(username="carl").update(is_active=False)
+    tokens = [ann, "", bea, ann[:16] + bea[16:], carl, late, "lk_", over, ann, "\x00"]
+    shown = [Shown(token, "chat", ADDRESS) for token in tokens]
+    shown.append(Shown(ann, "admin:requests", ADDRESS))
+    callers_of(shown)  # notes that they were used
+    with CaptureQueriesContext(connection) as asked:
+        found = [told(each) for each in callers_of(shown)]
+    assert found == ["ann", 401, "bea", 401, 401, 401, 401, "over", "ann", 401, 403]
+    assert len(asked) == 1
+
+
+@pytest.mark.django_db
+def test_who_asks_too_often_is_refused_and_takes_nobody_along(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their keys are not looked up, those of others in the same visit are."""
+    monkeypatch.setattr(limits, "addresses", limits.Rate("address"))
+    settings.RATE_PER_MINUTE_ADDRESS = 2
+    ann = key_of("ann")
+    near, far = f"198.51.100.{id(settings) % 250}", "198.51.100.251"
+    shown = [Shown(ann, "chat", near)] * 4 + [Shown(ann, "chat", far)]
+    assert [told(each) for each in callers_of(shown)] == ["ann", "ann", 429, 429, "ann"]
+
+
+@pytest.fixture
+def people(transactional_db: None) -> list[tuple[str, str]]:
+    """Six names, each with the token of that person's key."""
+    return [(name, key_of(name)) for name in ("ann", "bea", "carl", "dora", "emil", "fay")]
+
+
+async def test_requests_that_wait_are_looked_up_together(
+    people: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with its own person."""
+    tokens = [key for _, key in people]
+    visits: list[int] = []
+    original = credentials.callers_of
+
+    def counted(shown: list[Shown]) -> list[Caller | Exception]:
+        visits.append(len(shown))
+        return original(shown)
+
+    monkeypatch.setattr(credentials, "callers_of", counted)
+    try:
+        found = await asyncio.gather(
+            *(credentials.authenticate(request(token), scope="chat") for token in tokens)
+        )
+    finally:
+        await asyncio.to_thread(db.close_pool)
+    assert [each.user.username for each in found if each.user] == [name for name, _ in people]
+    assert visits == [6]
+
+
+def request(token: str) -> Request:
+    """A request with a key."""
+
+    async def receive() -> Any:
+        raise AssertionError
+
+    return Request(
+        {
+            "type": "http",
+            "method": "POST",
+            "path": "/",
+            "query_string": b"",
+            "client": (ADDRESS, 1),
+            "headers": [(b"authorization", f"Bearer {token}".encode())],
+        },
+        receive,
+    )
