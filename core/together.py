@@ -8,6 +8,7 @@ the doors' messages: one transaction, one sync to disk (docs/decisions/117, 135)
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -22,6 +23,8 @@ logger = logging.getLogger(__name__)
 A = TypeVar("A")
 R = TypeVar("R")
 Work = Callable[[], R]
+Q = TypeVar("Q")
+F = TypeVar("F")
 AT_ONCE = 16  # SQLite has one writer at a time: other processes want to write as well
 # Where somebody else's lock, or a server far away, may keep a visit: another one is begun beside it
 # after this. Not at once: two that take turns on one core are both done when the later one is.
@@ -112,8 +115,7 @@ async def committed(work: Work[R], *, most: int = AT_ONCE) -> R:
     """What ``work`` returned, once what it wrote is committed: in a database thread, and in one
     transaction with the work of others who ask at the same time.
 
-    ``most``: how many share a transaction. Who waits for an answer shares it with few: the model
-    can answer the first while the rest is stored.
+    ``most``: how many share a transaction, where what they lock is waited for by others.
 
     ``work`` writes in a transaction of its own, of which nothing stays when it raises. It may be
     done twice, when another's fails: what it did the first time is rolled back then. So it is when
@@ -124,14 +126,14 @@ async def committed(work: Work[R], *, most: int = AT_ONCE) -> R:
     return await accepting.do(work)
 
 
-def all_of(works: list[Work[R]]) -> list[R | Exception]:
+def all_of(works: Sequence[Work[R]]) -> list[R | Exception]:
     """What each of ``works`` returned, or its error: in one transaction, or, when one of them
     fails, each for itself. While the database is away all have its error."""
     if len(works) > 1:
         try:
             with write():
                 give_way()
-                return [work() for work in works]
+                return [work() for work in informed(works)]
         except (OperationalError, InterfaceError) as error:
             if not isinstance(error.__cause__, DeadlockDetected | LockNotAvailable):
                 return [error for _ in works]
@@ -139,6 +141,44 @@ def all_of(works: list[Work[R]]) -> list[R | Exception]:
         except Exception as error:  # noqa: BLE001 - raised again where the work was asked for
             logger.info("%d requests are done one by one: %r", len(works), error)
     return each_of(works)
+
+
+class Informed(Generic[Q, F, R]):
+    """Work that begins with a question, which is asked for all of a transaction at once.
+
+    ``find`` gets what is ``asked``, in the order in which the works are done, and gives what it
+    found; None where the work has to look for itself, as it does alone: what one of them stores may
+    change the answer of a later one.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[F | None], R],
+        *,
+        asked: Q,
+        find: Callable[[Sequence[Q]], Sequence[F | None]],
+    ) -> None:
+        """Nothing is asked yet."""
+        self.work, self.asked, self.find = work, asked, find
+
+    def __call__(self) -> R:
+        """Do it alone."""
+        return self.work(None)
+
+
+def informed(works: Sequence[Work[R]]) -> list[Work[R]]:
+    """``works`` with the answers to their questions. In the transaction in which they are done."""
+    done = list(works)
+    for find in {each.find: None for each in works if isinstance(each, Informed)}:
+        mine = [
+            (place, each)
+            for place, each in enumerate(works)
+            if isinstance(each, Informed) and each.find == find
+        ]
+        found = find([each.asked for _, each in mine])
+        for (place, each), answer in zip(mine, found, strict=True):
+            done[place] = partial(each.work, answer)
+    return done
 
 
 def give_way() -> None:
@@ -163,7 +203,7 @@ async def one_by_one(work: Work[R]) -> R:
     return await asking.do(work)
 
 
-def each_of(works: list[Work[R]]) -> list[R | Exception]:
+def each_of(works: Sequence[Work[R]]) -> list[R | Exception]:
     """What each of ``works`` returned, or its error."""
     return [attempt(work) for work in works]
 

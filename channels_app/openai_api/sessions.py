@@ -5,14 +5,20 @@ session of that key. Without it a key has one session; requests that come at the
 lanes beside it, because runs of one session wait for each other.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from django.conf import settings
+from django.db import connection
 
 from allowlist.models import ApiKey
 from channels_app.chat_messages import refused
+from channels_app.door_accounts import door_account
 from core import inbox, statements
 from core.compiled import Given, Rows
 from core.models import ChannelAccount, ChatSession, Run, User
 
+ORIGIN = "openai"
 HEADER = "X-Session-Id"
 MAX_NAME = 100
 
@@ -26,16 +32,31 @@ BUSY = Rows(
         runs__state__in=(Run.State.QUEUED, Run.State.RUNNING),
     ).values_list("thread")
 )
-# With one of its open runs, if it has any: what is asked of every request, in one visit.
+# With its open runs, if it has any: what is asked of every request, in one visit.
+WITH_RUNS = """LEFT JOIN "core_run" ON "core_run"."session_id" = "core_chatsession"."id"
+    AND "core_run"."state" IN ('queued', 'running')
+    WHERE "core_chatsession"."account_id" = %s AND "core_chatsession"."thread" = ''
+    AND "core_chatsession"."closed_at" IS NULL AND NOT "core_chatsession"."for_agent" AND """
 FIRST_LANE = statements.Select(
     (ChatSession, ()),
     (Run, ("id",)),
-    tail="""LEFT JOIN "core_run" ON "core_run"."session_id" = "core_chatsession"."id"
-    AND "core_run"."state" IN ('queued', 'running')
-    WHERE "core_chatsession"."account_id" = %s AND "core_chatsession"."chat" = %s
-    AND "core_chatsession"."thread" = '' AND "core_chatsession"."user_id" = %s
-    AND "core_chatsession"."closed_at" IS NULL AND NOT "core_chatsession"."for_agent" LIMIT 1""",
+    tail=WITH_RUNS
+    + """"core_chatsession"."chat" = %s AND "core_chatsession"."user_id" = %s LIMIT 1""",
 )
+FIRST_LANES = statements.Select(
+    (ChatSession, ()),
+    (Run, ("id",)),
+    tail=WITH_RUNS + """"core_chatsession"."chat" = ANY(%s) ORDER BY "core_chatsession"."id" """,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The nameless lane of a key: its open session (locked), if it has one, and whether something
+    runs there."""
+
+    session: ChatSession | None
+    is_busy: bool
 
 
 def checked(name: str) -> str:
@@ -60,14 +81,43 @@ def own(*, user: User, name: str) -> str:
     return name if inbox.own_session(user=user, session_id=name) else ""
 
 
-def free_lane(*, account: ChannelAccount, chat: str, user: User) -> tuple[str, ChatSession | None]:
+def free_lane(
+    *, account: ChannelAccount, chat: str, user: User, first: Lane | None = None
+) -> tuple[str, ChatSession | None]:
     """The first thread of ``chat`` where nothing runs, with its open session where that was looked
-    up on the way (locked, as :func:`core.inbox.session_here` does). Inside a transaction."""
-    for session, run in FIRST_LANE.rows(account.pk, chat, user.pk, more=inbox.locked()):
-        if run.pk is None:
-            return "", inbox.known_session(session, user, account)
+    up on the way (locked, as :func:`core.inbox.session_here` does). Inside a transaction.
+
+    ``first``: the nameless lane, where somebody has looked at it already.
+    """
+    lane = first_lane(account=account, chat=chat, user=user) if first is None else first
+    if lane.is_busy:
         return next_lane(account=account, chat=chat, user=user), None
-    return "", None
+    if lane.session is None:
+        return "", None
+    return "", inbox.known_session(lane.session, user, account)
+
+
+def first_lane(*, account: ChannelAccount, chat: str, user: User) -> Lane:
+    """The nameless lane of one key."""
+    for session, run in FIRST_LANE.rows(account.pk, chat, user.pk, more=inbox.locked()):
+        return Lane(session, is_busy=run.pk is not None)
+    return Lane(None, is_busy=False)
+
+
+def first_lanes(asked: Sequence[ApiKey]) -> list[Lane | None]:
+    """The nameless lanes of these keys of people, in one visit to PostgreSQL; None where that is
+    not known yet: of a key that is there more than once only the first is told. On SQLite, which
+    lives in this process, nobody is. Inside a transaction."""
+    if connection.vendor == "sqlite":
+        return [None] * len(asked)
+    chats = [chat_of(key) for key in asked]
+    found: dict[str, Lane | None] = dict.fromkeys(chats, Lane(None, is_busy=False))
+    owners = {chat: key.user_id for chat, key in zip(chats, asked, strict=True)}
+    account = door_account(ORIGIN)
+    for session, run in FIRST_LANES.rows(account.pk, sorted(found), more=inbox.locked()):
+        theirs = session.user_id == owners[session.chat]
+        found[session.chat] = Lane(session, is_busy=run.pk is not None) if theirs else None
+    return [found.pop(chat, None) for chat in chats]
 
 
 def next_lane(*, account: ChannelAccount, chat: str, user: User) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -26,10 +26,9 @@ from core.db import in_thread, write
 from core.inbox import Draft
 from core.messages import MessageDict
 from core.models import ChannelAccount, Run
-from core.together import committed
+from core.together import Informed, committed
 
-ORIGIN = "openai"
-COMMITTED_TOGETHER = 5
+ORIGIN = sessions.ORIGIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +65,8 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         # Before anything is stored: a refused request must not leave a run behind.
         with slot(caller, sender=asked.user), listener_of(caller) as heard:
             await chat_messages.fetch_pictures(asked.messages)
-            accepting = partial(work_of, caller, asked, request, session, key, heard)
-            work = await committed(accepting, most=COMMITTED_TOGETHER)
+            said = partial(work_of, caller, asked, request, session, key, heard)
+            work = await committed(accepting(caller, session, said))
             if work is None:
                 raise RefusedError(401, "Permission denied")
             if asked.stream:
@@ -78,6 +77,16 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         await errors.refuse(send, error)
     except http.ClientGoneError:
         return
+
+
+def accepting(
+    caller: Caller, session: str, accept: Callable[[sessions.Lane | None], Work | None]
+) -> Callable[[], Work | None]:
+    """``accept``, told the lane of the caller's key, which is looked up with those of others who
+    ask at the same time. Neither a bridge nor who names a session has one."""
+    if caller.user is None or session:
+        return partial(accept, None)
+    return Informed(accept, asked=caller.key, find=sessions.first_lanes)
 
 
 def listener_of(caller: Caller) -> AbstractContextManager[hub.Listener | None]:
@@ -93,8 +102,14 @@ def allow(request: Request, method: str) -> None:
         raise RefusedError(405, f"Use {method}.", headers={"Allow": method})
 
 
-def accept(caller: Caller, asked: fields.Asked, session: str, idempotency_key: str) -> Receipt:
-    """Put what was asked into the inbox. Raises RefusedError."""
+def accept(
+    caller: Caller,
+    asked: fields.Asked,
+    session: str,
+    idempotency_key: str,
+    lane: sessions.Lane | None = None,
+) -> Receipt:
+    """Put what was asked into the inbox. ``lane``: the key's, if known. Raises RefusedError."""
     text = chat_messages.last_said(asked.messages)
     media = chat_messages.take_files(asked.messages)
     options: dict[str, Any] = {
@@ -112,7 +127,9 @@ def accept(caller: Caller, asked: fields.Asked, session: str, idempotency_key: s
         mine = sessions.own(user=caller.user, name=session)
         thread, known = sessions.named_thread(session), None
         if not thread:
-            thread, known = sessions.free_lane(account=account, chat=chat, user=caller.user)
+            thread, known = sessions.free_lane(
+                account=account, chat=chat, user=caller.user, first=lane
+            )
         draft = Draft(
             account=account,
             chat=chat,
@@ -168,12 +185,13 @@ def work_of(
     session: str,
     key: str,
     heard: hub.Listener | None,
+    lane: sessions.Lane | None,
 ) -> Work | None:
     """Accept what was asked: the run to wait for; None when its sender is unknown.
 
     Nothing of what it stored stays when it raises RefusedError; what a stranger said is kept.
     """
-    receipt = accept(caller, asked, session, key)
+    receipt = accept(caller, asked, session, key, lane)
     run = receipt.run
     if run is None or receipt.session is None:
         return None

@@ -14,6 +14,7 @@ from django.utils import timezone
 from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app import claims, inbound, outbound, presence
+from channels_app.door_accounts import door_account
 from channels_app.openai_api import sessions
 from channels_app.telegram import receive, updates
 from core import events, inbox, outbox, runs
@@ -126,7 +127,9 @@ def analyse() -> None:
 def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token: str) -> None:
     """Everything that one question costs: door, claim, frame, settle, delivery, sweep."""
     now = timezone.now()
-    keys.authenticate(token=token, now=now)
+    key = keys.authenticate(token=token, now=now)
+    assert key is not None
+    sessions.first_lanes([key])
     sessions.free_lane(account=account, chat="key:1", user=user)
     sessions.next_lane(account=account, chat="key:1", user=user)
     platform = Draft(
@@ -253,6 +256,7 @@ def test_ten_thousand_messages_and_people_cost_a_turn_no_more_than_ten(
     def turn() -> list[Asked]:
         ApiKey.objects.update(last_used_at=timezone.now())  # noted once a minute, not now
         User.objects.update(last_spoke_at=None)  # noted once a second, now
+        door_account(sessions.ORIGIN)  # remembered for a while
         with listening() as asked:
             one_turn(account=account, user=user, session=session, token=token)
         return asked

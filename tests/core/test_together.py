@@ -4,7 +4,7 @@ import asyncio
 import fcntl
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -137,6 +137,33 @@ def test_they_share_one_transaction() -> None:
 
     assert do_at_once(work, work, work) == ["done"] * 3
     assert joined == [True] * 3
+
+
+def test_what_several_want_to_know_is_asked_once_and_each_gets_its_answer() -> None:
+    """Alone, and where another's failure has them done one by one, they look for themselves."""
+    asked: list[list[str]] = []
+
+    def find(questions: Sequence[str]) -> list[str | None]:
+        asked.append(list(questions))
+        assert connection.in_atomic_block
+        return [None if each == "b" else each.upper() for each in questions]
+
+    def informed(question: str, *, fails: bool = False) -> together.Informed[str, str, str]:
+        def work(found: str | None) -> str:
+            if fails:
+                raise ValueError(question)
+            return f"{question} {found}"
+
+        return together.Informed(work, asked=question, find=find)
+
+    plain = make("plain")
+    works: list[Callable[[], str]] = [informed("a"), plain, informed("b"), informed("c")]
+    assert together.all_of(works) == ["a A", "plain", "b None", "c C"]
+    assert together.all_of([informed("d")]) == ["d None"]
+    assert asked == [["a", "b", "c"]]
+    outcomes = together.all_of([informed("e"), informed("f", fails=True)])
+    assert outcomes[0] == "e None"
+    assert isinstance(outcomes[1], ValueError)
 
 
 def test_d6_nobody_is_told_that_it_is_done_when_the_commit_fails(
