@@ -177,6 +177,7 @@ def test_c9_a_cancellation_that_the_hub_loses_is_read_from_the_database(
 
 def test_c9_a_queued_run_is_cancelled_before_its_turn(script: Runner, say: Say) -> None:
     running = say("hang")
+    wait_until(lambda: started(running), what="its turn")
     queued = say("later", running.session.public_id)
     runs.request_cancel(run=queued)
     ended(queued)
