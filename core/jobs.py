@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from hashlib import sha256
+from itertools import takewhile
 from typing import Any
 
 from django.conf import settings
@@ -198,12 +199,10 @@ def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
 
 def wake_waiting(*, limit: int = 100) -> list[int]:
     """Wake a worker for each queued job once more: the wake-ups of the worker whose place a new one
-    takes may have died with it."""
+    takes may have died with it. While the broker is away the rest is left to the sweeper."""
     waiting = Job.objects.filter(state=Run.State.QUEUED).order_by("id")
     found = list(waiting.values_list("id", flat=True)[:limit])
-    for job_id in found:
-        wake.enqueue("core.long.work", "long", job_id)
-    return found
+    return list(takewhile(partial(wake.enqueue, "core.long.work", "long"), found))
 
 
 def announce(job_id: int) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -148,7 +149,7 @@ class Informed(Generic[Q, F, R]):
 
     ``find`` gets what is ``asked``, in the order in which the works are done, and gives what it
     found; None where the work has to look for itself, as it does alone: what one of them stores may
-    change the answer of a later one.
+    change the answer of a later one. Answers are for those that come before any other work.
     """
 
     def __init__(
@@ -167,18 +168,19 @@ class Informed(Generic[Q, F, R]):
 
 
 def informed(works: Sequence[Work[R]]) -> list[Work[R]]:
-    """``works`` with the answers to their questions. In the transaction in which they are done."""
-    done = list(works)
-    for find in {each.find: None for each in works if isinstance(each, Informed)}:
-        mine = [
-            (place, each)
-            for place, each in enumerate(works)
-            if isinstance(each, Informed) and each.find == find
-        ]
-        found = find([each.asked for _, each in mine])
-        for (place, each), answer in zip(mine, found, strict=True):
-            done[place] = partial(each.work, answer)
-    return done
+    """``works``, those before the first of another kind with the answers to their questions: what
+    that one stores may change them. In the transaction in which they are done."""
+    first = works[0]
+    if not isinstance(first, Informed):
+        return list(works)
+    alike = list(takewhile(lambda each: getattr(each, "find", None) == first.find, works))
+    found = first.find([each.asked for each in alike if isinstance(each, Informed)])
+    told = [
+        partial(each.work, answer)
+        for each, answer in zip(alike, found, strict=True)
+        if isinstance(each, Informed)
+    ]
+    return [*told, *works[len(alike) :]]
 
 
 def give_way() -> None:

@@ -68,13 +68,15 @@ def not_heard(waiting: list[WakeUp]) -> list[WakeUp]:
     return [each for each in waiting if each[1] != RUNS]
 
 
-def enqueue(task: str, queue_name: str, row_id: int) -> None:
-    """Send a wake-up as a Celery message."""
+def enqueue(task: str, queue_name: str, row_id: int) -> bool:
+    """Send a wake-up as a Celery message; whether the broker has it."""
     try:
         app: Celery = import_string(settings.CELERY_APPLICATION)
         app.send_task(task, kwargs={"row_id": row_id}, queue=queue_name)
     except Exception as error:  # noqa: BLE001 - a full broker raises the vendor's own errors
         logger.warning("a wake-up was lost, the sweeper will find the work: %s", error)
+        return False
+    return True
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -50,17 +50,46 @@ def sqlite(path: str) -> dict[str, Any]:
 
 def postgresql(parts: SplitResult) -> dict[str, Any]:
     """The settings of a server; the query of its URL holds libpq's parameters, as it does there."""
+    port = port_of(parts)
+    own = {
+        "user": parts.username,
+        "password": parts.password,
+        "host": parts.hostname,
+        "port": port,
+        "dbname": parts.path.lstrip("/"),
+    }
+    asked = parameters(parts)
+    if twice := sorted(name for name in asked if own.get(name)):
+        raise ImproperlyConfigured(f"DATABASE_URL says twice: {', '.join(twice)}")
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": unquote(parts.hostname or ""),
-        "PORT": str(parts.port or ""),
+        "PORT": port,
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {**PATIENCE, **known(dict(parse_qsl(parts.query)))},
+        "OPTIONS": {**PATIENCE, **known(asked)},
     }
+
+
+def port_of(parts: SplitResult) -> str:
+    """The port, or nothing. What stands there instead may be the rest of a password."""
+    try:
+        return str(parts.port or "")
+    except ValueError:
+        message = "DATABASE_URL has no port where it should; write / in a password as %2F"
+        raise ImproperlyConfigured(message) from None
+
+
+def parameters(parts: SplitResult) -> dict[str, str]:
+    """What the query says: ``name=value`` with ``&`` between, nothing else."""
+    pairs = [each.partition("=") for each in parts.query.split("&") if parts.query]
+    found = {unquote(name): unquote(value) for name, _, value in pairs}
+    if parts.fragment or len(found) < len(pairs) or not all(map(all, found.items())):
+        raise ImproperlyConfigured("DATABASE_URL has parameters that are not name=value&…")
+    return found
 
 
 def known(asked: dict[str, str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Fixtures for every test: the servers of this test process, and whole gateways."""
 
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +21,10 @@ hypothesis_settings.register_profile(
 )
 hypothesis_settings.load_profile("latchkey")
 
+
+# Started in the background of a shell, all that we start would not hear Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # One test each, minutes long: begun last, they would leave the other processes nothing to do.
 LONGEST = ("/chaos/test_", "/telegram/test_chaos", "/long/test_processes", "/api/test_document")

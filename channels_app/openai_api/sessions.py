@@ -107,7 +107,10 @@ def first_lane(*, account: ChannelAccount, chat: str, user: User) -> Lane:
 def first_lanes(asked: Sequence[ApiKey]) -> list[Lane | None]:
     """The nameless lanes of these keys of people, in one visit to PostgreSQL; None where that is
     not known yet: of a key that is there more than once only the first is told. On SQLite, which
-    lives in this process, nobody is. Inside a transaction."""
+    lives in this process, nobody is. Inside a transaction.
+
+    What comes in another process in this very moment may not be seen: a run then waits for its.
+    """
     if connection.vendor == "sqlite":
         return [None] * len(asked)
     chats = [chat_of(key) for key in asked]

@@ -62,6 +62,8 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         session = sessions.checked(request.header("x-session-id"))
         asked = fields.read(await request.json())
         key = request.idempotency_key()
+        if caller.user is None and not asked.user:
+            raise RefusedError(400, "user is required with a bridge key.", field="user")
         # Before anything is stored: a refused request must not leave a run behind.
         with slot(caller, sender=asked.user), listener_of(caller) as heard:
             await chat_messages.fetch_pictures(asked.messages)
@@ -162,8 +164,6 @@ class Said:
 def accept_sender(caller: Caller, asked: fields.Asked, session: str, said: Said) -> Receipt:
     """A bridge key names its sender in ``user``; the rule decides ([A5], [A10])."""
     assert caller.account is not None  # noqa: S101 - a constraint of ApiKey
-    if not asked.user:
-        raise RefusedError(400, "user is required with a bridge key.", field="user")
     draft = Draft(
         account=caller.account,
         kind=str(caller.account.config.get("kind", "im")),

@@ -49,9 +49,10 @@ def assert_no_fork_while_at(busy: Busy) -> None:
     busy.thread.start()
     assert busy.arrived.wait(WITHIN_SECONDS)
     children: list[int] = []
-    over_in_child = threading.Event()
+    over_in_child, comes = threading.Event(), threading.Event()
 
     def fork() -> None:
+        comes.set()
         pid = os.fork()
         if pid == 0:
             os._exit(0 if over_in_child.is_set() else 1)
@@ -59,7 +60,8 @@ def assert_no_fork_while_at(busy: Busy) -> None:
 
     forking = threading.Thread(target=fork)
     forking.start()
-    time.sleep(0.05)  # a fork that does not wait has long happened
+    assert comes.wait(WITHIN_SECONDS)
+    time.sleep(0.05)  # so that one that does not wait has happened: without it the test is blind
     over_in_child.set()
     busy.go_on.set()
     forking.join(WITHIN_SECONDS)

@@ -308,13 +308,21 @@ def test_l2_a_new_worker_has_all_that_waits_woken(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[L2] Whenever it was woken last; in the thread of the caller, for that one may fork."""
-    sent: list[tuple[str, str, int]] = []
-    monkeypatch.setattr(wake, "enqueue", lambda *each: sent.append(each))
+    sent: list[Any] = []
+    room = 5
+
+    def enqueue(*each: Any) -> bool:
+        sent.append(each)
+        return len(sent) <= room
+
+    monkeypatch.setattr(wake, "enqueue", enqueue)
     claimed(begin("a"))
     waiting = [begin(call) for call in "bcd"]
     assert jobs.wake_waiting(limit=2) == [each.id for each in waiting[:2]]
     assert jobs.wake_waiting() == [each.id for each in waiting]
     assert sent[2:] == [("core.long.work", "long", each.id) for each in waiting]
+    assert jobs.wake_waiting() == [], "the broker is away: each more would cost seconds"
+    assert len(sent) == room + 1
 
 
 def test_l2_a_sweep_wakes_a_hundred_at_most_in_their_order(begin: Begin) -> None:

@@ -1,7 +1,9 @@
 """Keys that come at once are looked up at once; each request is still its own caller's ([A10])."""
 
 import asyncio
+from collections.abc import Iterable
 from datetime import timedelta
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from allowlist import keys
+from allowlist.models import ApiKey
 from channels_app import credentials, limits
 from channels_app.credentials import Caller, Shown, callers_of
 from channels_app.http import RefusedError, Request
@@ -59,9 +62,18 @@ def test_who_asks_too_often_is_refused_and_takes_nobody_along(
     monkeypatch.setattr(limits, "addresses", limits.Rate("address"))
     settings.RATE_PER_MINUTE_ADDRESS = 2
     ann = key_of("ann")
-    near, far = f"198.51.100.{id(settings) % 250}", "198.51.100.251"
+    near, far = f"near-{token_hex(8)}", f"far-{token_hex(8)}"
     shown = [Shown(ann, "chat", near)] * 4 + [Shown(ann, "chat", far)]
+    looked_up: list[str] = []
+    original = keys.named
+
+    def named(tokens: Iterable[str]) -> dict[str, ApiKey]:
+        looked_up.extend(tokens)
+        return original(looked_up)
+
+    monkeypatch.setattr(keys, "named", named)
     assert [told(each) for each in callers_of(shown)] == ["ann", "ann", 429, 429, "ann"]
+    assert len(looked_up) == 3
 
 
 @pytest.fixture

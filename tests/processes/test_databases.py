@@ -38,13 +38,32 @@ def test_a_server_s_address_is_taken_apart_and_unquoted() -> None:
     assert found["OPTIONS"] == {**databases.PATIENCE, **asked}
 
 
-@pytest.mark.parametrize("url", ["mysql://x", "postgres://a:secret-word@h/n?sslmod=require"])
-def test_what_is_not_understood_stops_the_start_and_no_secret_is_told(url: str) -> None:
+@pytest.mark.parametrize(
+    ("url", "word"),
+    [
+        ("mysql://x", "sqlite://"),
+        ("postgres://a:secret-word@h/n?sslmod=require", "sslmod"),
+        ("postgres://a:secret-word@h/n?sslmode", "name=value"),
+        ("postgres://a:secret-word@h/n?sslmode=", "name=value"),
+        ("postgres://a:secret-word@h/n#?sslmode=require", "name=value"),
+        ("postgres://a:secret-word@h/n?sslmode=require&", "name=value"),
+        ("postgres://a:secret-word@h/n?sslmode=require&sslmode=disable", "name=value"),
+        ("postgres://a:secret-word@h:1/n?port=2", "twice: port"),
+        ("postgres://a:secret-word/more@h/n", "%2F"),
+    ],
+)
+def test_what_is_not_understood_stops_the_start_and_no_secret_is_told(url: str, word: str) -> None:
     """Silently left out, a mistyped ``sslmode`` would send everything in the clear."""
     with pytest.raises(ImproperlyConfigured) as caught:
         databases.settings_of(url, home=HOME)
+    assert word in str(caught.value)
     assert "secret-word" not in str(caught.value)
-    assert "sslmod" in str(caught.value) or "sqlite://" in str(caught.value)
+
+
+def test_a_socket_s_folder_is_a_parameter() -> None:
+    """As libpq has it; a plus sign is one."""
+    found = databases.settings_of("postgres:///n?host=/run/a+b%20c", home=HOME)
+    assert (found["HOST"], found["OPTIONS"]["host"]) == ("", "/run/a+b c")
 
 
 def handler(query: str) -> ConnectionHandler:
