@@ -1,10 +1,10 @@
 """The one rule that says who may speak ([A1], [A2]), and the same rule explained ([A8])."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 MOST_WARNINGS = 50
 # Asked for every message: what the rule looks at, the names that its reason says, and where they
 # spoke last.
-LISTED = statements.Select(
+LOOKED_AT = (
     (ChannelIdentity, ()),
     (
         User,
@@ -29,13 +29,15 @@ LISTED = statements.Select(
             *("last_account", "last_target", "last_spoke_at"),
         ),
     ),
-    tail="""JOIN "core_user" ON "core_user"."id" = "core_channelidentity"."user_id"
-    WHERE "core_channelidentity"."kind" = %s AND "core_channelidentity"."value" = %s
-    ORDER BY "core_channelidentity"."user_id", "core_channelidentity"."id"
-    """,
 )
+WHOSE = """JOIN "core_user" ON "core_user"."id" = "core_channelidentity"."user_id"
+    WHERE "core_channelidentity"."kind" = %s AND "core_channelidentity"."value" {these}
+    ORDER BY "core_channelidentity"."user_id", "core_channelidentity"."id" """
+LISTED = statements.Select(*LOOKED_AT, tail=WHOSE.format(these="= %s"))
+LISTED_AT_ONCE = statements.Select(*LOOKED_AT, tail=WHOSE.format(these="= ANY(%s)"))
 
 Rule = Literal["listed", "open", "group", "nobody", "invalid", "error"]
+Listed: TypeAlias = tuple[Any, ...]  # an identity and its user
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,13 @@ class Row:
     user: User | None = None
 
 
-def decide(*, sender: Sender, now: datetime) -> Decision:
-    """Who ``sender`` is at ``now``. Denies on anything unexpected; at most three queries."""
+def decide(*, sender: Sender, now: datetime, listed: Sequence[Listed] | None = None) -> Decision:
+    """Who ``sender`` is at ``now``. Denies on anything unexpected; at most three queries.
+
+    ``listed``: the identities of the sender's value, where :func:`listed_at_once` has found them.
+    """
     try:
-        return _decision(sender, _steps(sender, now))
+        return _decision(sender, _steps(sender, now, listed))
     except InvalidIdentity as error:
         return Decision(None, "invalid", str(error))
     except Exception:
@@ -105,23 +110,42 @@ def _decision(sender: Sender, steps: Iterator[Row]) -> Decision:
     return Decision(None, last.rule, last.reason, unknown.strip())
 
 
-def _steps(sender: Sender, now: datetime) -> Iterator[Row]:
-    """The rule, step by step; it ends at the step that decides."""
+def listed_at_once(senders: Sequence[Sender]) -> list[list[Listed]]:
+    """The identities of each of ``senders``, in one visit to PostgreSQL. All are of one kind.
+
+    Raises InvalidIdentity when one of them can be nobody.
+    """
+    values = [value_of(sender) for sender in senders]
+    found: dict[str, list[Listed]] = {value: [] for value in values}
+    for identity, user in LISTED_AT_ONCE.rows(senders[0].kind, sorted(found)):
+        found[identity.value].append((identity, user))
+    return [found[value] for value in values]
+
+
+def value_of(sender: Sender) -> str:
+    """The value by which ``sender`` is listed. Raises InvalidIdentity."""
     channel = sender.account.channel
     value = normalise(kind=sender.kind, value=sender.value, channel=channel)
     if channel in NUMERIC_CHANNELS and value.startswith("-"):
         raise InvalidIdentity("a negative number is a group, not a person")
+    return value
+
+
+def _steps(sender: Sender, now: datetime, listed: Sequence[Listed] | None = None) -> Iterator[Row]:
+    """The rule, step by step; it ends at the step that decides."""
+    channel, value = sender.account.channel, value_of(sender)
     if sender.group:
         group = normalise(kind="im", value=sender.group, channel=channel)
         allowed = False
-        for row in _listed(account=sender.account, kind="im", value=group, now=now):
+        for row in _listed(LISTED.rows("im", group), account=sender.account, now=now):
             allowed = allowed or row.matched
             # A group's row lets nobody in by itself: no user, the sender is asked next.
             yield Row("group", row.matched, f"group: {row.reason}")
         if not allowed:
             yield Row("group", matched=False, reason=f"the group {group} is not listed")
             return
-    for row in _listed(account=sender.account, kind=sender.kind, value=value, now=now):
+    found = LISTED.rows(sender.kind, value) if listed is None else listed
+    for row in _listed(found, account=sender.account, now=now):
         yield row
         if row.matched:
             return
@@ -130,9 +154,9 @@ def _steps(sender: Sender, now: datetime) -> Iterator[Row]:
     )
 
 
-def _listed(*, account: ChannelAccount, kind: str, value: str, now: datetime) -> Iterator[Row]:
-    """A row for each identity of that value, in the order of users; it ends at the first match."""
-    for identity, user in LISTED.rows(kind, value):
+def _listed(listed: Iterable[Listed], *, account: ChannelAccount, now: datetime) -> Iterator[Row]:
+    """A row for each identity of a value, in the order of users; it ends at the first match."""
+    for identity, user in listed:
         identity.user = user
         obstacle = _obstacle(identity, account, now)
         if obstacle:

@@ -17,6 +17,7 @@ from functools import partial
 from allowlist import link_codes, permissions, requests
 from allowlist.models import UnknownRequest
 from channels_app import agents, commands, linking, media, notices, room, strangers
+from channels_app.senders import Known
 from core import inbox, wake
 from core.db import write
 from core.inbox import Draft
@@ -71,6 +72,15 @@ def receive_personal(
                 user=user, account=draft.account, chat=draft.chat, thread=draft.thread
             )
         return accept(draft=draft, user=user, session=session, now=now, origin=origin)
+
+
+def receive_known(*, draft: Draft, now: datetime, known: Known | None) -> Receipt:
+    """A message, which may wait for more, of a sender whom a platform names; ``known``: whose it is
+    and where it belongs, as :func:`channels_app.senders.known_at_once` says."""
+    if known is None:
+        return receive_sender(draft=draft, now=now, debounce=True)
+    with write(joins=True):
+        return accept(draft=draft, user=known.user, session=known.session, now=now, debounce=True)
 
 
 def receive_sender(

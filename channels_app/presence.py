@@ -9,20 +9,19 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from django.conf import settings
-from django.db.models import Q
 
 from channels_app import registry
 from channels_app.base import Account, Channel, ChannelError, Reacts, Target, Types
 from channels_app.sending import account_of
-from core import inbox
-from core.compiled import Change, Given, Rows, Select
-from core.db import in_thread, write
-from core.models import InboundMessage, Run
-from core.together import committed, one_by_one
+from core import statements
+from core.compiled import Among, Change, Given, Rows
+from core.db import write_one
+from core.models import ChannelAccount, ChatSession, InboundMessage, Run
+from core.together import AT_ONCE, asked_at_once, attempt, committed
 
 logger = logging.getLogger(__name__)
 
@@ -32,22 +31,35 @@ MOST = 100
 
 Ack = InboundMessage.Ack
 WAITING = (InboundMessage.State.RECEIVED, InboundMessage.State.BATCHED)
-TO_MARK = Select(
-    lambda: InboundMessage.objects.filter(
-        (Q(ack="", state__in=WAITING) & ~Q(external_message_id=""))
-        | (Q(ack=Ack.SHOWN) & ~Q(state__in=WAITING)),
-        session_id=Given("session"),
-    ).order_by("id")[:MOST]
+# Three ways to few rows, each by its index: of what a session has ever had nearly all is answered.
+TO_MARK = statements.Select(
+    (InboundMessage, ("session", "ack", "chat", "thread", "external_message_id")),
+    (ChannelAccount, ("channel", "name", "config", "secrets")),
+    tail=f"""JOIN "core_channelaccount"
+    ON "core_channelaccount"."id" = "core_inboundmessage"."account_id"
+    WHERE "core_inboundmessage"."id" IN (
+        SELECT "id" FROM "core_inboundmessage" WHERE "session_id" {statements.AMONG}
+        AND "state" = 'received' AND "ack" = '' AND "external_message_id" <> ''
+        UNION ALL
+        SELECT "said"."id" FROM "core_run"
+        JOIN "core_inboundmessage" AS "said" ON "said"."run_id" = "core_run"."id"
+        WHERE "core_run"."session_id" {statements.AMONG}
+        AND "core_run"."state" IN ('queued', 'running')
+        AND "said"."state" = 'batched' AND "said"."ack" = '' AND "said"."external_message_id" <> ''
+        UNION ALL
+        SELECT "id" FROM "core_inboundmessage" WHERE "session_id" {statements.AMONG}
+        AND "ack" = 'shown' AND "state" NOT IN ('received', 'batched')
+    ) ORDER BY "core_inboundmessage"."id" LIMIT {MOST * AT_ONCE}""",  # noqa: S608 - our own names
 )
 SHOWN = Change(
     lambda: (
-        InboundMessage.objects.filter(id=Given("id"), state__in=WAITING, ack=""),
+        InboundMessage.objects.filter(Among("id", "ids"), state__in=WAITING, ack=""),
         {"ack": Ack.SHOWN},
     )
 )
 CLEARED = Change(lambda: (InboundMessage.objects.filter(id=Given("id")), {"ack": Ack.CLEARED}))
 STILL_WAITING = Rows(
-    lambda: InboundMessage.objects.filter(id=Given("id"), state__in=WAITING).values_list("id")
+    lambda: InboundMessage.objects.filter(Among("id", "ids"), state__in=WAITING).values_list("id")
 )
 
 
@@ -56,6 +68,8 @@ class Mark:
     """A message whose reaction is to be put on or taken off."""
 
     id: int
+    reacts: Reacts
+    account: Account
     target: Target
     message_id: str
     show: bool
@@ -70,11 +84,10 @@ class Place:
     target: Target
 
 
-def place_of(session_id: int) -> Place | None:
-    """Where a session is; None when its channel shows nothing while people wait."""
-    session = inbox.WITH_ACCOUNT.first(id=session_id)
-    channel = registry.get(session.account.channel) if session is not None else None
-    if session is None or channel is None:
+def place_of(session: ChatSession) -> Place | None:
+    """Where a session is; None when its channel has no outbound side."""
+    channel = registry.get(session.account.channel)
+    if channel is None:
         return None
     return Place(channel, account_of(session.account), Target(session.chat, session.thread))
 
@@ -90,42 +103,52 @@ def place_of_run(run: Run) -> Place | None:
 
 async def refresh(session_id: int) -> None:
     """Put reactions on what waits in a session and take them off what was answered."""
-    found = await one_by_one(partial(marks_of, session_id))
-    if found is None:
-        return
-    channel, account, marks = found
-    if isinstance(channel.outbound, Reacts):
-        reacts = channel.outbound
-        await asyncio.gather(*(apply(reacts, account, mark) for mark in marks))
+    marks = await asked_at_once(marks_of, session_id)
+    await asyncio.gather(*(apply(mark) for mark in marks))
 
 
-def marks_of(session_id: int) -> tuple[Channel, Account, list[Mark]] | None:
-    """The changes due in a session. What is to be shown is written down before it is shown."""
-    session = inbox.WITH_ACCOUNT.first(id=session_id)
-    channel = registry.get(session.account.channel) if session is not None else None
-    if session is None or channel is None or not isinstance(channel.outbound, Reacts):
-        return None
-    rows = TO_MARK.all(session=session_id)
-    if not rows:
-        return None
-    fresh = [row.id for row in rows if row.ack == ""]
+def marks_of(session_ids: list[int]) -> list[list[Mark] | Exception]:
+    """The changes due in each of these sessions. What is to be shown is written down before it is
+    shown."""
+    due: dict[int, list[InboundMessage]] = {session_id: [] for session_id in session_ids}
+    asked = statements.numbers(due)
+    for row, account in TO_MARK.rows(asked, asked, asked):
+        row.account = account
+        due[row.session_id].append(row)
+    found = [attempt(partial(marks_in, due[session_id][:MOST])) for session_id in session_ids]
+    known = (marks for marks in found if not isinstance(marks, Exception))
+    fresh = [mark.id for marks in known for mark in marks if mark.show]
     if fresh:
-        with write():
-            for message_id in fresh:
-                SHOWN(id=message_id)
-    marks = [
-        Mark(row.id, Target(row.chat, row.thread), row.external_message_id, show=row.ack == "")
+        with write_one():
+            SHOWN(ids=fresh)
+    return found
+
+
+def marks_in(rows: list[InboundMessage]) -> list[Mark]:
+    """The changes that messages of one session are due for. Raises SealError."""
+    channel = registry.get(rows[0].account.channel) if rows else None
+    if channel is None or not isinstance(channel.outbound, Reacts):
+        return []
+    reacts, account = channel.outbound, account_of(rows[0].account)
+    return [
+        Mark(
+            id=row.id,
+            reacts=reacts,
+            account=account,
+            target=Target(row.chat, row.thread),
+            message_id=row.external_message_id,
+            show=row.ack == "",
+        )
         for row in rows
     ]
-    return channel, account_of(session.account), marks
 
 
-async def apply(reacts: Reacts, account: Account, mark: Mark) -> None:
+async def apply(mark: Mark) -> None:
     """Put one reaction on, or take it off. A platform that will not is not asked again."""
-    change = reacts.add_reaction if mark.show else reacts.remove_reaction
+    change = mark.reacts.add_reaction if mark.show else mark.reacts.remove_reaction
     try:
         async with asyncio.timeout(CALL_SECONDS):
-            await change(account=account, target=mark.target, message_id=mark.message_id)
+            await change(account=mark.account, target=mark.target, message_id=mark.message_id)
     except (ChannelError, TimeoutError) as error:
         logger.info("a reaction could not be changed: %s", error)
         if not (isinstance(error, ChannelError) and error.permanent):
@@ -134,20 +157,21 @@ async def apply(reacts: Reacts, account: Account, mark: Mark) -> None:
         return
     if not mark.show:
         await committed(partial(cleared, mark.id))
-    elif await in_thread(was_answered, mark.id):
+    elif await asked_at_once(were_answered, mark.id):
         # The run ended while the reaction was on its way, and was cleared before it was there.
-        await apply(reacts, account, Mark(mark.id, mark.target, mark.message_id, show=False))
+        await apply(replace(mark, show=False))
 
 
 def cleared(message_id: int) -> None:
     """Write down that a message wears no reaction any more."""
-    with write(joins=True):
+    with write_one():
         CLEARED(id=message_id)
 
 
-def was_answered(message_id: int) -> bool:
-    """Whether the message does not wait any more."""
-    return not STILL_WAITING(id=message_id)
+def were_answered(message_ids: list[int]) -> list[bool]:
+    """Whether each of these messages does not wait any more."""
+    waiting = {row[0] for row in STILL_WAITING(ids=message_ids)}
+    return [message_id not in waiting for message_id in message_ids]
 
 
 def leftovers() -> list[int]:

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import uvloop
 from django.conf import settings
@@ -34,9 +34,9 @@ from channels_app.gateways import LOOK_SECONDS, Gateways
 from channels_app.turns import Held
 from core import events, file_purge, frame_clock, hub, inbox, jobs, outbox, runs, schema, wake
 from core.db import checkpoint, in_thread, write
-from core.models import Run
+from core.models import ChatSession, Run
 from core.providers import registry as providers
-from core.together import committed, one_by_one
+from core.together import asked_at_once, attempt, committed
 from core.tools import registry as tools
 
 logger = logging.getLogger(__name__)
@@ -316,13 +316,13 @@ class Runner:
 
     async def _flush(self, session_id: int) -> None:
         """Wait until the batch of a session is due, and make it a run ([C2])."""
-        due, place = await one_by_one(partial(waiting, session_id))
-        if due is None:
+        at, place = await asked_at_once(waiting, session_id)
+        if at is None:
             return
         async with self._typing(place):
-            while due is not None:
-                await asyncio.sleep((due - timezone.now()).total_seconds())
-                due, run = await committed(partial(flush, session_id), most=FLUSHED_TOGETHER)
+            while at is not None:
+                await asyncio.sleep((at - timezone.now()).total_seconds())
+                at, run = await committed(partial(flush, session_id), most=FLUSHED_TOGETHER)
             if run is not None:
                 self._seen.append(run.id)
                 await asyncio.sleep(HAND_OVER_SECONDS)  # the run goes on typing
@@ -369,10 +369,20 @@ class Runner:
         await turns.take(begun, self.held[begun.run.id])
 
 
-def waiting(session_id: int) -> tuple[datetime | None, presence.Place | None]:
-    """When the batch of a session is due, and where "typing…" is shown meanwhile."""
-    due = inbox.flush_at(session_id)
-    return due, presence.place_of(session_id) if due is not None else None
+Due: TypeAlias = tuple[datetime | None, presence.Place | None]
+
+
+def waiting(session_ids: list[int]) -> list[Due | Exception]:
+    """When the batch of each of these sessions is due, and where "typing…" is shown meanwhile."""
+    found = {session.id: session for session in inbox.WITH_ACCOUNTS.all(ids=session_ids)}
+    return [attempt(partial(due, found.get(session_id))) for session_id in session_ids]
+
+
+def due(session: ChatSession | None) -> Due:
+    """When the batch of a session is due, and where that is. Raises SealError."""
+    if session is None or session.flush_at is None:
+        return None, None
+    return session.flush_at, presence.place_of(session)
 
 
 def flush(session_id: int) -> tuple[datetime | None, Run | None]:

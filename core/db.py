@@ -70,6 +70,20 @@ def write(*, joins: bool = False) -> Iterator[None]:
 
 
 @contextmanager
+def write_one() -> Iterator[None]:
+    """:func:`write` for one statement, which joins another transaction.
+
+    PostgreSQL makes a transaction of each statement by itself: BEGIN and COMMIT would be two more
+    ways there and back. What is to happen on commit is asked for afterwards.
+    """
+    if connection.vendor == "sqlite" or connection.in_atomic_block:
+        with write(joins=True):
+            yield
+    else:
+        yield
+
+
+@contextmanager
 def turn() -> Iterator[None]:
     """This process's turn to write; the next one begins within a millisecond of its end.
 
@@ -225,4 +239,5 @@ __all__ = [
     "pools",
     "value_of",
     "write",
+    "write_one",
 ]

@@ -288,7 +288,9 @@ FLUSH = Change(
     )
 )
 FLUSH_AT = Rows(lambda: ChatSession.objects.filter(id=Given("id")).values_list("flush_at"))
-WITH_ACCOUNT = Select(lambda: ChatSession.objects.select_related("account").filter(id=Given("id")))
+WITH_ACCOUNTS = Select(
+    lambda: ChatSession.objects.select_related("account").filter(Among("id", "ids"))
+)
 
 
 def flush_at(session_id: int) -> datetime | None:
@@ -301,7 +303,7 @@ def flush_due(*, session_id: int, now: datetime) -> Run | None:
 
     More than MAX_BATCH messages become several runs; the last one is returned.
     """
-    session = WITH_ACCOUNT.first(id=session_id) if FLUSH(id=session_id, now=now) else None
+    session = WITH_ACCOUNTS.first(ids=[session_id]) if FLUSH(id=session_id, now=now) else None
     return run_waiting(session=session, now=now) if session is not None else None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import DurationField, Exists, F, OuterRef, Q, QuerySet
+from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from core import db, statements, wake
@@ -128,8 +128,9 @@ WHOLE = Select(lambda: Delivery.objects.select_related("account").filter(id=Give
 def claim(*, delivery_id: int) -> Delivery | None:
     """Take a pending delivery that is due and first in its conversation; None when it is not."""
     lease = timedelta(seconds=settings.DELIVERY_LEASE_SECONDS)
-    with db.write(joins=True):
-        return WHOLE.first(id=delivery_id) if CLAIM(id=delivery_id, lease=lease) else None
+    with db.write_one():
+        claimed = CLAIM(id=delivery_id, lease=lease)
+    return WHOLE.first(id=delivery_id) if claimed else None
 
 
 def mine(delivery: Delivery) -> Any:
@@ -139,21 +140,20 @@ def mine(delivery: Delivery) -> Any:
     )
 
 
-MINE = Select(
-    lambda: Delivery.objects.select_for_update().filter(
-        id=Given("id"), attempt=Given("attempt"), state=Delivery.State.SENDING
-    )
-)
 SENT = Change(
     lambda: (
-        Delivery.objects.filter(id=Given("id")),
+        Delivery.objects.filter(
+            id=Given("id"),
+            attempt=Given("attempt"),
+            state=Delivery.State.SENDING,
+            payload=Given("payload", JSONField()),
+        ),
         {
-            "state": Given("state"),
+            "state": Delivery.State.SENT,
             "external_message_id": Given("message_id"),
             "sent_at": Now(),
             "lease_until": None,
             "retry_at": None,
-            "error": Given("error"),
         },
     )
 )
@@ -164,19 +164,32 @@ def sent(*, delivery: Delivery, external_message_id: str) -> None:
 
     When the payload was changed meanwhile, that is this very delivery, as an edit.
     """
-    with db.write(joins=True):
-        # Looked for after the commit: whoever puts one behind it still sees this one open.
-        transaction.on_commit(partial(wake_following, delivery), robust=True)
-        row = MINE.first(id=delivery.id, attempt=delivery.attempt)
-        if row is None:
-            return
-        changed = row.payload != delivery.payload
-        SENT(
+    with db.write_one():
+        as_it_was = SENT(
             id=delivery.id,
-            state=Delivery.State.PENDING if changed else Delivery.State.SENT,
+            attempt=delivery.attempt,
+            payload=delivery.payload,
             message_id=external_message_id,
-            error="" if changed else row.error,
         )
+    if not as_it_was:
+        sent_before_a_change(delivery=delivery, external_message_id=external_message_id)
+    # Looked for after the commit: whoever puts one behind it still sees this one open.
+    transaction.on_commit(partial(wake_following, delivery), robust=True)
+
+
+def sent_before_a_change(*, delivery: Delivery, external_message_id: str) -> None:
+    """Record that the platform has what was changed meanwhile; nothing when it is lost to us."""
+    with db.write(joins=True):
+        for row in mine(delivery).select_for_update():
+            changed = row.payload != delivery.payload
+            mine(delivery).update(
+                state=Delivery.State.PENDING if changed else Delivery.State.SENT,
+                external_message_id=external_message_id,
+                sent_at=Now(),
+                lease_until=None,
+                retry_at=None,
+                error="" if changed else row.error,
+            )
 
 
 def wake_following(delivery: Delivery) -> None:

@@ -136,13 +136,17 @@ def settle(*, run: Run, outcome: Outcome, last_seq: int, also: Settled | None = 
     leave_behind(run, outcome, also, Do(END, fence | final(outcome, last_seq)))
 
 
+# Asked of every run that is woken before its turn: of many, where a conversation is busy.
+CANCELLED = Select(
+    lambda: Run.objects.select_related("session", "user", "session__account").filter(
+        id=Given("id"), state=Run.State.QUEUED, cancel_requested_at__isnull=False
+    )
+)
+
+
 def cancelled_while_queued(run_id: int) -> Run | None:
     """The queued run with this id if it was asked to end: it need not wait for its turn."""
-    return (
-        Run.objects.select_related("session", "user", "session__account")
-        .filter(id=run_id, state=Run.State.QUEUED, cancel_requested_at__isnull=False)
-        .first()
-    )
+    return CANCELLED.first(id=run_id)
 
 
 def settle_queued(*, run: Run, outcome: Outcome, last_seq: int, also: Settled) -> bool:

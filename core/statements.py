@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar
 
+import orjson
 from django.db import IntegrityError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import CharField, Field, ForeignKey, IntegerField, Model, TextField
@@ -21,6 +22,9 @@ from core.direct import this_connection
 
 AnyField: TypeAlias = "Field[Any, Any]"
 M = TypeVar("M", bound=Model)
+# Whether a column is one of the numbers in a list, which :func:`numbers` makes, in a tail.
+AMONG = "AMONG(%s)"
+AMONG_ON = {"sqlite": "IN (SELECT value FROM json_each(%s))", "postgresql": "= ANY(%s)"}
 STORED_TWICE = 2  # who stored the same may have taken it away again in the same moment
 Convert = Callable[[Any, BaseDatabaseWrapper], Any]
 
@@ -152,7 +156,8 @@ class Select:
     """A SELECT of one or more joined models.
 
     ``parts``: each with the names of the columns that are wanted, or none for all of them.
-    ``tail``: JOIN, WHERE and ORDER BY with ``%s``, on tables that are called by their own names.
+    ``tail``: JOIN, WHERE and ORDER BY with ``%s`` or AMONG, on tables that are called by their own
+    names.
     """
 
     def __init__(self, *parts: tuple[type[Model], Sequence[str]], tail: str) -> None:
@@ -188,7 +193,8 @@ class Select:
             )
             columns += [f'"{model._meta.db_table}"."{each.column}"' for each in fields]
         first = self._parts[0][0]._meta.db_table
-        return f'SELECT {", ".join(columns)} FROM "{first}" {self._tail}', wanted  # noqa: S608 - our own names
+        tail = self._tail.replace(AMONG, AMONG_ON[here.vendor])
+        return f'SELECT {", ".join(columns)} FROM "{first}" {tail}', wanted  # noqa: S608 - our own names
 
 
 def is_wanted(field: AnyField, names: Sequence[str]) -> bool:
@@ -214,3 +220,9 @@ def reader(field: AnyField, here: BaseDatabaseWrapper) -> Convert | None:
 def prepared(model: type[Model], name: str, value: object) -> Any:
     """``value`` as the database wants it for the column ``name``."""
     return field_of(model, name).get_db_prep_value(value, this_connection())
+
+
+def numbers(values: Iterable[int]) -> Any:
+    """``values`` as AMONG has them: how many they are does not change the statement."""
+    found = list(values)
+    return orjson.dumps(found).decode() if this_connection().vendor == "sqlite" else found

@@ -198,11 +198,10 @@ def attempt(work: Work[R]) -> R | Exception:
         return error
 
 
-async def one_by_one(work: Work[R]) -> R:
-    """What ``work`` returned, in a database thread, one after the other with that of others who ask
-    at the same time: reads, whose way into a thread and back takes longer than they do."""
-    asking: Together[Work[R], R] = local("asking", each_of, lanes=LANES)
-    return await asking.do(work)
+async def asked_at_once(do: Callable[[list[A]], Sequence[R | Exception]], asked: A) -> R:
+    """What ``do`` gives for ``asked``, in a database thread and one visit with what others ask of
+    it at the same time."""
+    return await local("asking", do, lanes=LANES).do(asked)
 
 
 def each_of(works: Sequence[Work[R]]) -> list[R | Exception]:
@@ -210,7 +209,8 @@ def each_of(works: Sequence[Work[R]]) -> list[R | Exception]:
     return [attempt(work) for work in works]
 
 
-Queues = dict[tuple[str, int], Together[Any, Any]]
+# By what is done, and how much of it at once.
+Queues = dict[tuple[Callable[..., Any], int], Together[Any, Any]]
 _loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Queues]" = WeakKeyDictionary()
 
 
@@ -221,9 +221,9 @@ def local(
     lanes: int,
     most: int = AT_ONCE,
 ) -> Together[A, R]:
-    """What of this ``name`` waits in the running event loop, done at most ``most`` at once; ``do``
-    is always the same for a name."""
+    """What waits for ``do`` in the running event loop, done at most ``most`` at once by the threads
+    of this ``name``."""
     queues = _loops.setdefault(asyncio.get_running_loop(), {})
-    if (name, most) not in queues:
-        queues[name, most] = Together(do, name=name, most=most, lanes=lanes)
-    return queues[name, most]
+    if (do, most) not in queues:
+        queues[do, most] = Together(do, name=name, most=most, lanes=lanes)
+    return queues[do, most]

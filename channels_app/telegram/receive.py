@@ -6,6 +6,7 @@ Everything it does is committed when it returns; Telegram is told only after tha
 import logging
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -14,9 +15,9 @@ from django.utils import timezone
 from allowlist import audit, permissions
 from allowlist.identities import InvalidIdentity
 from allowlist.requests import STATES, NotAnOwner, RequestNotFound, choice
-from channels_app import commands, decisions, notices
+from channels_app import commands, decisions, notices, senders
 from channels_app.base import Account, ChannelError
-from channels_app.inbound import receive_sender
+from channels_app.inbound import receive_known, receive_sender
 from channels_app.telegram import plain, updates
 from channels_app.telegram.addressing import Addressed, Bot, understand, with_quote
 from core import inbox, outbox
@@ -24,6 +25,7 @@ from core.db import in_thread, write
 from core.inbox import Draft
 from core.models import ChannelAccount, InboundMessage, User
 from core.text import one_line
+from core.together import Informed, Work
 
 logger = logging.getLogger(__name__)
 
@@ -108,27 +110,51 @@ def needs_name(value: object) -> bool:
 
 def take(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> str:
     """Do what an update asks for; what became of it, in a word."""
+    return asked_of(row=row, bot=bot, value=value, raw=raw)()
+
+
+def asked_of(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> Work[str]:
+    """What an update asks for; doing it tells what became of it, in a word.
+
+    Who wrote a message to the bot alone is asked together with others.
+    """
     try:
         update = updates.read(value)
     except updates.UnparsableError as error:
-        return quarantine(row=row, value=value, raw=raw, why=str(error))
+        return partial(quarantine, row=row, value=value, raw=raw, why=str(error))
     match update:
         case updates.NewMessage():
-            return take_message(row=row, bot=bot, update=update, raw=raw)
+            meant = understand(update.message, bot=bot)
+            if is_plain(update.message, meant):
+                draft = draft_of(row=row, update=update, meant=meant, raw=raw)
+                return Informed(partial(keep, draft), asked=draft, find=senders.known_at_once)
+            return partial(take_message, row=row, meant=meant, update=update, raw=raw)
         case updates.Edited():
-            return take_edit(row=row, bot=bot, message=update.message)
+            return partial(take_edit, row=row, bot=bot, message=update.message)
         case updates.Pressed():
-            return take_press(row=row, press=update)
+            return partial(take_press, row=row, press=update)
         case updates.Membership():
-            return take_membership(row=row, change=update)
+            return partial(take_membership, row=row, change=update)
         case updates.Other():
-            return ignore(row=row, update_id=update.update_id, kind=update.kind)
+            return partial(ignore, row=row, update_id=update.update_id, kind=update.kind)
 
 
-def take_message(*, row: ChannelAccount, bot: Bot, update: updates.NewMessage, raw: bytes) -> str:
+def is_plain(message: updates.TelegramMessage, meant: Addressed) -> bool:
+    """Whether these are words for the assistant, of somebody who writes to the bot alone."""
+    by_themselves = not (message.is_group or message.thread)
+    return by_themselves and (bool(message.media) or commands.parse(meant.command_text) is None)
+
+
+def keep(draft: Draft, known: senders.Known | None) -> str:
+    """Put a plain message into the inbox; what became of it."""
+    return receive_known(draft=draft, now=timezone.now(), known=known).outcome
+
+
+def take_message(
+    *, row: ChannelAccount, meant: Addressed, update: updates.NewMessage, raw: bytes
+) -> str:
     """A message: what is not meant for us is forgotten, the rest goes to the inbox."""
     message = update.message
-    meant = understand(message, bot=bot)
     if not meant.addressed and not is_of_our_album(row, message):
         return "not addressed"
     draft = draft_of(row=row, update=update, meant=meant, raw=raw)

@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import dataclass
-from functools import partial
 
 from django.conf import settings
 
@@ -63,8 +62,7 @@ async def handle(request: Request) -> str:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
     named = receive.needs_name(value)
     bot = await receive.bot_of(door.account) if named else Bot(0, "")
-    work = partial(receive.take, row=door.row, bot=bot, value=value, raw=raw)
-    return await together.committed(work)
+    return await together.committed(receive.asked_of(row=door.row, bot=bot, value=value, raw=raw))
 
 
 async def door_of(name: str) -> Door | None:

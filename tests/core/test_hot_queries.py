@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -13,7 +14,7 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app import claims, inbound, outbound, presence
+from channels_app import claims, inbound, outbound, presence, runner, senders
 from channels_app.door_accounts import door_account
 from channels_app.openai_api import sessions
 from channels_app.telegram import receive, updates
@@ -140,7 +141,14 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
         message_id=f"new-{now.timestamp()}",
         text="hello",
     )
+    senders.known_at_once([platform])
     inbound.receive_sender(draft=platform, now=now, debounce=True)
+    runner.waiting([session.id])
+    [marks] = presence.marks_of([session.id])
+    assert isinstance(marks, list)
+    assert len(marks) == 1, "eyes on what was just said, and on nothing else"
+    assert presence.were_answered([marks[0].id]) == [False]
+    presence.cleared(marks[0].id)
     own = Draft(account=account, chat=session.chat, text="hello")
     receipt = inbound.receive_personal(user=user, draft=own, session_id="", now=now)
     assert receipt.run is not None
@@ -159,7 +167,8 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
     assert claimed is not None
     outbox.sent(delivery=claimed, external_message_id="1")
     sweep()
-    inbox.drop_waiting(session=session, note="the next turn begins anew")
+    with write():
+        assert inbox.flush_due(session_id=session.id, now=now + timedelta(minutes=1))
 
 
 def sweep() -> None:
@@ -252,8 +261,11 @@ def test_ten_thousand_messages_and_people_cost_a_turn_no_more_than_ten(
     """As many statements, and none that reads a whole table."""
     _, token = keys.create(name="k", user=user, scopes=["chat"])
     ChannelIdentity.objects.create(user=user, kind="im", value=SENDER)
+    account.channel = "memory"  # one that shows reactions and sends what is answered
+    account.save()
 
     def turn() -> list[Asked]:
+        Run.objects.exclude(state="succeeded").delete()  # what waits is of the turn before
         ApiKey.objects.update(last_used_at=timezone.now())  # noted once a minute, not now
         User.objects.update(last_spoke_at=None)  # noted once a second, now
         door_account(sessions.ORIGIN)  # remembered for a while

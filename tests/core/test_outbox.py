@@ -4,7 +4,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
 
 from core import outbox
 from core.db import write
@@ -199,3 +201,27 @@ def test_d8_the_oldest_waiting_delivery_is_known(put: Any) -> None:
     assert 99 < outbox.oldest_pending_seconds() < 120
     fails(claimed(row), retry_after=50.0)
     assert outbox.oldest_pending_seconds() == 0
+
+
+def test_what_was_changed_while_it_left_goes_out_again_as_an_edit(put: Any, woken: Woken) -> None:
+    leaving = claimed(put("a"))
+    outbox.change(delivery=Delivery.objects.get(id=leaving.id), payload={"text": "b"})
+    woken.clear()
+    outbox.sent(delivery=leaving, external_message_id="7")
+    now = Delivery.objects.get(id=leaving.id)
+    assert (now.state, now.external_message_id, now.sent_at is None) == (State.PENDING, "7", False)
+    assert woken == [("wake_delivery", leaving.id)]
+    again = claimed(now)
+    assert (again.payload, again.attempt) == ({"text": "b"}, 2)
+
+
+def test_a_block_leaves_in_one_write_each_way(put: Any) -> None:
+    block = put("a")
+    Delivery.objects.update(payload={"text": "ü „ß“ 👍", "entities": [{"offset": 0, "x": 1.5}]})
+    with CaptureQueriesContext(connection) as asked:
+        leaving = claimed(block)
+        outbox.sent(delivery=leaving, external_message_id="7")
+    said = [each["sql"].split()[0] for each in asked]
+    began = ["BEGIN", "UPDATE", "COMMIT"] if connection.vendor == "sqlite" else ["UPDATE"]
+    assert said == [*began, "SELECT", *began, "SELECT"]
+    assert Delivery.objects.get(id=block.id).state == State.SENT

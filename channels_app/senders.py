@@ -1,0 +1,85 @@
+"""Whose messages those are that come at the same time, and where they belong: asked at once.
+
+    messages of one moment ─► identities of all ─► the rule, for each ─► sessions of all (locked)
+                                                                         └ others ask for themselves
+
+PostgreSQL answers each question in a visit of its own, and two of them were two thirds of what a
+message of Telegram asks (docs/decisions/156).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db import connection
+from django.utils import timezone
+
+from allowlist import permissions
+from core import inbox, statements
+from core.inbox import Draft
+from core.models import ChannelAccount, ChatSession, User
+
+# Each side repeats the conditions of a partial index.
+THEIRS = """ "core_chatsession"."account_id" = %s AND "core_chatsession"."chat" = ANY(%s)
+    AND "core_chatsession"."thread" = '' AND "core_chatsession"."user_id" = ANY(%s)
+    AND "core_chatsession"."closed_at" IS NULL"""
+MEANT = statements.Select(
+    (ChatSession, ()),
+    tail=f"""WHERE ({THEIRS} AND NOT "core_chatsession"."for_agent")
+    OR ({THEIRS} AND "core_chatsession"."for_agent"
+    AND ("core_chatsession"."own_topic" OR "core_chatsession"."reply_until" > %s))
+    ORDER BY "core_chatsession"."id" """,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Who may speak here, and the open session that their message is meant for, locked."""
+
+    user: User
+    session: ChatSession
+
+
+def known_at_once(asked: Sequence[Draft]) -> list[Known | None]:
+    """Who sent each of ``asked``, messages of people by themselves outside topics; None where that
+    has to be asked anew. In the transaction that stores them, in this order.
+
+    Told are senders whom somebody lists and who have a session, on the account of the first; only
+    the first message of each, because it may change the answer for the next. On SQLite, which lives
+    in this process, nobody is told. Raises InvalidIdentity.
+    """
+    if connection.vendor == "sqlite":
+        return [None] * len(asked)
+    account = asked[0].account
+    first = {each.sender: each for each in reversed(asked) if each.account.pk == account.pk}
+    users = listed(first.values())
+    sessions = meant(account, {first[sender].chat for sender in users}, users.values())
+    told: dict[int, Known] = {}
+    for sender, user in users.items():
+        session = sessions.get((user.pk, first[sender].chat))
+        if session is not None:
+            told[id(first[sender])] = Known(user, inbox.known_session(session, user, account))
+    return [told.get(id(each)) for each in asked]
+
+
+def listed(drafts: Iterable[Draft]) -> dict[str, User]:
+    """The people who list the senders of ``drafts``, by sender; not those who are nobody's."""
+    senders = [permissions.Sender(each.account, each.kind, each.sender) for each in drafts]
+    found: dict[str, User] = {}
+    now = timezone.now()
+    for sender, rows in zip(senders, permissions.listed_at_once(senders), strict=True):
+        decision = permissions.decide(sender=sender, now=now, listed=rows) if rows else None
+        if decision is not None and decision.user is not None:
+            found[sender.value] = decision.user
+    return found
+
+
+def meant(
+    account: ChannelAccount, chats: Iterable[str], users: Iterable[User]
+) -> dict[tuple[int, str], ChatSession]:
+    """The open sessions that what ``users`` write in ``chats`` is meant for, by user and chat: an
+    agent's that listens, else the assistant's. Locked, in the order of their ids."""
+    moment = statements.prepared(ChatSession, "reply_until", timezone.now())
+    here = (account.pk, sorted(chats), sorted(user.pk for user in users))
+    rows = [row for (row,) in MEANT.rows(*here, *here, moment, more=inbox.locked())]
+    rows.sort(key=lambda row: (not row.for_agent, row.pk), reverse=True)
+    return {(row.user_id, row.chat): row for row in rows}
