@@ -1,9 +1,12 @@
 """The Telegram webhook under load, beside an async Django view that stores nothing."""
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass, field
 
+from gateway_project.home import BASE_DIR
+from gateway_project.processes import child
 from tests.benchmarks import machine
 from tests.benchmarks.clients import Http, Webhook
 from tests.benchmarks.house import BOT, FIRST_STRANGER, SECRET, House, control
@@ -53,13 +56,29 @@ async def steady(hook: Webhook, *, seconds: float, people: int) -> list[float]:
     return waits
 
 
-async def patience(house: House, *, seconds: float, people: int, rounds: int) -> list[float]:
-    """The p99 in ms of each round of :func:`steady` with ours; all is answered between them."""
+@dataclass
+class Patience:
+    """The p99 in ms of each round: of ours, and of the disk by itself meanwhile."""
+
+    ours: list[float] = field(default_factory=list)
+    disk: list[float] = field(default_factory=list)
+
+
+async def patience(house: House, *, seconds: float, people: int, rounds: int) -> Patience:
+    """Rounds of :func:`steady` with ours; all is answered between them."""
     hook, _ = targets(house)["latchkey"]
-    found = []
+    found = Patience()
+    arguments = (str(house.gateway.folder), str(seconds), str(STEADY_PER_SECOND))
     for _ in range(rounds):
+        beside = await asyncio.create_subprocess_exec(
+            *child.python("tests.benchmarks.disk", *arguments),
+            stdout=asyncio.subprocess.PIPE,
+            cwd=BASE_DIR,
+        )
         waits = await steady(hook, seconds=seconds, people=people)
-        found.append(machine.percentile(waits, 0.99) * 1000)
+        output, _ = await beside.communicate()
+        found.ours.append(machine.percentile(waits, 0.99) * 1000)
+        found.disk.append(machine.percentile(json.loads(output), 0.99))
         await asyncio.to_thread(house.drain)
     return found
 
