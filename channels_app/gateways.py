@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 from channels_app import notices, registry
 from channels_app.base import Account, Channel, ChannelError, Gateway, Health, Polls
 from channels_app.sending import account_of
+from core.compiled import Select
 from core.db import in_thread, write
 from core.models import ChannelAccount
 from core.sealed import SealError
@@ -32,6 +33,9 @@ RETRY_SECONDS = 3.0
 STARTING = "starting"
 STOPPING = "stopping"
 TO_TELL = (STARTING, STOPPING)
+LOOKED_AT = Select(
+    lambda: ChannelAccount.objects.filter(Q(enabled=True) | Q(status__in=TO_TELL)).order_by("id")
+)
 
 
 @dataclass(slots=True)
@@ -45,7 +49,7 @@ class Gateways:
 
     async def look_after(self) -> float:
         """Start and stop pollers, check accounts that are due; seconds until the next look."""
-        rows = await in_thread(accounts)
+        rows, changed = await in_thread(look)
         polled = {row.id: row for row in rows if wants_polling(row)}
         now = asyncio.get_running_loop().time()
         for account_id in [each for each in self.pollers if each not in polled]:
@@ -58,7 +62,7 @@ class Gateways:
                 self._poll(row)
             elif account_id in self.pollers:
                 self.pollers.pop(account_id).cancel()
-        for row in await in_thread(to_change):
+        for row in changed:
             await self._switch(row)
         for row in rows:
             if row.id not in polled and self.checks.get(row.id, 0.0) <= now:
@@ -149,9 +153,12 @@ def saved(*, account_id: int) -> None:
     rows.filter(enabled=False).exclude(status="stopped").update(status=STOPPING, status_text="")
 
 
-def to_change() -> list[ChannelAccount]:
-    """Accounts whose platform is to be told something."""
-    return list(ChannelAccount.objects.filter(status__in=TO_TELL).order_by("id"))
+def look() -> tuple[list[ChannelAccount], list[ChannelAccount]]:
+    """The enabled accounts of channels with a platform behind them, and those whose platform is to
+    be told something."""
+    rows, names = LOOKED_AT.all(), registry.names()
+    enabled = [row for row in rows if row.enabled and row.channel in names]
+    return enabled, [row for row in rows if row.status in TO_TELL]
 
 
 def take_change(row: ChannelAccount) -> bool:
@@ -161,12 +168,6 @@ def take_change(row: ChannelAccount) -> bool:
             status="running" if row.enabled else "stopped", status_text="…"
         )
     return taken == 1
-
-
-def accounts() -> list[ChannelAccount]:
-    """The enabled accounts of channels with a platform behind them."""
-    rows = ChannelAccount.objects.filter(enabled=True, channel__in=registry.names())
-    return list(rows.order_by("id"))
 
 
 def wants_polling(row: ChannelAccount) -> bool:

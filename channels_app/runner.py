@@ -23,6 +23,7 @@ from typing import Any, TypeAlias
 import uvloop
 from django.conf import settings
 from django.db import Error as DatabaseFailure
+from django.db import connection
 from django.utils import timezone
 
 from allowlist import requests, revocation
@@ -149,7 +150,7 @@ class Runner:
         for chore in (
             self._keep,
             self._sweep,
-            self._checkpoint,
+            *([self._checkpoint] if connection.vendor == "sqlite" else []),
             self._beat,
             self._purge_files,
             self._sweep_files,
@@ -211,12 +212,14 @@ class Runner:
 
     async def _keep(self) -> float:
         held = {run_id: each.run.attempt for run_id, each in self.held.items()}
+        if not held:
+            return keep_seconds()
         lost, cancelled = await in_thread(runs.keep, held=held, worker=self.name)
         for run_id in lost:
             self._interrupt(run_id, lost=True)
         for run_id in cancelled:
             self._interrupt(run_id, lost=False)
-        return min(KEEP_SECONDS, settings.RUN_LEASE_SECONDS / 3)
+        return keep_seconds()
 
     def _interrupt(self, run_id: int, *, lost: bool) -> None:
         held = self.held.get(run_id)
@@ -274,6 +277,7 @@ class Runner:
         if not self.outdated:
             await in_thread(file_purge.sweep)
             await in_thread(sweep_ignored, now=timezone.now())
+            await in_thread(runs.forget_silent)
         return SWEEP_FILES_SECONDS
 
     async def _look_for_work(self) -> None:
@@ -367,6 +371,11 @@ class Runner:
 
     async def _turn(self, begun: Begun) -> None:
         await turns.take(begun, self.held[begun.run.id])
+
+
+def keep_seconds() -> float:
+    """How often leases are renewed."""
+    return min(KEEP_SECONDS, settings.RUN_LEASE_SECONDS / 3)
 
 
 Due: TypeAlias = tuple[datetime | None, presence.Place | None]

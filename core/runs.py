@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from core import db, hub, wake
+from core import db, direct, hub, wake
 from core.compiled import Among, Change, Given, Rows, Select, Taking
 from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
 from core.tokens import estimate
@@ -264,13 +264,26 @@ def release(*, held: dict[int, int]) -> None:
         wake.send("core.runs.wake", run_id)
 
 
+# By the database's clock; as texts of SQLite compare like those that Django writes.
+CLOCK = {
+    "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')",
+    "postgresql": "STATEMENT_TIMESTAMP()",
+}
+HEARD = """INSERT INTO core_workerheartbeat (name, queue, seen_at, problem)
+    VALUES (%s, %s, {clock}, %s) ON CONFLICT (name) DO UPDATE SET
+    queue = excluded.queue, seen_at = excluded.seen_at, problem = excluded.problem"""
+
+
 def heard_from(*, worker: str, queue: str, problem: str = "") -> None:
-    """Note that a worker process is alive, and why it takes no work (``problem``); forget those
-    that have been silent for a day."""
+    """Note that a worker process is alive, and why it takes no work (``problem``)."""
+    here = direct.this_connection()
+    with db.write_one():
+        direct.changed(here, HEARD.format(clock=CLOCK[here.vendor]), (worker, queue, problem[:200]))
+
+
+def forget_silent() -> None:
+    """Forget workers that have been silent for a day."""
     with db.write():
-        WorkerHeartbeat.objects.update_or_create(
-            name=worker, defaults={"queue": queue, "seen_at": db.now(), "problem": problem[:200]}
-        )
         WorkerHeartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=1)).delete()
 
 

@@ -11,10 +11,13 @@ from pathlib import Path
 
 from django.apps import apps
 from django.conf import settings
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from core import direct
+
 Newest = dict[str, int]
+APPLIED = "SELECT app, name FROM django_migrations"
 
 
 @cache
@@ -35,7 +38,11 @@ def newest(names: Iterable[str]) -> int:
 
 def applied() -> Newest:
     """The newest migration of each of our apps in the database. Raises DatabaseError."""
-    rows = MigrationRecorder(connection).applied_migrations()
+    try:
+        # Without the question whether there is such a table, which takes ten times as long.
+        rows: Iterable[tuple[str, str]] = direct.fetched(direct.this_connection(), APPLIED, ())
+    except DatabaseError:
+        rows = MigrationRecorder(connection).applied_migrations()
     return {label: newest(name for app, name in rows if app == label) for label in own()}
 
 

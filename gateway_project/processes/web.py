@@ -5,10 +5,13 @@ says so. ``GATEWAY_LISTEN_FD`` may name a listening socket that it inherits; wit
 ``GATEWAY_HOST``:``GATEWAY_PORT`` itself.
 """
 
+import asyncio
 import os
 import socket
 import warnings
+from contextlib import suppress
 from importlib import import_module
+from types import FrameType
 
 import django
 from django.conf import settings
@@ -18,6 +21,7 @@ from gateway_project.processes import garbage, listener, ready
 GRACEFUL_SECONDS = 5
 # Proxies give up a connection that is silent for 60 s; a ping costs 0.1 ms of CPU.
 PING_SECONDS = 50
+TICK_SECONDS = 1.0  # the date in the answers' headers is as old as that at most
 
 
 def tell_ready() -> None:
@@ -44,11 +48,22 @@ def serve_uvicorn(listening: socket.socket) -> None:
     from gateway_project.processes.keepalive import PingsTogether  # noqa: PLC0415 - the same
 
     class ReadyServer(uvicorn.Server):
-        """Says so when it accepts requests."""
+        """Says so when it accepts requests; looks once a second, not ten times, what is new."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets=sockets)
             tell_ready()
+
+        async def main_loop(self) -> None:
+            self.loop, self.leaving = asyncio.get_running_loop(), asyncio.Event()
+            while not await self.on_tick(0):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.leaving.wait(), TICK_SECONDS)
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            super().handle_exit(sig, frame)
+            if hasattr(self, "leaving"):
+                self.loop.call_soon_threadsafe(self.leaving.set)
 
     config = uvicorn.Config(
         "gateway_project.asgi:application",

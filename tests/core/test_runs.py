@@ -221,10 +221,17 @@ def test_a9_all_open_runs_of_a_person_are_asked_to_end(say: Say, woken: Woken, u
 
 def test_d8_workers_are_heard_from_and_forgotten(woken: Woken) -> None:
     WorkerHeartbeat.objects.create(name="gone", queue="runs", seen_at=db.now() - timedelta(days=2))
-    runs.heard_from(worker="w", queue="runs")
+    runs.heard_from(worker="w", queue="long", problem="it is of yesterday.")
+    assert (runs.workers_alive("long"), runs.idle_workers("long")) == (
+        0,
+        ["A long worker takes no work: it is of yesterday."],
+    )
     runs.heard_from(worker="w", queue="runs")
     assert (runs.workers_alive("runs"), runs.workers_alive("long")) == (1, 0)
-    assert str(WorkerHeartbeat.objects.get()) == "w"
+    runs.forget_silent()
+    row = WorkerHeartbeat.objects.get()
+    assert str(row) == "w"
+    assert abs(db.now() - row.seen_at) < timedelta(seconds=30), "the database's clock, in UTC"
     WorkerHeartbeat.objects.update(seen_at=db.now() - timedelta(seconds=31))
     assert runs.workers_alive("runs") == 0
 

@@ -90,8 +90,8 @@ def test_a_check_that_ends_late_does_not_swallow_a_change_that_was_saved(local: 
     gateways.saved(account_id=row.id)
     gateways.note(account_id=row.id, health=Health())
     gateways.show(account_id=row.id, status="running", text="polling")
-    assert [each.id for each in gateways.to_change()] == [row.id]
-    assert gateways.take_change(gateways.to_change()[0])
+    assert [each.id for each in gateways.look()[1]] == [row.id]
+    assert gateways.take_change(gateways.look()[1][0])
     gateways.note(account_id=row.id, health=Health(problem="no"))
     row.refresh_from_db()
     assert row.status == "error"
