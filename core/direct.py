@@ -9,7 +9,7 @@ cursor.
 """
 
 import select
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -115,6 +115,19 @@ def ready(here: BaseDatabaseWrapper) -> Any:
         here.ensure_connection()
     here.validate_no_broken_transaction()
     return here.connection
+
+
+def array(values: Iterable[int | str]) -> str:
+    """``values`` as PostgreSQL writes an array: the driver takes several times as long for it."""
+    return (
+        f"{{{','.join(quoted(each) if isinstance(each, str) else str(each) for each in values)}}}"
+    )
+
+
+def quoted(text: str) -> str:
+    """``text`` as an element of an array."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 @lru_cache(KEPT_STATEMENTS)

@@ -41,7 +41,7 @@ AFTER = "SELECT seq, data FROM core_runevent WHERE run_id = %s AND seq > %s ORDE
 INSERT = "INSERT INTO core_runevent (run_id, seq, data) VALUES (%s, %s, %s)"
 # On PostgreSQL a frame is one statement, which commits itself: four visits less (BEGIN to COMMIT).
 ADD_OWNED = """WITH owned AS (
-    SELECT id, attempt FROM core_run WHERE state = 'running' AND id = ANY(%s)
+    SELECT id, attempt FROM core_run WHERE state = 'running' AND id = ANY(%s::bigint[])
     ORDER BY id FOR NO KEY UPDATE
 ), added AS (
     INSERT INTO core_runevent (run_id, seq, data)
@@ -309,8 +309,9 @@ def add_at_once(batch: Batch) -> dict[int, int]:
     """:func:`add` in one statement of PostgreSQL, which keeps the rows of the runs locked."""
     wanted = [log.run_id for log, _, _ in batch]
     rows = [(run_id, attempt, seq, data) for attempt, (run_id, seq, data) in rows_in(batch)]
-    columns = [list(each) for each in zip(*rows, strict=True)] or [[], [], [], []]
-    found = direct.fetched(direct.this_connection(), ADD_OWNED, [wanted, *columns])
+    columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
+    given = [direct.array(each) for each in (wanted, *columns)]
+    found = direct.fetched(direct.this_connection(), ADD_OWNED, given)
     return {row[0]: row[1] for row in found}
 
 

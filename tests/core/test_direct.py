@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import random
 import threading
 import warnings
 
@@ -137,3 +138,19 @@ def test_a_connection_that_the_server_ended_is_replaced_and_others_are_not_asked
     finally:
         close_pool()
     assert first == again != new
+
+
+@on_postgresql
+def test_an_array_holds_what_it_was_given() -> None:
+    chance = random.Random(20261123)
+    signs = ['"', "\\", "{", "}", ",", " ", "\n", "\t", "'", "%", "%s", "NULL", "ß", "👍", "a"]
+    texts = ["", "NULL", "null", *("".join(chance.choices(signs, k=9)) for _ in range(500))]
+    sql = "SELECT each FROM unnest(%s::text[]) WITH ORDINALITY AS t (each, n) ORDER BY n"
+    found = direct.fetched(this_connection(), sql, [direct.array(texts)])
+    assert [row[0] for row in found] == texts
+    numbers = [1, -2, 2**62]
+    sql = "SELECT unnest(%s::bigint[])"
+    assert direct.fetched(this_connection(), sql, [direct.array(numbers)]) == [
+        (each,) for each in numbers
+    ]
+    assert direct.fetched(this_connection(), sql, [direct.array([])]) == []
