@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
+from django.utils import timezone
+
 from allowlist import link_codes, permissions, requests
 from allowlist.models import UnknownRequest
 from channels_app import agents, commands, linking, media, notices, room, strangers
-from channels_app.senders import Known
+from channels_app.senders import KnownSender
 from core import inbox, wake
 from core.db import write
 from core.inbox import Draft
@@ -74,13 +76,16 @@ def receive_personal(
         return accept(draft=draft, user=user, session=session, now=now, origin=origin)
 
 
-def receive_known(*, draft: Draft, now: datetime, known: Known | None) -> Receipt:
+def receive_known(*, draft: Draft, known: KnownSender | None) -> Receipt:
     """A message, which may wait for more, of a sender whom a platform names; ``known``: whose it is
     and where it belongs, as :func:`channels_app.senders.known_at_once` says."""
     if known is None:
-        return receive_sender(draft=draft, now=now, debounce=True)
+        return receive_sender(draft=draft, now=timezone.now(), debounce=True)
     with write(joins=True):
-        return accept(draft=draft, user=known.user, session=known.session, now=now, debounce=True)
+        # By the moment in which it was looked up: an agent may stop listening meanwhile.
+        return accept(
+            draft=draft, user=known.user, session=known.session, now=known.now, debounce=True
+        )
 
 
 def receive_sender(

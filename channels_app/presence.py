@@ -32,6 +32,7 @@ MOST = 100
 Ack = InboundMessage.Ack
 WAITING = (InboundMessage.State.RECEIVED, InboundMessage.State.BATCHED)
 # Three ways to few rows, each by its index: of what a session has ever had nearly all is answered.
+# Those that wait first: their people look.
 TO_MARK = statements.Select(
     (InboundMessage, ("session", "ack", "chat", "thread", "external_message_id")),
     (ChannelAccount, ("channel", "name", "config", "secrets")),
@@ -49,7 +50,7 @@ TO_MARK = statements.Select(
         UNION ALL
         SELECT "id" FROM "core_inboundmessage" WHERE "session_id" {statements.AMONG}
         AND "ack" = 'shown' AND "state" NOT IN ('received', 'batched')
-    ) ORDER BY "core_inboundmessage"."id" LIMIT {MOST * AT_ONCE}""",  # noqa: S608 - our own names
+    ) ORDER BY "core_inboundmessage"."ack", "core_inboundmessage"."id" LIMIT {MOST * AT_ONCE}""",  # noqa: S608 - our own names
 )
 SHOWN = Change(
     lambda: (

@@ -9,6 +9,8 @@ message of Telegram asks (docs/decisions/156).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import takewhile
 
 from django.db import connection
 from django.utils import timezone
@@ -32,40 +34,50 @@ MEANT = statements.Select(
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """Who may speak here, and the open session that their message is meant for, locked."""
+class KnownSender:
+    """Who may speak here, and the open session that their message is meant for at ``now``; it is
+    locked."""
 
     user: User
     session: ChatSession
+    now: datetime
 
 
-def known_at_once(asked: Sequence[Draft]) -> list[Known | None]:
+def known_at_once(asked: Sequence[Draft]) -> list[KnownSender | None]:
     """Who sent each of ``asked``, messages of people by themselves outside topics; None where that
     has to be asked anew. In the transaction that stores them, in this order.
 
-    Told are senders whom somebody lists and who have a session, on the account of the first; only
-    the first message of each, because it may change the answer for the next. On SQLite, which lives
-    in this process, nobody is told. Raises InvalidIdentity.
+    Told are senders whom somebody lists and who have a session, up to the first message on another
+    account; only the first message of each person, because it may change the answer for the next.
+    On SQLite, which lives in this process, nobody is told. Raises InvalidIdentity.
     """
+    told: list[KnownSender | None] = [None] * len(asked)
     if connection.vendor == "sqlite":
-        return [None] * len(asked)
-    account = asked[0].account
-    first = {each.sender: each for each in reversed(asked) if each.account.pk == account.pk}
-    users = listed(first.values())
-    sessions = meant(account, {first[sender].chat for sender in users}, users.values())
-    told: dict[int, Known] = {}
-    for sender, user in users.items():
-        session = sessions.get((user.pk, first[sender].chat))
+        return told
+    account, now = asked[0].account, timezone.now()
+    here = list(takewhile(lambda each: each.account.pk == account.pk, asked))
+    users = listed(here, now=now)
+    if not users:
+        return told
+    chats = {each.chat for each in here if each.sender in users}
+    sessions = meant(account, chats, users.values(), now=now)
+    spoke: set[int] = set()
+    for place, draft in enumerate(here):
+        user = users.get(draft.sender)
+        if user is None or user.pk in spoke:
+            continue
+        spoke.add(user.pk)
+        session = sessions.get((user.pk, draft.chat))
         if session is not None:
-            told[id(first[sender])] = Known(user, inbox.known_session(session, user, account))
-    return [told.get(id(each)) for each in asked]
+            known = inbox.known_session(session, user, account)
+            told[place] = KnownSender(user, known, now)
+    return told
 
 
-def listed(drafts: Iterable[Draft]) -> dict[str, User]:
+def listed(drafts: Iterable[Draft], *, now: datetime) -> dict[str, User]:
     """The people who list the senders of ``drafts``, by sender; not those who are nobody's."""
     senders = [permissions.Sender(each.account, each.kind, each.sender) for each in drafts]
     found: dict[str, User] = {}
-    now = timezone.now()
     for sender, rows in zip(senders, permissions.listed_at_once(senders), strict=True):
         decision = permissions.decide(sender=sender, now=now, listed=rows) if rows else None
         if decision is not None and decision.user is not None:
@@ -74,12 +86,12 @@ def listed(drafts: Iterable[Draft]) -> dict[str, User]:
 
 
 def meant(
-    account: ChannelAccount, chats: Iterable[str], users: Iterable[User]
+    account: ChannelAccount, chats: Iterable[str], users: Iterable[User], *, now: datetime
 ) -> dict[tuple[int, str], ChatSession]:
     """The open sessions that what ``users`` write in ``chats`` is meant for, by user and chat: an
     agent's that listens, else the assistant's. Locked, in the order of their ids."""
-    moment = statements.prepared(ChatSession, "reply_until", timezone.now())
-    here = (account.pk, sorted(chats), sorted(user.pk for user in users))
+    moment = statements.prepared(ChatSession, "reply_until", now)
+    here = (account.pk, sorted(chats), sorted({user.pk for user in users}))
     rows = [row for (row,) in MEANT.rows(*here, *here, moment, more=inbox.locked())]
     rows.sort(key=lambda row: (not row.for_agent, row.pk), reverse=True)
     return {(row.user_id, row.chat): row for row in rows}

@@ -113,6 +113,7 @@ CLAIM = Change(
         Delivery.objects.filter(
             Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
             id=Given("id"),
+            attempt=Given("attempt"),
             state=Delivery.State.PENDING,
         ).exclude(Exists(earlier())),
         {
@@ -127,10 +128,16 @@ WHOLE = Select(lambda: Delivery.objects.select_related("account").filter(id=Give
 
 def claim(*, delivery_id: int) -> Delivery | None:
     """Take a pending delivery that is due and first in its conversation; None when it is not."""
+    # Read first: who claims and cannot read would leave behind what looks as if it had been sent.
+    # A payload that is changed in between goes out as an edit, when the sending is recorded.
+    row = WHOLE.first(id=delivery_id)
+    if row is None or row.state != Delivery.State.PENDING:
+        return None
     lease = timedelta(seconds=settings.DELIVERY_LEASE_SECONDS)
     with db.write_one():
-        claimed = CLAIM(id=delivery_id, lease=lease)
-    return WHOLE.first(id=delivery_id) if claimed else None
+        claimed = CLAIM(id=row.id, attempt=row.attempt, lease=lease)
+    row.state, row.attempt = Delivery.State.SENDING, row.attempt + 1
+    return row if claimed else None
 
 
 def mine(delivery: Delivery) -> Any:

@@ -200,7 +200,7 @@ def attempt(work: Work[R]) -> R | Exception:
 
 async def asked_at_once(do: Callable[[list[A]], Sequence[R | Exception]], asked: A) -> R:
     """What ``do`` gives for ``asked``, in a database thread and one visit with what others ask of
-    it at the same time."""
+    it at the same time. ``do`` is a function of a module: what waits for it is found by it."""
     return await local("asking", do, lanes=LANES).do(asked)
 
 
@@ -221,8 +221,8 @@ def local(
     lanes: int,
     most: int = AT_ONCE,
 ) -> Together[A, R]:
-    """What waits for ``do`` in the running event loop, done at most ``most`` at once by the threads
-    of this ``name``."""
+    """What waits for ``do``, a function of a module, in the running event loop, done at most
+    ``most`` at once by the threads of this ``name``, which is always the same for it."""
     queues = _loops.setdefault(asyncio.get_running_loop(), {})
     if (do, most) not in queues:
         queues[do, most] = Together(do, name=name, most=most, lanes=lanes)

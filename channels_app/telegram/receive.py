@@ -145,9 +145,9 @@ def is_plain(message: updates.TelegramMessage, meant: Addressed) -> bool:
     return by_themselves and (bool(message.media) or commands.parse(meant.command_text) is None)
 
 
-def keep(draft: Draft, known: senders.Known | None) -> str:
+def keep(draft: Draft, known: senders.KnownSender | None) -> str:
     """Put a plain message into the inbox; what became of it."""
-    return receive_known(draft=draft, now=timezone.now(), known=known).outcome
+    return receive_known(draft=draft, known=known).outcome
 
 
 def take_message(

@@ -8,9 +8,11 @@ from django.utils import timezone
 from channels_app import presence
 from channels_app.base import ChannelError, Target
 from channels_app.memory.channel import CHANNEL, PLATFORM, say
-from channels_app.runner import Runner
+from channels_app.runner import Runner, waiting
 from channels_app.sending import account_of
-from core.models import ChannelAccount, InboundMessage, User
+from core import inbox
+from core.models import ChannelAccount, ChatSession, InboundMessage, User
+from core.sealed import SealError
 from tests.channels.running import memory_account, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -55,3 +57,44 @@ async def test_c4_typing_is_shown_once_however_many_hold_it_and_ends_with_the_la
 def memory_account_unsaved() -> ChannelAccount:
     """An account row that is in no database."""
     return ChannelAccount(id=1, channel="memory", name="main")
+
+
+def test_what_is_due_in_several_sessions_is_found_at_once_each_for_itself(
+    owner: User, guest: User
+) -> None:
+    account, broken = memory_account(), memory_account("broken")
+    broken.secrets = "cannot be opened"
+    broken.save()
+    now = timezone.now()
+    sessions = []
+    for place, chat in enumerate(("a", "b", "c")):
+        at = broken if chat == "c" else account
+        session = inbox.open_session(user=owner if place else guest, account=at, chat=chat)
+        for number, (state, ack) in enumerate(
+            [("received", ""), ("answered", "shown"), ("answered", "cleared"), ("answered", "")]
+        ):
+            InboundMessage.objects.create(
+                account=at,
+                session=session,
+                chat=chat,
+                external_message_id=f"{chat}{number}",
+                state=state,
+                ack=ack,
+                received_at=now,
+            )
+        sessions.append(session.id)
+    ChatSession.objects.filter(id=sessions[0]).update(flush_at=now)
+    first, second, third, gone = presence.marks_of([*sessions, 0])
+    assert isinstance(third, SealError)
+    assert gone == []
+    for found, chat in ((first, "a"), (second, "b")):
+        assert isinstance(found, list)
+        marks = [(each.message_id, each.show, each.target.chat) for each in found]
+        assert marks == [(f"{chat}0", True, chat), (f"{chat}1", False, chat)]
+    shown = InboundMessage.objects.filter(ack="shown", state="received")
+    assert set(shown.values_list("chat", flat=True)) == {"a", "b"}, "not where nobody can show it"
+    assert presence.were_answered([shown[0].id, 0]) == [False, True]
+    waits = waiting([*sessions, 0])
+    assert isinstance(waits[0], tuple)
+    assert (waits[0][0], waits[0][1] and waits[0][1].target.chat) == (now, "a")
+    assert waits[1:] == [(None, None)] * 3

@@ -12,6 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from channels_app import senders
+from channels_app.agents import FOR_AGENT
+from channels_app.inbound import receive_known
 from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
 from core import inbox, together
@@ -150,7 +152,7 @@ def drafts(account: ChannelAccount, *values: int) -> list[Draft]:
     ]
 
 
-def known(asked: Sequence[Draft]) -> list[senders.Known | None]:
+def known(asked: Sequence[Draft]) -> list[senders.KnownSender | None]:
     """What they are told, in a transaction."""
     with write():
         return senders.known_at_once(asked)
@@ -161,7 +163,7 @@ def test_people_are_told_who_they_are_in_two_statements(
     accounts: list[ChannelAccount], people: list[User]
 ) -> None:
     account, other = accounts
-    for place in (0, 5, 6):
+    for place in (0, 1, 5, 6):
         inbox.open_session(user=people[place], account=account, chat=str(PEOPLE[place]))
     agents = ChatSession.objects.get(account=account, for_agent=True)
     asked = drafts(account, PEOPLE[0], PEOPLE[5], PEOPLE[4], 900, PEOPLE[0], PEOPLE[1])
@@ -169,7 +171,7 @@ def test_people_are_told_who_they_are_in_two_statements(
         patch.object(timezone, "now", return_value=START),
         CaptureQueriesContext(connection) as sql,
     ):
-        found = known([*asked, *drafts(other, PEOPLE[5])])
+        found = known([*asked, *drafts(other, PEOPLE[5]), *drafts(account, PEOPLE[6])])
     selects = [each["sql"] for each in sql if each["sql"].startswith("SELECT")]
     assert len(selects) == 2
     assert selects[1].endswith('FOR NO KEY UPDATE OF "core_chatsession"')
@@ -180,8 +182,9 @@ def test_people_are_told_who_they_are_in_two_statements(
         (people[4].pk, str(PEOPLE[4])),
         None,  # nobody lists them
         None,  # the first message may change the answer
-        None,  # has not spoken here yet
+        None,  # nor of their other address: where they spoke last is of them, not of it
         None,  # on another account
+        None,  # after that
     ]
     assert found[2] is not None
     assert found[2].session == agents, "an agent waits for what they say"
@@ -191,3 +194,31 @@ def test_sqlite_is_asked_by_each(accounts: list[ChannelAccount], people: list[Us
     inbox.open_session(user=people[0], account=accounts[0], chat=str(PEOPLE[0]))
     found = known(drafts(accounts[0], PEOPLE[0]))
     assert [each is None for each in found] == [connection.vendor == "sqlite"]
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite answers as fast one by one")
+def test_strangers_cost_one_statement_for_all(
+    accounts: list[ChannelAccount], people: list[User]
+) -> None:
+    with CaptureQueriesContext(connection) as sql:
+        assert known(drafts(accounts[0], 900, 901)) == [None, None]
+    assert len([each for each in sql if each["sql"].startswith("SELECT")]) == 1
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_an_agent_waited_for_is_its_also_when_its_time_ends_meanwhile(
+    accounts: list[ChannelAccount], people: list[User], late: bool
+) -> None:
+    account, _ = accounts
+    [draft] = drafts(account, PEOPLE[4])
+    with write():
+        with patch.object(timezone, "now", return_value=START):
+            [found] = senders.known_at_once([draft])
+        moment = START + timedelta(seconds=60 if late else 0)
+        with patch.object(timezone, "now", return_value=moment):
+            receipt = receive_known(draft=draft, known=found)
+    assert receipt.session is not None
+    told = connection.vendor != "sqlite"
+    assert receipt.session.for_agent == (told or not late)
+    [row] = InboundMessage.objects.all()
+    assert (row.note == FOR_AGENT) == receipt.session.for_agent
