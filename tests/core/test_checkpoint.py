@@ -26,7 +26,12 @@ def in_file(folder: Path) -> bool:
         found.close()
 
 
-@pytest.mark.skipif("connection.vendor != 'sqlite'", reason="PostgreSQL does this itself")
+on_sqlite = pytest.mark.skipif(
+    "connection.vendor != 'sqlite'", reason="PostgreSQL does this itself"
+)
+
+
+@on_sqlite
 def test_a_commit_leaves_its_rows_in_the_log_and_a_checkpoint_moves_them(tmp_path: Path) -> None:
     db.checkpoint()
     User.objects.create(username="ada")
@@ -35,6 +40,7 @@ def test_a_commit_leaves_its_rows_in_the_log_and_a_checkpoint_moves_them(tmp_pat
     assert in_file(tmp_path)
 
 
+@on_sqlite
 def test_the_worker_does_it_again_and_again(
     monkeypatch: pytest.MonkeyPatch, transactional_db: None
 ) -> None:
