@@ -62,16 +62,21 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """The verdict in one sentence, for whoever pressed and for the edited notice."""
+        """The verdict in one sentence, for whoever pressed."""
+        stands = self.standing
+        late = self.request.decided_at is not None and not self.first
+        return f"Already {stands[0].lower()}{stands[1:]}" if late else stands
+
+    @property
+    def standing(self) -> str:
+        """How the request stands, in one sentence, whoever asks and whenever: for its notices."""
         row = self.request
         if row.decided_at is None:
             return "This request has expired."
-        word = row.get_state_display().lower()
         who = row.decided_by or "somebody"
-        already = "" if self.first else "Already "
-        sentence = f"{already}{word} by {who} at {row.decided_at:%Y-%m-%d %H:%M} UTC"
         via = f" via {row.decided_via}" if row.decided_via else ""
-        return sentence[0].upper() + sentence[1:] + via + "."
+        word = row.get_state_display().capitalize()
+        return f"{word} by {who} at {row.decided_at:%Y-%m-%d %H:%M} UTC{via}."
 
 
 @dataclass(frozen=True, slots=True)

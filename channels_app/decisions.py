@@ -30,5 +30,5 @@ def decide(
         user=user,
         replay=partial(inbound.let_in, request),
     )
-    notices.decided(verdict_now.request, text=verdict_now.text)
+    notices.decided(verdict_now.request, text=verdict_now.standing)
     return verdict_now

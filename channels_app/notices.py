@@ -80,12 +80,14 @@ def decided(request: UnknownRequest, *, text: str) -> None:
     for owner in owners():
         card = {"request": request.public_id, "text": settled(request, text), "decided": True}
         tell_web(owner, card)
+    payload = {"text": settled(request, text)}
     with transaction.atomic():
         notices = Delivery.objects.select_for_update().filter(
             dedupe_key__startswith=f"notice:request:{request.public_id}:"
         )
         for notice in notices.order_by("id"):
-            outbox.change(delivery=notice, payload={"text": settled(request, text)})
+            if notice.payload != payload:  # else somebody pressed once more: it says so already
+                outbox.change(delivery=notice, payload=payload)
 
 
 def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> None:

@@ -144,10 +144,11 @@ def test_w7_updates_that_were_not_answered_are_forgotten_after_a_week(
 
 
 def test_redteam_c9_a_webhook_that_another_deployment_took_is_shown(
-    runner: Runner, local: Local
+    local: Local, request: pytest.FixtureRequest
 ) -> None:
     """[redteam C9] Two deployments with one token: the one that lost the webhook says so."""
     local.api.webhooks[local.tokens["main"]] = {"url": "https://other.example/hook"}
+    request.getfixturevalue("runner")  # begun now: its first look is at the other's address
     until(lambda: ChannelAccount.objects.get(name="main").status == "error")
     assert "Another deployment" in ChannelAccount.objects.get(name="main").status_text
     assert any("Another deployment" in each for each in gateways.problems())

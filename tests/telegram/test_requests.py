@@ -4,7 +4,7 @@ import pytest
 
 from allowlist.models import AuditEntry, UnknownRequest
 from channels_app.runner import Runner
-from core.models import InboundMessage, Run, User
+from core.models import Delivery, InboundMessage, Run, User
 from tests.channels.running import until
 from tests.telegram.local import Local
 from tests.telegram.people import Params, number, person
@@ -62,6 +62,11 @@ def test_a5_a7_a_stranger_is_held_the_owner_approves_and_every_word_is_answered_
     said = [call.params["text"] for call in at_home.api.of("answerCallbackQuery")]
     assert sum(each.startswith("Approved") for each in said) == 1
     assert sum(each.startswith("Already approved") for each in said) == 2
+    # The notice says how it stands, not what the last press was told, and is edited once.
+    until(lambda: not Delivery.objects.exclude(state="sent").exists())
+    assert at_home.texts(555)[1].split("\n")[1].startswith("Approved by owner at ")
+    edits = [call.params["text"] for call in at_home.api.of("editMessageText")]
+    assert sum("pproved by owner" in each for each in edits) == 1
     assert User.objects.filter(identities__value="700").count() == 1
 
 

@@ -107,8 +107,8 @@ async def test_a5_a6_the_owner_sees_who_knocks_and_decides_once(ada: User) -> No
             "Unknown request from bridge: user_id=666.\nApproved by Ada"
         )
         await socket.say(type="decide", request=row.public_id, verdict="deny")
-        answers = [await socket.hear(), await socket.hear()]
-        assert any("Already approved by Ada" in each["text"] for each in answers)
+        while "Already approved by Ada" not in (await socket.hear())["text"]:
+            pass  # all other frames of the card say how it stands: "Approved by Ada"
     assert await in_thread(lambda: ChannelIdentity.objects.get().value) == "666"
 
 
