@@ -13,7 +13,7 @@ from allowlist.models import ApiKey
 from channels_app import limits
 from channels_app.http import RefusedError, Request
 from core.models import ChannelAccount, User
-from core.together import LANES, attempt, local
+from core.together import LANES, Together, attempt, local
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="latchkey"'}
 
@@ -52,7 +52,12 @@ async def authenticate(request: Request, *, scope: str) -> Caller:
     subject = limits.network_of(request.address)
     limits.addresses.here(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
     shown = Shown(token_of(request), scope, request.address)
-    return await local("callers", callers_of, lanes=LANES).do(shown)
+    return await being_known().do(shown)
+
+
+def being_known() -> Together[Shown, Caller]:
+    """Whose keys are looked up now."""
+    return local("callers", callers_of, lanes=LANES)
 
 
 def count_address(address: str) -> None:

@@ -190,7 +190,7 @@ def obey(
             now=now,
             replay=partial(let_in, request),
         )
-        notices.decided(verdict.request, text=verdict.text)
+        notices.decided(verdict.request, text=verdict.standing)
         return verdict.text
 
     said = commands.carry_out(

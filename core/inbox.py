@@ -17,7 +17,7 @@ from core.ids import is_public_id, public_id
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from core.text import clean, one_line
 from core.tokens import estimate
-from core.visits import Do, Insert, Set, Write, written
+from core.visits import Do, Insert, Set, Write, written, written_soon
 
 TITLE_CHARACTERS = 60
 MAX_BATCH = 100
@@ -333,7 +333,8 @@ def start_run(
     """One run for ``messages``, with its route taken now ([C3]); None when there are none.
 
     Messages that are not stored yet are stored as the run's; ``also`` is written with it. Inside a
-    transaction. A ``runs`` worker is woken after the commit.
+    transaction: of several that are gathered (:func:`core.visits.gathered`) the run has its id at
+    the end of that. A ``runs`` worker is woken after the commit.
     """
     if not messages:
         return None
@@ -365,14 +366,14 @@ def start_run(
     session.last_message_at = now
     session.title = session.title or one_line(text, TITLE_CHARACTERS)
     changes = {"last_message_at": now, "title": session.title}
-    written(
+    written_soon(
         Insert(run),
         *given_to(run, messages),
         Insert(said),
         *also,
         Set(ChatSession, session.pk, changes),  # the last is locked first: a session, its person
     )
-    wake.run(run.id)
+    wake.new_run(run)
     return run
 
 

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from django.db import InterfaceError, OperationalError, connection
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from core import direct
+from core import direct, visits
 from core.db import in_thread_of, pool, write
 
 logger = logging.getLogger(__name__)
@@ -31,6 +31,8 @@ AT_ONCE = 16  # SQLite has one writer at a time: other processes want to write a
 # after this. Not at once: two that take turns on one core are both done when the later one is.
 LANES = 2
 PATIENCE_SECONDS = 0.03
+# How long others are waited for who are on their way to ask the same.
+COMPANY_SECONDS = 0.005
 # Two transactions with several people each may wait for one another; PostgreSQL notices after 1 s.
 GIVE_WAY = "SELECT set_config('lock_timeout', '50ms', true)"
 
@@ -58,18 +60,48 @@ class Together(Generic[A, R]):
         self._waiting: list[tuple[A, asyncio.Future[R]]] = []
         self._busy = 0
         self._impatient: asyncio.TimerHandle | None = None
+        self._expecting: asyncio.TimerHandle | None = None
+        self._once_told: list[Callable[[], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def do(self, asked: A) -> R:
-        """What becomes of ``asked``. It is done even when nobody waits for it any more."""
+    async def do(self, asked: A, *, after: "Together[Any, Any] | None" = None) -> R:
+        """What becomes of ``asked``. It is done even when nobody waits for it any more.
+
+        ``after``: where those come from who ask the same. Who is there now is waited for,
+        COMPANY_SECONDS at most: a visit for the first alone costs all the others more.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
         self._waiting.append((asked, future))
-        if not self._busy:
+        if not self._busy and after is not None and after.is_busy:
+            self._expect(after)
+        elif not self._busy:
             self._begin()
         elif self._busy < self._lanes and self._impatient is None:
             self._impatient = loop.call_later(PATIENCE_SECONDS, self._lose_patience)
         return await future
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a visit is on its way."""
+        return self._busy > 0
+
+    def once_told(self, then: Callable[[], None]) -> None:
+        """Call ``then`` once those have gone on whom the next visit that ends has told."""
+        self._once_told.append(then)
+
+    def _expect(self, others: "Together[Any, Any]") -> None:
+        if self._expecting is None:
+            loop = asyncio.get_running_loop()
+            self._expecting = loop.call_later(COMPANY_SECONDS, self._expect_nobody)
+            others.once_told(self._expect_nobody)
+
+    def _expect_nobody(self) -> None:
+        if self._expecting is not None:
+            self._expecting.cancel()
+            self._expecting = None
+        if self._waiting and not self._busy:
+            self._begin()
 
     def _lose_patience(self) -> None:
         self._impatient = None
@@ -100,6 +132,9 @@ class Together(Generic[A, R]):
                 outcomes = [error] * len(taken)
             for (_, future), outcome in zip(taken, outcomes, strict=True):
                 tell(future, outcome)
+            called, self._once_told = self._once_told, []
+            for then in called:
+                asyncio.get_running_loop().call_soon(then)
 
 
 def tell(future: "asyncio.Future[R]", outcome: R | Exception) -> None:
@@ -112,11 +147,14 @@ def tell(future: "asyncio.Future[R]", outcome: R | Exception) -> None:
         future.set_result(outcome)
 
 
-async def committed(work: Work[R], *, most: int = AT_ONCE) -> R:
+async def committed(
+    work: Work[R], *, most: int = AT_ONCE, after: Together[Any, Any] | None = None
+) -> R:
     """What ``work`` returned, once what it wrote is committed: in a database thread, and in one
     transaction with the work of others who ask at the same time.
 
-    ``most``: how many share a transaction, where what they lock is waited for by others.
+    ``most``: how many share a transaction, where what they lock is waited for by others. ``after``:
+    as :meth:`Together.do` has it.
 
     ``work`` writes in a transaction of its own, of which nothing stays when it raises. It may be
     done twice, when another's fails: what it did the first time is rolled back then. So it is when
@@ -124,7 +162,7 @@ async def committed(work: Work[R], *, most: int = AT_ONCE) -> R:
     """
     lanes = 1 if connection.vendor == "sqlite" else LANES
     accepting: Together[Work[R], R] = local("accepting", all_of, most=most, lanes=lanes)
-    return await accepting.do(work)
+    return await accepting.do(work, after=after)
 
 
 def all_of(works: Sequence[Work[R]]) -> list[R | Exception]:
@@ -134,7 +172,10 @@ def all_of(works: Sequence[Work[R]]) -> list[R | Exception]:
         try:
             with write():
                 give_way()
-                return [work() for work in informed(works)]
+                told, others = informed(works)
+                with visits.gathered():
+                    done = [work() for work in told]
+                return [*done, *(work() for work in others)]
         except (OperationalError, InterfaceError) as error:
             if not isinstance(error.__cause__, DeadlockDetected | LockNotAvailable):
                 return [error for _ in works]
@@ -167,20 +208,22 @@ class Informed(Generic[Q, F, R]):
         return self.work(None)
 
 
-def informed(works: Sequence[Work[R]]) -> list[Work[R]]:
-    """``works``, those before the first of another kind with the answers to their questions: what
-    that one stores may change them. In the transaction in which they are done."""
+def informed(works: Sequence[Work[R]]) -> tuple[list[Work[R]], list[Work[R]]]:
+    """``works`` with the answers to their questions, those before the first of another kind: what
+    that one stores may change them. First those that have to look at nothing that another one of
+    them stores. In the transaction in which they are done."""
     first = works[0]
     if not isinstance(first, Informed):
-        return list(works)
+        return [], list(works)
     alike = list(takewhile(lambda each: getattr(each, "find", None) == first.find, works))
     found = first.find([each.asked for each in alike if isinstance(each, Informed)])
-    told = [
+    answered: list[Work[R]] = [
         partial(each.work, answer)
         for each, answer in zip(alike, found, strict=True)
         if isinstance(each, Informed)
     ]
-    return [*told, *works[len(alike) :]]
+    told = len(list(takewhile(lambda answer: answer is not None, found)))
+    return answered[:told], [*answered[told:], *works[len(alike) :]]
 
 
 def give_way() -> None:

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from allowlist.models import ApiKey
 from channels_app import chat_messages, http, runlog
-from channels_app.credentials import Caller, authenticate, slot
+from channels_app.credentials import Caller, authenticate, being_known, slot
 from channels_app.door_accounts import door_account
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.inbound import Receipt, receive_personal, receive_sender
@@ -68,7 +68,7 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         with slot(caller, sender=asked.user), listener_of(caller) as heard:
             await chat_messages.fetch_pictures(asked.messages)
             said = partial(work_of, caller, asked, request, session, key, heard)
-            work = await committed(accepting(caller, session, said))
+            work = await committed(accepting(caller, session, said), after=being_known())
             if work is None:
                 raise RefusedError(401, "Permission denied")
             if asked.stream:

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 
-from core import db, together
+from core import db, together, visits
 from core.db import write
 from core.models import User
 from tests import settings
@@ -167,6 +167,97 @@ def test_what_several_want_to_know_is_asked_once_and_each_gets_its_answer() -> N
     outcomes = together.all_of([informed("e"), informed("f", fails=True)])
     assert outcomes[0] == "e None"
     assert isinstance(outcomes[1], ValueError)
+
+
+def test_one_whose_rows_are_refused_at_the_end_takes_no_other_with_it() -> None:
+    """What those who were told write is carried out when all of them have been asked: the error of
+    one comes from there."""
+
+    def store(name: str) -> together.Informed[str, str, str]:
+        def work(found: str | None) -> str:
+            with write(joins=True):
+                asked.append((name, found))
+                visits.written_soon(visits.Insert(User(username=name)))
+            return name
+
+        return together.Informed(work, asked=name, find=lookup)
+
+    def lookup(names: Sequence[str]) -> list[str | None]:
+        return ["told" for _ in names]
+
+    asked: list[tuple[str, str | None]] = []
+    User.objects.create(username="taken")
+    done = together.all_of([store("a"), store("taken"), store("b")])
+    assert [done[0], done[2]] == ["a", "b"]
+    assert isinstance(done[1], IntegrityError)
+    assert sorted(names()) == ["a", "b", "taken"]
+    assert [found for _, found in asked if found is None] == [None] * 3, "then each by itself"
+
+
+def test_those_on_their_way_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten come from a visit that tells the first of them a moment before the others: they are one
+    visit, and who comes when nobody is on the way does not wait."""
+    monkeypatch.setattr(together, "COMPANY_SECONDS", BOUND_SECONDS)
+    seen: list[list[int]] = []
+    alone: list[int] = []
+    here = threading.Event()
+
+    def know(asked: list[int]) -> list[int]:
+        if asked == [0]:
+            alone.append(0)
+            assert here.wait(BOUND_SECONDS)
+        return asked
+
+    def keep(asked: list[int]) -> list[int]:
+        seen.append(asked)
+        return asked
+
+    async def ask() -> None:
+        known = together.Together(know, name="known")
+        kept = together.Together(keep, name="kept")
+
+        async def request(number: int) -> None:
+            await kept.do(await known.do(number), after=known)
+
+        requests = [asyncio.ensure_future(request(0))]
+        while not alone:
+            await asyncio.sleep(0.001)
+        requests += [asyncio.ensure_future(request(number)) for number in range(1, 10)]
+        await asyncio.sleep(0)
+        here.set()
+        await asyncio.gather(*requests)
+        await request(10)
+        assert not kept.is_busy
+
+    asyncio.run(ask())
+    assert seen == [list(range(10)), [10]]
+
+
+def test_those_who_do_not_come_are_waited_for_a_moment_only() -> None:
+    """The way to here stands still, and who is told there goes elsewhere."""
+    seen: list[int] = []
+    released = threading.Event()
+
+    def stand_still(asked: list[str]) -> list[str]:
+        assert released.wait(BOUND_SECONDS)
+        return asked
+
+    def keep(asked: list[int]) -> list[int]:
+        seen.extend(asked)
+        return asked
+
+    async def ask() -> None:
+        slow = together.Together(stand_still, name="slow")
+        kept = together.Together(keep, name="kept")
+        other = asyncio.ensure_future(slow.do("elsewhere"))
+        await asyncio.sleep(0)
+        assert await asyncio.wait_for(kept.do(1, after=slow), BOUND_SECONDS) == 1
+        released.set()
+        await other
+        assert await kept.do(2, after=slow) == 2
+
+    asyncio.run(ask())
+    assert seen == [1, 2]
 
 
 def test_d6_nobody_is_told_that_it_is_done_when_the_commit_fails(

@@ -1,7 +1,9 @@
 """Keys that come at once are looked up at once; each request is still its own caller's ([A10])."""
 
 import asyncio
-from collections.abc import Iterable
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from secrets import token_hex
 from typing import Any
@@ -17,8 +19,10 @@ from allowlist.models import ApiKey
 from channels_app import credentials, limits
 from channels_app.credentials import Caller, Shown, callers_of
 from channels_app.http import RefusedError, Request
-from core import db
-from core.models import ChannelAccount, User
+from channels_app.openai_api import fields, views
+from core import db, together
+from core.db import in_thread
+from core.models import ChannelAccount, Run, User
 
 ADDRESS = "203.0.113.7"
 
@@ -105,20 +109,76 @@ async def test_requests_that_wait_are_looked_up_together(
     assert visits == [6]
 
 
+async def test_requests_whose_keys_are_looked_up_are_waited_for_and_stored_together(
+    people: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first is known a moment before the others: one commit for all of them."""
+    others_are_here = threading.Event()
+    groups: list[tuple[str, int]] = []
+    look_up, store = credentials.callers_of, together.all_of
+
+    def looked_up(shown: list[Shown]) -> list[Caller | Exception]:
+        groups.append(("known", len(shown)))
+        assert others_are_here.wait(60)
+        return look_up(shown)
+
+    def stored(works: Sequence[Callable[[], Any]]) -> list[Any]:
+        groups.append(("stored", len(works)))
+        return store(works)
+
+    async def send(event: Any) -> None:
+        assert event.get("status", 200) == 200
+
+    monkeypatch.setattr(credentials, "callers_of", looked_up)
+    monkeypatch.setattr(together, "all_of", stored)
+    monkeypatch.setattr(together, "COMPANY_SECONDS", 60)  # a machine of tests may be slow
+    body = {"model": next(iter(fields.models())), "messages": [{"role": "user", "content": "a"}]}
+    asked = []
+    try:
+        for _, token in people:
+            scope, receive = scope_of(token), body_of({**body, "stream": True})
+            asked.append(asyncio.create_task(views.chat_completions(scope, receive, send)))
+            await asyncio.sleep(0)
+        others_are_here.set()
+        async with asyncio.timeout(60):
+            while await in_thread(Run.objects.count) < len(people):
+                await asyncio.sleep(0.01)
+    finally:
+        for each in asked:
+            each.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        await asyncio.to_thread(db.close_pool)
+    assert groups == [("known", 1), ("known", 5), ("stored", 6)]
+
+
+def body_of(body: dict[str, Any]) -> Callable[[], Awaitable[Any]]:
+    """What gives a request's body, and then nothing more."""
+    sent = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+
+    async def receive() -> Any:
+        if not sent:
+            await asyncio.Event().wait()
+        return sent.pop()
+
+    return receive
+
+
 def request(token: str) -> Request:
     """A request with a key."""
 
     async def receive() -> Any:
         raise AssertionError
 
-    return Request(
-        {
-            "type": "http",
-            "method": "POST",
-            "path": "/",
-            "query_string": b"",
-            "client": (ADDRESS, 1),
-            "headers": [(b"authorization", f"Bearer {token}".encode())],
-        },
-        receive,
-    )
+    return Request(scope_of(token), receive)
+
+
+def scope_of(token: str) -> dict[str, Any]:
+    """What the server says of a request with a key."""
+    return {
+        "type": "http",
+        "method": "POST",
+        "path": "/",
+        "query_string": b"",
+        "client": (ADDRESS, 1),
+        "headers": [(b"authorization", f"Bearer {token}".encode())],
+    }
