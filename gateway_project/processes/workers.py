@@ -20,7 +20,7 @@ from celery.signals import worker_init, worker_process_init, worker_ready
 from celery.worker import state
 
 from gateway_project import environment
-from gateway_project.processes import child, garbage, priority, ready
+from gateway_project.processes import child, garbage, ready
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +94,6 @@ def load() -> Celery:
 
 def main(queue: str) -> int:
     """Run the worker of ``queue`` until SIGTERM. Its exit code."""
-    priority.step_back(priority.NICENESS[queue])
     # Root is usual in containers, and we accept only JSON, which is what the warning is about.
     warnings.simplefilter("ignore", SecurityWarning)
     worker_process_init.connect(bound_to(os.getpid()), weak=False)
