@@ -14,7 +14,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from gateway_project.home import BASE_DIR
-from gateway_project.processes import child, listener
+from gateway_project.processes import child, footprint, listener
 from gateway_project.processes.plan import LEAN
 from tests.benchmarks import machine
 from tests.gateways import Gateway
@@ -113,6 +113,11 @@ class House:
         if self.database is not None and self.database.process is not None:
             found["database"] = self.database.process.pid
         return found
+
+    def memory(self) -> int:
+        """Bytes (proportional) of everything of ours but the stub and the database's server."""
+        ours = {name: pid for name, pid in self.pids.items() if name != "database"}
+        return footprint.total_pss(machine.memory(ours))
 
     def count(self, table: str, condition: str = "1 = 1") -> int:
         """How many rows of ``core_<table>`` there are."""

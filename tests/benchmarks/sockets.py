@@ -100,22 +100,31 @@ def holder(house: House) -> Iterator[Callable[[], None]]:
 
 @dataclass(frozen=True)
 class Patience:
-    """p99 of a ping in seconds: while nobody asks anything, while somebody does, and while what
-    they ask waits for the database."""
+    """p99 of a ping in seconds: while nobody asks anything; while a request, which starts nothing,
+    waits for the database; while somebody's turns do; while somebody's turns do not."""
 
     calm: float
-    busy: float
     held: float
+    held_turns: float
+    turns: float
 
 
-async def patience(house: House, *, seconds: float) -> Patience:
-    """How long pings of other sockets take."""
+async def patience(house: House, *, seconds: float, rounds: int) -> Patience:
+    """How long pings of other sockets take; the p99 is of all rounds' pings together, since that
+    of one round differs by half from the next one's."""
+    calm: list[float] = []
+    held: list[float] = []
+    held_turns: list[float] = []
+    turns: list[float] = []
     with holder(house) as hold:
-        async with opened(house, PINGERS) as sockets:
-            calm = await pings(sockets, seconds)
-            busy = await pings_beside(house, sockets, seconds, wait)
-            held = await pings_beside(house, sockets, seconds, hold)
-    return Patience(*(machine.percentile(each, 0.99) for each in (calm, busy, held)))
+        for _ in range(rounds):
+            async with opened(house, PINGERS) as sockets:
+                calm += await pings(sockets, seconds)
+                held += await pings_beside(house, sockets, seconds, hold, starts_turns=False)
+            async with opened(house, PINGERS) as sockets:  # each may say so much a minute
+                held_turns += await pings_beside(house, sockets, seconds, hold)
+                turns += await pings_beside(house, sockets, seconds, wait)
+    return Patience(*(machine.percentile(each, 0.99) for each in (calm, held, held_turns, turns)))
 
 
 def wait() -> None:
@@ -124,11 +133,16 @@ def wait() -> None:
 
 
 async def pings_beside(
-    house: House, sockets: list[Socket], seconds: float, hold: Callable[[], None]
+    house: House,
+    sockets: list[Socket],
+    seconds: float,
+    hold: Callable[[], None],
+    *,
+    starts_turns: bool = True,
 ) -> list[float]:
-    """:func:`pings` while somebody asks something every HELD_SECONDS."""
+    """:func:`pings` while somebody asks something every HELD_SECONDS, or the same again."""
     stop = asyncio.Event()
-    disturbing = asyncio.ensure_future(disturb(house, stop, hold))
+    disturbing = asyncio.ensure_future(disturb(house, stop, hold, starts_turns=starts_turns))
     found = await pings(sockets, seconds)
     stop.set()
     await disturbing
@@ -149,15 +163,23 @@ async def pings(sockets: list[Socket], seconds: float) -> list[float]:
     return [each for some in await asyncio.gather(*map(of, sockets)) for each in some]
 
 
-async def disturb(house: House, stop: asyncio.Event, hold: Callable[[], None]) -> None:
-    """One request after the other, each while ``hold`` is at work."""
+async def disturb(
+    house: House, stop: asyncio.Event, hold: Callable[[], None], *, starts_turns: bool
+) -> None:
+    """One request after the other, each while ``hold`` is at work; without ``starts_turns`` it is
+    the same one repeated, which is accepted as any other, and found to be known."""
     headers = {"Authorization": f"Bearer {house.keys[-1]}"}
+    if not starts_turns:
+        headers["Idempotency-Key"] = "the-same-again"
     async with Http(house.gateway.base_url) as http:
         while not stop.is_set():
+            began = time.monotonic()
             holding = asyncio.ensure_future(asyncio.to_thread(hold))
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(HELD_SECONDS / 10)
             status, _ = await http.post("/inbound", b'{"text": "x", "async": true}', headers)
             assert status == 202
+            if not starts_turns:
+                assert time.monotonic() - began >= HELD_SECONDS, "the request was not kept waiting"
             await holding
 
 
