@@ -132,6 +132,13 @@ def test_c8_the_owner_decides_by_command_and_a_guest_cannot(at_home: Local) -> N
     assert refused.actor.endswith("guest")
     at_home.say(f"/approve {request.public_id}", user=555)
     until(lambda: at_home.texts(700) == ["let me in"])
+    until(lambda: any(each.startswith("Approved") for each in at_home.texts(555)[2:]))
+    at_home.say(f"/approve {request.public_id}", user=555)
+    until(lambda: any(each.startswith("Already approved") for each in at_home.texts(555)[2:]))
+    # The notice says how it stands, not what the second command was told, and is edited once.
+    until(lambda: not Delivery.objects.exclude(state="sent").exists())
+    assert at_home.texts(555)[1].split("\n")[1].startswith("Approved by owner at ")
+    assert len(at_home.api.of("editMessageText")) == 1
 
 
 def test_a3_a_neutral_line_for_strangers_is_said_once_when_the_owner_wrote_one(
