@@ -256,8 +256,8 @@ class Runner:
         await self._compare_versions()
         if self.outdated:
             return float(settings.SWEEP_SECONDS)
+        await in_thread(outbound.recover_lost)  # first: they are work of this sweep, not the next
         await self._look_for_work()
-        await in_thread(outbound.recover_lost)
         await in_thread(requests.purge, now=timezone.now())
         await in_thread(revocation.end_expired, now=timezone.now())
         await in_thread(agents.close_idle, now=timezone.now())

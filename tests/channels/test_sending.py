@@ -1,5 +1,7 @@
 """What the outbox does with files, blocks that went, and answers that became shorter."""
 
+import asyncio
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -118,6 +120,20 @@ def test_the_outcome_of_a_lost_sending_is_unknown_and_it_goes_out_once_more(
     Delivery.objects.update(state="sending", lease_until=timezone.now(), external_message_id="1")
     until(lambda: Delivery.objects.get().state == "sent")
     assert PLATFORM.texts("c") == ["hello"]
+
+
+def test_c8_what_a_dead_worker_was_sending_is_work_of_the_sweep_that_finds_it(
+    transactional_db: None, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[tuple[str, int]] = []
+    made = Runner()
+    monkeypatch.setattr(made, "_spawn", lambda *key: begun.append(key))
+    row = put(memory_account(), {"text": "hello"})
+    long_ago = timezone.now() - timedelta(seconds=1)
+    Delivery.objects.update(state="sending", attempt=1, lease_until=long_ago)
+    asyncio.run(made._sweep())
+    made.loop.close()
+    assert begun == [("delivery", row.id)]
 
 
 def test_two_doubts_leave_it_to_the_owner(runner: Runner, owner: User) -> None:
