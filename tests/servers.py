@@ -33,15 +33,22 @@ class NotReadyError(AssertionError):
 
 
 def wait_until(
-    condition: Callable[[], object], *, seconds: float = WAIT_SECONDS, what: str = "the condition"
+    condition: Callable[[], object],
+    *,
+    seconds: float = WAIT_SECONDS,
+    what: str | Callable[[], str] = "the condition",
 ) -> None:
-    """Return as soon as ``condition()`` is true; raise ``NotReadyError`` after ``seconds``."""
+    """Return as soon as ``condition()`` is true; raise ``NotReadyError`` after ``seconds``.
+
+    ``what`` did not come then; one that is called says how it stands at that moment.
+    """
     bound = seconds * PATIENCE
     deadline = time.monotonic() + bound
     pause = 0.005
     while not condition():
         if time.monotonic() > deadline:
-            raise NotReadyError(f"{what} did not come within {bound} s")
+            missing = what() if callable(what) else what
+            raise NotReadyError(f"{missing} did not come within {bound} s")
         time.sleep(pause)
         pause = min(pause * 1.5, 0.1)
 

@@ -14,12 +14,12 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from gateway_project.home import BASE_DIR
-from gateway_project.processes import child, footprint, listener
+from gateway_project.processes import child, listener
 from gateway_project.processes.plan import LEAN
 from tests.benchmarks import machine
 from tests.gateways import Gateway
 from tests.pipeline.client import query
-from tests.servers import NotReadyError, Postgres, wait_until
+from tests.servers import Postgres, wait_until
 
 # PostgreSQL's server on our core, or on that of the clients: as it is where it has a machine.
 SQLITE, POSTGRES, POSTGRES_APART = "sqlite", "postgres", "postgres-apart"
@@ -117,7 +117,7 @@ class House:
     def memory(self) -> int:
         """Bytes (proportional) of everything of ours but the stub and the database's server."""
         ours = {name: pid for name, pid in self.pids.items() if name != "database"}
-        return footprint.total_pss(machine.memory(ours))
+        return machine.memory(ours)
 
     def count(self, table: str, condition: str = "1 = 1") -> int:
         """How many rows of ``core_<table>`` there are."""
@@ -134,10 +134,11 @@ class House:
 
     def drain(self) -> None:
         """Wait until nothing is on its way; then every message was answered."""
-        try:
-            wait_until(lambda: not any(self.left().values()), seconds=30, what="the end of work")
-        except NotReadyError as error:
-            raise AssertionError(f"work is left over: {self.left()}") from error
+        wait_until(
+            lambda: not any(self.left().values()),
+            seconds=30,
+            what=lambda: f"the end of what is left over: {self.left()}",
+        )
         assert not self.count("run", "state <> 'succeeded'"), "a run did not succeed"
         assert not self.count("delivery", "state <> 'sent'"), "a delivery did not arrive"
 

@@ -73,9 +73,11 @@ def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
     return {name: after[name] - before[name] for name in after}
 
 
-def memory(pids: Mapping[str, int]) -> list[footprint.Footprint]:
-    """The memory of the families."""
-    return [each for name, pid in pids.items() for each in footprint.of_family(name, pid)]
+def memory(pids: Mapping[str, int]) -> int:
+    """The memory of the families in bytes (proportional)."""
+    return footprint.total_pss(
+        [each for name, pid in pids.items() for each in footprint.of_family(name, pid)]
+    )
 
 
 def allow_many_files() -> int:

@@ -195,10 +195,10 @@ class Idle:
 async def idle(house: House, *, number: int) -> Idle:
     """Open so many chats, wait, and see that each still answers."""
     web = {"web": house.gateway.pid("web")}
-    before = sum(each.pss for each in machine.memory(web))
+    before = machine.memory(web)
     async with opened(house, number, whatever_opens=True) as sockets:
         await asyncio.sleep(PING_SECONDS + 1)  # until all of them are pinged again and again
-        grown = sum(each.pss for each in machine.memory(web)) - before
+        grown = machine.memory(web) - before
         cpu = machine.cpu_of(web)
         await asyncio.sleep(IDLE_SECONDS)
         busy = machine.spent(cpu, machine.cpu_of(web))["web"] / IDLE_SECONDS

@@ -257,9 +257,9 @@ def line(row: Row) -> str:
 
 def main(arguments: list[str]) -> None:
     """Measure on the databases that are named, else on all; parts may be named too."""
-    if unknown := set(arguments) - {*house.DATABASES, *PARTS}:
-        known = " ".join((*house.DATABASES, *PARTS))
-        raise SystemExit(f"unknown: {' '.join(sorted(unknown))}; there are: {known}")
+    known = (*house.DATABASES, *PARTS)
+    if unknown := set(arguments).difference(known):
+        raise SystemExit(f"unknown: {' '.join(sorted(unknown))}; there are: {' '.join(known)}")
     databases = [each for each in house.DATABASES if each in arguments]
     parts = tuple(each for each in PARTS if each in arguments) or tuple(PARTS)
     for database in databases or house.DATABASES:

@@ -123,7 +123,7 @@ def test_the_outcome_of_a_lost_sending_is_unknown_and_it_goes_out_once_more(
 
 
 def test_c8_what_a_dead_worker_was_sending_is_work_of_the_sweep_that_finds_it(
-    transactional_db: None, owner: User, monkeypatch: pytest.MonkeyPatch
+    owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[tuple[str, int]] = []
     made = Runner()
