@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
+
+SourceKind = Literal["topic", "text", "document", "conversation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +18,16 @@ class Capability:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What the work is about: a topic, a text, or a document that was read.
+    """What the work is about: a topic, a text, documents that were read, or the conversation.
 
-    ``parts`` are (reference, text) pairs in reading order: "page 3", "section Costs".
+    ``parts`` are (reference, text) pairs in reading order: "page 3", "section Costs". ``note`` says
+    what was left out and why ("" for nothing); the gateway tells the user, a plugin need not.
     """
 
     title: str
     parts: Sequence[tuple[str, str]]
+    kind: SourceKind = "text"
+    note: str = ""
 
     @property
     def text(self) -> str:

@@ -99,9 +99,9 @@ def unreachable(_prompt: str, _schema: Mapping[str, Any] | None) -> str:
 
 def topic(text: str) -> Source:
     """A source that is only a topic."""
-    return Source(text, [("", text)])
+    return Source(text, [("", text)], kind="topic")
 
 
 def document(text: str, title: str = "Report") -> Source:
     """A source that is a document."""
-    return Source(title, [("page 1", text)])
+    return Source(title, [("page 1", text)], kind="document")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pptx import Presentation
 
-from core.plugins.base import Cancelled, PluginError
+from core.plugins.base import Cancelled, PluginError, Source
 from core.plugins.ppt_generation import PLUGIN
 from core.plugins.slides import brief, compose, layout
 from core.plugins.slides.deck import ChartSlide, Deck, QuoteSlide, TableSlide, TitleSlide
@@ -54,17 +54,105 @@ async def test_the_outline_comes_first_then_each_slide_with_progress(tmp_path: P
     assert result.files[0].path.parent == tmp_path
 
 
-@pytest.mark.parametrize("count", [3, 4, 6, 9, 12, 20])
-async def test_a_deck_has_no_more_slides_than_asked_for(tmp_path: Path, count: int) -> None:
-    """[L1]"""
-    deck = await deck_of(ScriptedHost(tmp_path, good), REPORT, slides=count)
-    assert 3 <= len(layout.pages(deck)) <= count
+@pytest.mark.parametrize("count", [3, 4, 5, 6, 8, 9, 12, 15, 20])
+@pytest.mark.parametrize("text", [REPORT, "clean power"], ids=["document", "topic"])
+async def test_a_deck_has_exactly_as_many_slides_as_asked_for(
+    tmp_path: Path, count: int, text: str
+) -> None:
+    """[L1] Whatever the model adds or leaves out: here it has six slides for every plan."""
+    deck = await deck_of(ScriptedHost(tmp_path, good), text, slides=count)
+    assert len(layout.pages(deck)) == count
 
 
-async def test_the_number_of_slides_is_read_from_the_request(tmp_path: Path) -> None:
-    """[L1]"""
+async def test_a_source_too_thin_for_so_many_slides_is_said(tmp_path: Path) -> None:
+    """[L1] No slide is made of nothing."""
+    source = document("The mill stands by the river. It was built in stone.")
+    host = ScriptedHost(tmp_path, lambda _prompt, _schema: "{}")
+    result = await PLUGIN.run("create_from_source", {"slides": 30}, source, host)
+    assert "The source holds no more than that; 30 were asked for." in result.text
+
+
+ORDERS = {
+    "Make 5 slides about volcanoes in German for children": ("Volcanoes", 5, "de-DE", "children"),
+    "Renewable energy, 4 slides": ("Renewable energy", 4, "en-US", ""),
+    "a five-slide deck on volcanoes, in Spanish please": ("Volcanoes", 5, "es-ES", ""),
+    "Erstelle 6 Folien über Vulkane auf Englisch für Anfänger": ("Vulkane", 6, "en-US", "Anfänger"),
+    "Fais une présentation de sept diapositives sur les volcans en allemand": (
+        *("Les volcans", 7, "de-DE", ""),
+    ),
+    "Haz 5 diapositivas sobre los volcanes en inglés para niños": (
+        *("Los volcanes", 5, "en-US", "niños"),
+    ),
+    "Crea una presentazione di 6 slide sui vulcani": ("Vulcani", 6, "it-IT", ""),
+    "做一个关于火山的PPT，用英文，5页": ("火山", 5, "en-US", ""),
+    "火山についてのスライドを5枚、英語で、初心者向けに作って": ("火山", 5, "en-US", "初心者"),
+    "화산에 대한 슬라이드 5장 만들어줘": ("화산", 5, "ko-KR", ""),
+    "Сделай презентацию о вулканах, 6 слайдов": ("Вулканах", 6, "ru-RU", ""),
+    "Make slides about life in German cities": ("Life in German cities", 10, "en-US", ""),
+    "The history of the slide rule": ("The history of the slide rule", 10, "en-US", ""),
+}
+
+
+@pytest.mark.parametrize("given", ["source", "request"])
+@pytest.mark.parametrize("order", ORDERS, ids=list(ORDERS))
+async def test_count_language_audience_and_title_are_as_asked(
+    tmp_path: Path, order: str, given: str
+) -> None:
+    """[L1] In the source of a call or in the request: no word of the order stands in the title."""
+    about, count, tag, audience = ORDERS[order]
     host = ScriptedHost(tmp_path, good)
-    assert len(layout.pages(await deck_of(host, "make 5 slides about clean power"))) <= 5
+    source = topic(order if given == "source" else about)
+    read = brief.read({"request": order, "slides": None}, source, host.context_tokens)
+    assert (read.topic, read.count, read.language.tag) == (about, count, tag)
+    assert read.audience == audience
+    deck = (await compose.make(read, host)).deck
+    assert (deck.title, len(layout.pages(deck))) == (about, count)
+    assert all(read.language.name in system for _p, _s, system in host.asked)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "wanted"),
+    [
+        ('Make slides about bees titled "Our bees, 2 years on"', "Our bees, 2 years on"),
+        ("Make a presentation called Our Year with 6 slides", "Our Year"),
+        ("Erstelle Folien über Bienen mit dem Titel „Unsere Bienen“", "Unsere Bienen"),
+        ("Fais des diapositives avec le titre « Nos abeilles »", "Nos abeilles"),
+        ("做一个关于蜜蜂的PPT，标题是《我们的蜜蜂》", "我们的蜜蜂"),
+    ],
+)
+@pytest.mark.parametrize("source", [topic("Bees"), document(REPORT, "report-2024_final.pdf")])
+async def test_a_title_that_was_asked_for_is_the_title(
+    tmp_path: Path, request_text: str, wanted: str, source: Source
+) -> None:
+    """[L1]"""
+    order = brief.read({"request": request_text}, source, 3072)
+    deck = (await compose.make(order, ScriptedHost(tmp_path, good))).deck
+    assert deck.title == wanted
+
+
+def test_a_call_wins_over_the_words_of_the_request() -> None:
+    """[L1] The request only fills in what the call left out."""
+    call = {"topic": "Volcanoes", "slides": 7, "language": "fr", "audience": "teachers"}
+    words = "Make 4 slides about bees in German for children"
+    order = brief.read({**call, "request": words}, topic("Volcanoes"), 3072)
+    assert (order.topic, order.count, order.language.tag) == ("Volcanoes", 7, "fr-FR")
+    assert order.audience == "teachers"
+    order = brief.read(
+        {"topic": "Volcanoes", "request": "Nice. Now turn this into a deck please"},
+        topic("Volcanoes"),
+        3072,
+    )
+    assert (order.topic, order.title, order.count) == ("Volcanoes", "", 10)
+
+
+async def test_a_documents_deck_is_not_named_after_its_file(tmp_path: Path) -> None:
+    """[L1] By the model's title, else the document's own heading, else a readable name."""
+    named = await deck_of(ScriptedHost(tmp_path, good), REPORT)
+    assert named.title == "Clean power"
+    weak = await deck_of(ScriptedHost(tmp_path, lambda _prompt, _schema: "{}"), REPORT)
+    assert weak.title == "Annual report of the Northwind Cycling Club"
+    plain = document("The mill grinds corn. It was built in stone. " * 9, "annual_report-2024.pdf")
+    assert brief.read({}, plain, 3072).topic == "Annual report 2024"
 
 
 async def test_numbers_of_the_source_become_native_charts(tmp_path: Path) -> None:
@@ -181,7 +269,7 @@ async def test_a_cancelled_job_stops_at_its_next_step(tmp_path: Path) -> None:
     """[L2]"""
     host = ScriptedHost(tmp_path, good, cancel_after=3)
     with pytest.raises(Cancelled):
-        await PLUGIN.run("create_from_source", {}, topic("clean power"), host)
+        await PLUGIN.run("create_from_source", {"slides": 9}, topic("clean power"), host)
     assert len(host.asked) == 3
     assert files_in(tmp_path) == []
 

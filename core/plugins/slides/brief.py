@@ -7,45 +7,34 @@ from functools import lru_cache
 from typing import Any
 
 from core.plugins.base import Source
+from core.plugins.slides import asked
+from core.plugins.slides.asked import Asked
 from core.plugins.slides.language import Language, detect, named
 from core.plugins.slides.texts import UNSPACED, plain, sentences, terms, title
 
 FEWEST, USUAL, MOST = 3, 10, 40
 THIN = 240
+TITLE_MOST = 120
 PIECE = 900
 # Room of a prompt for its own words, and of an answer, in tokens.
 RESERVED = 1200
 MOST_SOURCE = 9000
 # Fallback sentences and figures are looked for in so much of a source: enough for a deck.
 SEARCHED = 200_000
-THING = (
-    r"(?:ppt|power ?point|presentation|slide ?show|slides?|deck|folien|präsentation|vortrag|"
-    r"presentaci[oó]n|diapositivas|présentation|diaporama|presentazione|apresentação|презентаци\w+|"
-    r"عرض\S*(?: تقديمي\S*)?)"
-)
-ABOUT = r"(?:about|on|regarding|for|of|über|zum|zur|zu|sobre|acerca de|sur|su|de|о|об|про|عن|حول)"
-TOPICS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"{THING}\s+{ABOUT}\s+(?P<topic>.+)",
-        r"(?:关于|關於|有关|介绍|介紹)(?P<topic>.+?)(?:的|$)",
-        r"(?P<topic>.+?)(?:について|に関する)",
-        r"(?P<topic>.+?)에 (?:대한|관한)",
-        rf"^(?P<topic>(?!.*\b(?:make|create|generate|mach)\b).+?)\s+{THING}$",
-    )
-)
-COUNT = re.compile(
-    r"(?P<count>\d{1,2})[\s-]*(?:slides?|pages?|folien|seiten|diapositivas|diapos\w*|slide|страниц\w*|"
-    r"слайд\w*|页|頁|张|張|枚|ページ|장|شرائح|شريحة)",
-    re.IGNORECASE,
-)
+HEADING = re.compile(r"^#{1,3}\s+(?P<title>.{3,120})$", re.MULTILINE)
+# A role of the conversation ("user: …") before its words.
+ROLE = re.compile(r"^(?:user|assistant): ")
 
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """One order. ``count`` pages in all; ``text``: all parts; ``thin``: it is only a topic."""
+    """One order. ``count`` pages in all; ``text``: all parts; ``thin``: it is only a topic.
+
+    ``title``: the deck's, where it was asked for ("" otherwise).
+    """
 
     topic: str
+    title: str
     language: Language
     count: int
     audience: str
@@ -56,25 +45,62 @@ class Brief:
 
 
 def read(parameters: Mapping[str, Any], source: Source, context_tokens: int) -> Brief:
-    """The order that a request's parameters and its source make."""
-    request = words(parameters, "request") or words(parameters, "source")
+    """The order that a call's parameters, its source and the request make, in this order.
+
+    What the call names wins; the words of the request only fill in what it left out.
+    """
+    request = words(parameters, "request")
+    said = asked.read(request)
     text = source.text
-    thin = len(text) <= THIN
+    thin = source.kind == "topic" or (source.kind == "text" and len(text) <= THIN)
+    given = words(parameters, "topic") or (text if thin else "")
+    topic, in_topic = topic_of(given, said)
+    named = plain(words(parameters, "title")) or in_topic.title or said.title
     parts = source.parts if text.strip() else [("", source.title or request)]
-    asked = request if len(request) <= THIN else ""
-    language = named(words(parameters, "language")) or detect(
-        asked if asked.strip() else text or source.title
-    )
-    topic = topic_of(asked or text if thin else source.title or asked)
     return Brief(
-        topic=topic or title(source.title) or title(text, 60) or "—",
-        language=language,
-        count=count_of(parameters.get("slides"), f"{asked} {text if thin else ''}"),
-        audience=plain(words(parameters, "audience"))[:120],
+        topic=topic or named or subject_of(source) or said.topic or "—",
+        title=named[:TITLE_MOST],
+        language=language_of(parameters, in_topic, said, request or given, text or source.title),
+        count=count_of(parameters.get("slides"), in_topic.count or said.count),
+        audience=plain(words(parameters, "audience"))[:120] or in_topic.audience or said.audience,
         parts=parts,
         text="\n\n".join(part for _reference, part in parts),
         thin=thin,
         room=room_of(context_tokens, text),
+    )
+
+
+def topic_of(given: str, said: Asked) -> tuple[str, Asked]:
+    """The topic that a call names, without words of an order, and what else stood in it."""
+    found = asked.read(given)
+    same_language = found.language is not None and found.language == said.language
+    if found.is_order or same_language:
+        return found.topic, found
+    return asked.capital(title(plain(given))), Asked("")
+
+
+def subject_of(source: Source) -> str:
+    """What a document or a conversation is about: its heading, what was asked first, its name."""
+    if source.kind == "conversation":
+        first = next((line for line in source.text.splitlines() if line.strip()), "")
+        return asked.read(ROLE.sub("", first)).topic
+    if heading := HEADING.search(source.text[:SEARCHED]):
+        return title(heading["title"])
+    if source.kind == "document":
+        name = re.sub(r"\.[a-z0-9]{1,5}$", "", source.title, flags=re.IGNORECASE)
+        return asked.capital(title(re.sub(r"[_\s]+|(?<=[a-z])-(?=\w)", " ", name)))
+    return title(source.title) or title(source.text, 60)
+
+
+def language_of(
+    parameters: Mapping[str, Any], in_topic: Asked, said: Asked, request: str, text: str
+) -> Language:
+    """The language of the slides: the call's, the one asked for by name, the request's own."""
+    return (
+        named(words(parameters, "language"))
+        or in_topic.language
+        or said.language
+        or detect(asked.lines_of(request) or text)
     )
 
 
@@ -84,28 +110,13 @@ def words(parameters: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def count_of(value: object, request: str) -> int:
-    """How many slides: as asked for, within what a deck may have."""
+def count_of(value: object, count: int) -> int:
+    """How many slides: as the call says, else ``count``, within what a deck may have."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         value = ""
     match = re.fullmatch(r"\d{1,4}(?:\.0+)?", str(value).strip()) if value != "" else None
-    found = COUNT.search(request)
-    count = int(float(match[0])) if match else int(found["count"]) if found else USUAL
-    return max(FEWEST, min(MOST, count))
-
-
-def topic_of(request: str) -> str:
-    """The topic of "make slides about …"; the text itself where it asks for nothing."""
-    line = plain(request).rstrip(".!?。！？ ")
-    for pattern in TOPICS:
-        if match := pattern.search(line):
-            return capital(title(match["topic"]))
-    return capital(title(line))
-
-
-def capital(text: str) -> str:
-    """``text`` with a capital first letter."""
-    return text[:1].upper() + text[1:]
+    wanted = int(float(match[0])) if match else count or USUAL
+    return max(FEWEST, min(MOST, wanted))
 
 
 def room_of(context_tokens: int, text: str) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.plugins.base import PluginError, PluginHost
-from core.plugins.slides import content, figures
+from core.plugins.slides import content, exact, figures
 from core.plugins.slides.brief import Brief, source_sentences
 from core.plugins.slides.content import Written
 from core.plugins.slides.deck import (
@@ -108,7 +108,8 @@ async def make(brief: Brief, host: PluginHost) -> Made:
     await host.progress(f"Writing slide {steps} of {steps}", percent(steps, steps))
     last = await content.closing(brief, first_points(bodies), host)
     slides = ordered(outline, shares, bodies, brief, last)
-    return Made(Deck(outline.title, brief.language.tag, slides), written.own)
+    deck = Deck(outline.title, brief.language.tag, slides)
+    return Made(await asyncio.to_thread(exact.of, deck, brief.count), written.own)
 
 
 def percent(at: int, of: int) -> float:

@@ -20,21 +20,27 @@ PARAMETERS: Mapping[str, Any] = {
     "properties": {
         "source": {
             "type": "string",
-            "description": "What the slides are about: a topic, or the whole text to make them of.",
+            "description": "What to make the slides of: a topic in a few words, a text, a web "
+            "address, or the handle of a file (/files/…).",
         },
-        "request": {
+        "files": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Handles (/files/…) of several documents, instead of source.",
+        },
+        "title": {
             "type": "string",
-            "description": "The user's own words; the slides are in their language.",
+            "description": "The title of the deck, where the user named one.",
         },
         "slides": {
             "type": "integer",
             "minimum": brief.FEWEST,
             "maximum": brief.MOST,
-            "description": f"How many slides at most, title and closing included ({brief.USUAL}).",
+            "description": f"How many slides, title and closing included ({brief.USUAL}).",
         },
         "language": {
             "type": "string",
-            "description": 'The language of the slides ("de", "Spanish"); found when left out.',
+            "description": 'The language of the slides ("de", "Spanish"); else the request\'s.',
         },
         "audience": {"type": "string", "description": "Who will see them."},
     },
@@ -71,7 +77,7 @@ class SlidesPlugin:
         path = host.folder / f"slides{self.suffix}"
         pages = await asyncio.to_thread(self.finish, made.deck, path)
         name = file_name(made.deck.title) + self.suffix
-        return PluginResult(told(made, pages), [Artifact(path, name, self.mime)])
+        return PluginResult(told(made, pages, order.count), [Artifact(path, name, self.mime)])
 
     def finish(self, deck: Deck, path: Path) -> int:
         """Lay ``deck`` out and write it; the number of its pages."""
@@ -80,12 +86,14 @@ class SlidesPlugin:
         return len(pages)
 
 
-def told(made: compose.Made, pages: int) -> str:
+def told(made: compose.Made, pages: int, count: int) -> str:
     """What the model and the user are told, honestly."""
     text = f'The presentation "{made.deck.title}" is ready: {pages} slides.'
     if made.own:
         slides = "slide" if made.own == 1 else "slides"
         text += f" For {made.own} {slides} the model gave too little to use as it was."
+    if pages < count:
+        text += f" The source holds no more than that; {count} were asked for."
     return text
 
 

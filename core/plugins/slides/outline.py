@@ -82,20 +82,52 @@ async def plan(brief: Brief, slides: int, host: PluginHost) -> Outline:
         f"title names one idea, in {brief.language.name}, in at most 8 words.{source}"
     )
     answer = await ask(host, prompt, schema(slides), system=system(brief), max_tokens=700)
+    outline = mended(answer, brief, slides, by_itself=False)
+    known = [name for section in outline.sections for name in section.slides]
+    if known and len(known) < slides:
+        further = await more(brief, known, slides - len(known), host)
+        answer = {**answer, "sections": [*listed(answer), {"title": "", "slides": further}]}
     return mended(answer, brief, slides)
 
 
-def mended(answer: dict[str, Any], brief: Brief, slides: int) -> Outline:
-    """The plan that an answer makes, whatever it is."""
+def listed(answer: dict[str, Any]) -> list[Any]:
+    """The sections of an answer, whatever they are."""
+    raw = answer.get("sections")
+    return raw if isinstance(raw, list) else []
+
+
+async def more(brief: Brief, known: Sequence[str], missing: int, host: PluginHost) -> list[Any]:
+    """Further slide titles, where the outline has too few."""
+    line = {"type": "string", "maxLength": 70}
+    wanted = {
+        "type": "object",
+        "properties": {
+            "more": {"type": "array", "items": line, "minItems": missing, "maxItems": missing}
+        },
+        "required": ["more"],
+        "additionalProperties": False,
+    }
+    source = "" if brief.thin else f"\n\nSource:\n{digest(brief)}"
+    prompt = (
+        f"Presentation: {brief.topic}\nIts slides so far: {'; '.join(known)}\n"
+        f"Give {missing} more slide titles in {brief.language.name}, each about something new, in "
+        f"at most 8 words.{source}"
+    )
+    answer = await ask(host, prompt, wanted, system=system(brief), max_tokens=400)
+    found = answer.get("more")
+    return found if isinstance(found, list) else []
+
+
+def mended(answer: dict[str, Any], brief: Brief, slides: int, *, by_itself: bool = True) -> Outline:
+    """The plan that an answer makes, whatever it is; ``by_itself``: the source adds what lacks."""
     sections: list[Section] = []
     seen: list[str] = []
-    raw = answer.get("sections")
-    for entry in raw if isinstance(raw, list) else ():
+    for entry in listed(answer):
         if not isinstance(entry, dict):
             continue
         titles = []
-        listed = entry.get("slides")
-        for value in listed if isinstance(listed, list) else ():
+        names = entry.get("slides")
+        for value in names if isinstance(names, list) else ():
             name = heading_of(value, 70)
             adds = not terms(name) <= terms(brief.topic)
             if name and adds and len(seen) < slides and not is_repeat(name, seen):
@@ -103,10 +135,12 @@ def mended(answer: dict[str, Any], brief: Brief, slides: int) -> Outline:
                 seen.append(name)
         if titles:
             sections.append(Section(heading_of(entry.get("title"), 60), titles))
-    more = [name for name in titles_of_source(brief, slides) if not is_repeat(name, seen)]
-    if more and len(seen) < slides:
-        sections.append(Section("", more[: slides - len(seen)]))
-    name = brief.topic if brief.thin else heading_of(answer.get("title"), 80) or brief.topic
+    own = titles_of_source(brief, slides) if by_itself and len(seen) < slides else []
+    new = [name for name in own if not is_repeat(name, seen)]
+    if new:
+        sections.append(Section("", new[: slides - len(seen)]))
+    said = "" if brief.thin else heading_of(answer.get("title"), 80)
+    name = brief.title or said or brief.topic
     subtitle = text_of(answer.get("subtitle"), 110)
     return Outline(name, "" if is_repeat(subtitle, [name], 0.95) else subtitle, sections)
 

@@ -1,0 +1,286 @@
+# ruff: noqa: E501 - patterns are easier to read on one line
+"""What a request for slides says, in several languages: topic, title, count, language, audience.
+
+Pure patterns over one or two lines. What is found is taken out of the line before the topic is
+read, so that no title holds words of the order ("Renewable energy, 4 slides in German").
+"""
+
+import re
+from dataclasses import dataclass
+
+from core.plugins.slides.language import LANGUAGES, Language
+from core.plugins.slides.texts import plain, title
+
+LINE = 300
+THING = (
+    r"(?:ppt(?:x|s)?|power ?points?(?: presentations?)?|presentations?|slide ?shows?|slide ?decks?|"
+    r"pitch ?decks?|slides?|decks?|folien(?:satz)?|präsentation|vortrag|presentaci[oó]n|"
+    r"diapositivas|présentation|diaporama|diapos(?:itives)?|presentazione|apresentação|slide|"
+    r"prezentacj\w+|sunum\w*|presentatie|презентаци\w+|عرض\S*(?: تقديمي\S*)?)"
+)
+# Scripts that put no space between words.
+THING_UNSPACED = r"(?:幻灯片|投影片|演示文稿|簡報|简报|スライド|プレゼン|パワーポイント|パワポ|슬라이드|프레젠테이션)"
+ANY_THING = rf"(?:(?<!\w){THING}|{THING_UNSPACED}|ppt)"
+ABOUT = (
+    r"(?:about|on|regarding|covering|for|of|over|über|zum thema|zum|zur|zu|sobre|acerca de|sur|"
+    r"à propos de|su(?:i|l|lla|gli|lle|ll)?|de|o|об|о|про|hakkında|عن|حول)"
+)
+MAKE = (
+    r"\b(?:make|create|generate|build|prepare|produce|draft|design|write|mach\w*|erstell\w*|haz(?:me)?|"
+    r"crea(?:me)?|fais|crée[rz]?|prépare[rz]?|fammi|faça|crie|zrób|maak|сделай|создай|turn|convert)\b"
+)
+TOPICS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"(?<!\w){THING}\s*:?\s+{ABOUT}\s*:?\s+(?P<topic>.+)",
+        r"(?:关于|關於|有关|介绍|介紹)(?P<topic>.+?)(?:的|$)",
+        r"(?P<topic>.+?)(?:について|に関する)",
+        r"(?P<topic>.+?)에 (?:대한|관한)",
+        rf"(?<!\w){THING}(?:\s+\w+){{0,4}}?\s+(?:about|über|sobre|sur|hakkında|عن|حول)\s+(?P<topic>.+)",
+        rf"(?P<topic>.+?)\s+hakkında\s.*{THING}",
+        rf"^(?P<topic>(?!.*{MAKE}).+?)\s+{THING}$",
+    )
+)
+NUMBERS = {
+    word: number
+    for number, words in {
+        3: "three drei tres trois tre três drie trzy три ثلاث 三 세",
+        4: "four vier cuatro quatre quattro quatro cztery четыре أربع 四 네",
+        5: "five fünf cinco cinq cinque vijf pięć пять خمس 五 다섯",
+        6: "six sechs seis sei zes sześć шесть ست 六 여섯",
+        7: "seven sieben siete sept sette sete zeven siedem семь سبع 七 일곱",
+        8: "eight acht ocho huit otto oito osiem восемь ثماني 八 여덟",
+        9: "nine neun nueve neuf nove negen dziewięć девять تسع 九 아홉",
+        10: "ten zehn diez dix dieci dez tien dziesięć десять عشر 十 열",
+        12: "twelve zwölf doce douze dodici doze twaalf dwanaście двенадцать 十二",
+        15: "fifteen fünfzehn quince quinze quindici vijftien piętnaście пятнадцать 十五",
+        20: "twenty zwanzig veinte vingt venti vinte twintig dwadzieścia двадцать 二十",
+    }.items()
+    for word in words.split()
+}
+UNIT = (
+    r"(?:slides?|pages?|folien|seiten|diapositivas|láminas|páginas|diapos(?:itives)?|diapositive|"
+    r"pagine|dia['’]s|slajd\w*|slayt\w*|страниц\w*|слайд\w*|页|頁|张|張|枚|ページ|장|شرائح|شريحة)"
+)
+SPELLED = "|".join(
+    sorted((word for word in NUMBERS if word.isascii() or len(word) > 2), key=len, reverse=True)
+)
+HAN_NUMBERS = "|".join(
+    sorted((word for word in NUMBERS if "一" <= word[0] <= "鿿"), key=len, reverse=True)
+)
+COUNT = re.compile(
+    r"(?:[,;，、]\s*)?(?:\b(?:in|with|of|using|mit|aus|en|de|di|con|avec|com|met|z|из|w)\s+)?"
+    rf"(?:(?<![\d.,])(?P<count>\d{{1,2}})|(?P<word>\b(?:{SPELLED})|{HAN_NUMBERS}))(?:[\s-]*|\s*の)(?P<unit>{UNIT})(?!\w*(?:の資料を))",
+    re.IGNORECASE,
+)
+NAMES = {
+    "en-US": r"english|englische?n?s?|anglais\w*|ingl[eé]s\w*|inglese|engels|angielsk\w+|английск\w+|英文|英语|英語|영어|ingilizce|الإنجليزية",
+    "de-DE": r"german|deutsche?n?s?|allemand\w*|alem[aá]n\w*|alemão|tedesco|duits|niemieck\w+|немецк\w+|德文|德语|德語|ドイツ語|독일어|almanca|الألمانية",
+    "fr-FR": r"french|französische?n?s?|français\w*|franc[eé]s\w*|francês|francese|frans|francusk\w+|французск\w+|法文|法语|法語|フランス語|프랑스어|fransızca|الفرنسية",
+    "es-ES": r"spanish|spanische?n?s?|espagnol\w*|español\w*|castellano|spagnolo|espanhol|spaans|hiszpańsk\w+|испанск\w+|西班牙文|西班牙语|西班牙語|スペイン語|스페인어|ispanyolca|الإسبانية",
+    "it-IT": r"italian|italienische?n?s?|italien\w*|italiano|italiaans|włosk\w+|итальянск\w+|意大利文|意大利语|イタリア語|이탈리아어",
+    "pt-BR": r"portuguese|portugiesische?n?s?|portugais\w*|portugu[eé]s\w*|português|portoghese|portugees|portugalsk\w+|португальск\w+|葡萄牙文|葡萄牙语|ポルトガル語|포르투갈어",
+    "nl-NL": r"dutch|niederländische?n?s?|holländisch|néerlandais\w*|neerland[eé]s|holandés|olandese|nederlands|niderlandzk\w+",
+    "pl-PL": r"polish|polnische?n?s?|polonais\w*|polaco|polacco|polonês|polsku|polski",
+    "tr-TR": r"turkish|türkische?n?s?|turc|turco|türkçe",
+    "vi-VN": r"vietnamese|vietnamesische?n?s?|vietnamien|vietnamita|tiếng việt",
+    "ru-RU": r"russian|russische?n?s?|russe|ruso|russo|русск\w+|русски|俄文|俄语|ロシア語|러시아어|الروسية",
+    "uk-UA": r"ukrainian|ukrainische?n?s?|ukrainien|ucraniano|українськ\w+|украинск\w+",
+    "el-GR": r"greek|griechische?n?s?|grec|griego|ελληνικά",
+    "hi-IN": r"hindi|हिंदी|हिन्दी",
+    "th-TH": r"thai|thailändisch|ภาษาไทย",
+    "zh-TW": r"traditional chinese|繁體中文|繁体中文|繁體",
+    "zh-CN": r"(?:simplified )?chinese|chinesische?n?s?|chinois\w*|chino|cinese|chinês|китайск\w+|中文|简体中文|中国語|중국어|الصينية",
+    "ja-JP": r"japanese|japanische?n?s?|japonais\w*|japon[eé]s\w*|japonês|giapponese|японск\w+|日文|日语|日語|日本語|일본어|اليابانية",
+    "ko-KR": r"korean|koreanische?n?s?|coréen\w*|coreano|корейск\w+|韩文|韩语|韓国語|한국어",
+    "ar-SA": r"arabic|arabische?n?s?|arabe|árabe|arabo|арабск\w+|阿拉伯文|阿拉伯语|アラビア語|아랍어|العربية",
+    "fa-IR": r"persian|farsi|persische?n?s?|persan|persa|فارسی",
+    "he-IL": r"hebrew|hebräische?n?s?|hébreu|hebreo|עברית",
+}  # fmt: skip
+# A name that is followed by a noun names no language: "in German cities", "sur la table française".
+AFTER = (
+    r"(?=\s*(?:$|[.,;:!?)，。；、]|\b(?:for|with|and|about|on|please|of|mit|für|über|zu|bitte|und|pour|"
+    r"avec|sur|s['’]il|para|con|sobre|por|y|per|su|com|e|et|à|dla|z|o|для|о|с|на|в|lütfen|voor|met|over)\b))"
+)
+SPOKEN = {
+    tag: re.compile(
+        rf"(?:[,;]\s*)?\b(?:in|auf|en|em|na|po|op|w|на|по|into)[\s-]+(?:the\s+|das\s+)?(?:{names})"
+        rf"(?:\s+(?:language|sprache|языке))?{AFTER}"
+        rf"|(?<![\w])(?:{names})(?=\s+{THING})"
+        rf"|(?:，|、|,)?(?:请|請)?(?:用|以|使用)(?:{names})(?:来|來)?|(?:{names})(?:で|로|으로)|"
+        rf"(?:باللغة\s+|بال?)(?:{names})|(?<!\w)(?:{names})\s+olarak",
+        re.IGNORECASE,
+    )
+    for tag, names in NAMES.items()
+}
+PEOPLE = (
+    r"(?:(?:\w+[- ])?(?:children|kids|pupils|students|beginners|newcomers|members|investors|managers|"
+    r"executives|directors|board|team|teams|customers|clients|teachers|parents|engineers|developers|"
+    r"colleagues|employees|staff|seniors|adults|teenagers|teens|audience|class|volunteers|donors|"
+    r"patients|doctors|nurses|citizens|neighbours|neighbors|laypeople|experts|boss|public|"
+    r"\d+[- ]year[- ]olds|"
+    r"kinder|schüler\w*|studenten|studierende|anfänger\w*|einsteiger\w*|mitglieder|investoren|vorstand|"
+    r"kunden|lehrer\w*|eltern|ingenieure|entwickler\w*|kollegen|mitarbeiter\w*|senioren|erwachsene|"
+    r"fachleute|laien|publikum|"
+    r"niños|alumnos|estudiantes|principiantes|socios|miembros|inversores|directivos|equipo|clientes|"
+    r"profesores|padres|ingenieros|colegas|empleados|mayores|público|"
+    r"enfants|élèves|étudiants|débutants|membres|investisseurs|direction|équipe|clients|professeurs|"
+    r"parents|ingénieurs|collègues|employés|bambini|studenti|principianti|membri|investitori|clienti|"
+    r"insegnanti|genitori|colleghi|crianças|estudantes|iniciantes|membros|investidores|professores|"
+    r"dzieci|uczniów|дет\w+|школьник\w+|студент\w+|начинающ\w+|инвестор\w+))"
+)
+AUDIENCES = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"(?:[,;]\s*)?\b(?:for|für|para|pour|per|dla|для|voor)\s+(?P<audience>(?:[\w'’-]+\s+){{0,4}}?"
+        rf"{PEOPLE}(?:\s+(?:of|aged|from|in|ab|von|de)\s+[\w-]+(?:\s+(?:years|jahren|años|ans))?)?)"
+        r"(?=\s*(?:$|[.,;:!?)]|\b(?:in|on|with|about|and|auf|mit|über|en|con|sobre|avec|sur|su|na|o|на|о)\b))",
+        r"(?:给|給|面向|对象是|對象是|针对)(?P<audience>[^，。、,.的看]{1,16}?)(?:看|的|，|。|$)(?:的)?",
+        r"(?P<audience>[^、。，\s]{1,16}?)(?:向け|向き)(?:の|に)?",
+    )
+)
+TITLED = (
+    r"(?:[,;，、]\s*)?(?:(?:\b(?:titled|entitled|called|(?:with|under)?\s*(?:the|a)\s+title|mit dem titel|"
+    r"namens|betitelt|intitulée?s?|(?:avec|sous) le titre|titulad[oa]s?|con (?:el|il) t[ií]tolo|con el título|"
+    r"intitolat[aoie]|com o título|intitulad[oa]|под названием|z tytułem|met de titel))|标题(?:是|为|為)?|"
+    r"標題(?:是|為)?|题为|タイトル(?:は|を)?|題名は?|제목은?|بعنوان)"
+    r"\s*[:：]?\s*"
+)
+QUOTED_TITLE = re.compile(
+    rf"{TITLED}[\"“„«「『《'‘](?P<title>[^\"“”«»「」『』《》]{{1,160}}?)[\"”“»」』》'’](?!\w)",
+    re.IGNORECASE,
+)
+BARE_TITLE = re.compile(rf"{TITLED}(?P<title>[^,.;，。、\n\"“„«「『]{{2,90}})", re.IGNORECASE)
+REFERENCE = re.compile(
+    r"(?:(?:of|from|out of|aus|von|de|à partir de|da)\s+)?(?:this|that|it|these|those|them|both|the|my|our|all|dies\w*|"
+    r"das|dem|der|den|meine\w*|est[eoa]s?|es[eoa]s?|el|la|los|ce(?:t|tte|s|ci)?|le|les|mon|quest[aoie]|"
+    r"il|aqui\w+|这|那|この|その|이)?[\s个份]*(?:attached|above|whole|two|following|beiden)?\s*"
+    r"(?:documents?|files?|texts?|pdfs?|reports?|conversations?|chat|discussion|notes|page|dokumente?s?|datei(?:en)?|"
+    r"berichts?|gesprächs?|documentos?|archivos?|textos?|informe|fichiers?|textes?|rapports?|文档|文件|文章|对话|文書|資料)?",
+    re.IGNORECASE,
+)
+TRAILING = re.compile(
+    r"(?:[\s,;，、.!?。！？]+|(?<!\w)(?:please|pls|thanks|thank you|por favor|gracias|bitte|danke|per favore|"
+    r"grazie|s['’]il (?:te|vous) plaît|merci|obrigad[oa]|erstellen|machen|generieren|vorbereiten|"
+    r"as (?:an? )?(?:html|power ?point|pptx?)|for me|with|in|mit|con|avec|com|and|und|y|et|e)(?!\w))+$",
+    re.IGNORECASE,
+)
+LEADING = re.compile(r"^[\s,;:，、]+")
+CAPTION = re.compile(r"^Caption: (?P<said>.+)$", re.MULTILINE)
+SPACES = re.compile(r"\s{2,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request says; empty, 0 or None where it does not. ``is_order``: it asks for slides."""
+
+    topic: str
+    title: str = ""
+    count: int = 0
+    language: Language | None = None
+    audience: str = ""
+    is_order: bool = False
+
+
+def lines_of(text: str) -> str:
+    """The part of a message that can be a request: captions, or a short first and last line."""
+    captions = [match["said"].strip() for match in CAPTION.finditer(text)]
+    if captions:
+        return " ".join(line[:LINE] for line in captions)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(text) <= LINE:
+        return " ".join(lines)
+    ends = dict.fromkeys([*lines[:1], *lines[-1:]])
+    return " ".join(line for line in ends if len(line) <= LINE)
+
+
+def read(text: str) -> Asked:
+    """What ``text`` asks for. Total over any string."""
+    line = plain(lines_of(text))[: LINE * 3]
+    quoted, line = title_in(line, QUOTED_TITLE)
+    spoken, line = language_in(line)
+    count, line = count_in(line)
+    bare, line = title_in(line, BARE_TITLE)
+    named = quoted or bare
+    is_order = bool(count) or re.search(ANY_THING, line, re.IGNORECASE) is not None
+    audience, line = audience_in(line) if is_order else ("", line)
+    return Asked(
+        topic=topic_in(tidied(line)),
+        title=named,
+        count=count,
+        language=spoken,
+        audience=audience,
+        is_order=is_order or bool(named),
+    )
+
+
+def title_in(line: str, pattern: re.Pattern[str]) -> tuple[str, str]:
+    """The title that is asked for, and the line without it."""
+    match = pattern.search(line)
+    if match is None:
+        return "", line
+    return title(tidied(match["title"]), 120), without(line, match)
+
+
+def language_in(line: str) -> tuple[Language | None, str]:
+    """The language that is asked for by name, and the line without it."""
+    for tag, pattern in SPOKEN.items():
+        if match := pattern.search(line):
+            return LANGUAGES[tag], without(line, match)
+    return None, line
+
+
+def count_in(line: str) -> tuple[int, str]:
+    """How many slides are asked for (0: not said), and the line without the number.
+
+    The word for slides stays where a topic follows it: "5 slides about bees".
+    """
+    match = COUNT.search(line)
+    if match is None:
+        return 0, line
+    count = int(match["count"]) if match["count"] else NUMBERS[match["word"].casefold()]
+    rest = line[match.end() :].lstrip()
+    is_thing = re.match(rf"{ABOUT}\b", rest, re.IGNORECASE) is not None
+    kept = (
+        "slides"
+        if is_thing and not re.search(rf"{THING}\s*$", line[: match.start()], re.IGNORECASE)
+        else ""
+    )
+    return count, f"{line[: match.start()]} {kept} {rest}"
+
+
+def audience_in(line: str) -> tuple[str, str]:
+    """Whom the slides are for, and the line without it."""
+    for pattern in AUDIENCES:
+        if match := pattern.search(line):
+            return match["audience"].strip(), without(line, match)
+    return "", line
+
+
+def without(line: str, match: re.Match[str]) -> str:
+    """``line`` without what was found in it."""
+    return f"{line[: match.start()]} {line[match.end() :]}"
+
+
+def topic_in(line: str) -> str:
+    """The topic of "make slides about …"; the line itself where it asks for nothing.
+
+    Empty for an order that only points at something: "turn this into a deck".
+    """
+    for pattern in TOPICS:
+        if match := pattern.search(line):
+            found = tidied(match["topic"])
+            return "" if REFERENCE.fullmatch(found) else capital(title(found))
+    if re.search(MAKE, line, re.IGNORECASE) and re.search(ANY_THING, line, re.IGNORECASE):
+        return ""
+    return "" if REFERENCE.fullmatch(line) else capital(title(line))
+
+
+def tidied(line: str) -> str:
+    """``line`` without what is left at its ends when words were taken out of it."""
+    return LEADING.sub("", TRAILING.sub("", SPACES.sub(" ", line).strip())).strip()
+
+
+def capital(text: str) -> str:
+    """``text`` with a capital first letter."""
+    return text[:1].upper() + text[1:]

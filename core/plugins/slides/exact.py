@@ -1,0 +1,113 @@
+"""A deck with exactly as many pages as were asked for, as far as its content goes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from core.plugins.slides.deck import (
+    BulletsSlide,
+    ChartSlide,
+    ClosingSlide,
+    ColumnsSlide,
+    ContentsSlide,
+    Deck,
+    QuoteSlide,
+    SectionSlide,
+    Slide,
+    TableSlide,
+)
+from core.plugins.slides.layout import drafts_of
+
+LEAST_POINTS = 2
+Change = Callable[[list[Slide]], list[Slide] | None]
+
+
+def of(deck: Deck, count: int) -> Deck:
+    """``deck`` with ``count`` pages; fewer where nothing is left that could be divided."""
+    slides = list(deck.slides)
+    for change, is_due in ((less, -1), (more, 1)):
+        while (pages_of(slides) < count) - (pages_of(slides) > count) == is_due:
+            changed = change(slides)
+            if changed is None:
+                break
+            slides = changed
+    return replace(deck, slides=slides)
+
+
+def pages_of(slides: Sequence[Slide]) -> int:
+    """How many pages the slides take."""
+    return sum(len(drafts_of(slide)) for slide in slides)
+
+
+def less(slides: list[Slide]) -> list[Slide] | None:
+    """The slides with a page less: what adds nothing goes first. None: not possible."""
+    for kind in (QuoteSlide, ContentsSlide, SectionSlide):
+        if any(isinstance(slide, kind) for slide in slides):
+            return [slide for slide in slides if not isinstance(slide, kind)]
+    for at in reversed(range(len(slides))):
+        shorter = shortened(slides[at])
+        if shorter is not None:
+            return [*slides[:at], shorter, *slides[at + 1 :]]
+    bodies = [at for at, slide in enumerate(slides) if is_body(slide)]
+    plain = [at for at in bodies if isinstance(slides[at], BulletsSlide)]
+    if len(bodies) < LEAST_POINTS:
+        return None
+    out = (plain or bodies)[-1]
+    return [*slides[:out], *slides[out + 1 :]]
+
+
+def is_body(slide: Slide) -> bool:
+    """Whether a slide is one of content."""
+    return isinstance(slide, BulletsSlide | ColumnsSlide | ChartSlide | TableSlide)
+
+
+def shortened(slide: Slide) -> Slide | None:
+    """A slide of several pages with its last point left out; None for any other."""
+    if not isinstance(slide, BulletsSlide | ClosingSlide) or len(slide.points) < LEAST_POINTS:
+        return None
+    return replace(slide, points=slide.points[:-1]) if len(drafts_of(slide)) > 1 else None
+
+
+def more(slides: list[Slide]) -> list[Slide] | None:
+    """The slides with the one of the most points divided. None: none has two points."""
+    longest = max(
+        (at for at, slide in enumerate(slides) if isinstance(slide, BulletsSlide | ColumnsSlide)),
+        key=lambda at: weight(slides[at]),
+        default=None,
+    )
+    if longest is None:
+        return None
+    halves = divided(slides[longest])
+    return halves and [*slides[:longest], *halves, *slides[longest + 1 :]]
+
+
+def weight(slide: Slide) -> int:
+    """How many points a slide can be divided into."""
+    match slide:
+        case BulletsSlide():
+            return len(slide.points)
+        case ColumnsSlide():
+            return len(slide.columns[0]) + len(slide.columns[1])
+    return 0
+
+
+def divided(slide: Slide) -> list[Slide] | None:
+    """A slide as two, each with half of its points; None where it has only one."""
+    if isinstance(slide, ColumnsSlide):
+        sides = zip(slide.headings, slide.columns, strict=True)
+        return [
+            BulletsSlide(f"{slide.title}: {name}", points, slide.section, slide.notes)
+            for name, points in sides
+        ]
+    if not isinstance(slide, BulletsSlide) or len(slide.points) < LEAST_POINTS:
+        return None
+    half = (len(slide.points) + 1) // 2
+    first, last = slide.points[:half], slide.points[half:]
+    return [
+        replace(slide, points=first),
+        replace(slide, title=title_of_rest(slide, last[0].lead), points=last),
+    ]
+
+
+def title_of_rest(slide: BulletsSlide, lead: str) -> str:
+    """The title of the second half: its first point's lead says what it is about."""
+    return f"{slide.title}: {lead}" if lead and len(slide.title) + len(lead) < 70 else slide.title
