@@ -331,7 +331,7 @@ class Turn:
     async def _run_tool(self, tool: Tool, call: Call, arguments: dict[str, Any]) -> ToolResult:
         line = tool.progress(arguments)
         if line:
-            language = languages.language_of(self.context.request)
+            language = languages.of_request(self.context.request)
             self.emit(progress(phrases.in_language(line, language), tool=tool.name))
         context = replace(self.context, tool_call_id=call.id)
         started = time.monotonic()

@@ -1,77 +1,241 @@
-"""What a job is about: a document, a text, a topic, or the conversation so far."""
+"""What a job is about: documents, an address, a text, a topic, or the conversation so far.
 
-from collections.abc import Mapping
+What the call names wins. Only what it leaves out is filled in: by the documents of the message, the
+topic of the request, the documents of the conversation, or the conversation itself.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from mimetypes import guess_extension
+from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from core import files
 from core.db import in_thread
 from core.documents import read as documents
+from core.fetch import FETCHER, FetchError
 from core.ids import is_public_id
 from core.long.host import Host
 from core.models import Job, Message, StoredFile
 from core.plugins.base import PluginError, Source
+from core.plugins.slides import asked
 from core.text import one_line
 
 TITLE_CHARACTERS = 120
 LAST_LINES = 60
 LONG_TEXT = 600
+TOPIC_CHARACTERS = 240
+MOST_FILES = 10
+MOST_NAMED = 5
 GONE = "The document was not found."
+NOTHING = "Send me the document or the text, and ask again."
+ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
+HANDLE = re.compile(r"/files/([A-Za-z0-9_-]+)")
+# Words for all documents of a conversation, not only those that came last.
+ALL = re.compile(
+    r"\b(?:both|all|each|every|beiden?|alle|ambos|ambas|tod[oa]s|les deux|tous|toutes|entrambi|"
+    r"tutti)\b|"
+    r"两个|兩個|两份|全部|所有|都|両方|すべて|全て|둘 다|모두",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a call names: ``files`` by handle or name, an ``address``, a ``text`` or a ``topic``."""
+
+    files: Sequence[str] = ()
+    address: str = ""
+    text: str = ""
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The documents of a job, and those at hand that it leaves out."""
+
+    rows: Sequence[StoredFile]
+    left: Sequence[StoredFile] = ()
 
 
 async def of(job: Job, parameters: Mapping[str, Any], host: Host) -> Source:
-    """The source that ``parameters`` name: ``file``, ``text`` or ``topic``; else what is at hand:
-    a document of this message or of the conversation, or the conversation itself.
-
-    Raises PluginError.
-    """
-    text, topic = str(parameters.get("text") or ""), str(parameters.get("topic") or "")
-    file = await in_thread(
-        file_of, job, str(parameters.get("file") or ""), has_words=bool(text or topic)
-    )
-    if file is not None:
-        return await of_file(file, host)
-    if text:
-        return Source(one_line(topic or text, TITLE_CHARACTERS), [("", text)])
-    if topic:
-        return Source(one_line(topic, TITLE_CHARACTERS), [("", topic)])
+    """The source of a job. Raises PluginError."""
+    given = named(parameters)
+    if given.address and not (given := await in_thread(own_link, job, given)).files:
+        return await of_address(given.address, host)
+    chosen = await in_thread(chosen_files, job, given)
+    if chosen.rows:
+        return await of_files(chosen, host)
+    if given.text:
+        title = one_line(given.topic or given.text, TITLE_CHARACTERS)
+        return Source(title, [("", given.text)])
+    if given.topic:
+        return of_topic(given.topic)
     return await in_thread(of_conversation, job)
 
 
-async def of_file(file: StoredFile, host: Host) -> Source:
-    """A document's text with its references. Raises PluginError."""
+def named(parameters: Mapping[str, Any]) -> Named:
+    """What the parameters of a call name; a ``source`` is any of the four."""
+    listed = parameters.get("files")
+    names = [str(each) for each in listed if each] if isinstance(listed, list) else []
+    names += [str(parameters["file"])] if parameters.get("file") else []
+    text, topic = str(parameters.get("text") or ""), str(parameters.get("topic") or "")
+    source = str(parameters.get("source") or parameters.get("url") or "").strip()
+    if names or not source:
+        return Named(files=names, text=text, topic=topic)
+    if ADDRESS.fullmatch(source):
+        return Named(address=source, text=text, topic=topic)
+    if handles := HANDLE.findall(source):
+        return Named(files=handles, text=text, topic=topic)
+    if is_public_id(source):
+        return Named(files=[source], text=text, topic=topic)
+    if len(source) > TOPIC_CHARACTERS or "\n" in source:
+        return Named(text=source, topic=topic)
+    found = asked.read(source)
+    return Named(text=text, topic=topic or ("" if found.is_order and not found.topic else source))
+
+
+def own_link(job: Job, given: Named) -> Named:
+    """A link of this gateway to a file of the person's own is that file."""
+    parts = urlsplit(given.address)
+    token = parse_qs(parts.query).get("token", [""])[0]
+    if not given.address.startswith(f"{settings.GATEWAY_URL}/files/"):
+        return given
+    try:
+        file = files.opened(token) if token else None
+    except files.BadLinkError:
+        file = None
+    mine = file is not None and file.user_id == job.run.user_id and file.revoked_at is None
+    return replace(given, files=[file.public_id if file is not None and mine else "?"], address="")
+
+
+def of_topic(topic: str) -> Source:
+    """A source that is only a topic."""
+    return Source(one_line(topic, TITLE_CHARACTERS), [("", topic)], kind="topic")
+
+
+async def of_address(address: str, host: Host) -> Source:
+    """What stands at a public address, as a document. Raises PluginError."""
     await host.progress("Reading the document…")
     try:
-        read = await documents.parts(
-            files.path_of(file), name=file.name, most_megabytes=settings.DOCUMENT_MEGABYTES
-        )
+        found = await FETCHER.get(address)
+    except FetchError as error:
+        raise PluginError(f"The address could not be read: {error}.") from error
+    parts = urlsplit(found.url)
+    last = PurePosixPath(unquote(parts.path)).name or parts.hostname or "page"
+    extension = guess_extension(found.content_type) or ""
+    name = last if PurePosixPath(last).suffix or not extension else f"{last}{extension}"
+    path = host.folder / "source"
+    path.write_bytes(found.body)
+    try:
+        read = await documents.parts(path, name=name, most_megabytes=settings.DOCUMENT_MEGABYTES)
     except documents.DocumentError as error:
         raise PluginError(str(error)) from error
-    return Source(one_line(file.name, TITLE_CHARACTERS), read)
+    finally:
+        path.unlink(missing_ok=True)
+    return Source(one_line(name, TITLE_CHARACTERS), read, kind="document")
 
 
-def file_of(job: Job, name: str, *, has_words: bool) -> StoredFile | None:
-    """The document that a job is about, of its own user only. Raises PluginError for a wrong name.
+async def of_files(chosen: Chosen, host: Host) -> Source:
+    """The text of documents with its references. Raises PluginError when none can be read."""
+    await host.progress("Reading the document…")
+    read: list[tuple[StoredFile, list[tuple[str, str]]]] = []
+    left = [f"“{row.name}”" for row in chosen.left[:MOST_NAMED]]
+    first: Exception | None = None
+    for row in chosen.rows[:MOST_FILES]:
+        try:
+            read.append((row, await text_of(row)))
+        except documents.DocumentError as error:
+            left.append(f"“{row.name}” ({str(error).rstrip('.')})")
+            first = first or error
+    if not read:
+        raise PluginError(str(first or GONE)) from first
+    left += [f"“{row.name}”" for row in chosen.rows[MOST_FILES:]]
+    note = f"Not read: {', '.join(left)}." if left else ""
+    names = one_line(", ".join(row.name for row, _parts in read), TITLE_CHARACTERS)
+    if len(read) == 1:
+        return Source(names, read[0][1], kind="document", note=note)
+    parts = [
+        (f"{row.name}, {reference}" if reference else row.name, text)
+        for row, each in read
+        for reference, text in each
+    ]
+    return Source(names, parts, kind="document", note=note)
 
-    Named ("/files/<id>" or "<id>"), or sent with this message, or, where nothing else is given,
-    the last one of the conversation.
+
+async def text_of(file: StoredFile) -> list[tuple[str, str]]:
+    """The parts of one document. Raises DocumentError."""
+    try:
+        return await documents.parts(
+            files.path_of(file), name=file.name, most_megabytes=settings.DOCUMENT_MEGABYTES
+        )
+    except OSError as error:
+        raise documents.DocumentError(GONE) from error
+
+
+def chosen_files(job: Job, given: Named) -> Chosen:
+    """The documents that a job is about, of its own user only. Raises PluginError for a wrong name.
+
+    Those that the call names; else all of this message; else, where no words are given and the
+    request names no topic, those of the conversation.
     """
     own = StoredFile.objects.filter(user_id=job.run.user_id, revoked_at__isnull=True)
-    public = name.rpartition("/")[2]
-    if name:
-        found = own.filter(public_id=public).first() if is_public_id(public) else None
-        found = found or own.filter(session_id=job.run.session_id, name=name).last()
-        if found is None:
-            raise PluginError(GONE)
-        return found
-    here = [item["file"] for item in job.run.route.get("media", []) if is_document(item)]
+    here = attached(job, own)
+    if given.files:
+        rows = unique(found(own, job, name) for name in given.files)
+        return Chosen(rows, [row for row in here if row not in rows])
+    if given.text:
+        return Chosen([], here)
     if here:
-        return own.filter(public_id=here[-1]).first()
-    if has_words:
-        return None
-    sent = own.filter(session_id=job.run.session_id, origin=files.SENT)
-    return sent.exclude(content_type__startswith="image/").order_by("id").last()
+        return Chosen(here)
+    if given.topic or asked_topic(job):
+        return Chosen([])
+    return of_the_conversation(job, own)
+
+
+def attached(job: Job, own: QuerySet[StoredFile]) -> list[StoredFile]:
+    """The documents of this message, in its order."""
+    names = [item["file"] for item in job.run.route.get("media", []) if is_document(item)]
+    rows = {row.public_id: row for row in own.filter(public_id__in=names)}
+    return [rows[name] for name in dict.fromkeys(names) if name in rows]
+
+
+def found(own: QuerySet[StoredFile], job: Job, name: str) -> StoredFile:
+    """The file of a handle ("/files/<id>" or "<id>") or, in this conversation, of a name.
+
+    Raises PluginError.
+    """
+    public = name.rpartition("/")[2]
+    row = own.filter(public_id=public).first() if is_public_id(public) else None
+    row = row or own.filter(session_id=job.run.session_id, name=name).order_by("id").last()
+    if row is None:
+        raise PluginError(GONE)
+    return row
+
+
+def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
+    """Documents sent earlier: those whose names are said, all if all are meant, else the last."""
+    sent = own.filter(session_id=job.run.session_id, origin=files.SENT, purged_at__isnull=True)
+    rows = [row for row in sent.order_by("id") if is_readable(row)]
+    if not rows:
+        return Chosen([])
+    said = job.run.text.lower()
+    by_name = [row for row in rows if row.name.lower() in said]
+    if ALL.search(said) and not by_name:
+        return Chosen(rows)
+    last = [row for row in rows if row.run_id is not None and row.run_id == rows[-1].run_id]
+    chosen = by_name or last or rows[-1:]
+    return Chosen(chosen, [row for row in rows if row not in chosen] if not by_name else [])
+
+
+def is_readable(row: StoredFile) -> bool:
+    """Whether a file may be a document: not a picture, a recording or a film."""
+    return not row.content_type.startswith(("image/", "audio/", "video/"))
 
 
 def is_document(item: Mapping[str, Any]) -> bool:
@@ -79,8 +243,24 @@ def is_document(item: Mapping[str, Any]) -> bool:
     return item.get("kind") in {"document", "file"} and bool(item.get("file"))
 
 
+def unique(rows: Iterable[StoredFile]) -> list[StoredFile]:
+    """The rows in their order, each once."""
+    return list({row.pk: row for row in rows}.values())
+
+
+def asked_topic(job: Job) -> str:
+    """The topic that the request names; empty for one that only points ("turn this into …")."""
+    said = asked.read(job.run.text)
+    return said.topic if said.is_order else ""
+
+
 def of_conversation(job: Job) -> Source:
-    """What was said so far, without the request. Raises PluginError when that is nothing."""
+    """The topic of the request, else what was said so far, without the request.
+
+    Raises PluginError when that is nothing.
+    """
+    if topic := asked_topic(job):
+        return of_topic(topic)
     rows = Message.objects.filter(
         session_id=job.run.session_id, run_id__lt=job.run_id, id__gt=job.run.session.history_from
     ).order_by("-run_id", "-id")[:LAST_LINES]
@@ -89,5 +269,5 @@ def of_conversation(job: Job) -> Source:
         # A long message may hold the text itself, below the request.
         if len(job.run.text) > LONG_TEXT:
             return Source(one_line(job.run.text, TITLE_CHARACTERS), [("", job.run.text)])
-        raise PluginError("Send me the document or the text, and ask again.")
-    return Source("This conversation", [("", "\n\n".join(said))])
+        raise PluginError(NOTHING)
+    return Source("This conversation", [("", "\n\n".join(said))], kind="conversation")

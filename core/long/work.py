@@ -7,6 +7,7 @@ was cancelled left there goes with its folder, and a finished one is adopted whe
 import logging
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ async def perform(job: Job) -> None:
     try:
         result = await WORK[job.tool](job, Host(job=job, folder=folder))
         made = [kept(each, folder) for each in result.files]
-        await in_thread(jobs.finish, job=job, result={"text": result.text}, made=made)
+        told = {"text": result.text, **({"note": result.note} if result.note else {})}
+        await in_thread(jobs.finish, job=job, result=told, made=made)
         tidy(folder, keep={each.path for each in made})
     except (Cancelled, jobs.LostJobError):
         logger.info("job %s is not ours any more", job.id)
@@ -56,7 +58,9 @@ async def by_plugin(job: Job, host: Host) -> PluginResult:
     if plugin is None:
         raise PluginError(f"The plugin {asked['plugin_id']} is not installed.")
     source = await sources.of(job, asked["parameters"], host)
-    return await plugin.run(asked["capability_id"], asked["parameters"], source, host)
+    result = await plugin.run(asked["capability_id"], asked["parameters"], source, host)
+    notes = [note for note in (result.note, source.note) if note]
+    return replace(result, note="\n".join(notes))
 
 
 WORK: dict[str, Work] = {"route_to_plugin": by_plugin, "run_skill": skills.run}

@@ -46,10 +46,15 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class PluginResult:
-    """What the model is told (``text``), and the files that the user gets."""
+    """What the model is told (``text``), and the files that the user gets.
+
+    ``note``: what was left out, in a sentence for the user; the gateway adds what it left out of
+    the source itself.
+    """
 
     text: str
     files: Sequence[Artifact] = ()
+    note: str = ""
 
 
 class PluginError(Exception):

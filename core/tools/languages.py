@@ -2,6 +2,8 @@
 
 import re
 
+from core.plugins.slides import asked
+
 KANA = re.compile(r"[\u3040-\u30ff]")
 HAN = re.compile(r"[\u4e00-\u9fff]")
 # Words that only one of the languages has, the commonest first.
@@ -115,3 +117,8 @@ def language_of(text: str) -> str:
         counts[name] += 2 * any(letter in text for letter in letters)
     best = max(counts, key=lambda name: counts[name])
     return best if counts[best] else "en"
+
+
+def of_request(text: str) -> str:
+    """The language of the words that ask: the caption of a file, not what stands in the file."""
+    return language_of(asked.lines_of(text) or text)

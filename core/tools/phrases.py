@@ -159,6 +159,20 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "La présentation « {0} » est prête : {1} diapositives. Pour {2}, trop peu du modèle.",
         "プレゼンテーション「{0}」が完成しました（スライド{1}枚）。うち{2}枚はモデルの内容が不足していました。",
     ),
+    "The source holds no more than that; {0} slides were asked for.": (
+        "来源的内容只够这些；要求的是 {0} 张。",
+        "La fuente no da para más; se pidieron {0} diapositivas.",
+        "Mehr gibt die Quelle nicht her; gewünscht waren {0} Folien.",
+        "La source n'en contient pas davantage ; {0} diapositives étaient demandées.",
+        "元の内容ではこれ以上作れません。ご希望は{0}枚でした。",
+    ),
+    "Not read: {0}.": (
+        "未读取：{0}。",
+        "No se leyó: {0}.",
+        "Nicht gelesen: {0}.",
+        "Non lu : {0}.",
+        "読み込まなかったもの：{0}。",
+    ),
     "Running {0}…": (
         "正在运行 {0}…",
         "Ejecutando {0}…",

@@ -1,26 +1,32 @@
 """Hands long work to a plugin: presentations, summaries, and what others add."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jsonschema
+import orjson
 
 from core.plugins import registry
 from core.plugins.base import Capability, Plugin
-from core.tools import intents, languages, waiting
+from core.plugins.slides import asked
+from core.plugins.slides.language import Language, detect, named
+from core.tools import intents, waiting
 from core.tools.base import ToolContext, ToolError, ToolResult
 
 GENERATING = "Generating your presentation…"
 PRESENTATIONS = frozenset({"ppt-generation", "html-slides"})
-SOURCES = {
-    "topic": "What it is about, in a few words.",
-    "text": "The text itself, when the user gave it.",
-    "file": "The handle of a document (/files/…), when the user sent one.",
+OWN = ("plugin_id", "capability_id", "parameters")
+# What a call may name its source by, besides what a capability's schema has.
+SOURCES = ("source", "topic", "text", "file", "files", "url")
+ALIASES = {
+    "slides": ("count", "slide_count", "num_slides", "number_of_slides", "n_slides", "pages"),
+    "language": ("lang",),
+    "title": ("name", "heading"),
 }
 
 
 class RouteToPlugin:
-    """One tool for all plugins; what they can do is in its description."""
+    """One tool for all plugins; each capability's own schema is what the model sees."""
 
     name = "route_to_plugin"
 
@@ -29,22 +35,24 @@ class RouteToPlugin:
         """What each plugin does, for the model."""
         lines = [
             f"- plugin_id {plugin.id}, capability_id {name}: {capability.description}"
-            f" Parameters: {', '.join(properties_of(capability))}."
             for plugin in registry.every().values()
             for name, capability in plugin.capabilities.items()
         ]
         return (
             "Makes presentations, summaries of documents and other long work; the result is "
-            "delivered to the user directly. Call it at once when such a thing is asked for. "
-            "What the work is about is given in parameters by one of: "
-            + " ".join(f"{name}: {text}" for name, text in SOURCES.items())
-            + "\n"
-            + "\n".join(lines)
+            "delivered to the user directly. Call it at once when such a thing is asked for; never "
+            "only say that you need some time. In parameters, source is what the work is about: "
+            "name the topic of the conversation where the user only says “this”. Example: "
+            '{"plugin_id": "ppt-generation", "capability_id": "create_from_source", "parameters": '
+            '{"source": "Renewable energy in Norway", "slides": 8}}\n' + "\n".join(lines)
         )
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The schema; ids are an enumeration, so that a grammar can hold a model to them."""
+        """The schema; ids are an enumeration, so that a grammar can hold a model to them.
+
+        ``anyOf`` inside, never at the top: that is what all providers take.
+        """
         plugins = registry.every()
         capabilities = sorted({name for each in plugins.values() for name in each.capabilities})
         return {
@@ -52,9 +60,9 @@ class RouteToPlugin:
             "properties": {
                 "plugin_id": {"type": "string", "enum": list(plugins)},
                 "capability_id": {"type": "string", "enum": capabilities},
-                "parameters": {"type": "object"},
+                "parameters": one_of(branches(plugins.values())),
             },
-            "required": ["plugin_id", "capability_id", "parameters"],
+            "required": list(OWN),
             "additionalProperties": False,
         }
 
@@ -78,58 +86,163 @@ class RouteToPlugin:
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         """Begin the job and wait for it. Raises ToolError when it cannot even begin."""
-        plugin, capability = chosen(arguments)
-        given = arguments.get("parameters") or {}
-        if not isinstance(given, dict):
-            raise ToolError("parameters must be an object.")
-        parameters = known(given, plugin.capabilities[capability])
+        if not arguments.get("plugin_id") and (wanted := self.infer(context.request)):
+            arguments = {**arguments, "plugin_id": wanted["plugin_id"]}
+        plugin, name = chosen(arguments)
+        capability = plugin.capabilities[name]
+        parameters = known(given(arguments), capability, plugin.id)
+        parameters["language"] = language_of(parameters, context.request)
         parameters.setdefault("request", context.request)
-        parameters.setdefault("language", languages.language_of(context.request))
         return await waiting.outcome(
             context=context,
             tool=self.name,
-            parameters={
-                "plugin_id": plugin.id,
-                "capability_id": capability,
-                "parameters": parameters,
-            },
-            line=self.progress(arguments),
+            parameters={"plugin_id": plugin.id, "capability_id": name, "parameters": parameters},
+            line=self.progress({"plugin_id": plugin.id}),
         )
+
+
+def branches(plugins: Any) -> list[dict[str, Any]]:
+    """The schemas of all capabilities; equal ones once, under the names of all."""
+    found: list[tuple[list[str], dict[str, Any]]] = []
+    for plugin in plugins:
+        for name, capability in plugin.capabilities.items():
+            label, schema = f"{plugin.id} {name}", dict(capability.parameters)
+            same = next((labels for labels, other in found if other == schema), None)
+            if same is None:
+                found.append(([label], schema))
+            else:
+                same.append(label)
+    return [{"title": ", ".join(labels), **schema} for labels, schema in found]
+
+
+def one_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
+    """One schema that takes what any of ``schemas`` takes."""
+    return schemas[0] if len(schemas) == 1 else {"type": "object", "anyOf": schemas}
 
 
 def chosen(arguments: Mapping[str, Any]) -> tuple[Plugin, str]:
     """The plugin and the id of its capability; the only one may be left out. Raises ToolError."""
-    plugin = registry.get(str(arguments.get("plugin_id", "")))
+    wanted = str(arguments.get("plugin_id") or "")
+    plugin = registry.get(wanted)
     if plugin is None:
-        raise ToolError(f"There is no such plugin. There are: {', '.join(registry.every())}.")
+        what = f"There is no plugin “{wanted[:60]}”" if wanted else "plugin_id is missing"
+        raise ToolError(f"{what}. plugin_id is one of: {', '.join(registry.every())}.")
     name = str(arguments.get("capability_id") or "")
     if name not in plugin.capabilities:
         if name and len(plugin.capabilities) > 1:
-            raise ToolError(f"{plugin.id} can do: {', '.join(plugin.capabilities)}.")
+            can = ", ".join(plugin.capabilities)
+            raise ToolError(f"capability_id of {plugin.id} is one of: {can}.")
         name = next(iter(plugin.capabilities))
     return plugin, name
 
 
-def properties_of(capability: Capability) -> list[str]:
-    """The names of a capability's own parameters."""
-    return list(capability.parameters.get("properties", {}))
+def given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a call; models also put them beside ``parameters``, or write JSON text.
+
+    Raises ToolError.
+    """
+    inner = arguments.get("parameters") or {}
+    if isinstance(inner, str):
+        try:
+            inner = orjson.loads(inner)
+        except orjson.JSONDecodeError:
+            inner = {"source": inner}
+    if not isinstance(inner, dict):
+        raise ToolError("parameters must be an object.")
+    beside = {name: value for name, value in arguments.items() if name not in OWN}
+    return {**beside, **inner}
 
 
-def known(given: dict[str, Any], capability: Capability) -> dict[str, Any]:
+def known(found: dict[str, Any], capability: Capability, plugin_id: str) -> dict[str, Any]:
     """The parameters that the capability has, and those that name its source; models add others.
 
-    Raises ToolError when one has a wrong value.
+    Raises ToolError, naming the field, when one has a wrong value, or is missing, or when nothing
+    but unknown ones is given.
     """
-    names = {*properties_of(capability), *SOURCES}
-    kept = {name: value for name, value in given.items() if name in names and value is not None}
-    try:
-        jsonschema.validate(
-            {name: value for name, value in kept.items() if name in properties_of(capability)},
-            {**capability.parameters, "required": []},
+    schema = capability.parameters
+    own = list(schema.get("properties", {}))
+    found = renamed(found, own)
+    kept = {
+        name: value
+        for name, value in found.items()
+        if name in {*own, *SOURCES} and value not in (None, "", [])
+    }
+    unknown = [name for name in found if name not in {*own, *SOURCES, "request", "input"}]
+    if unknown and not kept:
+        raise ToolError(
+            f"parameters.{unknown[0][:60]} is not known. {plugin_id} takes: {', '.join(own)}."
         )
-    except jsonschema.ValidationError as error:
-        raise ToolError(f"parameters: {error.json_path}: {error.message}"[:300]) from error
-    return kept
+    values = {name: coerced(kept[name], schema["properties"][name]) for name in kept if name in own}
+    needed = [name for name in schema.get("required", ()) if name not in SOURCES]
+    errors = jsonschema.Draft202012Validator({**schema, "required": needed}).iter_errors(values)
+    first = next(iter(sorted(errors, key=lambda error: list(map(str, error.path)))), None)
+    if first is not None:
+        raise ToolError(sentence(first))
+    return {**kept, **values}
+
+
+def renamed(found: Mapping[str, Any], own: Sequence[str]) -> dict[str, Any]:
+    """Parameters under the names that the capability has for them."""
+    names = {
+        other: name
+        for name, others in ALIASES.items()
+        if name in own and name not in found
+        for other in others
+        if other not in own
+    }
+    return {names.get(name, name): value for name, value in found.items()}
+
+
+def coerced(value: Any, schema: Mapping[str, Any]) -> Any:
+    """``value`` as the type that its schema wants, where nothing is lost by it ("7" as 7)."""
+    wanted = schema.get("type")
+    if wanted == "integer" and isinstance(value, str) and value.strip().isdecimal():
+        return int(value)
+    if wanted == "integer" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if wanted == "string" and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if wanted == "array" and isinstance(value, str):
+        return [value]
+    return value
+
+
+def sentence(error: jsonschema.ValidationError) -> str:
+    """What is wrong with a parameter, for the model."""
+    field = ".".join(["parameters", *map(str, error.absolute_path)])
+    if error.validator == "required":
+        missing = next((name for name in error.validator_value if name not in error.instance), "")
+        return f"{field}.{missing} is missing."
+    was = orjson.dumps(error.instance, default=str).decode()[:80]
+    schema: Any = error.schema
+    wanted = schema.get("enum")
+    if wanted:
+        return f"{field} must be one of {', '.join(map(str, wanted))}; it was {was}."
+    low, high = schema.get("minimum"), schema.get("maximum")
+    span = f" from {low} to {high}" if low is not None and high is not None else ""
+    kinds = {"integer": "a whole number", "array": "a list", "boolean": "true or false"}
+    kind = kinds.get(str(schema.get("type")), f"a {schema.get('type')}")
+    if error.validator in {"type", "minimum", "maximum"}:
+        return f"{field} must be {kind}{span}; it was {was}."
+    return f"{field}: {error.message}"[:300]
+
+
+def language_of(parameters: Mapping[str, Any], request: str) -> str:
+    """The code of the language of the result ("de", "zh-TW"): the call's, the one asked for by
+    name in the source or in the request, the request's own."""
+    about = next((str(parameters[name]) for name in SOURCES[:2] if parameters.get(name)), "")
+    found = (
+        named(str(parameters.get("language") or ""))
+        or asked.read(about).language
+        or asked.read(request).language
+        or detect(asked.lines_of(request))
+    )
+    return code(found)
+
+
+def code(language: Language) -> str:
+    """The short tag of a language."""
+    return language.tag if language.tag == "zh-TW" else language.tag[:2]
 
 
 TOOL = RouteToPlugin()

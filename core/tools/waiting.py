@@ -27,7 +27,7 @@ class Teller:
     def __init__(self, *, context: ToolContext, tool: str, line: str, now: float) -> None:
         """``line`` is what the user was told already."""
         self._context, self._tool, self._line = context, tool, line
-        self._language = languages.language_of(context.request)
+        self._language = languages.of_request(context.request)
         self._said: tuple[str, int | None] = ("", None)
         self._began = self._at = self._told = now
 
@@ -73,7 +73,7 @@ async def outcome(
         async for last in views:
             if not last.is_over:
                 teller.hear(last, now=time.monotonic())
-    return await in_thread(told, last, languages.language_of(context.request))
+    return await in_thread(told, last, languages.of_request(context.request))
 
 
 def told(view: View | None, language: str = "en") -> ToolResult:
@@ -84,7 +84,10 @@ def told(view: View | None, language: str = "en") -> ToolResult:
         return ToolResult(phrases.in_language(view.error, language), ok=False, final=True)
     made = [shown(file) for file in in_order(view.result.get("files", []))]
     text = phrases.in_language(view.result.get("text", ""), language)
-    lines = [text, *(each["url"] for each in made)]
+    notes = [
+        phrases.in_language(note, language) for note in view.result.get("note", "").splitlines()
+    ]
+    lines = [text, *(each["url"] for each in made), *(f"\n{note}" for note in notes)]
     return ToolResult("\n".join(line for line in lines if line), files=made, final=True)
 
 

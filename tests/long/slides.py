@@ -14,11 +14,10 @@ from core.plugins.base import (
     PluginResult,
     Source,
 )
+from core.plugins.slides.maker import PARAMETERS
 
-CAPABILITY = Capability(
-    description="Makes slides.",
-    parameters={"type": "object", "properties": {"slides": {"type": "integer"}}},
-)
+# The real schema: what the real plugins require is required here as well.
+CAPABILITY = Capability(description="Makes slides.", parameters=PARAMETERS)
 
 
 @dataclass

@@ -69,7 +69,7 @@ async def test_a_source_too_thin_for_so_many_slides_is_said(tmp_path: Path) -> N
     source = document("The mill stands by the river. It was built in stone.")
     host = ScriptedHost(tmp_path, lambda _prompt, _schema: "{}")
     result = await PLUGIN.run("create_from_source", {"slides": 30}, source, host)
-    assert "The source holds no more than that; 30 were asked for." in result.text
+    assert result.note == "The source holds no more than that; 30 slides were asked for."
 
 
 ORDERS = {

@@ -15,6 +15,7 @@ from core.plugins.slides.texts import writable
 
 CREATE = "create_from_source"
 NAME_LIMIT = 60
+TOO_THIN = "The source holds no more than that; {} slides were asked for."
 PARAMETERS: Mapping[str, Any] = {
     "type": "object",
     "properties": {
@@ -77,7 +78,8 @@ class SlidesPlugin:
         path = host.folder / f"slides{self.suffix}"
         pages = await asyncio.to_thread(self.finish, made.deck, path)
         name = file_name(made.deck.title) + self.suffix
-        return PluginResult(told(made, pages, order.count), [Artifact(path, name, self.mime)])
+        note = TOO_THIN.format(order.count) if pages < order.count else ""
+        return PluginResult(told(made, pages), [Artifact(path, name, self.mime)], note=note)
 
     def finish(self, deck: Deck, path: Path) -> int:
         """Lay ``deck`` out and write it; the number of its pages."""
@@ -86,14 +88,12 @@ class SlidesPlugin:
         return len(pages)
 
 
-def told(made: compose.Made, pages: int, count: int) -> str:
+def told(made: compose.Made, pages: int) -> str:
     """What the model and the user are told, honestly."""
     text = f'The presentation "{made.deck.title}" is ready: {pages} slides.'
     if made.own:
         slides = "slide" if made.own == 1 else "slides"
         text += f" For {made.own} {slides} the model gave too little to use as it was."
-    if pages < count:
-        text += f" The source holds no more than that; {count} were asked for."
     return text
 
 

@@ -1,0 +1,384 @@
+"""[L1] The real plugins behind ``route_to_plugin``, with a scripted model: what the call names is what
+the deck or the summary is about, whatever the request says."""
+
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import pptx
+import pytest
+from aiohttp import web
+
+from core import files
+from core.fetch import FETCHER
+from core.long import sources
+from core.models import Job, Run, StoredFile, User
+from core.plugins import registry
+from core.plugins.base import Artifact, Capability, PluginResult
+from core.plugins.html_slides import PLUGIN as HTML
+from core.plugins.ppt_generation import PLUGIN as PPT
+from core.tools import registry as tools
+from core.tools.base import ToolError
+from core.tools.route_to_plugin import TOOL, chosen, given, known
+from tests.fetching.test_guarded_fetcher import serving
+from tests.long import papers
+from tests.long.conftest import Say, Worker
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Script = Callable[[list[dict[str, Any]]], None]
+# The requirement's own call.
+NORWAY = {
+    "plugin_id": "ppt-generation",
+    "capability_id": "create_from_source",
+    "parameters": {"source": "Renewable energy in Norway"},
+}
+POINTS = [
+    {"label": "Rivers", "text": "Rivers turn the turbines of the valleys."},
+    {"label": "Wind", "text": "Storms drive the parks on the coast."},
+    {"label": "Grid", "text": "Cables carry what is left to the neighbours."},
+]
+OUTLINE = {
+    "title": "A tour of power",
+    "subtitle": "From rivers to storms",
+    "sections": [
+        {"title": "", "slides": ["Power out of rivers", "Parks on the coast", "Cables abroad"]}
+    ],
+}
+SLIDE = {"points": POINTS, "notes": "Speak slowly.", "layout": "list", "left": "", "right": ""}
+WRITER: list[dict[str, Any]] = [
+    {"match": "^Plan a presentation", "steps": [{"text": json.dumps(OUTLINE)}]},
+    {"match": "Slide: ", "steps": [{"text": json.dumps(SLIDE)}]},
+    {"match": "more slide titles", "steps": [{"text": '{"more": ["Prices at night"]}'}]},
+    {"match": "^Presentation: ", "steps": [{"text": "{}"}]},
+    {"match": "^Write three short", "steps": [{"text": "Snow feeds lakes. Lakes feed towns."}]},
+]
+MILL = (
+    "# The mill of Oberried\n\nThe mill grinds corn since 1650. Its wheel turns by the brook.\n\n"
+    "Bakers fetch their flour on Fridays. The miller lives above the stones. "
+    + "Visitors come in summer and learn how bread was made. "
+    * 6
+)
+
+
+@pytest.fixture(autouse=True)
+def test_plugins() -> None:
+    """The real ones, instead of the other tests' own."""
+    real = {PPT.id: PPT, HTML.id: HTML}
+    assert real.items() <= registry.every().items()
+
+
+def calling(arguments: dict[str, Any], match: str = "") -> list[dict[str, Any]]:
+    """A model that writes slides, and calls the tool with ``arguments`` for anything else."""
+    return [*WRITER, {"match": match, "steps": [{"tool": TOOL.name, "arguments": arguments}]}]
+
+
+def call(**parameters: Any) -> dict[str, Any]:
+    """A call of the slides with these parameters."""
+    return {**NORWAY, "parameters": parameters}
+
+
+def titles(stored: StoredFile) -> list[str]:
+    """The titles of a .pptx, in order."""
+    deck = pptx.Presentation(io.BytesIO(files.read(stored)))
+    return [slide.shapes.title.text_frame.text for slide in deck.slides]
+
+
+def words(stored: StoredFile) -> str:
+    """All that a .pptx shows."""
+    deck = pptx.Presentation(io.BytesIO(files.read(stored)))
+    shapes = [shape for slide in deck.slides for shape in slide.shapes if shape.has_text_frame]
+    return "\n".join(shape.text_frame.text for shape in shapes)
+
+
+def made(run: Run) -> StoredFile:
+    """The one file of a run."""
+    assert run.state == Run.State.SUCCEEDED, run.error
+    assert Job.objects.get().error == ""
+    return StoredFile.objects.get(run=run, origin=files.MADE)
+
+
+def test_l1_the_requirements_own_call_makes_a_deck_of_its_source(
+    worker: Worker, script: Script, say: Say
+) -> None:
+    script(calling(NORWAY))
+    run = say("do it")
+    assert titles(made(run))[0] == "Renewable energy in Norway"
+    assert run.result["text"].count("/files/out?token=") == 1
+
+
+@pytest.mark.parametrize("name", ["topic", "source"])
+def test_l1_the_topic_of_the_call_wins_over_a_request_that_only_points(
+    name: str, worker: Worker, script: Script, say: Say
+) -> None:
+    script(
+        [
+            *calling(call(**{name: "Volcanoes"}), "turn this"),
+            {"match": "", "steps": [{"text": "Volcanoes are vents in the crust of the earth."}]},
+        ]
+    )
+    first = say("Tell me about volcanoes")
+    run = say("Nice. Now turn this into a deck please", session=first.session.public_id)
+    deck = made(run)
+    assert titles(deck)[0] == "Volcanoes"
+    assert "Nice" not in words(deck)
+    assert deck.name == "Volcanoes.pptx"
+
+
+def test_l1_a_call_without_a_source_takes_the_conversation_not_the_request(
+    worker: Worker, script: Script, say: Say
+) -> None:
+    said = "Magma rises through cracks. Ash falls on the fields. Villages move away in time. " * 4
+    script(
+        [
+            {"match": "^(Plan|Presentation)", "steps": [{"text": "{}"}]},
+            {"match": "turn this", "steps": [{"tool": TOOL.name, "arguments": call()}]},
+            {"match": "", "steps": [{"text": said}]},
+        ]
+    )
+    first = say("What do volcanoes do to people?")
+    run = say("Nice. Now turn this into a deck please", session=first.session.public_id)
+    shown = words(made(run))
+    assert "Ash falls on the fields" in shown
+    assert "deck" not in shown
+
+
+def test_l1_count_language_audience_and_title_of_the_call_are_kept(
+    worker: Worker, script: Script, say: Say
+) -> None:
+    order = call(source="Bees", slides=5, language="German", audience="children", title="Summ!")
+    script(calling(order))
+    deck = made(say("Make 8 slides about wasps in French for teachers"))
+    assert titles(deck)[0] == "Summ!"
+    assert len(titles(deck)) == 5
+    assert titles(deck)[-1] == "Kurz gesagt"
+    parameters = Job.objects.get().parameters["parameters"]
+    assert (parameters["language"], parameters["audience"]) == ("de", "children")
+
+
+def test_l1_the_request_fills_in_what_the_call_left_out(
+    worker: Worker, script: Script, say: Say
+) -> None:
+    script(calling(call(source="Bees")))
+    deck = made(say("Make 6 slides about bees in German for children"))
+    assert (titles(deck)[0], len(titles(deck)), titles(deck)[-1]) == ("Bees", 6, "Kurz gesagt")
+
+
+@pytest.fixture
+def mill(ada: User) -> StoredFile:
+    """A document of the person's own."""
+    return files.keep(user=ada, name="mill.md", content=MILL.encode())
+
+
+WAYS: dict[str, Callable[[StoredFile], dict[str, Any]]] = {
+    "a text": lambda _file: {"source": MILL},
+    "a handle": lambda file: {"source": f"/files/{file.public_id}"},
+    "a bare id": lambda file: {"source": file.public_id},
+    "a link of the gateway": lambda file: {"source": files.link(file)},
+    "a handle as file": lambda file: {"file": f"/files/{file.public_id}"},
+    "handles in a list": lambda file: {"files": [f"/files/{file.public_id}"]},
+    "beside parameters": lambda file: {"source": f"/files/{file.public_id}", "beside": True},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_l1_a_source_is_a_text_or_a_file_however_it_is_named(
+    way: str, worker: Worker, script: Script, say: Say, mill: StoredFile
+) -> None:
+    parameters = WAYS[way](mill)
+    arguments = call(**parameters)
+    if parameters.pop("beside", False):
+        arguments = {"plugin_id": "ppt-generation", **parameters}
+    script(
+        [
+            {"match": "^(Plan|Presentation)", "steps": [{"text": "{}"}]},
+            {"match": "", "steps": [{"tool": TOOL.name, "arguments": arguments}]},
+        ]
+    )
+    deck = made(say("Nice. Now turn this into a deck please"))
+    assert titles(deck)[0] == "The mill of Oberried"
+    assert "Bakers fetch their flour on Fridays" in words(deck)
+
+
+def test_l1_a_source_may_be_a_web_address_read_by_the_guarded_fetcher(
+    worker: Worker, script: Script, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def page(_request: web.Request) -> web.Response:
+        html = f"<html><body><h1>The mill</h1><p>{MILL}</p></body></html>"
+        return web.Response(text=html, content_type="text/html")
+
+    async def fetched(url: str) -> Any:
+        async with serving(page) as port:
+            local = replace(FETCHER, allowed=lambda _a: True, ports=None, local_names=True)
+            return await local.get(url.replace("https://mill.example", f"http://127.0.0.1:{port}"))
+
+    monkeypatch.setattr(sources, "FETCHER", type("Fake", (), {"get": staticmethod(fetched)}))
+    script(
+        [
+            {"match": "^(Plan|Presentation)", "steps": [{"text": "{}"}]},
+            *calling(call(source="https://mill.example/0"))[-1:],
+        ]
+    )
+    assert "Bakers fetch their flour on Fridays" in words(made(say("slides of this page")))
+
+
+def test_l1_a_private_address_is_not_read_and_the_person_is_told(
+    worker: Worker, script: Script, say: Say
+) -> None:
+    script(calling(call(source="http://127.0.0.1/secret")))
+    run = say("slides of this page")
+    assert run.result["text"] == "The address could not be read: address not allowed."
+    assert not StoredFile.objects.exists()
+
+
+WRONG = {
+    "parameters.slides must be a whole number from 3 to 40": {"source": "x", "slides": "many"},
+    "parameters.slides must be a whole number from 3 to 40; it was 400": {"slides": 400},
+    "parameters.audience must be a string": {"source": "x", "audience": ["a"]},
+    "parameters.subject is not known. ppt-generation takes: source": {"subject": "Bees"},
+    "parameters.files must be a list": {"files": {"a": 1}},
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+def test_l1_wrong_parameters_are_told_by_their_field(said: str) -> None:
+    with pytest.raises(ToolError, match=re.escape(said)):
+        known(given(call(**WRONG[said])), PPT.capabilities["create_from_source"], PPT.id)
+
+
+def test_l1_a_model_that_is_told_its_mistake_can_call_again(
+    worker: Worker, script: Script, say: Say
+) -> None:
+    wrong, right = call(source="Bees", slides="many"), call(source="Bees", slides=4)
+    script(
+        [
+            *WRITER,
+            {
+                "match": "",
+                "after_tool": True,
+                "steps": [{"tool": TOOL.name, "arguments": right}],
+            },
+            {"match": "", "steps": [{"tool": TOOL.name, "arguments": wrong}]},
+        ]
+    )
+    assert len(titles(made(say("slides")))) == 4
+
+
+@pytest.mark.parametrize("wanted", [("", "plugin_id is missing"), ("ppt", "no plugin “ppt”")])
+def test_l1_a_plugin_that_is_not_there_is_told_with_those_that_are(wanted: tuple[str, str]) -> None:
+    with pytest.raises(ToolError, match=wanted[1]) as told:
+        chosen({"plugin_id": wanted[0]})
+    assert "ppt-generation, html-slides, summarize" in str(told.value)
+
+
+def test_l1_the_model_sees_each_capabilitys_own_schema() -> None:
+    """As providers take it: an object at the top, the alternatives inside, nothing untyped."""
+    schema = tools.schema(TOOL)["function"]["parameters"]
+    assert not {"anyOf", "oneOf", "allOf"} & set(schema)
+    inner = schema["properties"]["parameters"]["anyOf"]
+    names = {name for branch in inner for name in branch["title"].split(", ")}
+    expected = {
+        f"{plugin.id} {name}"
+        for plugin in registry.every().values()
+        for name in plugin.capabilities
+    }
+    assert names == expected
+    for branch in inner:
+        for name, each in branch["properties"].items():
+            assert each["type"], name
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(NORWAY, schema)
+
+
+class Sung:
+    """A plugin of another package with a required parameter of its own."""
+
+    id, name = "songs", "song"
+    verse: Capability = Capability(
+        "Writes a song.",
+        {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]},
+    )
+    capabilities = {"verse": verse}
+
+    async def run(self, *_given: Any) -> PluginResult:
+        """Nothing is sung."""
+        return PluginResult("", [Artifact(None, "", "")])  # type: ignore[arg-type]
+
+
+def test_l1_a_required_parameter_of_another_plugin_is_named_when_it_is_missing() -> None:
+    plugin = Sung()
+    with pytest.raises(ToolError, match=r"parameters\.mood is missing"):
+        known({"source": "bees"}, plugin.capabilities["verse"], plugin.id)
+
+
+# --- several documents ------------------------------------------------------------------------------
+
+SUMMARY: list[dict[str, Any]] = [
+    {"match": "(?s)^Summarize the document.*alpha.*beta", "steps": [{"text": "Alpha and beta."}]},
+    {"match": "(?s)^Summarize the document.*alpha", "steps": [{"text": "Only alpha."}]},
+    {"match": "(?s)^Summarize the document.*beta", "steps": [{"text": "Only beta."}]},
+    {"match": "(?i)summarize", "steps": [{"text": "I am working on it, one moment."}]},
+    {"match": "", "steps": [{"text": "Thank you."}]},
+]
+
+
+@pytest.fixture
+def pair(ada: User) -> list[dict[str, str]]:
+    """Two documents, as media of a message."""
+    return [
+        {
+            "kind": "file",
+            "upload": files.keep(
+                user=ada, name=f"{word}.txt", content=f"The {word} grew.".encode()
+            ).public_id,
+        }
+        for word in ("alpha", "beta")
+    ]
+
+
+def test_l1_all_documents_of_a_message_are_read(
+    worker: Worker, script: Script, say: Say, pair: list[dict[str, str]]
+) -> None:
+    script(SUMMARY)
+    assert say("Summarize both documents", media=pair).result["text"].endswith("\nAlpha and beta.")
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("Please summarize both documents", "Alpha and beta."),
+        ("Please summarize the report alpha.txt", "Only alpha."),
+        ("Please summarize the document", "Only beta.\n\nNot read: “alpha.txt”."),
+    ],
+)
+def test_l1_documents_sent_one_after_the_other_are_all_found(
+    asked: str, answer: str, worker: Worker, script: Script, say: Say, pair: list[dict[str, str]]
+) -> None:
+    script(SUMMARY)
+    first = say("here is one", media=pair[:1])
+    say("and another", media=pair[1:], session=first.session.public_id)
+    text = say(asked, session=first.session.public_id).result["text"]
+    assert text.removeprefix("I am working on it, one moment.").strip() == answer
+
+
+def test_l1_a_document_that_cannot_be_read_is_said_and_the_others_are_read(
+    worker: Worker, script: Script, say: Say, ada: User, pair: list[dict[str, str]]
+) -> None:
+    script(SUMMARY)
+    locked = files.keep(user=ada, name="locked.pdf", content=papers.encrypted_pdf())
+    media = [{"kind": "file", "upload": locked.public_id}, *pair]
+    text = say("Summarize these documents", media=media).result["text"]
+    assert "\nAlpha and beta.\n\nNot read: “locked.pdf” (" in text
+    assert "password" in text
+
+
+def test_l1_a_document_that_a_call_leaves_out_is_said(
+    worker: Worker, script: Script, say: Say, pair: list[dict[str, str]]
+) -> None:
+    arguments = {"plugin_id": "summarize", "parameters": {"file": f"/files/{pair[0]['upload']}"}}
+    script([*SUMMARY[:3], {"match": "", "steps": [{"tool": TOOL.name, "arguments": arguments}]}])
+    text = say("Fasse beide zusammen", media=pair).result["text"]
+    assert text == "Only alpha.\n\nNicht gelesen: “beta.txt”."
