@@ -22,8 +22,10 @@ from core.models import (
     Skill,
     StoredFile,
 )
+from core.text import is_clean
 
 MOST_LINES = 500
+SKILL_NAME_CHARACTERS = 100
 
 
 @admin.register(ChatSession)
@@ -356,25 +358,36 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
 
     shown_name = shown("name", limit=80)
 
-    list_display = ("shown_name", "enabled", "what", "runs_a_script", "changed_at")
+    list_display = ("shown_name", "enabled", "what", "problem", "runs_a_script", "changed_at")
     list_filter = ("enabled", "changed_at")
     search_fields = ("name",)
     ordering = ("name",)
     actions = ("switch_on", "switch_off")
-    fields = ("shown_name", "enabled", "what", "runs_a_script", "changed_at")
+    fields = ("shown_name", "enabled", "what", "problem", "runs_a_script", "changed_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Skill]:
-        """A row for each folder: looking is what finds new ones."""
+        """A row for each folder, broken ones too: looking is what finds new ones."""
         known = set(Skill.objects.values_list("name", flat=True))
-        new = [Skill(name=name) for name in skills.every() if name not in known]
+        new = [
+            Skill(name=name)
+            for name in skills.looked_at()
+            if name not in known and is_clean(name) and len(name) <= SKILL_NAME_CHARACTERS
+        ]
         Skill.objects.bulk_create(new, ignore_conflicts=True)
         return super().get_queryset(request)
 
     @admin.display(description="description")
     def what(self, skill: Skill) -> str:
         """What its SKILL.md says."""
-        found = skills.every().get(skill.name)
-        return visible_line(found.description, 200) if found else "(its folder is gone)"
+        found = skills.looked_at().get(skill.name)
+        if found is None:
+            return "(its folder is gone)"
+        return visible_line(found.description, 200) if isinstance(found, skills.Found) else ""
+
+    @admin.display(description="problem")
+    def problem(self, skill: Skill) -> str:
+        """Why it cannot be used; empty when it can."""
+        return visible_line(skills.broken().get(skill.name, ""), 300)
 
     @admin.display(boolean=True, description="script")
     def runs_a_script(self, skill: Skill) -> bool:
@@ -384,8 +397,12 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
 
     @admin.action(description="Switch on", permissions=["switch"])
     def switch_on(self, request: HttpRequest, queryset: QuerySet[Skill]) -> None:
-        """From now on the assistant may use them."""
-        messages.info(request, f"{queryset.update(enabled=True)} skills were switched on.")
+        """From now on the assistant may use them; a broken one stays off."""
+        broken = skills.broken()
+        for name in queryset.filter(name__in=list(broken)).values_list("name", flat=True):
+            messages.error(request, f"{visible_line(name, 80)} was not switched on: {broken[name]}")
+        switched = queryset.exclude(name__in=list(broken)).update(enabled=True)
+        messages.info(request, f"{switched} skills were switched on.")
 
     @admin.action(description="Switch off", permissions=["switch"])
     def switch_off(self, request: HttpRequest, queryset: QuerySet[Skill]) -> None:

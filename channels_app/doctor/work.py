@@ -9,7 +9,9 @@ from allowlist.permissions import open_kinds
 from channels_app import health
 from channels_app.doctor.findings import Finding, error, warning
 from core import runs, schema, sealed
+from core.long import skills
 from core.models import ChannelAccount, Delivery, InboundMessage, User
+from core.text import visible_line
 
 
 def people() -> Iterator[Finding]:
@@ -52,6 +54,16 @@ def channels() -> Iterator[Finding]:
                 f"{row} does not work: {row.status_text}",
                 "Admin, Accounts: “Test the connection”, mend what it names, save.",
             )
+
+
+def skills_that_fail() -> Iterator[Finding]:
+    """Folders under ``skills`` that hold no usable skill."""
+    for name, problem in skills.broken().items():
+        yield warning(
+            "skill",
+            f"The skill {visible_line(name, 80)} cannot be used. {problem}",
+            "Mend its SKILL.md (docs/plugins.md has a whole one), or remove the folder.",
+        )
 
 
 def deliveries() -> Iterator[Finding]:

@@ -2,7 +2,8 @@
 
 ``SKILL.md`` begins with YAML between lines of ``---``: ``name``, ``description`` and, for a skill
 that runs, ``script`` (a file of the folder: Python, or executable). Nothing is used before the
-owner switches it on in the admin (a row of ``Skill``). A script gets its input as JSON on stdin,
+owner switches it on in the admin (a row of ``Skill``), which also shows what is wrong with a broken
+one. A script gets its input as JSON on stdin,
 says its result on stdout, and leaves files in its working folder.
 """
 
@@ -36,6 +37,10 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 BROKEN = "The skill's script failed."
 
 
+class SkillError(Exception):
+    """A folder that holds no usable skill; the text is for the owner."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A skill on disk. ``script``: None for one that only instructs."""
@@ -53,29 +58,77 @@ def folder() -> Path:
 
 
 def every() -> dict[str, Found]:
-    """The skills on disk by the name of their folder; what cannot be read is left out."""
-    places = sorted(folder().glob("*/SKILL.md")) if folder().is_dir() else []
-    return {found.name: found for place in places if (found := read(place)) is not None}
+    """The skills on disk that can be used, by the name of their folder."""
+    return {name: each for name, each in looked_at().items() if isinstance(each, Found)}
 
 
-def read(place: Path) -> Found | None:
-    """The skill of a ``SKILL.md``; None when its head is not what it should be."""
+def broken() -> dict[str, str]:
+    """What is wrong with each folder that holds no usable skill, by its name."""
+    return {name: str(each) for name, each in looked_at().items() if isinstance(each, SkillError)}
+
+
+def looked_at() -> dict[str, Found | SkillError]:
+    """Every folder under ``skills``: its skill, or what is wrong with it."""
+    places = sorted(folder().iterdir()) if folder().is_dir() else []
+    found: dict[str, Found | SkillError] = {}
+    for place in places:
+        if not place.is_dir() or place.name.startswith("."):
+            continue
+        try:
+            found[place.name] = read(place / "SKILL.md")
+        except SkillError as error:
+            found[place.name] = error
+    return found
+
+
+def read(place: Path) -> Found:
+    """The skill of a ``SKILL.md``. Raises SkillError."""
+    if NAME.fullmatch(place.parent.name) is None:
+        raise SkillError("The folder's name may hold letters, digits, dots, - and _ only.")
     try:
         text = place.read_text(encoding="utf-8")[: MOST_CHARACTERS * 2]
-        _, head, rest = text.split("---", 2)
-        facts = yaml.safe_load(head)
-    except (OSError, ValueError, yaml.YAMLError):
-        return None
-    if not isinstance(facts, dict) or NAME.fullmatch(place.parent.name) is None:
-        return None
+    except FileNotFoundError as error:
+        raise SkillError("There is no SKILL.md in the folder.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise SkillError("SKILL.md cannot be read as UTF-8 text.") from error
+    facts, rest = head_of(text)
     script = place.parent / str(facts["script"]) if facts.get("script") else None
-    inside = script is None or script.resolve().is_relative_to(place.parent.resolve())
-    if not inside or (script is not None and not script.is_file()):
-        return None
+    if script is not None and not script.resolve().is_relative_to(place.parent.resolve()):
+        raise SkillError("script must be a file of the skill's own folder.")
+    if script is not None and not script.is_file():
+        raise SkillError(f"The script {one_line(str(facts['script']), 60)} is not in the folder.")
     description = one_line(str(facts.get("description") or ""), 300)
     return Found(
         place.parent.name, description, rest.strip()[:MOST_CHARACTERS], place.parent, script
     )
+
+
+def head_of(text: str) -> tuple[dict[str, Any], str]:
+    """The YAML between the first two lines of ``---``, and what follows. Raises SkillError."""
+    pieces = text.split("---", 2)
+    if len(pieces) < 3 or pieces[0].strip("\ufeff \r\n"):
+        raise SkillError("SKILL.md must begin with YAML between two lines of ---.")
+    try:
+        facts = yaml.safe_load(pieces[1])
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, " if mark is not None else ""
+        hint = "text with “: ” in it needs quotes" if "mapping values" in str(error) else ""
+        said = " ".join(
+            filter(None, (str(error.problem or "it is not valid"), hint and f"({hint})"))
+        )
+        raise SkillError(f"The YAML at the head of SKILL.md: {where}{said}.") from error
+    except yaml.YAMLError as error:
+        raise SkillError("The YAML at the head of SKILL.md is not valid.") from error
+    if not isinstance(facts, dict):
+        raise SkillError("The head of SKILL.md must name name, description and script.")
+    return facts, pieces[2]
+
+
+def switched_on_but_broken() -> dict[str, str]:
+    """What is wrong with each skill that the owner switched on and that cannot be used."""
+    names = set(Skill.objects.filter(enabled=True).values_list("name", flat=True))
+    return {name: error for name, error in broken().items() if name in names}
 
 
 def switched_on() -> dict[str, Found]:

@@ -1,13 +1,21 @@
 """[L1] Skills of the owner, and results as pages."""
 
+import html
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.test import Client
 
+from channels_app.doctor import work
 from core import files
 from core.long import skills
-from core.models import Job, Skill, StoredFile
+from core.models import Job, Skill, StoredFile, User
+from core.tools.base import ToolError
+from core.tools.run_skill import TOOL
 from core.tools.save_result_page import page_of
 from tests.long.conftest import Say, Worker
 
@@ -48,6 +56,74 @@ def call(skill: str, **given: Any) -> list[dict[str, Any]]:
             "steps": [{"tool": "run_skill", "arguments": {"skill": skill, "input": given}}],
         },
     ]
+
+
+DOCUMENT = (settings.BASE_DIR / "docs" / "plugins.md").read_text(encoding="utf-8")
+
+
+def in_the_document(language: str, beginning: str) -> str:
+    """The fenced block of docs/plugins.md in this language that begins so."""
+    blocks = re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.DOTALL)
+    (found,) = [block for block in blocks if block.startswith(beginning)]
+    return str(found)
+
+
+def test_l1_the_skill_of_the_document_works_as_it_stands_there(
+    tmp_path: Path, settings: Any, worker: Worker, script: Any, say: Say
+) -> None:
+    settings.GATEWAY_HOME = tmp_path
+    place = tmp_path / "skills" / "Count"
+    place.mkdir(parents=True)
+    (place / "SKILL.md").write_text(in_the_document("markdown", "---"))
+    (place / "count.py").write_text(in_the_document("python", "import json"))
+    assert skills.broken() == {}
+    Skill.objects.create(name="Count", enabled=True)
+    script(call("Count", text="one two three"))
+    text = say("count").result["text"]
+    assert text.startswith("3 words\n")
+    assert files.read(StoredFile.objects.get(name="words.txt")) == b"one\ntwo\nthree"
+
+
+HEADS = {
+    "no file": (None, "There is no SKILL.md in the folder."),
+    "no head": ("Just words.", "must begin with YAML between two lines of ---."),
+    "text before the head": ("Hi\n---\nname: x\n---\n", "must begin with YAML"),
+    "a colon without quotes": (
+        '---\ndescription: input {"text": "…"}\n---\n',
+        "line 2, mapping values are not allowed here (text with “: ” in it needs quotes).",
+    ),
+    "a list": ("---\n- a\n---\n", "must name name, description and script."),
+    "a script that is not there": (
+        "---\nscript: x.py\n---\n",
+        "The script x.py is not in the folder.",
+    ),
+    "a script elsewhere": ("---\nscript: ../x.py\n---\n", "a file of the skill's own folder."),
+}
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_l1_a_broken_skill_is_shown_with_its_error_wherever_skills_are_seen(
+    head: str, tmp_path: Path, settings: Any, client: Client, worker: Worker, script: Any, say: Say
+) -> None:
+    """In the admin, where it cannot be switched on; by the doctor; to a model that asks for it."""
+    text, error = HEADS[head]
+    settings.GATEWAY_HOME = tmp_path
+    place = tmp_path / "skills" / "odd"
+    place.mkdir(parents=True)
+    if text is not None:
+        (place / "SKILL.md").write_text(text)
+    client.force_login(User.objects.create_superuser("boss"))
+    page = client.get("/admin/core/skill/")
+    assert error in html.unescape(page.content.decode())
+    order = {"action": "switch_on", "_selected_action": ["odd"]}
+    told = client.post("/admin/core/skill/", order, follow=True).content.decode()
+    assert "odd was not switched on" in told
+    assert not Skill.objects.get(name="odd").enabled
+    (finding,) = list(work.skills_that_fail())
+    assert error in finding.what
+    Skill.objects.update(enabled=True)  # it was well when it was switched on
+    with pytest.raises(ToolError, match="should mend it"):
+        async_to_sync(TOOL.run)(None, {"skill": "odd"})  # type: ignore[arg-type]
 
 
 def test_l1_a_skill_is_off_until_it_is_switched_on(
