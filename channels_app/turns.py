@@ -61,6 +61,7 @@ async def take(begun: Begun, held: Held) -> None:
             time_zone=run.user.time_zone,
             emit=emit,
             request=run.text,
+            was_said={str(event.get("message_id")) for event in begun.events}.__contains__,
         ),
         resumed=begun.resumed,
         can_call=not settings.LLM_IS_EMBEDDED,

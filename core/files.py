@@ -21,6 +21,8 @@ from core.models import Run, StoredFile, User
 from core.text import one_line
 
 INLINE_BYTES = 10 * 1024 * 1024
+# What browsers and platforms show as a picture.
+PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 DAY_SECONDS = 24 * 60 * 60
 MEGABYTE = 1024 * 1024
 SENT, MADE = file_quota.SENT, "made"
@@ -138,12 +140,13 @@ def read(file: StoredFile) -> bytes:
 
 
 def inline(url: str, *, user_id: int) -> str | None:
-    """An image of a person's own (``/files/<id>``) as a data URL; None for any other address.
+    """An image of a person's own (``/files/<id>``, or its link) as a data URL; None for any other
+    address.
 
     Addresses come from models, who repeat what they are told: another person's is nobody's.
     """
-    public = url.removeprefix("/files/")
-    if public == url or not is_public_id(public):
+    public = named_by(url)
+    if not public:
         return None
     own = StoredFile.objects.filter(user_id=user_id, revoked_at__isnull=True)
     file = own.filter(public_id=public).first()
@@ -154,6 +157,19 @@ def inline(url: str, *, user_id: int) -> str | None:
     except OSError:
         return None
     return f"data:{file.content_type};base64,{base64.b64encode(content).decode()}"
+
+
+def named_by(url: str) -> str:
+    """The public id in an address of ours, ``/files/<id>`` or a link; "" for any other."""
+    public = url.removeprefix("/files/")
+    if public != url:
+        return public if is_public_id(public) else ""
+    token = url.removeprefix(f"{settings.GATEWAY_URL}/files/out?token=")
+    try:
+        file = opened(token) if token != url else None
+    except BadLinkError:
+        return ""
+    return file.public_id if file is not None else ""
 
 
 def adopt(made: Made, *, run: Run) -> StoredFile:

@@ -16,7 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Greatest, Now
 
 from core import db, files, hub, wake
 from core.files import Made
@@ -38,7 +38,7 @@ class LostJobError(Exception):
 @dataclass(frozen=True, slots=True)
 class View:
     """What is seen of a job from outside. ``percent`` 0 to 100, where known. ``is_late``: nobody
-    renewed its lease, or its wake-up was not heard."""
+    renewed its lease, or its wake-up was not heard. ``said``: how many messages it sent."""
 
     state: str
     message: str
@@ -46,6 +46,7 @@ class View:
     error: str
     result: dict[str, Any]
     is_late: bool = False
+    said: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -123,13 +124,15 @@ def ours(job: Job) -> QuerySet[Job]:
 
 
 def tell(*, job: Job, message: str, percent: float | None) -> None:
-    """Say how far a job is. Raises LostJobError when it is not ours any more."""
-    known = None if percent is None else int(min(100, max(0, percent)))
+    """Say how far a job is; its percentage never falls, also not when a worker died and another
+    one begins anew. Raises LostJobError when it is not ours any more."""
     line = one_line(message, MESSAGE_CHARACTERS)
+    new: dict[str, Any] = {"message": line, "lease_until": lease_end()}
+    if percent is not None:
+        known = int(min(100, max(0, percent)))
+        new["percent"] = Greatest(Coalesce(F("percent"), known), known)
     with db.write():
-        told = is_ours(job=job) and ours(job).update(
-            message=line, percent=known, lease_until=lease_end()
-        )
+        told = is_ours(job=job) and ours(job).update(**new)
         transaction.on_commit(partial(announce, job.id), robust=True)
     if not told:
         raise LostJobError
@@ -215,7 +218,8 @@ def view(job_id: int) -> View | None:
     row = Job.objects.filter(id=job_id).annotate(is_late=Q(lease_until__lt=Now())).first()
     if row is None:
         return None
-    return View(row.state, row.message, row.percent, row.error, row.result, bool(row.is_late))
+    late = bool(row.is_late)
+    return View(row.state, row.message, row.percent, row.error, row.result, late, row.said)
 
 
 async def follow(*, job_id: int) -> AsyncGenerator[View, None]:

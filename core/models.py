@@ -372,6 +372,7 @@ class Job(models.Model):
     message = models.CharField(max_length=300, blank=True)
     result = models.JSONField(default=dict)
     error = models.CharField(max_length=500, blank=True)
+    said = models.PositiveIntegerField(default=0, db_default=0, help_text="Messages that it sent.")
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
@@ -388,6 +389,33 @@ class Job(models.Model):
     def __str__(self) -> str:
         """Tool and state."""
         return f"{self.tool} ({self.state})"
+
+
+class JobStep(models.Model):
+    """What a job keeps: an answer of the model by its question, a message by its number.
+
+    ``key`` is unique within a kind. Answers are removed when their job is over.
+    """
+
+    class Kind(models.TextChoices):
+        """See the class."""
+
+        ANSWER = "answer"
+        MESSAGE = "message"
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="steps")
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    key = models.CharField(max_length=80)
+    data = models.TextField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "kind", "key"], name="one_step_a_key")
+        ]
+
+    def __str__(self) -> str:
+        """Kind and key."""
+        return f"{self.kind} {self.key}"
 
 
 class Delivery(models.Model):

@@ -311,9 +311,11 @@ class Turn:
         self.messages.append(
             {"role": "tool", "tool_call_id": call.id, "content": result.text[:TOOL_TEXT_CHARACTERS]}
         )
-        if result.final:
+        if result.final and result.text:
             self._say("text", clean(result.text))
             self._end_message()
+        for message in result.messages:
+            self.context.send(message)
         return result
 
     async def _result(self, call: Call) -> ToolResult:

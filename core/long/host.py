@@ -12,6 +12,8 @@ from django.conf import settings
 
 from core import jobs
 from core.db import in_thread
+from core.long import steps
+from core.messages import Message
 from core.models import Job
 from core.plugins.base import Cancelled, PluginError
 from core.providers import registry
@@ -32,6 +34,8 @@ class Host:
         self._job = job
         self._told = 0.0
         self._last = ""
+        self._answers = steps.Answers(job)
+        self._sent = 0
 
     async def ask(
         self,
@@ -65,7 +69,20 @@ class Host:
             return
         self._told, self._last = time.monotonic(), message
         try:
-            await in_thread(jobs.tell, job=self._job, message=message, percent=percent)
+            # What an earlier attempt told already is not told again: it would go backwards.
+            if not await in_thread(self._answers.is_repeating):
+                await in_thread(jobs.tell, job=self._job, message=message, percent=percent)
+            elif not await in_thread(jobs.is_ours, job=self._job):
+                raise Cancelled
+        except jobs.LostJobError as error:
+            raise Cancelled from error
+
+    async def send(self, message: Message) -> None:
+        """See ``PluginHost.send``."""
+        data = steps.sendable(message)
+        self._sent += 1
+        try:
+            await in_thread(steps.say, job=self._job, number=self._sent, data=data)
         except jobs.LostJobError as error:
             raise Cancelled from error
 
@@ -93,6 +110,19 @@ class Host:
         raise PluginError("The model could not be asked.")
 
     async def _answer(self, request: ModelRequest) -> str:
+        """The model's text, or what it said to the same question before this process was begun."""
+        question = [request.messages, request.options]
+        known = await in_thread(self._answers.find, question)
+        if known is not None:
+            return known
+        said = await self._asked(request)
+        try:
+            await in_thread(self._answers.keep, question, said)
+        except jobs.LostJobError as error:
+            raise Cancelled from error
+        return said
+
+    async def _asked(self, request: ModelRequest) -> str:
         stream = registry.current().stream(request)
         said = [delta.text async for delta in stream if isinstance(delta, TextDelta)]
         return "".join(said)

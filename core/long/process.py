@@ -21,6 +21,7 @@ from django.db import Error as DatabaseFailure
 from django.db import connections
 
 from core import db, events, hub, jobs, schema, wake
+from core.long import steps
 from core.long.work import TOO_MUCH_MEMORY, discard, perform
 from core.models import Job
 from core.providers import registry as providers
@@ -111,6 +112,7 @@ def watch(job: Job, pid: int) -> None:
             kill(pid)
             reason()
             quietly(lambda: discard(job))
+            quietly(lambda: steps.drop_answers(job.id) is None)
             return
         if time.monotonic() > keep_at:
             keep_at = time.monotonic() + settings.RUN_LEASE_SECONDS / 3
@@ -153,5 +155,6 @@ def after(job: Job, code: int) -> None:
     quietly(lambda: discard(job))
     if code == OUT_OF_MEMORY:
         jobs.fail(job=job, error=TOO_MUCH_MEMORY)
+        steps.drop_answers(job.id)
     else:
         jobs.release(job=job)

@@ -4,7 +4,8 @@
 that runs, ``script`` (a file of the folder: Python, or executable). Nothing is used before the
 owner switches it on in the admin (a row of ``Skill``), which also shows what is wrong with a broken
 one. A script gets its input as JSON on stdin,
-says its result on stdout, and leaves files in its working folder.
+says its result on stdout, and leaves files in its working folder; the lines of a file
+``messages.jsonl`` among them are messages of the protocol.
 """
 
 import asyncio
@@ -22,7 +23,9 @@ from django.conf import settings
 
 from core import files
 from core.db import in_thread
+from core.long import steps
 from core.long.host import Host
+from core.messages import Message, MessageError, from_dict
 from core.models import Job, Skill
 from core.plugins.base import Artifact, PluginError, PluginResult
 from core.text import one_line
@@ -35,6 +38,7 @@ MOST_FILES = 5
 MOST_CHARACTERS = 20_000
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 BROKEN = "The skill's script failed."
+MESSAGES = "messages.jsonl"
 
 
 class SkillError(Exception):
@@ -144,8 +148,32 @@ async def run(job: Job, host: Host) -> PluginResult:
         raise PluginError("This skill is not switched on.")
     await host.progress(f"Running {skill.name}…")
     said = await output_of(skill, job.parameters.get("input") or {}, host.folder)
+    for message in told_by(host.folder / MESSAGES):
+        await host.send(message)
     made = [artifact(path) for path in sorted(host.folder.iterdir()) if path.is_file()]
     return PluginResult(said.strip() or "Done.", made[:MOST_FILES])
+
+
+def told_by(path: Path) -> list[Message]:
+    """The messages that a script left, one a line of JSON; the file is gone then.
+
+    Raises PluginError naming the line that holds none.
+    """
+    if not path.is_file() or path.is_symlink():
+        return []
+    lines = path.read_bytes()[:FILE_BYTES].splitlines()
+    path.unlink()
+    found = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            message = from_dict(orjson.loads(line))
+            steps.sendable(message)
+        except (ValueError, MessageError) as error:
+            raise PluginError(f"Line {number} of {MESSAGES} is no message: {error}.") from error
+        found.append(message)
+    return found
 
 
 def artifact(path: Path) -> Artifact:

@@ -138,7 +138,7 @@ async def of_address(address: str, host: Host) -> Source:
         raise PluginError(str(error)) from error
     finally:
         path.unlink(missing_ok=True)
-    return Source(one_line(name, TITLE_CHARACTERS), read, kind="document")
+    return Source(one_line(name, TITLE_CHARACTERS), read, kind="document", documents=[address])
 
 
 async def of_files(chosen: Chosen, host: Host) -> Source:
@@ -159,13 +159,14 @@ async def of_files(chosen: Chosen, host: Host) -> Source:
     note = f"Not read: {', '.join(left)}." if left else ""
     names = one_line(", ".join(row.name for row, _parts in read), TITLE_CHARACTERS)
     if len(read) == 1:
-        return Source(names, read[0][1], kind="document", note=note)
+        return Source(names, read[0][1], kind="document", note=note, documents=[read[0][0].name])
     parts = [
         (f"{row.name}, {reference}" if reference else row.name, text)
         for row, each in read
         for reference, text in each
     ]
-    return Source(names, parts, kind="document", note=note)
+    every = [row.name for row, _parts in read]
+    return Source(names, parts, kind="document", note=note, documents=every)
 
 
 async def text_of(file: StoredFile) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from typing import Any
 from core import files, jobs
 from core.db import in_thread
 from core.files import Made
-from core.long import skills, sources
+from core.long import skills, sources, steps
 from core.long.host import Host
 from core.models import Job
 from core.plugins import registry
@@ -39,9 +39,11 @@ async def perform(job: Job) -> None:
         told = {"text": result.text, **({"note": result.note} if result.note else {})}
         await in_thread(jobs.finish, job=job, result=told, made=made)
         tidy(folder, keep={each.path for each in made})
+        await in_thread(steps.drop_answers, job.id)
     except (Cancelled, jobs.LostJobError):
         logger.info("job %s is not ours any more", job.id)
         await in_thread(discard, job)
+        await in_thread(steps.drop_answers, job.id)
     except PluginError as error:
         await failed(job, str(error))
     except MemoryError:
@@ -70,6 +72,7 @@ async def failed(job: Job, error: str) -> None:
     """Note a failure; nothing is left behind."""
     await in_thread(jobs.fail, job=job, error=error)
     await in_thread(discard, job)
+    await in_thread(steps.drop_answers, job.id)
 
 
 def folder_of(job: Job) -> Path:

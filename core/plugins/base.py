@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from core.messages import Message
+
 SourceKind = Literal["topic", "text", "document", "conversation"]
 
 
@@ -22,12 +24,14 @@ class Source:
 
     ``parts`` are (reference, text) pairs in reading order: "page 3", "section Costs". ``note`` says
     what was left out and why ("" for nothing); the gateway tells the user, a plugin need not.
+    ``documents`` are the names of what was read; of several, each reference begins with its name.
     """
 
     title: str
     parts: Sequence[tuple[str, str]]
     kind: SourceKind = "text"
     note: str = ""
+    documents: Sequence[str] = ()
 
     @property
     def text(self) -> str:
@@ -85,6 +89,14 @@ class PluginHost(Protocol):
 
     async def progress(self, message: str, percent: float | None = None) -> None:
         """Tell the user how far it is (0-100 %). Raises Cancelled where the job is over."""
+        ...
+
+    async def send(self, message: Message) -> None:
+        """Show the user a message of the protocol (``core.messages``) now, in the order of sending.
+
+        Whole messages of any type but event, user_input and tool_call, at most 200 of 256 KB each.
+        Raises MessageError for any other, Cancelled where the job is over.
+        """
         ...
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from core.messages import RetrievalSource, retrieval_message
 from core.plugins.base import Capability, PluginError, PluginHost, PluginResult, Source
 from core.plugins.slides.language import ENGLISH, named
 
@@ -19,6 +20,8 @@ SMALLEST_CHUNK = 300
 MOST_ROUNDS = 6
 INDEX_LINES = 12
 INDEX_CHARACTERS = 110
+EXCERPT = 200
+MOST_PLACES = 50
 LENGTHS = {
     "short": ("3 to 5 sentences", 0.08),
     "normal": ("one or two paragraphs and a list of the main points", 0.15),
@@ -88,7 +91,10 @@ class Summarize:
         chunks = chunked(source.parts, budget=task.chunk_tokens)
         if not chunks:
             raise PluginError("There is nothing to summarize.")
-        return PluginResult(await task.summary(chunks))
+        text = await task.summary(chunks)
+        if source.documents:
+            await host.send(retrieval_message(task.focus or source.title, sources_of(source)))
+        return PluginResult(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +159,29 @@ class Task:
         if not said.strip():
             raise PluginError("The model gave no summary.")
         return said.strip()
+
+
+def sources_of(source: Source) -> list[RetrievalSource]:
+    """The documents that were read, each with the pages or sections that it has."""
+    found: list[RetrievalSource] = []
+    for number, name in enumerate(source.documents, 1):
+        several = len(source.documents) > 1
+        parts = [
+            (reference.removeprefix(name).removeprefix(", "), text)
+            for reference, text in source.parts
+            if not several or reference == name or reference.startswith(f"{name}, ")
+        ]
+        places = [place for place, _text in parts if place]
+        found.append(
+            {
+                "id": str(number),
+                "type": "file",
+                "title": ", ".join(filter(None, (name, span(places)))),
+                "content": " ".join("\n".join(text for _, text in parts[:1]).split())[:EXCERPT],
+                "metadata": {"pages": places[:MOST_PLACES]},
+            }
+        )
+    return found
 
 
 def cost(text: str) -> int:

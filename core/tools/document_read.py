@@ -1,6 +1,5 @@
 """Reads a document that the user sent: all of a short one, some pages of a long one."""
 
-import re
 from typing import Any
 
 from django.conf import settings
@@ -9,11 +8,14 @@ from core import files
 from core.db import in_thread
 from core.documents import read as documents
 from core.ids import is_public_id
+from core.messages import RetrievalMessage, RetrievalSource, retrieval_message
 from core.models import StoredFile
+from core.plugins.summarize import span
 from core.tokens import estimate
 from core.tools.base import ToolContext, ToolError, ToolResult
 
-NUMBER = re.compile(r"\d+")
+EXCERPT = 200
+MOST_PAGES = 50
 
 
 class DocumentRead:
@@ -59,7 +61,10 @@ class DocumentRead:
             raise ToolError(str(error)) from error
         except OSError as error:
             raise ToolError("The document is not there any more.") from error
-        return ToolResult(cut(file.name, found, first=first if isinstance(first, int) else 1))
+        first = max(1, first if isinstance(first, int) else 1)
+        text, shown = cut(file.name, found, first=first)
+        context.send(retrieved(file, found[first - 1 : first - 1 + shown], context))
+        return ToolResult(text)
 
 
 def find(name: str, context: ToolContext) -> StoredFile | None:
@@ -71,18 +76,37 @@ def find(name: str, context: ToolContext) -> StoredFile | None:
     return own.filter(session_id=context.session_id, name=name).order_by("id").last()
 
 
-def cut(name: str, found: list[tuple[str, str]], *, first: int) -> str:
-    """The parts from number ``first`` on, as many as fit, and how to get the rest."""
+def retrieved(
+    file: StoredFile, parts: list[tuple[str, str]], context: ToolContext
+) -> RetrievalMessage:
+    """Which places of a document the model was given, for the sources of its answer."""
+    pages = [reference for reference, _text in parts if reference]
+    place = span(pages)
+    source: RetrievalSource = {
+        "id": "1",
+        "type": "file",
+        "title": f"{file.name}, {place}" if place else file.name,
+        "content": " ".join("\n".join(text for _, text in parts[:1]).split())[:EXCERPT],
+        "file_id": file.public_id,
+        "metadata": {"pages": pages[:MOST_PAGES]},
+    }
+    name = f"retrieval-{context.tool_call_id}"
+    return retrieval_message(file.name, [source], message_id=name)
+
+
+def cut(name: str, found: list[tuple[str, str]], *, first: int) -> tuple[str, int]:
+    """The parts from number ``first`` on, as many as fit, and how to get the rest; how many."""
     left = settings.LLM_CONTEXT_TOKENS // 3
     lines = [f"{name}: {len(found)} parts."]
-    for number, (reference, text) in enumerate(found[max(0, first - 1) :], max(1, first)):
+    number = first - 1
+    for number, (reference, text) in enumerate(found[first - 1 :], first):
         shown = text[: left * 4]
         lines.append(f"[{reference or f'part {number}'}]\n{shown}")
         left -= estimate(shown)
         if left <= 0 and number < len(found):
             lines.append(f"(More follows: call document_read again with from_part {number + 1}.)")
             break
-    return "\n\n".join(lines)
+    return "\n\n".join(lines), number - first + 1
 
 
 TOOL = DocumentRead()

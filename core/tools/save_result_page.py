@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 
 from core import files
 from core.db import in_thread
+from core.messages import action_message
 from core.models import Run, StoredFile, User
 from core.text import one_line
 from core.tools.base import ToolContext, ToolError, ToolResult
@@ -121,6 +122,9 @@ class SaveResultPage:
         page = page_of(title=title, content=content, is_html=arguments.get("format") == "html")
         file = await in_thread(store, context, title, page)
         made = shown(file)
+        opened = {"panel_id": "result", "title": title, "url": made["url"]}
+        name = f"open-{context.tool_call_id}"
+        context.send(action_message("open_panel", opened, message_id=name))
         return ToolResult(f"Saved. Give the user this link: {made['url']}", files=[made])
 
 

@@ -9,7 +9,8 @@ from django.conf import settings
 from core import files, jobs
 from core.db import in_thread
 from core.jobs import View
-from core.messages import progress
+from core.long import steps
+from core.messages import Message, audio_message, image_message, progress, video_message
 from core.models import Run, StoredFile
 from core.tools import languages, phrases
 from core.tools.base import ToolContext, ToolResult
@@ -69,26 +70,63 @@ async def outcome(
     context.more_time(settings.JOB_SECONDS)
     teller = Teller(context=context, tool=tool, line=line, now=time.monotonic())
     last: View | None = None
+    said = 0
     async with aclosing(jobs.follow(job_id=job_id)) as views:
         async for last in views:
+            said = await pass_on(context, job_id, last, said)
             if not last.is_over:
                 teller.hear(last, now=time.monotonic())
     return await in_thread(told, last, languages.of_request(context.request))
 
 
+async def pass_on(context: ToolContext, job_id: int, view: View, said: int) -> int:
+    """Show the messages that a job sent since ``said`` of them were shown; how many are now."""
+    if view.said > said:
+        for message in await in_thread(steps.messages, job_id=job_id, after=said):
+            context.send(message)
+    return view.said
+
+
 def told(view: View | None, language: str = "en") -> ToolResult:
-    """What the user hears of a job that is over; with a link to each file."""
+    """What the user hears of a job that is over: a link to each file, media as what they are."""
     if view is None or view.state == Run.State.CANCELLED:
         return ToolResult(phrases.in_language(STOPPED, language), ok=False, final=True)
     if view.state == Run.State.FAILED:
         return ToolResult(phrases.in_language(view.error, language), ok=False, final=True)
-    made = [shown(file) for file in in_order(view.result.get("files", []))]
+    rows = in_order(view.result.get("files", []))
+    media = {row.public_id: message for row in rows if (message := medium_of(row)) is not None}
+    made = [shown(row) for row in rows]
     text = phrases.in_language(view.result.get("text", ""), language)
     notes = [
         phrases.in_language(note, language) for note in view.result.get("note", "").splitlines()
     ]
-    lines = [text, *(each["url"] for each in made), *(f"\n{note}" for note in notes)]
-    return ToolResult("\n".join(line for line in lines if line), files=made, final=True)
+    links = [each["url"] for each in made if each["id"] not in media]
+    lines = [text, *links, *(f"\n{note}" for note in notes)]
+    return ToolResult(
+        "\n".join(line for line in lines if line),
+        files=[each for each in made if not is_picture(each)],
+        messages=list(media.values()),
+        final=True,
+    )
+
+
+def is_picture(made: dict[str, str]) -> bool:
+    """Whether a file goes out as a picture ([T7]), and not as a document besides."""
+    return made["type"] in files.PICTURES and int(made["size"]) <= files.INLINE_BYTES
+
+
+def medium_of(file: StoredFile) -> Message | None:
+    """A picture, a recording or a film as a message of its own; None for any other file."""
+    name, url = f"file-{file.public_id}", files.link(file)
+    extension = file.name.rpartition(".")[2].lower()
+    if is_picture(shown(file)):
+        return image_message(url, file.name, message_id=name)
+    match file.content_type.partition("/")[0]:
+        case "audio":
+            return audio_message(url, extension, message_id=name)
+        case "video":
+            return video_message(url, message_id=name, props={"url": url, "format": extension})
+    return None
 
 
 def in_order(names: list[str]) -> list[StoredFile]:

@@ -172,7 +172,7 @@ def test_c9_a_job_is_not_ours_any_more_when_its_run_was_asked_to_end(begin: Begi
 
 
 def test_l2_progress_is_told_by_the_holder_only(begin: Begin, frames: list[hub.Frame]) -> None:
-    """[L2] [D2] In whole percent between 0 and 100, on one line; who waits is hinted."""
+    """[L2] [D2] In whole percent between 0 and 100, never falling, on one line, with a hint."""
     job, other = claimed(begin("a")), claimed(begin("b"))
     expire(job)
     frames.clear()
@@ -182,9 +182,13 @@ def test_l2_progress_is_told_by_the_holder_only(begin: Begin, frames: list[hub.F
     assert found.lease_until is not None
     assert found.lease_until > db.now()
     assert frames == [{"keys": [f"job:{job.id}"], "kind": "job"}]
-    for given, kept in ((-5.0, 0), (250.0, 100), (None, None), (0.9, 0), (100.0, 100)):
+    for given, kept in ((-5.0, 33), (None, 33), (0.9, 33), (60.9, 60), (250.0, 100), (5.0, 100)):
         jobs.tell(job=job, message="m" * 400, percent=given)
         assert now_of(job).percent == kept
+    fresh = claimed(begin("d"))
+    for given, kept in ((None, None), (-5.0, 0), (0.9, 0), (1.0, 1), (100.0, 100)):
+        jobs.tell(job=fresh, message="m", percent=given)
+        assert now_of(fresh).percent == kept
     assert len(now_of(job).message) == jobs.MESSAGE_CHARACTERS
     assert (now_of(other).message, now_of(other).percent) == ("", None)
     old = lost(begin("c"))

@@ -226,7 +226,8 @@ def test_l1_three_hundred_pages_within_600_mb_and_never_silent(house: House) -> 
         watching.join()
     answer = house.ada.result(run)
     assert answer.status == 200
-    assert answer.body["text"].endswith("More wind, less cost (page 12).")
+    sources = "**Sources**\n\n1. report.pdf, page 1-300"
+    assert answer.body["text"].endswith(f"More wind, less cost (page 12).\n\n{sources}")
     events = [json.loads(data) for (data,) in house.ask(
         "SELECT e.data FROM core_runevent e JOIN core_run r ON e.run_id = r.id "
         f"WHERE r.public_id = '{run}' ORDER BY e.seq"

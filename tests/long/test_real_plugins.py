@@ -343,7 +343,11 @@ def test_l1_all_documents_of_a_message_are_read(
     worker: Worker, script: Script, say: Say, pair: list[dict[str, str]]
 ) -> None:
     script(SUMMARY)
-    assert say("Summarize both documents", media=pair).result["text"].endswith("\nAlpha and beta.")
+    assert (
+        say("Summarize both documents", media=pair)
+        .result["text"]
+        .endswith("\nAlpha and beta.\n\n**Sources**\n\n1. alpha.txt\n2. beta.txt")
+    )
 
 
 @pytest.mark.parametrize(
@@ -361,7 +365,8 @@ def test_l1_documents_sent_one_after_the_other_are_all_found(
     first = say("here is one", media=pair[:1])
     say("and another", media=pair[1:], session=first.session.public_id)
     text = say(asked, session=first.session.public_id).result["text"]
-    assert text.removeprefix("I am working on it, one moment.").strip() == answer
+    said = text.removeprefix("I am working on it, one moment.").partition("\n\n**Sources**")[0]
+    assert said.strip() == answer
 
 
 def test_l1_a_document_that_cannot_be_read_is_said_and_the_others_are_read(
@@ -381,4 +386,4 @@ def test_l1_a_document_that_a_call_leaves_out_is_said(
     arguments = {"plugin_id": "summarize", "parameters": {"file": f"/files/{pair[0]['upload']}"}}
     script([*SUMMARY[:3], {"match": "", "steps": [{"tool": TOOL.name, "arguments": arguments}]}])
     text = say("Fasse beide zusammen", media=pair).result["text"]
-    assert text == "Only alpha.\n\nNicht gelesen: “beta.txt”."
+    assert text.startswith("Only alpha.\n\nNicht gelesen: “beta.txt”.\n\n")

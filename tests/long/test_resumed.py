@@ -283,7 +283,7 @@ def test_l5_document_read_gives_parts_that_fit(
     )
     run = say("go")
     assert lines(run)[0] == ("Reading the document…", "document_read")
-    assert run.result["text"] == "Read."
+    assert run.result["text"] == "Read.\n\n**Sources**\n\n1. long.pdf, page 1-6"
     from core.tools import document_read
 
     text = document_read.cut("a", [(f"page {n}", "x" * 4000) for n in range(1, 9)], first=3)

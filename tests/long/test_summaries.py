@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from core import files
+from core.messages import Message
 from core.models import Job, Run, User
 from core.plugins import summarize
 from core.plugins.base import Source
@@ -28,6 +29,7 @@ class Host:
     answer: str = "A note."
     asked: list[str] = field(default_factory=list)
     told: list[tuple[str, float | None]] = field(default_factory=list)
+    sent: list[Message] = field(default_factory=list)
 
     async def ask(
         self,
@@ -40,6 +42,9 @@ class Host:
         assert cost(prompt) + cost(system) + max_tokens <= self.context_tokens
         self.asked.append(prompt)
         return self.answer
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
 
     async def progress(self, message: str, percent: float | None = None) -> None:
         self.told.append((message, percent))
@@ -111,7 +116,9 @@ def test_l1_three_hundred_pages_are_summarized_on_request(
     )
     run = say("Please summarize this PDF", media=[{"kind": "file", "upload": stored.public_id}])
     assert run.state == Run.State.SUCCEEDED
-    assert run.result["text"].endswith("More wind, less cost (page 12).")
+    assert run.result["text"].endswith(
+        "More wind, less cost (page 12).\n\n**Sources**\n\n1. report.pdf, page 1-300"
+    )
     told = [line for line, _ in lines(run)]
     assert told[0] == "Running summary…"
     job = Job.objects.get()

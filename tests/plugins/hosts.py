@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from core.messages import Message
 from core.plugins.base import Cancelled, PluginError, Source
 
 Answer = Callable[[str, Mapping[str, Any] | None], str]
@@ -21,6 +22,7 @@ class ScriptedHost:
     cancel_after: int = 1000
     asked: list[tuple[str, Mapping[str, Any] | None, str]] = field(default_factory=list)
     told: list[tuple[str, float | None]] = field(default_factory=list)
+    sent: list[Message] = field(default_factory=list)
 
     async def ask(
         self,
@@ -34,6 +36,10 @@ class ScriptedHost:
         self.asked.append((prompt, schema, system))
         assert len(prompt) / 2 + max_tokens < 12 * self.context_tokens
         return self.answer(prompt, schema)
+
+    async def send(self, message: Message) -> None:
+        """See ``PluginHost.send``."""
+        self.sent.append(message)
 
     async def progress(self, message: str, percent: float | None = None) -> None:
         """See ``PluginHost.progress``."""
