@@ -81,10 +81,12 @@ async def outcome(
 
 async def pass_on(context: ToolContext, job_id: int, view: View, said: int) -> int:
     """Show the messages that a job sent since ``said`` of them were shown; how many are now."""
-    if view.said > said:
-        for message in await in_thread(steps.messages, job_id=job_id, after=said):
-            context.send(message)
-    return view.said
+    if view.said <= said:
+        return said
+    found = await in_thread(steps.messages, job_id=job_id, after=said)
+    for message in found:  # may be more than the view knows: some came since it was read
+        context.send(message)
+    return said + len(found)
 
 
 def told(view: View | None, language: str = "en") -> ToolResult:
