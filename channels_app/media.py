@@ -20,9 +20,11 @@ from channels_app.sending import account_of
 from core import file_quota, files
 from core.db import in_thread, write
 from core.documents import read as documents
-from core.media import describe, frame, transcribe
+from core.documents.sniffing import family, media_type
+from core.media import describe, frame, picture, transcribe
 from core.media.text import Medium, media_text
 from core.models import InboundMessage, Message, Run, StoredFile
+from core.providers import sight
 from core.providers.base import ProviderError
 from core.tokens import estimate
 
@@ -40,12 +42,26 @@ def waits(item: dict[str, Any]) -> bool:
     """Whether nobody has looked into a medium yet. Pictures in a data URL are seen by the model."""
     if "text" in item:
         return False
-    in_message = item["kind"] != "image" and str(item.get("url", "")).startswith("data:")
+    url = str(item.get("url", ""))
+    in_message = url.startswith("data:") and not (item["kind"] == "image" and is_picture(url))
     return "remote" in item or "upload" in item or in_message
 
 
-async def prepare(run: Run) -> None:
-    """Fetch and understand the media of ``run``; its text then says what they are."""
+def is_picture(url: str) -> bool:
+    """Whether a data URL holds a picture of a type that models take, by its first bytes."""
+    start = url.partition(",")[2][:64]
+    try:
+        return media_type(base64.b64decode(start[: len(start) // 4 * 4])) in files.PICTURES
+    except binascii.Error:
+        return False
+
+
+async def prepare(run: Run) -> dict[str, str]:
+    """Fetch and understand the media of ``run``; its text then says what they are.
+
+    The pictures that were made for a model on the way, by the file's public id.
+    """
+    made: dict[str, str] = {}
     channel = registry.get(run.session.account.channel)
     messages = await in_thread(messages_of, run.id)
     for message in messages:
@@ -54,11 +70,41 @@ async def prepare(run: Run) -> None:
             if waits(item):
                 # Only one item of a message carries its caption.
                 caption = message.text if item is to_say[0] else ""
-                item.update(await understood(run, channel, item, caption))
+                item.update(await understood(run, channel, item, caption, made))
                 for name in ("upload", *(["url"] if "file" in item else [])):
                     item.pop(name, None)
                 await in_thread(keep, message)
     await in_thread(rewrite, run, messages)
+    return made
+
+
+async def pictures(run: Run, made: dict[str, str]) -> list[str]:
+    """The pictures of a run's files (a frame of each film) as data URLs, for a model that sees.
+
+    ``made`` are those that are known already; a run that is tried again makes them anew.
+    """
+    found = []
+    for item in run.route.get("media", [])[: settings.MAX_ATTACHMENTS]:
+        if not item.get("seen"):
+            continue
+        url = made.get(item["file"]) or await picture_of_file(run, item)
+        found += [url] if url else []
+    return found
+
+
+async def picture_of_file(run: Run, item: dict[str, Any]) -> str:
+    """The picture of one medium, from its kept file; "" when that is gone."""
+    own = StoredFile.objects.filter(user_id=run.user_id, purged_at=None)
+    stored = await in_thread(own.filter(public_id=item["file"]).first)
+    return await seen_picture(stored, item["kind"], item.get("duration")) if stored else ""
+
+
+async def seen_picture(stored: StoredFile, kind: str, duration: int | None) -> str:
+    """A picture, or a frame of a film, as a data URL; "" where there is none to see."""
+    if kind == "video":
+        content = await frame.of_video(files.path_of(stored), duration=duration)
+        return picture.url_of(content) if content is not None else ""
+    return await picture.data_url(files.path_of(stored))
 
 
 def refusals(run: Run) -> list[str]:
@@ -104,9 +150,17 @@ def spoken(message: InboundMessage) -> str:
 
 
 async def understood(
-    run: Run, channel: Channel | None, item: dict[str, Any], caption: str
+    run: Run,
+    channel: Channel | None,
+    item: dict[str, Any],
+    caption: str,
+    made: dict[str, str],
 ) -> dict[str, Any]:
-    """What is added to one medium: the words for it, and the handle of the kept file."""
+    """What is added to one medium: the words for it, its kind, and the handle of the kept file.
+
+    The kind is what the file is, whatever its sender called it. ``made`` gets the picture of one
+    that the model itself will see.
+    """
     medium = Medium(
         kind=item["kind"],
         mime=item.get("mime", ""),
@@ -120,9 +174,28 @@ async def understood(
         logger.info("a medium could not be fetched: %s", error)
         words = {"text": media_text(replace(medium, failed=True, note=str(error)))}
         return words if isinstance(error, ChannelError) else {**words, "refused": str(error)}
-    medium = replace(medium, file=f"/files/{stored.public_id}")
-    medium = await in_words(medium, stored)
-    return {"text": media_text(medium), "file": stored.public_id}
+    kind = kind_of(item["kind"], stored)
+    medium = replace(
+        medium, kind=kind, file=f"/files/{stored.public_id}", name=medium.name or stored.name
+    )
+    url = ""
+    if kind in {"image", "video"} and sight.can_see():
+        url = await seen_picture(stored, kind, medium.duration)
+    if url:
+        made[stored.public_id] = url
+    medium = await in_words(medium, stored, is_seen=bool(url))
+    found = {"text": media_text(medium), "file": stored.public_id, "kind": kind}
+    return {**found, "seen": True} if url else found
+
+
+def kind_of(said: str, stored: StoredFile) -> str:
+    """Whether a kept file is an image, audio, video, or a document, whatever its sender says."""
+    found = family(stored.content_type)
+    if found:
+        return found
+    if said in MEDIA_KINDS and stored.content_type in {"application/octet-stream", ""}:
+        return said
+    return said if said not in MEDIA_KINDS else "file"
 
 
 async def stored_of(run: Run, channel: Channel | None, item: dict[str, Any]) -> StoredFile:
@@ -230,11 +303,17 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
 
 READ_AT_ONCE_BYTES = 1024 * 1024
 EXTENSIONS = {"image": "jpg", "audio": "ogg", "video": "mp4"}
+MEDIA_KINDS = frozenset(EXTENSIONS)
 
 
-async def in_words(medium: Medium, stored: StoredFile) -> Medium:
-    """The medium with what a model or Whisper made of it; a failure is a note."""
+async def in_words(medium: Medium, stored: StoredFile, *, is_seen: bool) -> Medium:
+    """The medium with what a model or Whisper made of it; a failure is a note.
+
+    ``is_seen``: the model gets the picture itself, which needs no words.
+    """
     try:
+        if medium.kind == "image" and is_seen:
+            return medium
         if medium.kind == "image":
             content = await in_thread(files.read, stored)
             said = await describe.image(content, content_type=stored.content_type)
@@ -242,11 +321,14 @@ async def in_words(medium: Medium, stored: StoredFile) -> Medium:
         if medium.kind == "audio":
             return replace(medium, transcript=await heard(stored))
         if medium.kind == "video":
-            return await seen(medium, stored)
+            return await seen(medium, stored, is_seen=is_seen)
         if stored.size <= READ_AT_ONCE_BYTES:
             return replace(medium, excerpt=await excerpt(stored))
     except (ProviderError, transcribe.TranscriptionError, documents.DocumentError) as error:
         return replace(medium, note=str(error))
+    except OSError:
+        logger.exception("a kept file cannot be read")
+        return replace(medium, note="The file could not be read.")
     return medium
 
 
@@ -267,12 +349,14 @@ async def heard(stored: StoredFile) -> str:
     return await transcribe.speech(files.path_of(stored), name=stored.name)
 
 
-async def seen(medium: Medium, stored: StoredFile) -> Medium:
-    """A video: a frame of it in words, and what is said in it."""
-    picture = await frame.of_video(files.path_of(stored), duration=medium.duration)
+async def seen(medium: Medium, stored: StoredFile, *, is_seen: bool) -> Medium:
+    """A video: a frame of it in words, unless the model sees it, and what is said in it."""
     description = ""
-    if picture is not None:
-        description = await describe.image(picture, content_type="image/jpeg")
+    content = (
+        None if is_seen else await frame.of_video(files.path_of(stored), duration=medium.duration)
+    )
+    if content is not None:
+        description = await describe.image(content, content_type="image/jpeg")
     try:
         transcript = await heard(stored)
     except transcribe.TranscriptionError:

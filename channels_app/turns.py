@@ -119,9 +119,11 @@ async def ended(run: Run, turn: Turn, held: Held) -> Ending:
 
 async def look_into_media(run: Run, turn: Turn) -> None:
     """What was sent becomes words for the model; what could not be kept is told to the person."""
-    if media.is_waiting(run):
-        await media.prepare(run)
-        turn.messages = await in_thread(prompt.build, run)
+    waited = media.is_waiting(run)
+    made = await media.prepare(run) if waited else {}
+    pictures = await media.pictures(run, made)
+    if waited or pictures:
+        turn.messages = await in_thread(prompt.build, run, pictures)
         turn.context = replace(turn.context, request=run.text)
     for line in media.refusals(run):
         turn.note(line)

@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 
 from core import file_quota
 from core.db import write
+from core.documents.sniffing import media_type
 from core.ids import is_public_id, public_id
 from core.models import Run, StoredFile, User
 from core.text import one_line
@@ -70,7 +71,7 @@ def keep(
         session_id=session_id,
         run_id=run_id,
         name=name,
-        content_type=type_by_name(name),
+        content_type=type_of(path, name),
         expires_at=expires_at,
         origin=origin,
     )
@@ -115,6 +116,13 @@ def type_by_name(name: str) -> str:
     return mimetypes.guess_type(f"/{one_line(name, 255)}")[0] or "application/octet-stream"
 
 
+def type_of(path: Path, name: str) -> str:
+    """The media type of a file by its first bytes; where they say nothing, by its name."""
+    by_name = type_by_name(name)
+    with path.open("rb") as file:
+        return media_type(file.read(512), declared=by_name) or by_name
+
+
 def new_path() -> Path:
     """A path for bytes that are on their way in."""
     name = public_id()
@@ -126,7 +134,7 @@ def new_path() -> Path:
 
 def receive(*, path: Path, user: User, name: str) -> StoredFile:
     """A row for a file that somebody uploaded to :func:`new_path`. Raises NoRoomError."""
-    return entered(described(path=path, user=user, name=name, content_type=type_by_name(name)))
+    return entered(described(path=path, user=user, name=name, content_type=type_of(path, name)))
 
 
 def path_of(file: StoredFile) -> Path:

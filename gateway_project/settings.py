@@ -231,6 +231,7 @@ LLM_IS_EMBEDDED: bool = env.switch("LLM_IS_EMBEDDED", default=False)
 # Media to text. Empty: pictures are named but not described; speech is transcribed on this machine
 # when the extra `voice` is installed.
 VISION_MODEL: str = env.text("VISION_MODEL")
+LLM_IMAGES: str = env.choice("LLM_IMAGES", "auto", allowed=frozenset({"auto", "yes", "no"}))
 TRANSCRIPTION_MODEL: str = env.text("TRANSCRIPTION_MODEL")
 TRANSCRIPTION_BASE_URL: str = env.text("TRANSCRIPTION_BASE_URL").rstrip("/")
 TRANSCRIPTION_API_KEY: str = env.text("TRANSCRIPTION_API_KEY")

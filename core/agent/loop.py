@@ -36,6 +36,7 @@ from core.messages import (
     tool_call_message,
     tool_end,
 )
+from core.providers import sight
 from core.providers.base import (
     ChatMessage,
     Delta,
@@ -185,6 +186,23 @@ class Turn:
         return []
 
     async def _ask(self) -> list[Call]:
+        """Ask; once more without pictures where the model seems to refuse those."""
+        said = len(self.texts)
+        try:
+            return await self._ask_once()
+        except ProviderError as error:
+            if len(self.texts) > said or not sight.may_be_refusal(error, self.messages):
+                raise
+        seen, self.messages = self.messages, sight.without_pictures(self.messages)
+        try:
+            calls = await self._ask_once()
+        except ProviderError:
+            self.messages = seen
+            raise
+        sight.remember_refusal(self.model)
+        return calls
+
+    async def _ask_once(self) -> list[Call]:
         request = ModelRequest(self.messages, self._tools(), model=self.model, options=self.options)
         calls: dict[int, Call] = {}
         async with aclosing(self.provider.stream(request)) as stream:

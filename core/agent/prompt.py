@@ -1,5 +1,6 @@
 """What the model is told: the system prompt and as much history as the budget allows."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -31,39 +32,51 @@ EARLIER = Rows(
 )
 
 
-def build(run: Run) -> list[ChatMessage]:
+def build(run: Run, pictures: Sequence[str] = ()) -> list[ChatMessage]:
     """The chat messages of a run: system prompt, history within the budget, what was just said.
+
+    ``pictures`` are data URLs of files that came with it, for a model that sees.
 
     The budget is ``LLM_CONTEXT_TOKENS`` less the answer's; oldest messages are left out first.
     """
     own: list[ChatMessage] = run.options.get("messages") or []
     system = {"role": "system", "content": settings.LLM_SYSTEM_PROMPT or SYSTEM_PROMPT}
     if own:
-        return [system, *with_documents(own, run)]
-    current = {"role": "user", "content": content(run)}
+        return [system, *with_documents(own, run, pictures)]
+    current = {"role": "user", "content": content(run, pictures)}
     budget = settings.LLM_CONTEXT_TOKENS - settings.LLM_MAX_OUTPUT_TOKENS
     budget -= estimate(system["content"]) + estimate(run.text)
     return [system, *history(run=run, budget=budget), current]
 
 
-def with_documents(own: list[ChatMessage], run: Run) -> list[ChatMessage]:
-    """A client's own messages; the last says what was read in the documents that came with them."""
-    if not any(item.get("kind") == "file" for item in run.route.get("media", [])):
+def with_documents(
+    own: list[ChatMessage], run: Run, pictures: Sequence[str] = ()
+) -> list[ChatMessage]:
+    """A client's own messages; the last says what was read in the files that came with them."""
+    media = run.route.get("media", [])
+    if not any(item.get("kind") == "file" or "file" in item for item in media):
         return own
     *before, last = own
     given = last["content"] if isinstance(last["content"], list) else []
     others = [part for part in given if part.get("type") != "text"]
-    return [*before, {**last, "content": [*others, {"type": "text", "text": run.text}]}]
+    said = [*others, {"type": "text", "text": run.text}, *map(picture, pictures)]
+    return [*before, {**last, "content": said}]
 
 
-def content(run: Run) -> Any:
+def picture(url: str) -> dict[str, Any]:
+    """A picture as OpenAI's content parts have it."""
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def content(run: Run, pictures: Sequence[str] = ()) -> Any:
     """What the person said; with pictures, as OpenAI's content parts."""
     media = run.route.get("media", [])
     images = [item["url"] for item in media if item.get("kind") == "image" and "url" in item]
+    images += pictures
     if not images:
         return run.text
     parts: list[dict[str, Any]] = [{"type": "text", "text": run.text}] if run.text else []
-    return parts + [{"type": "image_url", "image_url": {"url": url}} for url in images]
+    return parts + [picture(url) for url in images]
 
 
 def history(*, run: Run, budget: int) -> list[ChatMessage]:

@@ -1,0 +1,66 @@
+"""The process that opens a picture: ``python -m core.media.scaler <path>``, JPEG or PNG to stdout.
+
+With little memory and time: a picture of many pixels ends it, not the worker. The picture is turned
+as its EXIF data say, made small enough for a model, and loses everything else that it carried.
+"""
+
+import io
+import resource
+import sys
+
+MEGABYTE = 1024 * 1024
+MEMORY = 1024 * MEGABYTE
+SECONDS = 20
+MOST_PIXELS = 60_000_000
+SIDE = 1568
+MOST_BYTES = 3 * MEGABYTE
+
+
+def limit() -> None:
+    """Bound what this process may take."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
+
+def scaled(path: str) -> bytes:
+    """The first frame of a picture, upright, at most SIDE pixels wide and high.
+
+    Raises OSError or ValueError where it is none, or has too many pixels.
+    """
+    from PIL import Image, ImageOps  # noqa: PLC0415 - only in this process
+
+    with Image.open(path) as opened:
+        if opened.width * opened.height > MOST_PIXELS:
+            raise ValueError("too many pixels")
+        opened.draft("RGB", (SIDE, SIDE))
+        upright = ImageOps.exif_transpose(opened)
+        upright.thumbnail((SIDE, SIDE))
+        clear = "A" in upright.getbands() or "transparency" in upright.info
+        return encoded(upright.convert("RGBA" if clear else "RGB"), clear=clear)
+
+
+def encoded(picture: object, *, clear: bool) -> bytes:
+    """A PNG of what is partly transparent, if it is small enough; else a JPEG."""
+    out = io.BytesIO()
+    if clear:
+        picture.save(out, "PNG")  # type: ignore[attr-defined]
+        if out.tell() <= MOST_BYTES:
+            return out.getvalue()
+        picture = picture.convert("RGB")  # type: ignore[attr-defined]
+        out = io.BytesIO()
+    picture.save(out, "JPEG", quality=85)  # type: ignore[attr-defined]
+    return out.getvalue()
+
+
+def main() -> None:
+    """Scale the picture that is named; exit code 1 where it cannot be read."""
+    limit()
+    try:
+        found = scaled(sys.argv[1])
+    except Exception:  # noqa: BLE001 - any library's word for a damaged picture
+        sys.exit(1)
+    sys.stdout.buffer.write(found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Whether the model takes pictures: by setting, else by one try whose refusal is remembered."""
+
+import time
+from typing import Any
+
+from django.conf import settings
+
+from core.providers.base import ChatMessage, ProviderError
+
+UNSEEN = "(There is a picture here that the model in use cannot see.)"
+REMEMBERED_SECONDS = 24 * 60 * 60
+# What servers answer to a form that they do not take; not a busy or broken server, nor a wrong key.
+REFUSALS = frozenset({"refused", "bad_request", "unsupported"})
+_refused: dict[tuple[str, str], float] = {}
+
+
+def can_see(model: str = "") -> bool:
+    """Whether pictures are sent to ``model`` (the usual one when empty).
+
+    ``LLM_IMAGES`` says yes or no. ``auto``: not to the embedded model, not where ``VISION_MODEL``
+    describes pictures, and not for a day after the model refused one.
+    """
+    if settings.LLM_IMAGES != "auto":
+        return bool(settings.LLM_IMAGES == "yes")
+    if settings.LLM_IS_EMBEDDED or settings.VISION_MODEL:
+        return False
+    return time.monotonic() - _refused.get(key(model), -REMEMBERED_SECONDS) >= REMEMBERED_SECONDS
+
+
+def key(model: str) -> tuple[str, str]:
+    """What a refusal is remembered for."""
+    return settings.LLM_BASE_URL, model or settings.LLM_MODEL
+
+
+def remember_refusal(model: str = "") -> None:
+    """The model answered without the pictures, and refused with them."""
+    _refused[key(model)] = time.monotonic()
+
+
+def may_be_refusal(error: ProviderError, messages: list[ChatMessage]) -> bool:
+    """Whether another try without pictures may help."""
+    return error.code in REFUSALS and settings.LLM_IMAGES != "yes" and has_pictures(messages)
+
+
+def has_pictures(messages: list[ChatMessage]) -> bool:
+    """Whether there is a picture among the messages."""
+    return any(
+        part.get("type") == "image_url" for message in messages for part in parts_of(message)
+    )
+
+
+def parts_of(message: ChatMessage) -> list[dict[str, Any]]:
+    """The parts of a message; none where it is one text."""
+    content = message.get("content")
+    return content if isinstance(content, list) else []
+
+
+def without_pictures(messages: list[ChatMessage]) -> list[ChatMessage]:
+    """The same messages with a sentence in the place of each picture."""
+    return [
+        {**message, "content": [spoken(part) for part in parts_of(message)]}
+        if parts_of(message)
+        else message
+        for message in messages
+    ]
+
+
+def spoken(part: dict[str, Any]) -> dict[str, Any]:
+    """A part, or a sentence where it is a picture."""
+    return {"type": "text", "text": UNSEEN} if part.get("type") == "image_url" else part
