@@ -144,12 +144,14 @@ def rows_of_xlsx(path: Path) -> Iterator[Pair]:
     import openpyxl  # noqa: PLC0415
 
     check_archive(path)
-    book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    for sheet in book.worksheets:
-        rows = (
-            ["" if v is None else str(v) for v in row] for row in sheet.iter_rows(values_only=True)
-        )
-        yield from in_parts(rows, name=f"sheet {sheet.title}")
+    with path.open("rb") as file:  # not its path: kept files have no extension, which it looks at
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        for sheet in book.worksheets:
+            rows = (
+                ["" if v is None else str(v) for v in row]
+                for row in sheet.iter_rows(values_only=True)
+            )
+            yield from in_parts(rows, name=f"sheet {sheet.title}")
 
 
 def rows_of_csv(path: Path) -> Iterator[Pair]:

@@ -112,7 +112,7 @@ def watch(job: Job, pid: int) -> None:
             kill(pid)
             reason()
             quietly(lambda: discard(job))
-            quietly(lambda: steps.drop_answers(job.id) is None)
+            quietly(lambda: steps.drop_answers(job.id))
             return
         if time.monotonic() > keep_at:
             keep_at = time.monotonic() + settings.RUN_LEASE_SECONDS / 3

@@ -92,11 +92,11 @@ def kept(job: Job) -> dict[str, str]:
     return dict(rows.values_list("key", "data"))
 
 
-def drop_answers(job_id: int) -> None:
-    """Remove the answers of a job that is over."""
+def drop_answers(job_id: int) -> bool:
+    """Remove the answers of a job that is over; whether there were any."""
     with db.write():
-        rows = JobStep.objects.filter(job_id=job_id, kind=ANSWER)
-        rows.filter(job__state__in=Run.FINAL).delete()
+        rows = JobStep.objects.filter(job_id=job_id, kind=ANSWER, job__state__in=Run.FINAL)
+        return rows.delete()[0] > 0
 
 
 def sendable(message: Message) -> MessageDict:

@@ -1,7 +1,7 @@
 """A Latchkey bridge for e-mail: IMAP in, SMTP out. Settings from the environment; see bridge.md."""
 import email.message, email.policy, email.utils, hmac, imaplib, json, os, smtplib, threading, time, urllib.error, urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from email_words import media, words
+from email_words import media, show, words
 E, TLS = os.environ, "" if os.environ.get("NO_TLS") else "_SSL"
 DONE = set()  # answers that were mailed; the gateway may send one again
 
@@ -39,7 +39,7 @@ def send(answer):
     mail["From"], mail["To"], mail["Auto-Submitted"] = E["MAIL"], answer["chat_id"], "auto-replied"
     mail["Subject"] = subject if subject.lower().startswith("re:") else "Re: " + subject
     if number: mail["In-Reply-To"], mail["References"] = number, f"{before} {number}".strip()
-    mail.set_content(answer["text"])
+    mail.set_content(answer["text"]), show(mail, answer.get("images", []))
     if answer["delivery_id"] not in DONE:
         with getattr(smtplib, "SMTP" + TLS)(E["SMTP_HOST"], int(E["SMTP_PORT"]), timeout=60) as smtp:
             if TLS: smtp.login(E["MAIL"], E["MAIL_PASSWORD"])

@@ -1,4 +1,4 @@
-"""What an e-mail says, for email_bridge.py: its words, its pictures and its files."""
+"""What an e-mail says, for email_bridge.py: its words, its pictures and its files; and an answer's pictures."""
 import base64, html.parser
 
 class Words(html.parser.HTMLParser):  # What a page says, for e-mails that have no plain part.
@@ -25,3 +25,9 @@ def media(mail, body):  # Pictures and attachments, as data URLs.
             picture = kind in ("image/png", "image/jpeg", "image/gif", "image/webp")
             found["images" if picture else "files"].append(f"data:{kind};base64,{data}")
     return found
+
+def show(mail, urls):  # The pictures of an answer, below its words.
+    for number, url in enumerate(urls, 1):
+        head, _, data = url.partition(",")
+        kind = head.removeprefix("data:image/").partition(";")[0]
+        mail.add_attachment(base64.b64decode(data), "image", kind, filename=f"image-{number}.{kind}", disposition="inline")

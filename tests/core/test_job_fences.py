@@ -186,7 +186,9 @@ def test_l2_progress_is_told_by_the_holder_only(begin: Begin, frames: list[hub.F
         jobs.tell(job=job, message="m" * 400, percent=given)
         assert now_of(job).percent == kept
     fresh = claimed(begin("d"))
-    for given, kept in ((None, None), (-5.0, 0), (0.9, 0), (1.0, 1), (100.0, 100)):
+    jobs.tell(job=fresh, message="m", percent=None)
+    assert now_of(fresh).percent is None
+    for given, kept in ((-5.0, 0), (0.9, 0), (1.0, 1), (100.0, 100)):
         jobs.tell(job=fresh, message="m", percent=given)
         assert now_of(fresh).percent == kept
     assert len(now_of(job).message) == jobs.MESSAGE_CHARACTERS
