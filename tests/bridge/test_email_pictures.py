@@ -1,4 +1,4 @@
-"""[T7] The pictures of an answer are in its e-mail, as the example of the documentation sends it."""
+"""[T7] The pictures of an answer are in its e-mail, as the example in docs/ sends it."""
 
 import base64
 import email

@@ -244,7 +244,9 @@ def model(runner: Runner, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Wat
 def given(model: Watcher) -> tuple[str, list[str]]:
     """The text and the pictures of the last question."""
     content = model.asked[-1].messages[-1]["content"]
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    parts: list[dict[str, Any]] = (
+        [{"type": "text", "text": content}] if isinstance(content, str) else content
+    )
     text = "\n".join(part["text"] for part in parts if part["type"] == "text")
     return text, [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
 

@@ -31,7 +31,7 @@ from tests.long.conftest import Say, Worker
 pytestmark = pytest.mark.django_db(transaction=True)
 Script = Callable[[list[dict[str, Any]]], None]
 # The requirement's own call.
-NORWAY = {
+NORWAY: dict[str, Any] = {
     "plugin_id": "ppt-generation",
     "capability_id": "create_from_source",
     "parameters": {"source": "Renewable energy in Norway"},
@@ -234,7 +234,7 @@ def test_l1_a_private_address_is_not_read_and_the_person_is_told(
     assert not StoredFile.objects.exists()
 
 
-WRONG = {
+WRONG: dict[str, dict[str, Any]] = {
     "parameters.slides must be a whole number from 3 to 40": {"source": "x", "slides": "many"},
     "parameters.slides must be a whole number from 3 to 40; it was 400": {"slides": 400},
     "parameters.audience must be a string": {"source": "x", "audience": ["a"]},
@@ -276,7 +276,8 @@ def test_l1_a_plugin_that_is_not_there_is_told_with_those_that_are(wanted: tuple
 
 def test_l1_the_model_sees_each_capabilitys_own_schema() -> None:
     """As providers take it: an object at the top, the alternatives inside, nothing untyped."""
-    schema = tools.schema(TOOL)["function"]["parameters"]
+    (sent,) = [each for each in tools.schemas() if each["function"]["name"] == TOOL.name]
+    schema = sent["function"]["parameters"]
     assert not {"anyOf", "oneOf", "allOf"} & set(schema)
     inner = schema["properties"]["parameters"]["anyOf"]
     names = {name for branch in inner for name in branch["title"].split(", ")}
@@ -387,3 +388,16 @@ def test_l1_a_document_that_a_call_leaves_out_is_said(
     script([*SUMMARY[:3], {"match": "", "steps": [{"tool": TOOL.name, "arguments": arguments}]}])
     text = say("Fasse beide zusammen", media=pair).result["text"]
     assert text.startswith("Only alpha.\n\nNicht gelesen: “beta.txt”.\n\n")
+
+
+def test_c6_a_recording_beside_a_document_does_not_break_its_summary(
+    worker: Worker, script: Script, say: Say, ada: User, pair: list[dict[str, str]]
+) -> None:
+    """The web chat uploads both as files; the kind comes from what each is."""
+    script(SUMMARY)
+    memo = files.keep(user=ada, name="memo.bin", content=b"OggS" + bytes(24) + b"OpusHead")
+    media = [*pair, {"kind": "file", "upload": memo.public_id}]
+    run = say("Summarize these documents", media=media)
+    assert "\nAlpha and beta.\n\n**Sources**" in run.result["text"]
+    assert "Not read" not in run.result["text"]
+    assert [item["kind"] for item in run.route["media"]] == ["file", "file", "audio"]
