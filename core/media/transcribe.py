@@ -91,5 +91,5 @@ def on_this_machine(path: Path) -> str:
     try:
         segments, _ = whisper().transcribe(str(path), beam_size=1, vad_filter=False)
         return " ".join(segment.text.strip() for segment in segments).strip()[:MOST_CHARACTERS]
-    except (ValueError, OSError, RuntimeError, IndexError) as error:
+    except Exception as error:
         raise TranscriptionError("The recording could not be read.") from error
