@@ -291,6 +291,8 @@ def _note(knock: Knock, now: datetime) -> UnknownRequest:
             _take(row, knock)
             row.save()
         held.bound(row, knock.message)
+        if knock.message is not None:
+            held.bound_media(knock.message)
     return row
 
 
@@ -315,11 +317,11 @@ def _new(knock: Knock, address: str, now: datetime) -> UnknownRequest:
 
 
 def _take(row: UnknownRequest, knock: Knock) -> None:
-    """Note the last words, unless an owner wants to hear no more of the sender."""
+    """Note the last name, chat and words that are known, unless the sender is blocked."""
     if row.state != State.BLOCKED:
-        row.sender_name = one_line(knock.name, 200)
-        row.chat = clean(knock.chat)[:128]
-        row.last_text = one_line(knock.text, 200)
+        row.sender_name = one_line(knock.name, 200) or row.sender_name
+        row.chat = clean(knock.chat)[:128] or row.chat
+        row.last_text = one_line(knock.text, 200) or row.last_text
 
 
 def _unseen(knock: Knock, address: str, now: datetime) -> UnknownRequest:
@@ -359,7 +361,7 @@ def _seen_again(row: UnknownRequest, now: datetime) -> bool:
     if waits or row.state == State.BLOCKED:
         return False
     if row.state == State.APPROVED:
-        row.notified_at = None
+        row.notice_at = row.notified_at = None
     row.state = State.PENDING
     row.public_id = public_id()
     row.expires_at = _expiry(now)

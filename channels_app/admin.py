@@ -190,7 +190,7 @@ class BlockPatternAdmin(PatternAdmin):
     def denied(self, pattern: BlockPattern, rows: list[UnknownRequest]) -> None:
         """Take the buttons away."""
         for row in rows:
-            if row.notified_at is not None:
+            if row.notice_at is not None:
                 notices.decided(row, text=f"Denied: {pattern} is blocked.")
 
 
