@@ -234,7 +234,8 @@ def shown_fields(answer: Any) -> dict[str, str]:
 def addresses(model: type[Model]) -> Iterator[tuple[str, list[int | str]]]:
     """(name of a page of this table, its arguments): every URL that its page declares."""
     page = admin.site._registry[model]
-    rows = list(model._default_manager.order_by("pk")[:ROWS])
+    every = model._default_manager.order_by("pk")
+    rows = list(every[:ROWS]) + [row for row in every.reverse()[:1] if every.count() > ROWS]
     for url in page.get_urls():
         if url.name is None:
             continue
