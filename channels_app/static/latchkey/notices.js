@@ -46,7 +46,7 @@ function arrange(place) {
   const toggle = () => {
     place.toggleAttribute("data-open", !open);
     arrange(place);
-    place.querySelector(".notices-more").focus();
+    place.querySelector(".notices-more").focus({ preventScroll: true });
   };
   const attributes = { type: "button", "aria-expanded": String(open), onclick: toggle };
   place.append(el("button.button.button-plain.notices-more", attributes, label));
