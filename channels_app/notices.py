@@ -69,7 +69,7 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
 
 def is_spent(now: datetime) -> bool:
     """Whether the owners were sent as many notices in the last hour as they may be."""
-    return db.value_of(TOLD, now - timedelta(hours=1)) >= HOURLY
+    return bool(db.value_of(TOLD, now - timedelta(hours=1)) >= HOURLY)
 
 
 def put_request(request: UnknownRequest, owner: User, target: notice_targets.Target) -> None:

@@ -256,18 +256,21 @@ def walk(house: House, browser: Client, sam: User, model: type[Model]) -> None:
         wanted += [{**fields, each: NEW} for each in fields if fields[each] != "True"]
         wanted += [without(fields, each) for each in fields if fields[each] == "True"]
         wanted += [{"verdict": verdict} for verdict in ("approve", "block")]
-        for data in wanted:
+        for form in wanted:
             with undone():
                 house.posts += 1
-                see(house, browser.post(address, data), address)
+                see(house, browser.post(address, form), address)
                 keeps(before, sam, address)
     changelist = reverse(f"admin:{name}_changelist")
     see(house, browser.get(changelist, {"q": "a"}), changelist)
     chosen = [str(pk) for pk in model._default_manager.values_list("pk", flat=True)]
-    for action in ["delete_selected", *(str(each) for each in admin.site._registry[model].actions)]:
+    for action in [
+        "delete_selected",
+        *(str(each) for each in admin.site._registry[model].actions or ()),
+    ]:
         with undone():
             house.posts += 1
-            data = {"action": action, "_selected_action": chosen, "post": "yes"}
+            data: dict[str, Any] = {"action": action, "_selected_action": chosen, "post": "yes"}
             see(house, browser.post(changelist, data), f"{changelist} {action}")
             keeps(before, sam, f"{changelist} {action}")
 

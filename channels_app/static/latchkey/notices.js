@@ -60,7 +60,9 @@ function dismiss(node) {
 
 function card(frame, id, decide) {
   const text = el("p.plain", {}, textOf(frame.text));
-  const stranger = textOf(frame.quote) ? el("blockquote.stranger", {}, frame.quote) : null;
+  const quote = textOf(frame.quote);
+  const stranger = quote ? el("blockquote.stranger", { title: quote }, quote) : null;
+  stranger?.addEventListener("click", () => stranger.classList.toggle("whole"));
   const node = el("section.notice", { "data-request": id, "aria-label": "Notice" }, icon("knock"));
   const open = id && !frame.decided;
   const buttons = open ? VERDICTS.map(([verdict, label, look]) => button(verdict, label, look)) : [];
