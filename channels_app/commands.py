@@ -118,7 +118,7 @@ def carry_out(asked: Asked) -> str:
             "thread": message.thread,
             "reply_to": message.external_message_id,
         },
-        payload=secret_blocks.sealed_block(words) if asked.command.name == "link" else words,
+        payload=secret_blocks.sealed_block(words) if link_codes.TYPED.search(text) else words,
         session_id=asked.session.id,
     )
     return text
