@@ -3,23 +3,33 @@
 from collections.abc import Sequence
 
 from django.apps import AppConfig
-from django.core.checks import CheckMessage, Warning  # noqa: A004 - Django's own name
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's own name
 from django.db import DatabaseError
 
 from allowlist.permissions import open_kinds
+from core.models import User
+
+HINT = "List the identities that may speak, or mark the user 'only listed identities'."
 
 
 def open_to_everyone(app_configs: Sequence[AppConfig] | None, **_: object) -> list[CheckMessage]:
-    """``allowlist.W001`` for every user who lets everybody of a kind in."""
+    """``allowlist.W001`` for every user who lets everybody of a kind in; ``allowlist.E001`` for
+    one who is an owner: strangers then speak as the person who decides about strangers."""
     try:
         found = open_kinds()
     except DatabaseError:
         return []  # not migrated yet: nobody is let in either
-    return [
-        Warning(
-            f"{user} is open to everyone on {', '.join(kinds)}.",
-            hint="List the identities that may speak, or mark the user 'only listed identities'.",
-            id="allowlist.W001",
+    return [message(user, kinds) for user, kinds in found.items()]
+
+
+def message(user: User, kinds: Sequence[str]) -> CheckMessage:
+    """What is said about one user."""
+    where = ", ".join(kinds)
+    if user.is_owner:
+        return Error(
+            f"{user} is an owner and open to everyone on {where}: any stranger speaks as this "
+            "owner.",
+            hint=HINT,
+            id="allowlist.E001",
         )
-        for user, kinds in found.items()
-    ]
+    return Warning(f"{user} is open to everyone on {where}.", hint=HINT, id="allowlist.W001")

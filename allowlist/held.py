@@ -3,7 +3,8 @@
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Value
+from django.db.models.functions import Concat
 
 from allowlist.models import UnknownRequest
 from core import db
@@ -11,6 +12,12 @@ from core.models import InboundMessage, User
 
 HELD = InboundMessage.State.HELD
 AT_ONCE = 500
+MEGABYTE = 1_000_000
+MEDIA_HELD = """
+SELECT coalesce(sum(media_bytes), 0) FROM core_inboundmessage
+WHERE state = 'held' AND media_bytes > 0
+"""
+MEDIA_DROPPED = "The attached files were not kept: unknown senders sent too many."
 NEXT_NEWEST = """
 SELECT id FROM core_inboundmessage
 WHERE account_id = %s AND kind = %s AND sender = %s AND state = 'held'
@@ -32,6 +39,9 @@ def release(row: UnknownRequest, person: User, now: datetime) -> list[InboundMes
     """The held messages of ``row``, now received and of ``person``; older ones are purged."""
     empty(of(row).filter(received_at__lte=since(now)), "held for too long")
     ids = list(of(row).values_list("pk", flat=True))
+    InboundMessage.objects.filter(pk__in=ids, state=HELD, note=MEDIA_DROPPED).update(
+        text=Concat("text", Value(f"\n[{MEDIA_DROPPED}]"))
+    )
     InboundMessage.objects.filter(pk__in=ids, state=HELD).update(
         state=InboundMessage.State.RECEIVED, user=person
     )
@@ -45,6 +55,7 @@ def empty(messages: QuerySet[InboundMessage], note: str) -> int:
         state=InboundMessage.State.PURGED,
         text="",
         media=[],
+        media_bytes=0,
         options={},
         raw=b"",
         sender_name="",
@@ -67,6 +78,24 @@ def bound(row: UnknownRequest, message: InboundMessage | None) -> None:
         surplus = db.value_of(NEXT_NEWEST, row.account_id, row.kind, row.sender, most)
         if surplus is not None:
             of(row).filter(pk__lte=surplus).delete()
+
+
+def bound_media(message: InboundMessage) -> None:
+    """Keep the media of all held messages within HELD_MEDIA_MB: the oldest go, and their messages
+    say so. ``message`` was just held."""
+    if not message.media_bytes:
+        return
+    surplus = db.value_of(MEDIA_HELD) - settings.HELD_MEDIA_MB * MEGABYTE
+    dropped: list[int] = []
+    rows = InboundMessage.objects.filter(state=HELD, media_bytes__gt=0).order_by("id")
+    for pk, size in rows.values_list("pk", "media_bytes").iterator(chunk_size=AT_ONCE):
+        if surplus <= 0:
+            break
+        dropped.append(pk)
+        surplus -= size
+    InboundMessage.objects.filter(pk__in=dropped, state=HELD).update(
+        media=[], media_bytes=0, note=MEDIA_DROPPED
+    )
 
 
 def forget(message: InboundMessage) -> None:

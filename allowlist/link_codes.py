@@ -6,6 +6,7 @@ once. Wrong ones are counted: a sender has 5 an hour, an account 200.
 
 import hashlib
 import hmac
+import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,6 +21,7 @@ from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 LENGTH = 8
+TYPED = re.compile(r"(/link(?:@\w+)?)\s+\w{4}[-\s]?\w{4}(?!\w)", re.IGNORECASE)
 SENDER_ATTEMPTS, ACCOUNT_ATTEMPTS = 5, 200
 WINDOW = timedelta(hours=1)
 KEPT_AFTER_EXPIRY = timedelta(days=7)
@@ -121,9 +123,14 @@ def end_request(
 
 
 def hide(text: str) -> str:
-    """What is kept of a message that holds a code."""
+    """What is kept of a message that is ``/link`` with a code."""
     command, _, _ = text.strip().partition(" ")
     return f"{command} …"
+
+
+def without_codes(text: str) -> str:
+    """``text`` without the codes in it, wherever ``/link`` stands; they may still be good."""
+    return TYPED.sub(r"\1 …", text) if "/link" in text.lower() else text
 
 
 def _normal(address: Address) -> str:

@@ -16,6 +16,9 @@ class UnknownRequest(models.Model):
 
     pending -> approved | denied | blocked | expired. The first decision wins ([A6]); expired and
     denied go back to pending when the sender writes again, blocked does not.
+
+    ``notice_at``: since when a notice of it is on its way to the owners; ``notified_at``: when one
+    was delivered, or was on an owner's screen.
     """
 
     class State(models.TextChoices):
@@ -42,6 +45,7 @@ class UnknownRequest(models.Model):
     first_seen_at = models.DateTimeField()
     last_seen_at = models.DateTimeField()
     expires_at = models.DateTimeField()
+    notice_at = models.DateTimeField(null=True, blank=True)
     notified_at = models.DateTimeField(null=True, blank=True)
     answered_at = models.DateTimeField(null=True, blank=True)
     decided_at = models.DateTimeField(null=True, blank=True)
@@ -65,9 +69,15 @@ class UnknownRequest(models.Model):
             ),
             # Of a flood only a few are told of or answered: asked for every message of it.
             models.Index(
-                fields=["notified_at"],
-                condition=Q(notified_at__isnull=False),
+                fields=["notice_at"],
+                condition=Q(notice_at__isnull=False),
                 name="told_requests",
+            ),
+            # Of which it is not known that an owner got the notice: asked at every sweep.
+            models.Index(
+                fields=["notice_at"],
+                condition=Q(state="pending", notice_at__isnull=False, notified_at__isnull=True),
+                name="untold_requests",
             ),
             models.Index(
                 fields=["answered_at"],

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection
 
 from allowlist import audit, held, patterns, waiting
-from allowlist.identities import InvalidIdentity, normalise
+from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
 from allowlist.models import UnknownRequest
 from allowlist.permissions import Sender
 from allowlist.permissions import decide as may_speak
@@ -149,8 +149,12 @@ def decide(
     now: datetime,
     replay: Replay,
     user: User | None = None,
+    everywhere: bool = False,
 ) -> Verdict:
     """Decide the unknown request with the public id ``request``, once ([A6]).
+
+    ``everywhere``: list an approved sender on every account of the channel, where ids mean the same
+    on all of them (:func:`is_known_everywhere`), not on the request's account alone.
 
     Decision, identity and audit row are one transaction, and so is ``replay``, which gets the held
     messages, already ``received`` and with their user, in order. Without ``user`` approving makes a
@@ -165,7 +169,8 @@ def decide(
         row = UnknownRequest.objects.filter(public_id=subject).select_related("account").first()
         changed = row is not None and _claim(row, STATES[verdict], owner, via, now)
         if row is not None and changed:
-            return _carry_out(row, verdict, owner, via, now, replay, user)
+            approved = _Approval(verdict, owner, via, now, user, everywhere=everywhere)
+            return _carry_out(row, approved, replay)
     if row is None:
         _refused(owner, subject, via, "no such request", now)
         raise RequestNotFound("there is no such request")
@@ -201,25 +206,89 @@ def purge(*, now: datetime) -> int:
     return purged
 
 
-def _carry_out(
-    row: UnknownRequest,
-    verdict: Choice,
-    owner: User,
-    via: str,
-    now: datetime,
-    replay: Replay,
-    user: User | None,
-) -> Verdict:
+def is_known_everywhere(row: UnknownRequest) -> bool:
+    """Whether the sender's id means the same person on each account of the channel: an e-mail
+    address, a phone number, a Telegram id; not a group, and not an id of some bridge."""
+    same = row.kind != "im" or row.account.channel in NUMERIC_CHANNELS
+    return same and not row.is_group
+
+
+def unknown_on(row: UnknownRequest, *, now: datetime) -> list[ChannelAccount]:
+    """The other enabled accounts of the channel on which the sender, whose id means the same there,
+    would still be denied."""
+    if not is_known_everywhere(row):
+        return []
+    others = ChannelAccount.objects.filter(channel=row.account.channel, enabled=True)
+    return [
+        account
+        for account in others.exclude(pk=row.account_id).order_by("pk")
+        if not may_speak(sender=Sender(account, row.kind, row.sender), now=now).allowed
+    ]
+
+
+def extend(*, request: str, owner: User, via: str, now: datetime) -> UnknownRequest:
+    """List the sender of an approved request on every account of the channel; it ends when their
+    identity on the request's account ends. Audited.
+
+    Raises ``RequestNotFound`` when there is nothing to extend, and ``NotAnOwner``.
+    """
+    if not (owner.is_owner and owner.is_active):
+        _refused(owner, one_line(request, 40), via, "not an owner", now)
+        raise NotAnOwner("only owners decide who may speak")
+    with db.write():
+        rows = UnknownRequest.objects.filter(public_id=request, state=State.APPROVED)
+        row = rows.select_related("account", "granted_user").first()
+        identity = _identity_of(row) if row is not None else None
+        if row is None or identity is None or not is_known_everywhere(row):
+            raise RequestNotFound("there is no approved sender to list elsewhere")
+        _list(row, identity.user, identity.expires_at, everywhere=True)
+        data: dict[str, object] = {"via": via, "sender": f"{row.kind}:{row.sender}"}
+        audit.record(
+            actor=_name(owner),
+            action="request.everywhere",
+            subject=row.public_id,
+            data=data | {"user": identity.user_id, "until": identity.expires_at},
+            now=now,
+        )
+    return row
+
+
+def _identity_of(row: UnknownRequest) -> ChannelIdentity | None:
+    """The identity that approving made, if it is still there."""
+    found = ChannelIdentity.objects.select_related("user").filter(
+        user=row.granted_user, account=row.account, kind=row.kind, value=row.sender
+    )
+    return found.first() if row.granted_user is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Approval:
+    """A decision with all that belongs to it."""
+
+    verdict: Choice
+    owner: User
+    via: str
+    now: datetime
+    user: User | None
+    everywhere: bool
+
+
+def _carry_out(row: UnknownRequest, asked: _Approval, replay: Replay) -> Verdict:
     """Everything that follows from the decision that was just claimed."""
-    data: dict[str, object] = {"via": via, "sender": f"{row.kind}:{row.sender}"}
+    verdict, owner, now = asked.verdict, asked.owner, asked.now
+    data: dict[str, object] = {"via": asked.via, "sender": f"{row.kind}:{row.sender}"}
     messages: list[InboundMessage] = []
     if row.state == State.APPROVED:
-        person = _person(row, owner, user)
+        person = _person(row, owner, asked.user)
         until = now + SHORT_GRANT if verdict == "approve_24h" else None
-        _grant(row, person, until)
+        everywhere = asked.everywhere and is_known_everywhere(row)
+        _list(row, person, until, everywhere=everywhere)
+        UnknownRequest.objects.filter(pk=row.pk).update(granted_user=person)
         messages = held.release(row, person, now)
         replay(messages)
         data |= {"user": person.pk, "until": until, "replayed": len(messages)}
+        if everywhere:
+            data["on"] = f"every account of {row.account.channel}"
     else:
         held.empty(held.of(row), row.state)
         UnknownRequest.objects.filter(pk=row.pk).update(last_text="")
@@ -258,18 +327,19 @@ def _person(row: UnknownRequest, owner: User, user: User | None) -> User:
     return person
 
 
-def _grant(row: UnknownRequest, person: User, until: datetime | None) -> None:
-    """List the sender for ``person`` on this very account ([A2]); for good unless ``until``."""
+def _list(row: UnknownRequest, person: User, until: datetime | None, *, everywhere: bool) -> None:
+    """List the sender for ``person`` on this very account ([A2]), or on every one of its channel;
+    for good unless ``until``."""
     kind = "im" if row.is_group else row.kind
     value = normalise(kind=kind, value=row.sender, channel=row.account.channel)
     ChannelIdentity.objects.update_or_create(
         user=person,
         kind=kind,
-        account=row.account,
+        account=None if everywhere else row.account,
+        channel=row.account.channel,
         value=value,
-        defaults={"channel": row.account.channel, "expires_at": until},
+        defaults={"expires_at": until},
     )
-    UnknownRequest.objects.filter(pk=row.pk).update(granted_user=person)
 
 
 def _note(knock: Knock, now: datetime) -> UnknownRequest:
@@ -291,6 +361,8 @@ def _note(knock: Knock, now: datetime) -> UnknownRequest:
             _take(row, knock)
             row.save()
         held.bound(row, knock.message)
+        if knock.message is not None:
+            held.bound_media(knock.message)
     return row
 
 
@@ -315,11 +387,11 @@ def _new(knock: Knock, address: str, now: datetime) -> UnknownRequest:
 
 
 def _take(row: UnknownRequest, knock: Knock) -> None:
-    """Note the last words, unless an owner wants to hear no more of the sender."""
+    """Note the last name, chat and words that are known, unless the sender is blocked."""
     if row.state != State.BLOCKED:
-        row.sender_name = one_line(knock.name, 200)
-        row.chat = clean(knock.chat)[:128]
-        row.last_text = one_line(knock.text, 200)
+        row.sender_name = one_line(knock.name, 200) or row.sender_name
+        row.chat = clean(knock.chat)[:128] or row.chat
+        row.last_text = one_line(knock.text, 200) or row.last_text
 
 
 def _unseen(knock: Knock, address: str, now: datetime) -> UnknownRequest:
@@ -359,7 +431,7 @@ def _seen_again(row: UnknownRequest, now: datetime) -> bool:
     if waits or row.state == State.BLOCKED:
         return False
     if row.state == State.APPROVED:
-        row.notified_at = None
+        row.notice_at = row.notified_at = None
     row.state = State.PENDING
     row.public_id = public_id()
     row.expires_at = _expiry(now)

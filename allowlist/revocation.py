@@ -5,15 +5,19 @@ Open sockets and streams listen on the hub's keys ``user:<id>`` and ``key:<id>``
 also ask now and then by themselves; queued and running runs are ended in the database.
 """
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
+from django.utils import timezone
 
+from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import ApiKey
-from core import db, hub, runs
-from core.models import ChannelIdentity, Run
+from allowlist.permissions import Sender, decide
+from core import hub, runs
+from core.models import ChannelIdentity, InboundMessage, Run
 
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 # The chore looks back further than its period, so that a slow sweep misses no expiry.
@@ -26,16 +30,19 @@ def end_user(*, user_id: int) -> None:
     runs.cancel_all_of(user_id=user_id)
 
 
-def end_identity(*, user_id: int, kind: str, value: str) -> None:
-    """End the runs that ``value`` started as this person; sockets ask again who they are."""
+def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = None) -> None:
+    """End the runs of senders whom this identity let speak as this person, and whom no other
+    identity does at ``now``; sockets ask again who they are."""
     _tell(f"user:{user_id}")
-    _cancel(Q(user_id=user_id, inbound__kind=kind, inbound__sender=value))
+    moment = now or timezone.now()
+    spoken = Run.objects.filter(user_id=user_id, inbound__kind=kind)
+    _cancel(spoken, unless=lambda run: _may_still_speak(run, kind, value, moment))
 
 
 def end_key(*, key: ApiKey) -> None:
-    """Close what was opened with ``key`` and end the runs of its person or its bridge."""
+    """Close what was opened with ``key`` and end the runs that it began, no others."""
     _tell(f"key:{key.pk}", *([f"user:{key.user_id}"] if key.user_id else []))
-    _cancel(Q(user_id=key.user_id) if key.user_id else Q(session__account_id=key.account_id))
+    _cancel(Run.objects.filter(inbound__via_key=key.pk))
 
 
 def end_expired(*, now: datetime) -> int:
@@ -47,15 +54,37 @@ def end_expired(*, now: datetime) -> int:
     identities = list(ChannelIdentity.objects.filter(moment).order_by("id"))
     keys = list(ApiKey.objects.filter(moment, revoked_at=None).order_by("id"))
     for identity in identities:
-        end_identity(user_id=identity.user_id, kind=identity.kind, value=identity.value)
+        end_identity(user_id=identity.user_id, kind=identity.kind, value=identity.value, now=now)
     for key in keys:
         end_key(key=key)
     return len(identities) + len(keys)
 
 
-def _cancel(which: Q) -> None:
-    with db.write():
-        for run in Run.objects.filter(which, state__in=OPEN).distinct().order_by("id"):
+def _may_still_speak(run: Run, kind: str, value: str, now: datetime) -> bool:
+    """Whether none of the run's messages came from ``value``, or those senders are still allowed as
+    its person: by another identity, or on another account."""
+    for message in run.inbound.filter(kind=kind).select_related("account"):
+        if _same(message, value):
+            sender = Sender(message.account, kind, message.sender)
+            decision = decide(sender=sender, now=now)
+            if decision.user is None or decision.user.pk != run.user_id:
+                return False
+    return True
+
+
+def _same(message: InboundMessage, value: str) -> bool:
+    channel = message.account.channel
+    try:
+        return normalise(kind=message.kind, value=message.sender, channel=channel) == value
+    except InvalidIdentity:
+        return False
+
+
+def _cancel(which: QuerySet[Run], *, unless: Callable[[Run], bool] = lambda _: False) -> None:
+    """Ask the open runs among ``which`` to end, those that were not asked yet."""
+    open_runs = which.filter(state__in=OPEN, cancel_requested_at__isnull=True)
+    for run in open_runs.distinct().order_by("id"):
+        if not unless(run):
             runs.request_cancel(run=run)
 
 

@@ -32,6 +32,14 @@ def create(*, user: User, now: datetime, ttl: timedelta = DEFAULT_TTL) -> str:
     return token
 
 
+def holder(*, token: str, now: datetime) -> User | None:
+    """The person whom ``token`` would sign in; ``None`` when it would sign in nobody. Writes
+    nothing: a link preview may ask as often as it likes."""
+    links = SignInLink.objects.filter(digest=digest(token), used_at=None, expires_at__gt=now)
+    link = links.select_related("user").filter(user__is_active=True).first()
+    return link.user if link is not None else None
+
+
 def consume(*, token: str, now: datetime) -> User | None:
     """Whose token it is, the first time and in time; ``None`` for any other token.
 

@@ -12,7 +12,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 
-from allowlist.admin.audited import AuditedAdmin
+from allowlist.admin.audited import AuditedAdmin, decides
 from channels_app import gateways, registry
 from channels_app.account_form import AccountForm, fields_of, form_for, input_name
 from channels_app.base import ChannelError
@@ -59,6 +59,22 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
             return ", ".join(sorted(sealed.unseal(account.secrets))) or "none"
         except sealed.SealError as error:
             return str(error)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Owners only: whoever sets the secret of a webhook can speak as anybody on it."""
+        return super().has_add_permission(request) and decides(request)
+
+    def has_change_permission(
+        self, request: HttpRequest, obj: ChannelAccount | None = None
+    ) -> bool:
+        """The same."""
+        return super().has_change_permission(request, obj) and decides(request)
+
+    def has_delete_permission(
+        self, request: HttpRequest, obj: ChannelAccount | None = None
+    ) -> bool:
+        """The same: with an account go the identities that are listed on it."""
+        return super().has_delete_permission(request, obj) and decides(request)
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: ChannelAccount | None = None

@@ -5,7 +5,13 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBadRequest,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+)
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -105,6 +111,7 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
         wrap, name = self.admin_site.admin_view, "allowlist_unknownrequest"
         return [
             path("<str:public_id>/decide/", wrap(self.decide_view), name=f"{name}_decide"),
+            path("<str:public_id>/everywhere/", wrap(self.extend_view), name=f"{name}_everywhere"),
             path("groups/", wrap(self.groups_view), name=f"{name}_groups"),
             *super().get_urls(),
         ]
@@ -131,8 +138,27 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
             if person is None:
                 messages.error(request, "There is no active person with that username.")
                 return self._back(request)
-        self._decide(request, public_id, verdict, person)
+        everywhere = request.POST.get("everywhere") == "on"
+        self._decide(request, public_id, verdict, person, everywhere=everywhere)
         return self._back(request)
+
+    def extend_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
+        """List an approved sender on every account of the channel, by POST."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not isinstance(request.user, User):
+            raise PermissionDenied
+        try:
+            row = requests.extend(
+                request=public_id, owner=request.user, via="admin", now=timezone.now()
+            )
+        except requests.NotAnOwner as error:
+            raise PermissionDenied from error
+        except requests.RequestNotFound as error:
+            messages.error(request, str(error))
+            return self._back(request)
+        messages.success(request, f"Listed on every account of {row.account.channel}.")
+        return HttpResponseRedirect(reverse("admin:allowlist_unknownrequest_change", args=[row.pk]))
 
     def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """The held messages, and the people it may be."""
@@ -143,6 +169,7 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
             "people": User.objects.filter(is_active=True).order_by("username")[:MOST_PEOPLE],
             "may_decide": self.has_decide_permission(request),
             "pattern": patterns.suggestion(row) if row else "",
+            "unknown_on": requests.unknown_on(row, now=timezone.now()) if row else [],
         }
 
     def _decide_all(
@@ -153,7 +180,13 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
             self._decide(request, ids[pk], verdict, None)
 
     def _decide(
-        self, request: HttpRequest, public_id: str, verdict: str, person: User | None
+        self,
+        request: HttpRequest,
+        public_id: str,
+        verdict: str,
+        person: User | None,
+        *,
+        everywhere: bool = False,
     ) -> None:
         if not isinstance(request.user, User):
             raise PermissionDenied
@@ -165,6 +198,7 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
                 via="admin",
                 now=timezone.now(),
                 user=person,
+                everywhere=everywhere,
             )
         except requests.NotAnOwner as error:
             raise PermissionDenied from error
@@ -190,7 +224,7 @@ class BlockPatternAdmin(PatternAdmin):
     def denied(self, pattern: BlockPattern, rows: list[UnknownRequest]) -> None:
         """Take the buttons away."""
         for row in rows:
-            if row.notified_at is not None:
+            if row.notice_at is not None:
                 notices.decided(row, text=f"Denied: {pattern} is blocked.")
 
 

@@ -11,11 +11,11 @@ from datetime import datetime
 
 from django.conf import settings
 
-from allowlist import link_codes
+from allowlist import audit, link_codes
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
 from allowlist.requests import Choice, NotAnOwner, RequestNotFound
-from channels_app import registry
+from channels_app import registry, secret_blocks
 from channels_app.outbound import own_words
 from core import inbox, outbox, runs
 from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, User
@@ -61,7 +61,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Who gave a command, where. ``decide`` settles an unknown request: (id, choice) -> words."""
+    """Who gave a command, where. ``decide`` settles an unknown request: (id, choice) -> words.
+
+    ``listed``: the sender is an identity of ``user``; false for whoever came in by an open list.
+    """
 
     command: Command
     user: User
@@ -69,6 +72,12 @@ class Asked:
     message: InboundMessage
     now: datetime
     decide: Decide
+    listed: bool = True
+
+    @property
+    def of_owner(self) -> bool:
+        """Whether an owner asks, by an identity that is listed as theirs."""
+        return self.user.is_owner and self.listed
 
 
 def parse(text: str) -> Command | None:
@@ -96,6 +105,7 @@ def carry_out(asked: Asked) -> str:
     if not text or asked.command.at_door:
         return text
     message = asked.message
+    words = own_words(message, text)
     outbox.enqueue(
         key=f"command:{message.id}",
         account_id=message.account_id,
@@ -108,7 +118,7 @@ def carry_out(asked: Asked) -> str:
             "thread": message.thread,
             "reply_to": message.external_message_id,
         },
-        payload=own_words(message, text),
+        payload=secret_blocks.sealed_block(words) if link_codes.TYPED.search(text) else words,
         session_id=asked.session.id,
     )
     return text
@@ -121,7 +131,7 @@ def start(asked: Asked) -> str:
 
 def help_text(asked: Asked) -> str:
     """``/help``."""
-    return HELP + (OWNER_HELP if asked.user.is_owner else "")
+    return HELP + (OWNER_HELP if asked.of_owner else "")
 
 
 def new(asked: Asked) -> str:
@@ -149,7 +159,7 @@ def status(asked: Asked) -> str:
     )
     running = states.count(Run.State.RUNNING)
     line = f"{running} answer(s) being written, {len(states) - running} waiting."
-    if asked.user.is_owner:
+    if asked.of_owner:
         line += (
             f"\nWorkers: {runs.workers_alive('runs')} for answers, {runs.workers_alive('long')} "
             f"for long tasks. Undelivered messages that wait for you: {outbox.dead_count()}."
@@ -159,7 +169,7 @@ def status(asked: Asked) -> str:
 
 def whoami(asked: Asked) -> str:
     """``/whoami``."""
-    role = "the owner" if asked.user.is_owner else "a guest"
+    role = "the owner" if asked.of_owner else "a guest"
     message = asked.message
     return (
         f"You are {asked.user}, {role}.\n{message.account.channel} id: {message.sender}"
@@ -173,6 +183,9 @@ def link(asked: Asked) -> str:
         return asked.command.said
     if asked.command.argument:
         return "This address is known already. Ask the owner to move it to somebody else."
+    if not asked.listed:  # else the address would stay theirs when the list is closed
+        note_refusal(asked, "link.refused", f"user:{asked.user.pk}")
+        return "This address is on no list: ask the owner to add it first."
     channel = registry.get(asked.message.account.channel)
     if channel is None or channel.is_group(asked.message.chat):
         return "Ask me in a private chat: whoever reads the code may use it."
@@ -203,7 +216,7 @@ def _expiry(asked: Asked) -> datetime | None:
 
 def requests(asked: Asked) -> str:
     """``/requests``: who waits, for owners."""
-    if not asked.user.is_owner:
+    if not asked.of_owner:
         return "Only the owner can do that."
     rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
     lines = [
@@ -225,11 +238,26 @@ def deny(asked: Asked) -> str:
 
 
 def decision(asked: Asked, choice: Choice) -> str:
-    """Settle the request that the argument names."""
+    """Settle the request that the argument names; for owners by a listed identity."""
+    if asked.user.is_owner and not asked.listed:
+        note_refusal(asked, "request.refused", asked.command.argument)
+        return "Only the owner can do that."
     try:
         return asked.decide(asked.command.argument, choice)
     except (RequestNotFound, NotAnOwner, InvalidIdentity) as error:
         return f"{error}.".capitalize()
+
+
+def note_refusal(asked: Asked, action: str, subject: str) -> None:
+    """Audit what a sender asked for who came in by an open list."""
+    message = asked.message
+    audit.record(
+        actor=f"{message.account}:{message.kind}:{message.sender}",
+        action=action,
+        subject=one_line(subject, 40),
+        data={"via": message.account.channel, "why": "came in by an open list"},
+        now=asked.now,
+    )
 
 
 ANSWERS: dict[str, Callable[[Asked], str]] = {

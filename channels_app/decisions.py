@@ -16,6 +16,7 @@ def decide(
     via: str,
     now: datetime,
     user: User | None = None,
+    everywhere: bool = False,
 ) -> requests.Verdict:
     """Decide the unknown request ``request`` (its public id); what was held runs on approval.
 
@@ -28,6 +29,7 @@ def decide(
         via=via,
         now=now,
         user=user,
+        everywhere=everywhere,
         replay=partial(inbound.let_in, request),
     )
     notices.decided(verdict_now.request, text=verdict_now.standing)

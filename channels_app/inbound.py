@@ -60,6 +60,7 @@ def receive_personal(
 
     ``session``: the open conversation of ``draft``, where the door has looked it up already.
     """
+    draft = without_codes(draft)
     with write(joins=True):
         if session_id:
             session = inbox.own_session(user=user, session_id=session_id)
@@ -81,6 +82,7 @@ def receive_known(*, draft: Draft, known: KnownSender | None) -> Receipt:
     and where it belongs, as :func:`channels_app.senders.known_at_once` says."""
     if known is None:
         return receive_sender(draft=draft, now=timezone.now(), debounce=True)
+    draft = without_codes(draft)
     with write(joins=True):
         # By the moment in which it was looked up: an agent may stop listening meanwhile.
         return accept(
@@ -103,6 +105,7 @@ def receive_sender(
     sender = permissions.Sender(
         account=draft.account, kind=draft.kind, value=draft.sender, group=group
     )
+    draft = without_codes(draft)
     with write(joins=True):
         duplicate = inbox.find_duplicate(draft) if command is not None else None
         if duplicate is not None:
@@ -126,9 +129,24 @@ def receive_sender(
             session = inbox.open_session(
                 user=decision.user, account=draft.account, chat=draft.chat, thread=draft.thread
             )
+        listed = decision.rule == "listed"
         if command is not None:
-            return obey(draft=draft, user=decision.user, session=session, now=now, command=command)
-        return accept(draft=draft, user=decision.user, session=session, now=now, debounce=debounce)
+            return obey(
+                draft=draft,
+                user=decision.user,
+                session=session,
+                now=now,
+                command=command,
+                listed=listed,
+            )
+        return accept(
+            draft=draft,
+            user=decision.user,
+            session=session,
+            now=now,
+            debounce=debounce,
+            listed=listed,
+        )
 
 
 def session_for(
@@ -143,6 +161,12 @@ def session_for(
     return inbox.session_here(
         user=user, account=draft.account, chat=draft.chat, thread=draft.thread
     )
+
+
+def without_codes(draft: Draft) -> Draft:
+    """``draft`` as it is stored: a link code in it may still be good, and is nobody's to read."""
+    text = link_codes.without_codes(draft.text)
+    return draft if text == draft.text else dataclasses.replace(draft, text=text, raw=b"")
 
 
 def take_code(
@@ -172,14 +196,20 @@ def obey(
     session: ChatSession,
     now: datetime,
     command: commands.Command,
+    listed: bool,
 ) -> Receipt:
-    """Carry out an allowed command; what follows ``/new`` is a message. Inside a transaction."""
+    """Carry out an allowed command; what follows ``/new`` is a message. Inside a transaction.
+
+    ``listed``: the sender is one of the person's identities; false for whoever came in by an open
+    list, for whom nothing of an owner is done.
+    """
     message, new = inbox.store(
         draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session
     )
     if not new:
         return seen_before(message)
-    written(*last_used(user=user, draft=draft, session=session, now=now))
+    if listed:
+        written(*last_used(user=user, draft=draft, session=session, now=now))
 
     def decide(request: str, choice: requests.Choice) -> str:
         verdict = requests.decide(
@@ -195,7 +225,13 @@ def obey(
 
     said = commands.carry_out(
         commands.Asked(
-            command=command, user=user, session=session, message=message, now=now, decide=decide
+            command=command,
+            user=user,
+            session=session,
+            message=message,
+            now=now,
+            decide=decide,
+            listed=listed,
         )
     )
     if command.at_door:
@@ -220,13 +256,16 @@ def accept(
     now: datetime,
     debounce: bool = False,
     origin: str = "",
+    listed: bool = True,
 ) -> Receipt:
     """Store an allowed message; start its run, or let it wait for more. Inside a transaction.
 
-    Raises RefusedError 413 when its sender may not keep the files that are in it.
+    Whoever came in by an open list (not ``listed``) moves no last-used channel ([A4]): the notices
+    of the person whose list it is would go to them. Raises RefusedError 413 when its sender may not
+    keep the files that are in it.
     """
     check_room(draft=draft, user=user)
-    used = last_used(user=user, draft=draft, session=session, now=now)
+    used = last_used(user=user, draft=draft, session=session, now=now) if listed else []
     for_agent = agents.listens(session, now=now)
     if debounce and not for_agent:
         return let_wait(draft=draft, session=session, now=now, used=used)

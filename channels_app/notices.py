@@ -1,9 +1,11 @@
 """What the gateway tells its owners: unknown senders ([A5]), and chats and accounts in trouble.
 
-A notice goes to the owner's last-used channel ([A4]) through the outbox, once; an open web chat of
-an owner gets it too. What strangers wrote is cut, on one line, marked as theirs, and never markup.
+A notice goes through the outbox to the owner's last-used channel ([A4]), or, where that cannot be
+written to, to each other channel of the owner; an open web chat of an owner gets it too. What
+strangers wrote is cut, on one line, marked as theirs, and never markup.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -12,9 +14,9 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from allowlist import sign_in, waiting
+from allowlist import waiting
 from allowlist.models import UnknownRequest
-from channels_app import registry, sending
+from channels_app import notice_targets, secret_blocks
 from channels_app.base import Block, Capability, Channel
 from core import db, hub, outbox
 from core.models import ChannelAccount, ChatSession, Delivery, User
@@ -22,9 +24,11 @@ from core.text import one_line
 
 HOURLY = 5
 DAY_SECONDS = 86_400
-TOLD = "SELECT count(*) FROM allowlist_unknownrequest WHERE notified_at > %s"
-# Staff see who waits there; an owner who is no staff gets the chat, with the same cards.
-WAITING_PAGE = "/admin/allowlist/unknownrequest/"
+TOLD = "SELECT count(*) FROM allowlist_unknownrequest WHERE notice_at > %s"
+LOOKED_AFTER = 100
+# A notice that is on its way for longer than this is sent to the owner's other channels too.
+PATIENCE = timedelta(minutes=5)
+SOONEST_AGAIN, LATEST_AGAIN = timedelta(minutes=10), timedelta(days=1)
 SENDER_LENGTH = 64
 BUTTONS = (("Approve", "approve"), ("Approve 24 h", "approve_24h"), ("Deny", "deny"),
            ("Block", "block"))  # fmt: skip
@@ -41,27 +45,130 @@ WORDS = {
 
 def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
     """Tell the owners about a sender who waits: once a sender, at most five an hour, then one
-    digest. Inside the transaction that recorded the request."""
-    waits = request.state == UnknownRequest.State.PENDING and request.notified_at is None
+    digest. Inside the transaction that recorded the request.
+
+    ``notice_at``: a notice is on its way. ``notified_at`` follows when one was delivered or shown;
+    :func:`look_after` sees to it.
+    """
+    waits = request.state == UnknownRequest.State.PENDING and request.notice_at is None
     if not (waits and settings.NOTIFY_UNKNOWN_REQUEST):
         return
-    hour_ago = now - timedelta(hours=1)
-    if db.value_of(TOLD, hour_ago) >= HOURLY:
+    if is_spent(now):
         if request.count == 1:  # a flood repeats itself; its first words are enough to tell of it
             digest(now)
         return
-    UnknownRequest.objects.filter(pk=request.pk).update(notified_at=now)
+    UnknownRequest.objects.filter(pk=request.pk).update(notice_at=now)
+    request.notice_at = now
     waiting.knocked(request)
     for owner in owners():
         card = {"request": request.public_id, "text": headline(request), "quote": quote(request)}
         tell_web(owner, card)
-        tell(
-            owner,
-            key=f"notice:request:{request.public_id}:{owner.pk}",
-            text=f"{headline(request)}\n{quote(request)}".strip(),
-            buttons=buttons(request),
-            now=now,
-        )
+        for target in notice_targets.of(owner):
+            put_request(request, owner, target)
+
+
+def is_spent(now: datetime) -> bool:
+    """Whether the owners were sent as many notices in the last hour as they may be."""
+    return bool(db.value_of(TOLD, now - timedelta(hours=1)) >= HOURLY)
+
+
+def put_request(request: UnknownRequest, owner: User, target: notice_targets.Target) -> None:
+    """Send the notice of a request to one target, once for each ``notice_at``."""
+    put(
+        owner,
+        target,
+        key=key_of(request, owner.pk, target.account.pk),
+        text=f"{headline(request)}\n{quote(request)}".strip(),
+        request=request,
+    )
+
+
+def key_of(request: UnknownRequest, owner: int, account: int) -> str:
+    """The key of the notice of a request to an owner on an account."""
+    assert request.notice_at is not None  # noqa: S101 - set by whoever sends one
+    moment = int(request.notice_at.timestamp() * 1000)
+    return f"notice:request:{request.public_id}:{moment}:{owner}:{account}"
+
+
+def shown(public_ids: Iterable[str], *, now: datetime) -> None:
+    """Note that an owner has these requests on the screen: no notice is sent again."""
+    rows = UnknownRequest.objects.filter(
+        public_id__in=list(public_ids), state=UnknownRequest.State.PENDING, notified_at=None
+    )
+    if rows.exists():  # nearly never: the screen opens far more often than a stranger writes
+        rows.update(notified_at=now)
+
+
+def look_after(*, now: datetime) -> int:
+    """See to the notices of which it is not known that an owner got them. A chore; idempotent.
+
+    Delivered: ``notified_at``. Not delivered within some minutes, failed, or sent nowhere because
+    no channel could be written to: sent to each channel of the owners that it was not sent to; when
+    all of those failed, again, at growing distances. Returns how many requests it looked at.
+    """
+    rows = UnknownRequest.objects.filter(
+        state=UnknownRequest.State.PENDING,
+        notice_at__isnull=False,
+        notified_at__isnull=True,
+    ).filter(expires_at__gt=now)
+    found = list(rows.select_related("account").order_by("notice_at")[:LOOKED_AFTER])
+    if not found:
+        return 0
+    people = owners()
+    everywhere = [(owner, each) for owner in people for each in notice_targets.all_of(owner)]
+    accounts = list(ChannelAccount.objects.values_list("pk", flat=True))
+    keys = {
+        row.pk: {key_of(row, owner.pk, account) for owner in people for account in accounts}
+        for row in found
+    }
+    sent = Delivery.objects.filter(dedupe_key__in=set().union(*keys.values()))
+    states = dict(sent.values_list("dedupe_key", "state"))
+    for row in found:
+        theirs = {key: states[key] for key in keys[row.pk] & states.keys()}
+        follow_up(row, theirs, everywhere, now)
+    return len(found)
+
+
+def follow_up(
+    request: UnknownRequest,
+    sent: Mapping[str, str],
+    everywhere: Sequence[tuple[User, notice_targets.Target]],
+    now: datetime,
+) -> None:
+    """What :func:`look_after` does about one request. ``sent``: its notices, key and state."""
+    assert request.notice_at is not None  # noqa: S101 - as the caller asked for
+    rows = UnknownRequest.objects.filter(
+        pk=request.pk, public_id=request.public_id, notice_at=request.notice_at, notified_at=None
+    )
+    if Delivery.State.SENT in sent.values():
+        rows.update(notified_at=now)
+        return
+    on_its_way = any(state in outbox.OPEN for state in sent.values())
+    if on_its_way and now - request.notice_at < PATIENCE:
+        return
+    untried = [
+        (owner, target)
+        for owner, target in everywhere
+        if key_of(request, owner.pk, target.account.pk) not in sent
+    ]
+    again = not untried and not on_its_way and everywhere and is_due_again(request, now)
+    if not (untried or again):
+        return
+    with db.write():
+        if again:
+            if rows.update(notice_at=now) != 1:
+                return  # another worker was quicker
+            request.notice_at = now
+        for owner, target in untried or everywhere:
+            put_request(request, owner, target)
+
+
+def is_due_again(request: UnknownRequest, now: datetime) -> bool:
+    """Whether a notice that failed everywhere is to be sent once more: each time after about twice
+    the time, at least once a day, and within the owners' five an hour."""
+    assert request.notice_at is not None  # noqa: S101 - as the caller asked for
+    gap = min(max(request.notice_at - request.first_seen_at, SOONEST_AGAIN), LATEST_AGAIN)
+    return now - request.notice_at >= gap and not is_spent(now)
 
 
 def digest(now: datetime) -> None:
@@ -71,7 +178,6 @@ def digest(now: datetime) -> None:
             owner,
             key=f"notice:digest:{owner.pk}:{int(now.timestamp()) // 3600}",
             text="More unknown senders are waiting. They are listed in the admin.",
-            now=now,
         )
 
 
@@ -103,11 +209,10 @@ def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> 
     where = f"{account}, chat {one_line(chat, SENDER_LENGTH)}" if chat else str(account)
     text = f"{where}: {WORDS.get(trouble, 'Trouble')} ({one_line(words, 200)})."
     for owner in owners():
-        if owner.last_account_id == account.pk and owner.last_target.get("chat") == chat:
-            continue  # it would go to the very chat that cannot be reached
         key = f"notice:trouble:{account.pk}:{today}:{owner.pk}:{trouble}:{chat}"
         with transaction.atomic():
-            tell(owner, key=key[:200], text=text, now=now)
+            # Not to the very chat that cannot be reached.
+            tell(owner, key=key[:180], text=text, besides=(account.pk, chat))
 
 
 def is_spoken_in(account: ChannelAccount, chat: str) -> bool:
@@ -154,41 +259,41 @@ def tell(
     *,
     key: str,
     text: str,
-    now: datetime,
-    buttons: list[list[dict[str, str]]] | None = None,
+    besides: tuple[int, str] | None = None,
 ) -> None:
-    """Send a notice to where the owner last spoke, if that channel can be written to."""
-    account = owner.last_account
-    channel = registry.get(account.channel) if account is not None else None
-    chat = owner.last_target.get("chat", "")
-    if account is None or channel is None or not chat or not sending.can_push(account):
-        return
-    if channel.is_group(chat):
-        return  # an owner's business is not for a group
-    thread = owner.last_target.get("thread", "")
+    """Send a notice to the owner's last-used channel, or, where that cannot be written to, to each
+    other one ([A5]); nothing when there is none. ``besides``: (account, chat) to leave out."""
+    for target in notice_targets.of(owner, besides=besides):
+        put(owner, target, key=f"{key}:{target.account.pk}"[:200], text=text)
+
+
+def put(
+    owner: User,
+    target: notice_targets.Target,
+    *,
+    key: str,
+    text: str,
+    request: UnknownRequest | None = None,
+) -> None:
+    """Put a notice into the outbox, once for each ``key``. Inside a transaction."""
+    account, chat, thread = target.account, target.chat, target.thread
     outbox.enqueue(
         key=key,
         account_id=account.pk,
         conversation=outbox.conversation(account_id=account.pk, chat=chat, thread=thread),
         target={"chat": chat, "thread": thread, "reply_to": ""},
-        payload=block(channel, owner, text, buttons, now),
+        payload=block(target.channel, owner, text, request),
     )
 
 
-def block(
-    channel: Channel,
-    owner: User,
-    text: str,
-    buttons: list[list[dict[str, str]]] | None,
-    now: datetime,
-) -> Block:
-    """A plain text with buttons; where there are none, with a link that signs the owner in once."""
-    if not buttons:
+def block(channel: Channel, owner: User, text: str, request: UnknownRequest | None) -> Block:
+    """A plain text; about a request with buttons, or, on a channel without, with a link to its
+    decision, which is made when it is sent."""
+    if request is None:
         return {"text": text}
     if Capability.BUTTONS in channel.capabilities:
-        return {"text": text, "buttons": buttons}
-    token = sign_in.create(user=owner, now=now)
-    return {"text": f"{text}\n{settings.GATEWAY_URL}/sign-in/{token}?next={WAITING_PAGE}"}
+        return {"text": text, "buttons": buttons(request)}
+    return secret_blocks.with_decision_link(text, request=request.public_id, owner=owner.pk)
 
 
 def tell_web(owner: User, card: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ from django.utils import timezone
 
 from allowlist import requests, revocation
 from allowlist.held import sweep_ignored
-from channels_app import agents, outbound, presence, registry, turns
+from channels_app import agents, notices, outbound, presence, registry, turns
 from channels_app.claims import Begun, Claims
 from channels_app.endings import end_queued
 from channels_app.gateways import LOOK_SECONDS, Gateways
@@ -260,6 +260,7 @@ class Runner:
         await self._look_for_work()
         await in_thread(requests.purge, now=timezone.now())
         await in_thread(revocation.end_expired, now=timezone.now())
+        await in_thread(notices.look_after, now=timezone.now())
         await in_thread(agents.close_idle, now=timezone.now())
         await in_thread(file_purge.discard_unfinished)
         return float(settings.SWEEP_SECONDS)

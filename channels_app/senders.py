@@ -80,7 +80,7 @@ def listed(drafts: Iterable[Draft], *, now: datetime) -> dict[str, User]:
     found: dict[str, User] = {}
     for sender, rows in zip(senders, permissions.listed_at_once(senders), strict=True):
         decision = permissions.decide(sender=sender, now=now, listed=rows) if rows else None
-        if decision is not None and decision.user is not None:
+        if decision is not None and decision.user is not None and decision.rule == "listed":
             found[sender.value] = decision.user
     return found
 

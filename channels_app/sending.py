@@ -17,7 +17,6 @@ from channels_app import registry
 from channels_app.base import (
     Account,
     AnswersButtons,
-    Block,
     Capability,
     Channel,
     ChannelError,
@@ -29,6 +28,7 @@ from channels_app.base import (
     SendsFiles,
     Target,
 )
+from channels_app.secret_blocks import as_sent
 from core import files
 from core.db import in_thread
 from core.models import ChannelAccount, Delivery, StoredFile
@@ -81,7 +81,7 @@ async def perform(*, channel: Channel, delivery: Delivery) -> str:
 async def send_block(channel: Channel, account: Account, delivery: Delivery) -> str:
     """A text: sent, or, when the message exists already, edited."""
     target, known = target_of(delivery), delivery.external_message_id
-    block: Block = delivery.payload
+    block = as_sent(delivery.payload)
     can_edit = Capability.EDIT in channel.capabilities
     if known and can_edit and isinstance(channel.outbound, Edits):
         await channel.outbound.edit_text(

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+import orjson
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 from django.db.models import DateTimeField
@@ -57,7 +58,10 @@ BATCH = Change(
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a door understood of one message. Ids are the platform's; empty: no deduplication."""
+    """What a door understood of one message. Ids are the platform's; empty: no deduplication.
+
+    ``via_key``: the primary key of the API key that was shown; 0 for none.
+    """
 
     account: ChannelAccount
     kind: str = "im"
@@ -71,6 +75,7 @@ class Draft:
     media: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     raw: bytes = b""
+    via_key: int = 0
 
     @property
     def may_come_twice(self) -> bool:
@@ -119,12 +124,19 @@ def message_of(
         external_message_id=draft.message_id,
         text=clean(draft.text),
         media=draft.media,
+        media_bytes=size_of(draft.media) if state == InboundMessage.State.HELD else 0,
+        via_key=draft.via_key,
         options=draft.options,
         raw=draft.raw,
         state=state,
         note=note[:300],
         received_at=now,
     )
+
+
+def size_of(media: list[dict[str, Any]]) -> int:
+    """How many bytes ``media`` takes as JSON; 0 for none."""
+    return len(orjson.dumps(media)) if media else 0
 
 
 def store(

@@ -248,6 +248,8 @@ class InboundMessage(models.Model):
        '-> quarantined (cannot be parsed), shown in the admin, retriable
 
     ``ack`` is the reaction on the platform's message ([C4]): nothing -> shown -> cleared.
+    ``via_key``: the primary key of the API key that it came with; 0 for none. ``media_bytes``: how
+    much ``media`` takes in this row, counted for held messages only.
     """
 
     class State(models.TextChoices):
@@ -282,6 +284,8 @@ class InboundMessage(models.Model):
     external_message_id = models.CharField(max_length=200, blank=True)
     text = models.TextField(blank=True)
     media = models.JSONField(default=list)
+    media_bytes = models.PositiveBigIntegerField(default=0, db_default=0)
+    via_key = models.PositiveBigIntegerField(default=0, db_default=0)
     options = models.JSONField(default=dict)
     raw = models.BinaryField(blank=True, default=b"")
     state = models.CharField(max_length=16, choices=State.choices, default=State.RECEIVED)
@@ -312,6 +316,11 @@ class InboundMessage(models.Model):
                 name="held_messages",
             ),
             models.Index(fields=["received_at"], condition=Q(state="held"), name="held_by_age"),
+            models.Index(
+                fields=["id", "media_bytes"],
+                condition=Q(state="held", media_bytes__gt=0),
+                name="held_media",
+            ),
             models.Index(fields=["received_at"], condition=Q(state="purged"), name="purged_by_age"),
             models.Index(fields=["session"], condition=Q(ack="shown"), name="shown_acks"),
         ]

@@ -295,8 +295,12 @@ OUTBOUND_MARKDOWN_FORMAT: str = env.choice(
 
 # Unknown senders.
 NOTIFY_UNKNOWN_REQUEST: bool = env.switch("NOTIFY_UNKNOWN_REQUEST", default=True)
+# How long the link in a notice opens the decision of its request.
+DECISION_LINK_HOURS: int = env.number("DECISION_LINK_HOURS", 24, minimum=1)
 HELD_MESSAGE_HOURS: int = env.number("HELD_MESSAGE_HOURS", 24, minimum=1)
 HELD_MESSAGES_PER_SENDER: int = env.number("HELD_MESSAGES_PER_SENDER", 20, minimum=1)
+# Media of all unknown senders together; beyond it the oldest are dropped.
+HELD_MEDIA_MB: int = env.number("HELD_MEDIA_MB", 50, minimum=0)
 UNKNOWN_REQUEST_DAYS: int = env.number("UNKNOWN_REQUEST_DAYS", 7, minimum=1)
 UNKNOWN_REQUESTS_MAX: int = env.number("UNKNOWN_REQUESTS_MAX", 10_000, minimum=10)
 STRANGER_DENIED_REPLY: str = env.text("STRANGER_DENIED_REPLY")

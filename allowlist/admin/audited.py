@@ -83,6 +83,15 @@ def shown_once(
     return response
 
 
+def decides(request: HttpRequest) -> bool:
+    """Whether the visitor decides who may speak: an owner, or a superuser ([A6]).
+
+    A right to change people or accounts is not enough: by an open list, another address or another
+    secret of a webhook one would speak as anybody (decision 176).
+    """
+    return is_superuser(request) or bool(getattr(request.user, "is_owner", False))
+
+
 def is_superuser(request: HttpRequest) -> bool:
     """Whether the visitor may give rights."""
     return request.user.is_active and bool(getattr(request.user, "is_superuser", False))

@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 from unfold.forms import AdminPasswordChangeForm
 
 from allowlist import revocation, sign_in
-from allowlist.admin.audited import AuditedAdmin, is_superuser, shown_once
+from allowlist.admin.audited import AuditedAdmin, decides, is_superuser, shown_once
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
 from core import db
@@ -32,6 +32,8 @@ else:
 
 # What nobody but a superuser may give, to anybody.
 RIGHTS = ("is_staff", "is_superuser", "is_owner", "groups", "user_permissions")
+# What nobody but an owner decides: who may speak.
+ADMITTED = ("only_listed", "is_active")
 
 
 class IdentityForm(ModelForm[ChannelIdentity]):
@@ -66,6 +68,18 @@ class IdentityInline(DeskInline[ChannelIdentity, User]):
     form = IdentityForm
     fields = ("kind", "channel", "account", "value", "expires_at")
     verbose_name_plural = "identities: who may speak as this person"
+
+    def has_add_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        """Owners only ([A6])."""
+        return super().has_add_permission(request, obj) and decides(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        """Owners only ([A6])."""
+        return super().has_change_permission(request, obj) and decides(request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        """Owners only ([A6])."""
+        return super().has_delete_permission(request, obj) and decides(request)
 
 
 class NewUserForm(ModelForm[User]):
@@ -169,7 +183,12 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         id: str,  # noqa: A002 - Django's name
         form_url: str = "",
     ) -> HttpResponse:
-        """Django's page; a new password is recorded."""
+        """Django's page, for superusers; a new password is recorded.
+
+        Whoever sets a password signs in as that person: the same as a sign-in link.
+        """
+        if not is_superuser(request):
+            raise PermissionDenied
         response: HttpResponse = super().user_change_password(request, id, form_url)
         if request.method == "POST" and response.status_code == HTTPStatus.FOUND:
             self.record(request, "password_set", get_object_or_404(User, pk=id), {})
@@ -186,10 +205,11 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         return super().has_delete_permission(request, obj) and _may_touch(request, obj)
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """Rights, for everybody but a superuser; and nobody locks themselves out."""
+        """Rights, for everybody but a superuser, and who may speak, for everybody but an owner; and
+        nobody locks themselves out."""
         fields = tuple(super().get_readonly_fields(request, obj))
         if not is_superuser(request):
-            return (*fields, *RIGHTS)
+            return (*fields, *RIGHTS, *(() if decides(request) else ADMITTED))
         own = obj is not None and obj.pk == request.user.pk
         return (*fields, "is_active", "is_staff", "is_superuser") if own else fields
 

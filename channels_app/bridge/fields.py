@@ -27,8 +27,8 @@ class Asked:
     context: str = ""
     media: list[dict[str, Any]] = field(default_factory=list)
 
-    def draft(self, *, account: ChannelAccount, request_id: str) -> Draft:
-        """The message for the inbox."""
+    def draft(self, *, account: ChannelAccount, request_id: str, key: int) -> Draft:
+        """The message for the inbox; ``key``: that of the API key that was shown."""
         return Draft(
             account=account,
             kind=str(account.config.get("kind", "im")),
@@ -41,6 +41,7 @@ class Asked:
             text=self.text,
             media=self.media,
             options={"context": self.context} if self.context else {},
+            via_key=key,
         )
 
 

@@ -37,7 +37,11 @@ async def process(scope: Scope, receive: Receive, send: Send) -> None:
         await in_thread(check_signature, request, account, raw)
         asked = fields.read(parsed(raw))
         request_id = await in_thread(
-            accept, account, asked, signature=request.header(signing.SIGNATURE.lower())
+            accept,
+            account,
+            asked,
+            signature=request.header(signing.SIGNATURE.lower()),
+            key=caller.key.pk,
         )
         await http.answer(send, 202, {"ok": True, "status": 202, "request_id": request_id})
     except RefusedError as error:
@@ -88,7 +92,7 @@ def parsed(raw: bytes) -> dict[str, object]:
     return value
 
 
-def accept(account: ChannelAccount, asked: fields.Asked, *, signature: str) -> str:
+def accept(account: ChannelAccount, asked: fields.Asked, *, signature: str, key: int) -> str:
     """Put a request into the inbox; its id. The same id again is the same request.
 
     Raises RefusedError: 409 for a signature that was used before, 401 for an unknown sender, 429
@@ -100,7 +104,7 @@ def accept(account: ChannelAccount, asked: fields.Asked, *, signature: str) -> s
     with write():
         note(account, signature, now)
         receipt = receive_sender(
-            draft=asked.draft(account=account, request_id=request_id),
+            draft=asked.draft(account=account, request_id=request_id, key=key),
             now=now,
             command=commands.parse(asked.text),
         )

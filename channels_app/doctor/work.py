@@ -17,9 +17,12 @@ from core.text import visible_line
 def people() -> Iterator[Finding]:
     """Lists that let everybody in, and an installation that nobody decides for."""
     for user, kinds in open_kinds().items():
-        yield warning(
+        level = error if user.is_owner else warning
+        danger = " They are an owner." if user.is_owner else ""
+        yield level(
             "open-list",
-            f"{user} is open to everyone on {', '.join(kinds)}: any stranger is let in as them.",
+            f"{user} is open to everyone on {', '.join(kinds)}: any stranger is let in as them."
+            f"{danger}",
             "Admin, People: tick “only listed identities”, or list who may speak.",
         )
     if not User.objects.filter(is_owner=True, is_active=True).exists():

@@ -26,8 +26,10 @@ class Asked:
     session_id: str = ""
     media: list[dict[str, Any]] = field(default_factory=list)
 
-    def draft(self, *, account: ChannelAccount, update_id: str, sender: str = "") -> Draft:
-        """The message for the inbox."""
+    def draft(
+        self, *, account: ChannelAccount, update_id: str, key: int, sender: str = ""
+    ) -> Draft:
+        """The message for the inbox; ``key``: that of the API key that was shown."""
         return Draft(
             account=account,
             kind=str(account.config.get("kind", "im")),
@@ -37,6 +39,7 @@ class Asked:
             update_id=update_id,
             text=self.text,
             media=self.media,
+            via_key=key,
         )
 
 

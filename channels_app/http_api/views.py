@@ -69,7 +69,7 @@ def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
     now = timezone.now()
     update_id = f"key:{caller.key.id}:{key}" if key else ""
     if caller.user is not None:
-        draft = asked.draft(account=door_account("http"), update_id=update_id)
+        draft = asked.draft(account=door_account("http"), update_id=update_id, key=caller.key.pk)
         receipt = receive_personal(
             user=caller.user, draft=draft, session_id=asked.session_id, now=now, origin="http"
         )
@@ -78,7 +78,12 @@ def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
         if not asked.user_id:
             raise RefusedError(400, "user_id is required with a bridge key.", field="user_id")
         count_sender(caller.account, asked.user_id)
-        draft = asked.draft(account=caller.account, update_id=update_id, sender=asked.user_id)
+        draft = asked.draft(
+            account=caller.account,
+            update_id=update_id,
+            key=caller.key.pk,
+            sender=asked.user_id,
+        )
         receipt = receive_sender(draft=draft, now=now, command=commands.code_in(asked.text))
     if receipt.outcome == "unknown_session":
         raise RefusedError(404, "There is no session with this session_id.", field="session_id")

@@ -140,6 +140,7 @@ def accept(
             text=text,
             media=media,
             options=options,
+            via_key=caller.key.pk,
         )
         return receive_personal(
             user=caller.user,
@@ -174,6 +175,7 @@ def accept_sender(caller: Caller, asked: fields.Asked, session: str, said: Said)
         text=said.text,
         media=said.media,
         options=said.options,
+        via_key=caller.key.pk,
     )
     return receive_sender(draft=draft, now=timezone.now())
 

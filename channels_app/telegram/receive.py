@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from django.utils import timezone
 
-from allowlist import audit, permissions
+from allowlist import audit, link_codes, permissions
 from allowlist.identities import InvalidIdentity
 from allowlist.requests import STATES, NotAnOwner, RequestNotFound, choice
 from channels_app import commands, decisions, notices, senders
@@ -212,7 +212,7 @@ def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage
             chat=str(message.chat),
             message_id=str(message.id),
             sender=str(message.sender.id),
-            text=meant.text,
+            text=link_codes.without_codes(meant.text),
         )
     return "edited" if changed else "too late to edit"
 

@@ -42,7 +42,7 @@ async def chat(scope: Scope, receive: Receive, send: Send) -> None:
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(caller):
             await chat_messages.fetch_pictures(asked.messages)
-            receipt = await in_thread(accept, user, asked)
+            receipt = await in_thread(accept, user, asked, caller.key.pk)
             await stream_run(request, send, work_of(receipt.run, language=request.language()))
     except RefusedError as error:
         await refuse(send, error)
@@ -95,8 +95,8 @@ def chat_in(request: Request) -> str:
     return fields.checked_id(unquote(request.path.split("/")[3]))
 
 
-def accept(user: User, asked: fields.Asked) -> Receipt:
-    """Put what was asked into the inbox."""
+def accept(user: User, asked: fields.Asked, key: int) -> Receipt:
+    """Put what was asked into the inbox; ``key``: that of the API key that was shown."""
     text = chat_messages.last_said(asked.messages)
     documents = chat_messages.take_files(asked.messages)
     options: dict[str, Any] = {"tools": asked.tools, "ui_message_id": asked.message_id}
@@ -113,6 +113,7 @@ def accept(user: User, asked: fields.Asked) -> Receipt:
         ]
         + documents,
         options=options,
+        via_key=key,
     )
     session_id = mine.public_id if mine else ""
     return receive_personal(

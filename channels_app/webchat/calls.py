@@ -34,7 +34,7 @@ def accept(frame: frames.Say, *, speaker: Speaker) -> tuple[Run, str]:
     """
     count(frame, speaker)
     if speaker.user is not None:
-        receipt = accept_personal(frame, speaker.user)
+        receipt = accept_personal(frame, speaker.user, speaker.key_id)
     else:
         receipt = accept_bridged(frame, speaker)
     if receipt.outcome == "unknown_session":
@@ -58,7 +58,7 @@ def count(frame: frames.Say, speaker: Speaker) -> None:
         limits.people.everywhere(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
 
 
-def accept_personal(frame: frames.Say, user: User) -> inbound.Receipt:
+def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Receipt:
     """A message of a person. Raises RefusedError 401 when they were shut out meanwhile."""
     if not User.objects.filter(id=user.id, is_active=True).exists():
         raise RefusedError(401, "Permission denied")
@@ -67,6 +67,7 @@ def accept_personal(frame: frames.Say, user: User) -> inbound.Receipt:
         update_id=f"web:{user.id}:{frame.client_id}" if frame.client_id else "",
         text=frame.text,
         media=frame.media,
+        via_key=key_id,
     )
     return inbound.receive_personal(
         user=user, draft=draft, session_id=frame.session_id, now=timezone.now(), origin="web"
@@ -86,6 +87,7 @@ def accept_bridged(frame: frames.Say, speaker: Speaker) -> inbound.Receipt:
         update_id=f"ws:{speaker.key_id}:{frame.client_id}" if frame.client_id else "",
         text=frame.text,
         media=frame.media,
+        via_key=speaker.key_id,
     )
     command = commands.code_in(frame.text)
     return inbound.receive_sender(draft=draft, now=timezone.now(), command=command)
@@ -155,6 +157,12 @@ def pending_notices(speaker: Speaker) -> list[dict[str, Any]]:
         state=UnknownRequest.State.PENDING, expires_at__gt=timezone.now()
     )
     return [notice(row) for row in rows.order_by("-last_seen_at")[:SHOWN_NOTICES]][::-1]
+
+
+def note_shown(speaker: Speaker, public_ids: list[str]) -> None:
+    """Note that an owner, signed in, has these requests on the screen."""
+    if speaker.user is not None and speaker.session_key and speaker.user.is_owner:
+        notices.shown(public_ids, now=timezone.now())
 
 
 def notice(row: UnknownRequest) -> dict[str, Any]:

@@ -329,7 +329,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
     async def listen(self, speaker: Speaker) -> None:
         """Pass on what the hub brings for this person, for as long as the socket lives."""
         for notice in await in_thread(calls.pending_notices, speaker):
-            await self.tell(notice)
+            await self.show_notice(speaker, notice)
         with (
             hub.local().listen(speaker.keys) as listener,
             ticking.local().watch(listener, speaker, self.following),
@@ -341,20 +341,26 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                     await self.check_credential(speaker)
                 if speaker.user is not None:
                     async with self.turn:
-                        await self.relay(got, stale=lagged or not got)
+                        await self.relay(speaker, got, stale=lagged or not got)
 
     async def check_credential(self, speaker: Speaker) -> None:
         """Raises CloseError 4401 when the credential was revoked ([A9])."""
         if not await in_thread(access.is_still, speaker):
             raise CloseError(SIGNED_OUT)
 
-    async def relay(self, got: list[hub.Frame], *, stale: bool) -> None:
+    async def show_notice(self, speaker: Speaker, notice: dict[str, Any]) -> None:
+        """Send a card; of an open request it is noted that an owner saw it ([A5])."""
+        await self.tell({"type": "notice", **notice})
+        if not notice.get("decided"):
+            await in_thread(calls.note_shown, speaker, [str(notice["request"])])
+
+    async def relay(self, speaker: Speaker, got: list[hub.Frame], *, stale: bool) -> None:
         """Send what is new in hub frames; when some may be missing, what the log has."""
         for frame in got:
             if frame["kind"] == "events":
                 await self.relay_events(frame)
             elif frame["kind"] == "notice":
-                await self.tell({"type": "notice", **frame["notice"]})
+                await self.show_notice(speaker, frame["notice"])
         if stale:
             for run_id in list(self.following.sent):
                 await self.look_after(run_id)

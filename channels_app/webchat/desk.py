@@ -17,6 +17,7 @@ from channels_app import limits, notices
 from channels_app.http import RefusedError
 from channels_app.webchat import access, frames
 from channels_app.webchat.access import Speaker
+from channels_app.webchat.calls import note_shown
 from channels_app.webchat.consumers import SIGNED_OUT, CloseError, WebChatConsumer
 from channels_app.webchat.ticking import POLL_SECONDS, RECHECK_SECONDS
 from core import hub
@@ -25,6 +26,7 @@ from core.db import in_thread
 # A flood of strangers is at most so many frames a second for a page.
 PACE_SECONDS = 0.25
 SHOWN_AT_ONCE = 3
+NOTED = 100
 
 
 def may_look(speaker: Speaker | None) -> bool:
@@ -48,6 +50,14 @@ def knocks(public_ids: list[str]) -> list[dict[str, Any]]:
         }
         for row in rows.order_by("-last_seen_at")[:SHOWN_AT_ONCE]
     ][::-1]
+
+
+def note_listed(speaker: Speaker) -> None:
+    """An owner has a page of the admin open: its dashboard and its badge show what waits."""
+    rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING, notified_at=None)
+    note_shown(
+        speaker, list(rows.order_by("-last_seen_at").values_list("public_id", flat=True)[:NOTED])
+    )
 
 
 class DeskConsumer(WebChatConsumer):
@@ -75,6 +85,7 @@ class DeskConsumer(WebChatConsumer):
     async def listen(self, speaker: Speaker) -> None:
         """Tell the number of those who wait, and who knocks, for as long as the socket lives."""
         shown = -1
+        await in_thread(note_listed, speaker)
         checked = asyncio.get_running_loop().time()
         with hub.local().listen([*speaker.keys, waiting.DESK]) as listener:
             while not self.closing:
@@ -88,15 +99,18 @@ class DeskConsumer(WebChatConsumer):
                 if revoked or listener.take_lag() or now - checked > RECHECK_SECONDS:
                     checked = now
                     await self.check_credential(speaker)
-                await self.show([frame["request"] for frame in got if frame["kind"] == "knock"])
+                new = [frame["request"] for frame in got if frame["kind"] == "knock"]
+                await self.show(speaker, new)
                 if got:
                     await asyncio.sleep(PACE_SECONDS)
 
-    async def show(self, public_ids: list[str]) -> None:
-        """Send what is known of those who have just knocked."""
+    async def show(self, speaker: Speaker, public_ids: list[str]) -> None:
+        """Send what is known of new unknown requests."""
         if public_ids:
-            for knock in await in_thread(knocks, public_ids):
+            found = await in_thread(knocks, public_ids)
+            for knock in found:
                 await self.tell(knock)
+            await in_thread(note_shown, speaker, [knock["request"] for knock in found])
 
     async def check_credential(self, speaker: Speaker) -> None:
         """Raises CloseError 4401 when the person may not look any more ([A9])."""

@@ -5,7 +5,7 @@ from typing import Any
 from django.urls import URLPattern, path
 
 from channels_app.lean import Route
-from channels_app.webchat import files, views
+from channels_app.webchat import decision, files, views
 from channels_app.webchat.consumers import WebChatConsumer
 from channels_app.webchat.desk import DeskConsumer
 
@@ -22,6 +22,7 @@ urlpatterns: list[URLPattern] = [
     path("chat/feedback", views.rate_source, name="chat-feedback"),
     path("sign-in", views.sign_in, name="sign-in"),
     path("sign-in/<str:token>", views.sign_in_by_link, name="sign-in-link"),
+    path("decide/<str:token>", decision.decision, name="decision"),
     path("sign-out", views.sign_out, name="sign-out"),
 ]
 

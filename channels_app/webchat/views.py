@@ -284,15 +284,21 @@ def favicon(request: HttpRequest) -> HttpResponseBase:
 
 
 @never_cache
-@require_http_methods(["GET", "HEAD"])
+@csrf_protect
+@require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponseBase:
-    """A one-time link: signs this browser in and opens the chat.
+    """A one-time link: GET names who one will be and who one is; POST uses it up and signs in.
 
-    HEAD, and a GET that only prefetches, leave the link unused: messengers look at links.
+    GET changes nothing: messengers open links for their previews, and a foreign page can lead
+    anybody here (decision 165).
     """
-    if request.method == "HEAD" or "prefetch" in request.headers.get("Sec-Purpose", ""):
-        return HttpResponse(status=204)
     now = timezone.now()
+    if request.method != "POST":
+        holder = links.holder(token=token, now=now)
+        if holder is None:
+            return sign_in_page(request, target="/", problem=USED_LINK, status=403)
+        target = safe_target(request, request.GET.get("next") or settings.LOGIN_REDIRECT_URL)
+        return render(request, "webchat/sign_in_link.html", {"holder": holder, "next": target})
     with write():
         user = links.consume(token=token, now=now)
         if user is not None:
@@ -300,7 +306,7 @@ def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponseBase:
             account_audit.signed_in(user=user, how="link", now=now)
     if user is None:
         return sign_in_page(request, target="/", problem=USED_LINK, status=403)
-    return redirect(safe_target(request, request.GET.get("next") or settings.LOGIN_REDIRECT_URL))
+    return redirect(safe_target(request, request.POST.get("next") or settings.LOGIN_REDIRECT_URL))
 
 
 @require_POST

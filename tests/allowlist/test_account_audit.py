@@ -35,7 +35,7 @@ def test_a_sign_in_by_password_and_by_link_is_audited(ann: User) -> None:
     """Who, and how; a wrong password is none."""
     Client().post("/sign-in", {"username": "ann", "password": "wrong"})
     Client().post("/sign-in", {"username": "ann", "password": "correct horse"})
-    Client().get(f"/sign-in/{sign_in.create(user=ann, now=timezone.now())}")
+    Client().post(f"/sign-in/{sign_in.create(user=ann, now=timezone.now())}")
     assert [entry.data["how"] for entry in entries("sign_in")] == ["password", "link"]
     assert {entry.actor for entry in entries("sign_in")} == {f"user:{ann.pk} Ann"}
     assert audit.verify() is None
@@ -46,7 +46,7 @@ def test_a_sign_in_that_cannot_be_audited_does_not_happen(ann: User) -> None:
     token = sign_in.create(user=ann, now=timezone.now())
     full = patch.object(audit, "record", side_effect=DatabaseError("the disk is full"))
     with full, pytest.raises(DatabaseError):
-        Client().get(f"/sign-in/{token}")
+        Client().post(f"/sign-in/{token}")
     assert not Session.objects.exists()
     assert SignInLink.objects.get().used_at is None
 
@@ -59,23 +59,27 @@ def test_a_link_that_is_used_again_or_too_late_is_refused_and_audited_three_time
     now = timezone.now()
     token = sign_in.create(user=ann, now=now - timedelta(hours=2 if why == "expired" else 0))
     if why == "used":
-        assert Client().get(f"/sign-in/{token}").status_code == 302
+        assert Client().post(f"/sign-in/{token}").status_code == 302
     if why == "not active":
         User.objects.update(is_active=False)
     for _ in range(5):
         browser = Client()
         assert browser.get(f"/sign-in/{token}").status_code == 403
+        assert browser.post(f"/sign-in/{token}").status_code == 403
         assert "_auth_user_id" not in browser.session
     assert [entry.data["why"] for entry in entries("sign_in.refused")] == [why] * 3
-    assert Client().get(f"/sign-in/{'x' * 43}").status_code == 403
+    assert Client().post(f"/sign-in/{'x' * 43}").status_code == 403
     assert len(entries("sign_in.refused")) == 3
 
 
-def test_a_link_leads_where_its_notice_says_and_to_no_foreign_address(ann: User) -> None:
-    """[A5] The one-time link of a notice opens the list of those who wait."""
+def test_a_link_leads_where_its_address_says_and_to_no_foreign_address(ann: User) -> None:
+    """Through the page with the button."""
     for wanted, there in (("/admin/", "/admin/"), ("https://evil.example/", "/")):
         token = sign_in.create(user=ann, now=timezone.now())
-        assert Client().get(f"/sign-in/{token}", {"next": wanted}).headers["Location"] == there
+        shown = Client().get(f"/sign-in/{token}", {"next": wanted}).content.decode()
+        assert f'name="next" value="{there}"' in shown
+        answer = Client().post(f"/sign-in/{token}", {"next": wanted})
+        assert answer.headers["Location"] == there
 
 
 def test_a_setting_of_a_person_is_audited_with_before_and_after(ann: User) -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -148,3 +149,46 @@ def test_a_row_that_is_rolled_back_leaves_no_hole(chain: list[AuditEntry], now: 
     audit.record(actor="kept", action="x", now=now)
     assert audit.verify() is None
     assert AuditEntry.objects.count() == 6
+
+
+def moved(folder: Path) -> None:
+    """The audit, moved as an owner moves it to another database."""
+    file = folder / "audit.json"
+    call_command("dumpdata", "allowlist.AuditEntry", output=str(file))
+    AuditEntry.objects.all().delete()
+    call_command("loaddata", str(file), verbosity=0)
+
+
+def test_the_chain_is_whole_after_dumpdata_and_loaddata(
+    chain: list[AuditEntry], now: datetime, tmp_path: Path
+) -> None:
+    """JSON keeps milliseconds; the last digest, which an owner may have noted, is the same."""
+    later = now + timedelta(microseconds=123_456)
+    last = audit.record(actor="user:1", action="x", data={"number": 10**17, "é": [0.1]}, now=later)
+    moved(tmp_path)
+    found = audit.check(anchor=chain[2].digest)
+    assert (found.broken, found.rows, found.last, found.anchored) == (None, 6, last.digest, True)
+    assert audit.record(actor="a", action="b", now=later).previous == last.digest
+    assert audit.verify() is None
+
+
+def test_rows_that_an_earlier_version_sealed_with_microseconds_are_whole_after_the_move(
+    now: datetime, tmp_path: Path
+) -> None:
+    """And what is changed in them is still found, the millisecond of their time included."""
+    previous = ""
+    for microseconds in (123_456, 999_999, 1, 2_000):
+        at = now + timedelta(microseconds=microseconds)
+        row = AuditEntry(at=at, actor="a", action="b", data={}, previous=previous)
+        row.digest = previous = audit.digest(row)
+        row.save()
+    assert audit.verify() is None
+    moved(tmp_path)
+    assert AuditEntry.objects.filter(at=now + timedelta(microseconds=123_000)).exists()
+    assert audit.verify() is None
+    first = AuditEntry.objects.earliest("pk")
+    for change in ({"actor": "c"}, {"at": F("at") + timedelta(milliseconds=1)}):
+        with transaction.atomic():
+            AuditEntry.objects.filter(pk=first.pk).update(**change)
+            assert audit.verify() == first.pk
+            transaction.set_rollback(True)

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from allowlist import keys
 from allowlist.models import ApiKey, AuditEntry
-from core.models import ChannelAccount, ChatSession, Run, User
+from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
 from tests.allowlist.conftest import MakeUser
 from tests.allowlist.crowd import at_once
 
@@ -81,18 +81,24 @@ def test_a10_a_key_expires(ann: User, now: datetime) -> None:
     assert keys.authenticate(token=token, now=now) is None
 
 
-def test_a9_a_revoked_key_ends_with_the_runs_of_its_person(
+def test_a9_a_revoked_key_ends_with_the_runs_that_it_began(
     ann: User, telegram: ChannelAccount, now: datetime
 ) -> None:
     """[A9][A10] Once; the queued run is asked to end, and the audit says who did it."""
     key, token = keys.create(name="laptop", user=ann, scopes=["chat"])
     session = ChatSession.objects.create(user=ann, account=telegram, chat="42")
-    run = Run.objects.create(session=session, user=ann, origin="http")
+    run, other = (Run.objects.create(session=session, user=ann, origin="http") for _ in range(2))
+    for each, number in ((run, key.pk), (other, 0)):
+        InboundMessage.objects.create(
+            account=telegram, user=ann, run=each, via_key=number, received_at=now
+        )
     assert keys.revoke(key=key, actor="owner", now=now)
     assert not keys.revoke(key=key, actor="owner", now=now)
     assert keys.authenticate(token=token, now=now) is None
     run.refresh_from_db()
     assert run.cancel_requested_at is not None
+    other.refresh_from_db()
+    assert other.cancel_requested_at is None
     assert AuditEntry.objects.filter(action="key.revoked", actor="owner").count() == 1
 
 

@@ -9,7 +9,7 @@ from pytest_django import Settings
 from allowlist import link_codes, requests
 from allowlist.models import AuditEntry, LinkAttempt, LinkCode, UnknownRequest
 from allowlist.permissions import Sender, decide
-from channels_app import commands
+from channels_app import commands, secret_blocks
 from channels_app.inbound import Receipt, receive_sender
 from core.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, Run, User
@@ -41,7 +41,7 @@ def say(account: ChannelAccount, now: datetime, text: str, sender: str = "41") -
 def answers(account: ChannelAccount, chat: str) -> list[str]:
     """What that chat was told."""
     rows = Delivery.objects.filter(account=account, target__chat=chat).order_by("id")
-    return [row.payload["text"] for row in rows]
+    return [secret_blocks.as_sent(row.payload)["text"] for row in rows]
 
 
 def asked(account: ChannelAccount, now: datetime, sender: str = "42") -> str:

@@ -5,16 +5,28 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
 from allowlist.models import SignInLink, UnknownRequest
 from channels_app import notices, registry
-from channels_app.inbound import receive_sender
+from channels_app.door_accounts import door_account
+from channels_app.inbound import receive_personal, receive_sender
 from channels_app.runner import Runner
+from channels_app.secret_blocks import as_sent
+from channels_app.webchat import calls
+from channels_app.webchat.access import Speaker
 from core.inbox import Draft
-from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, User
+from core.models import (
+    ChannelAccount,
+    ChannelIdentity,
+    ChatSession,
+    Delivery,
+    InboundMessage,
+    User,
+)
 from tests.allowlist.conftest import MakeUser
 from tests.channels.running import runner, until
 
@@ -107,24 +119,69 @@ def test_a5_with_notices_off_the_request_is_recorded_and_nobody_is_told(
     assert UnknownRequest.objects.get().count == 1
 
 
+def link_of(delivery: Delivery) -> str:
+    """The path of the link in a notice, as its channel is given it."""
+    found = re.search(r"(/decide/\S+)$", str(as_sent(delivery.payload)["text"]))
+    assert found is not None
+    return found[1]
+
+
 @pytest.mark.usefixtures("without_buttons")
-def test_a5_where_there_are_no_buttons_the_notice_has_a_link_that_opens_the_list_once(
-    telegram: ChannelAccount, owner: User, client: Client
+def test_a5_a_link_in_a_notice_opens_the_decision_of_its_request_and_nothing_else(
+    telegram: ChannelAccount, owner: User
 ) -> None:
-    """[A5] The link signs that owner in, once, within an hour, and leads to who waits."""
+    """[A5] [A6] No session, no list, nothing by looking at it; the POST of its page decides."""
     speaks_from(owner, telegram, "555")
     knock(telegram, timezone.now())
-    payload = Delivery.objects.get().payload
-    assert "buttons" not in payload
-    found = re.search(r"(/sign-in/[\w-]{43}\?next=\S+)$", payload["text"])
-    assert found is not None
-    page = client.get(found[1], follow=True)
-    assert page.status_code == 200
-    assert b"Eve" in page.content
-    assert Client().get(found[1]).status_code == 403
-    link = SignInLink.objects.get()
-    assert link.user == owner
-    assert link.expires_at - timezone.now() <= timedelta(hours=1)
+    knock(telegram, timezone.now(), "701")
+    [first, second] = Delivery.objects.order_by("id")
+    browser = Client(enforce_csrf_checks=True)
+    for _ in range(3):
+        assert browser.head(link_of(first)).status_code == 200
+        page = browser.get(link_of(first)).content.decode()
+        assert "user_id=700" in page
+        assert "Eve: hello" in page
+        assert "701" not in page
+    assert UnknownRequest.objects.filter(state="pending").count() == 2
+    assert browser.post(link_of(first), {"verdict": "approve"}).status_code == 403
+    form = {"csrfmiddlewaretoken": browser.cookies["csrftoken"].value}
+    assert browser.post(link_of(first), form | {"verdict": "x"}).status_code == 400
+    done = browser.post(link_of(first), form | {"verdict": "approve"})
+    assert "Approved by owner" in done.content.decode()
+    assert "verdict" not in done.content.decode()
+    assert UnknownRequest.objects.get(sender="700").decided_via == "link in a notice"
+    again = browser.post(link_of(first), form | {"verdict": "block"}).content.decode()
+    assert "Already approved by owner" in again
+    assert UnknownRequest.objects.get(sender="701").state == "pending"
+    assert browser.get("/").status_code == 302
+    assert browser.get("/admin/").status_code == 404
+    assert not Session.objects.exists()
+    assert not SignInLink.objects.exists()
+    assert link_of(second) not in str(second.payload)
+
+
+@pytest.mark.usefixtures("without_buttons")
+@pytest.mark.parametrize("ends", ["hours", "owner", "active", "request", "changed"])
+def test_a5_a_link_in_a_notice_ends_with_its_hours_its_owner_and_its_request(
+    telegram: ChannelAccount, owner: User, settings: Settings, ends: str
+) -> None:
+    """[A5] The token is a signed statement; what it needs is asked each time."""
+    speaks_from(owner, telegram, "555")
+    knock(telegram, timezone.now())
+    path = link_of(Delivery.objects.get())
+    if ends == "hours":
+        settings.DECISION_LINK_HOURS = -1
+    if ends == "owner":
+        User.objects.update(is_owner=False)
+    if ends == "active":
+        User.objects.update(is_active=False)
+    if ends == "request":
+        UnknownRequest.objects.all().delete()
+    if ends == "changed":
+        path = f"{path[:-1]}{'a' if path[-1] != 'a' else 'b'}"
+    assert Client().get(path).status_code == 403
+    assert Client().post(path, {"verdict": "approve"}).status_code == 403
+    assert not UnknownRequest.objects.exclude(state="pending").exists()
 
 
 def test_a5_the_notice_is_said_once_a_sender_and_again_after_an_approval_that_ended(
@@ -151,6 +208,178 @@ def test_a7_what_expired_is_emptied_by_the_running_worker(runner: Runner) -> Non
     knock(account, timezone.now() - timedelta(hours=25))
     until(lambda: InboundMessage.objects.get().state == "purged", seconds=60)
     assert InboundMessage.objects.get().text == ""
+
+
+# Until it is known that an owner got it.
+
+
+@pytest.fixture
+def bridge(db: None) -> ChannelAccount:
+    """A bridge that cannot be written to: it has no callback. Its senders are e-mail addresses."""
+    return ChannelAccount.objects.create(channel="bridge", name="mail", config={"kind": "email"})
+
+
+def talks(owner: User, account: ChannelAccount, sender: str, now: datetime) -> None:
+    """The owner writes on a channel, by an identity that is listed as theirs."""
+    kind = str(account.config.get("kind", "im"))
+    ChannelIdentity.objects.get_or_create(user=owner, kind=kind, account=account, value=sender)
+    draft = Draft(account=account, kind=kind, sender=sender, chat=sender, text="hi")
+    assert receive_sender(draft=draft, now=now).outcome == "accepted"
+    owner.refresh_from_db()
+
+
+def notices_to(chat: str) -> list[Delivery]:
+    """The notices of unknown requests that went to a chat."""
+    rows = Delivery.objects.filter(target__chat=chat, dedupe_key__startswith="notice:request:")
+    return list(rows.order_by("id"))
+
+
+def settle(rows: list[Delivery], state: str) -> None:
+    """The outbox has finished with these."""
+    Delivery.objects.filter(pk__in=[row.pk for row in rows]).update(state=state)
+
+
+@pytest.mark.parametrize("last", ["bridge", "web", "http"])
+def test_a5_an_owner_whose_last_channel_cannot_be_written_to_is_told_on_the_others(
+    telegram: ChannelAccount, bridge: ChannelAccount, owner: User, last: str
+) -> None:
+    """[A5] The last-used channel that can be written to, else every other one that can."""
+    now = timezone.now()
+    talks(owner, telegram, "555", now)
+    if last == "bridge":
+        talks(owner, bridge, "own@example.org", now)
+    else:
+        draft = Draft(account=door_account(last), text="hi")
+        receive_personal(user=owner, draft=draft, session_id="", now=now)
+    owner.refresh_from_db()
+    assert owner.last_account is not None
+    assert owner.last_account.channel == last
+    knock(telegram, now)
+    assert [row.account for row in notices_to("555")] == [telegram]
+    assert Delivery.objects.filter(dedupe_key__startswith="notice:").count() == 1
+
+
+def test_a5_a_request_counts_as_told_when_a_notice_was_delivered_and_not_before(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A5] Asking again changes nothing; nor does a second worker."""
+    now = timezone.now()
+    talks(owner, telegram, "555", now)
+    knock(telegram, now)
+    for _ in range(2):
+        notices.look_after(now=now)
+        assert UnknownRequest.objects.get().notified_at is None
+    settle(notices_to("555"), "sent")
+    for _ in range(2):
+        notices.look_after(now=now)
+        assert UnknownRequest.objects.get().notified_at == now
+    knock(telegram, now)
+    assert len(notices_to("555")) == 1
+
+
+def test_a5_a_notice_that_cannot_be_delivered_is_sent_elsewhere_and_told_again_later(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A5] On the other channels at once; when all failed, at growing distances, within limits."""
+    now = timezone.now()
+    other = ChannelAccount.objects.create(channel="telegram", name="second")
+    talks(owner, other, "556", now)
+    talks(owner, telegram, "555", now)
+    knock(telegram, now)
+    settle(notices_to("555"), "dead")
+    assert notices_to("556") == []
+    notices.look_after(now=now)
+    assert len(notices_to("556")) == 1
+    notices.look_after(now=now)
+    settle(notices_to("556"), "dead")
+    minutes = []
+    for minute in range(240):
+        before = len(notices_to("555"))
+        notices.look_after(now=now + timedelta(minutes=minute))
+        if len(notices_to("555")) > before:
+            minutes.append(minute)
+            settle(notices_to("555") + notices_to("556"), "dead")
+    assert minutes == [10, 20, 40, 80, 160]
+    assert len(notices_to("556")) == 6
+    assert UnknownRequest.objects.get().notified_at is None
+
+
+def test_a5_a_notice_that_is_long_on_its_way_is_sent_to_the_other_channels_too(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A5] Its platform may be down for hours."""
+    now = timezone.now()
+    other = ChannelAccount.objects.create(channel="telegram", name="second")
+    talks(owner, other, "556", now)
+    talks(owner, telegram, "555", now)
+    knock(telegram, now)
+    notices.look_after(now=now + timedelta(minutes=4))
+    assert notices_to("556") == []
+    for minutes in (6, 60, 600):
+        notices.look_after(now=now + timedelta(minutes=minutes))
+    assert (len(notices_to("555")), len(notices_to("556"))) == (1, 1)
+
+
+def test_a5_an_owner_who_can_be_written_to_nowhere_is_told_as_soon_as_they_can(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A5] The stranger need not write again."""
+    now = timezone.now()
+    knock(telegram, now)
+    for _ in range(2):
+        notices.look_after(now=now)
+    assert not Delivery.objects.exists()
+    talks(owner, telegram, "555", now)
+    for _ in range(2):
+        notices.look_after(now=now)
+    assert len(notices_to("555")) == 1
+
+
+def test_a5_what_an_owner_has_on_the_screen_is_told_nowhere_else(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A5] The open web chat and the open admin say so themselves."""
+    now = timezone.now()
+    knock(telegram, now)
+    speaker = Speaker(user=owner, session_key="x")
+    shown = [str(card["request"]) for card in calls.pending_notices(speaker)]
+    calls.note_shown(Speaker(user=owner, key_id=1), shown)
+    assert UnknownRequest.objects.get().notified_at is None
+    calls.note_shown(speaker, shown)
+    assert UnknownRequest.objects.get().notified_at is not None
+    talks(owner, telegram, "555", now)
+    notices.look_after(now=now)
+    assert notices_to("555") == []
+
+
+def test_a5_no_notice_goes_where_a_stranger_or_a_removed_identity_spoke(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A5] An open list makes strangers speak as its user; a lost phone's identity is removed."""
+    now = timezone.now()
+    talks(owner, telegram, "555", now)
+    owner.identities.all().delete()
+    knock(telegram, now)
+    assert notices_to("555") == []
+    User.objects.filter(pk=owner.pk).update(only_listed=False)
+    draft = Draft(account=telegram, sender="800", chat="800", text="I am the owner now")
+    assert receive_sender(draft=draft, now=now).outcome == "accepted"
+    UnknownRequest.objects.all().update(notice_at=None)
+    User.objects.filter(pk=owner.pk).update(last_account=None)
+    notices.unknown_request(UnknownRequest.objects.get(), now=now)
+    notices.look_after(now=now)
+    assert not Delivery.objects.filter(dedupe_key__startswith="notice:").exists()
+
+
+def test_a5_a_second_message_without_a_name_keeps_the_name_and_the_words(
+    telegram: ChannelAccount, owner: User, now: datetime
+) -> None:
+    """[A5] A photo has no text, and some messages of a platform have no name."""
+    knock(telegram, now)
+    draft = Draft(account=telegram, sender="700", media=[{"kind": "image", "id": "1"}])
+    assert receive_sender(draft=draft, now=now).outcome == "denied"
+    row = UnknownRequest.objects.get()
+    assert (row.sender_name, row.chat, row.last_text, row.count) == ("Eve", "700", "hello", 2)
 
 
 __all__ = ["runner"]

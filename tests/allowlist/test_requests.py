@@ -57,7 +57,7 @@ def decide(
     owner: User,
     now: datetime,
     replay: Replays,
-    **more: User,
+    user: User | None = None,
 ) -> requests.Verdict:
     """The owner's decision in the admin."""
     return requests.decide(
@@ -67,7 +67,7 @@ def decide(
         via="admin",
         now=now,
         replay=replay,
-        **more,
+        user=user,
     )
 
 

@@ -42,12 +42,18 @@ def heard() -> Iterator[Heard]:
 def start(telegram: ChannelAccount, now: datetime) -> Callable[..., Run]:
     """A queued run of a person, started by a sender."""
 
-    def make(user: User, sender: str) -> Run:
+    def make(user: User, sender: str, *, via_key: int = 0) -> Run:
         session, _ = ChatSession.objects.get_or_create(user=user, account=telegram, chat=sender)
         run = Run.objects.create(session=session, user=user, origin="telegram")
         for text in ("one", "two"):
             InboundMessage.objects.create(
-                account=telegram, user=user, sender=sender, text=text, run=run, received_at=now
+                account=telegram,
+                user=user,
+                sender=sender,
+                text=text,
+                run=run,
+                via_key=via_key,
+                received_at=now,
             )
         return run
 
@@ -78,6 +84,7 @@ def test_a9_the_runs_of_an_identity_end_and_not_those_of_another_of_the_same_per
     """[A9] Q11: the sockets of the person ask again who they are."""
     ann = make_user("ann", im=["42", "43"])
     mine, other = start(ann, "42"), start(ann, "43")
+    ann.identities.filter(value="42").delete()
     revocation.end_identity(user_id=ann.pk, kind="im", value="42")
     assert heard() == [{"keys": [f"user:{ann.pk}"], "kind": "revoked"}]
     assert asked_to_end(mine)
@@ -91,15 +98,16 @@ def test_a9_a_key_is_told_by_its_own_name(
     heard: Heard,
     now: datetime,
 ) -> None:
-    """[A9] Of a person and of a bridge."""
+    """[A9] Of a person and of a bridge; what other keys began goes on."""
     ann = make_user("ann")
-    run = start(ann, "42")
     key, _ = keys.create(name="laptop", user=ann, scopes=["chat"])
+    other, _ = keys.create(name="phone", user=ann, scopes=["chat"])
+    run, of_other, of_none = (start(ann, "42", via_key=n) for n in (key.pk, other.pk, 0))
     keys.revoke(key=key, actor="owner", now=now)
     assert heard() == [{"keys": [f"key:{key.pk}", f"user:{ann.pk}"], "kind": "revoked"}]
-    assert asked_to_end(run)
-    second = start(ann, "43")
+    assert [asked_to_end(each) for each in (run, of_other, of_none)] == [True, False, False]
     bridge, _ = keys.create(name="bridge", account=telegram, scopes=["inbound"])
+    second = start(ann, "43", via_key=bridge.pk)
     keys.revoke(key=bridge, actor="owner", now=now)
     assert heard() == [{"keys": [f"key:{bridge.pk}"], "kind": "revoked"}]
     assert asked_to_end(second)
@@ -120,3 +128,31 @@ def test_a9_the_clock_ends_a_grant_as_a_revocation_does(
     assert heard() == [{"keys": [f"key:{key.pk}", f"user:{ann.pk}"], "kind": "revoked"}]
     assert asked_to_end(run)
     assert revocation.end_expired(now=now + timedelta(minutes=5)) == 0
+
+
+def test_a9_an_identity_that_ends_leaves_what_another_of_the_same_value_allows(
+    make_user: MakeUser, telegram: ChannelAccount, start: Callable[..., Run], now: datetime
+) -> None:
+    """[A9] The grant of a day ends; the same address is listed for good besides."""
+    ann = make_user("ann", im=["42"])
+    ChannelIdentity.objects.create(
+        user=ann, kind="im", value="42", account=telegram, channel="telegram", expires_at=now
+    )
+    run = start(ann, "42")
+    assert revocation.end_expired(now=now + timedelta(seconds=9)) == 1
+    assert not asked_to_end(run)
+
+
+def test_a9_a_key_that_expired_ends_what_it_began_and_nothing_that_begins_later(
+    make_user: MakeUser, start: Callable[..., Run], now: datetime
+) -> None:
+    """[A9] However often the chore comes by, for as long as it looks back."""
+    ann = make_user("ann", im=["42"])
+    key, _ = keys.create(name="short", user=ann, scopes=["chat"], expires_at=now)
+    begun, spoken = start(ann, "42", via_key=key.pk), start(ann, "42")
+    for seconds in range(0, 120, 10):
+        later = start(ann, "42")
+        revocation.end_expired(now=now + timedelta(seconds=seconds))
+        assert not asked_to_end(later)
+    assert asked_to_end(begun)
+    assert not asked_to_end(spoken)

@@ -4,6 +4,7 @@ No asyncio tests may stand here: Playwright's sync API has its own loop.
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -144,6 +145,13 @@ def link(gateway: Gateway, user: str = "ada") -> str:
     return gateway.manage("sign_in_link", "--user", user).split()[-1]
 
 
+def sign_in(page: Page, address: str, name: str) -> None:
+    """Open a sign-in link and press its button."""
+    page.goto(address)
+    page.get_by_role("button", name=f"Sign in as {name}").click()
+    page.wait_for_url(re.compile(r"^[^?]*/$"))
+
+
 @pytest.fixture(scope="module")
 def signed_in(browser: Browser) -> Callable[[Gateway], Any]:
     """The cookies of Ada's browser, made once a gateway."""
@@ -152,7 +160,7 @@ def signed_in(browser: Browser) -> Callable[[Gateway], Any]:
     def state(gateway: Gateway) -> Any:
         if gateway.base_url not in known:
             context = browser.new_context()
-            context.new_page().goto(link(gateway))
+            sign_in(context.new_page(), link(gateway), "Ada Lovelace")
             known[gateway.base_url] = context.storage_state()
             context.close()
         return known[gateway.base_url]

@@ -1,12 +1,14 @@
 """The web chat in a real browser [D3] [M1] [C9] [A6], redteam WS5 and X3."""
 
+import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import SLOW, Seen, ask, finished, link, shell, watch
+from tests.browser.conftest import SLOW, Seen, ask, finished, link, shell, sign_in, watch
 from tests.gateways import Gateway
 
 pytestmark = pytest.mark.slow
@@ -35,7 +37,7 @@ def test_d3_the_link_signs_in_and_the_answer_grows_and_a_reload_in_the_middle_lo
     context = browser.new_context()
     page = context.new_page()
     seen = watch(page)
-    page.goto(link(gateway))
+    sign_in(page, link(gateway), "Ada Lovelace")
     expect(page.locator("#greeting")).to_contain_text("Ada")
     ask(page, "Say it slowly, please")
     answer = page.locator(".answer .prose")
@@ -307,7 +309,7 @@ def test_what_is_said_is_never_obeyed(visit: Visit, gateway: Gateway) -> None:
 def test_signing_out_in_another_tab_ends_this_one(browser: Browser, gateway: Gateway) -> None:
     context = browser.new_context()
     first, second = context.new_page(), context.new_page()
-    first.goto(link(gateway))
+    sign_in(first, link(gateway), "Ada Lovelace")
     expect(first.locator("#greeting")).to_be_visible()
     second.goto(gateway.base_url)
     second.locator("[data-open-settings]").click()
@@ -347,3 +349,87 @@ def test_a6_the_owner_lets_somebody_in_from_a_card(visit: Visit, gateway: Gatewa
     expect(page.locator(".notice").get_by_role("button", name="Approve")).to_have_count(0)
     page.get_by_role("button", name="Dismiss the notice").click()
     expect(page.locator(".notice")).to_have_count(0)
+
+
+def test_a_link_of_a_foreign_page_asks_before_it_makes_one_somebody_else(
+    visit: Visit, gateway: Gateway
+) -> None:
+    """The owner's browser is led to a sign-in link of somebody else."""
+    shell(
+        gateway,
+        "from core.models import User; User.objects.create_user('bob', display_name='Bob B')",
+    )
+    page, seen = visit(gateway)
+    expect(page.locator("#greeting")).to_contain_text("Ada")
+    address = link(gateway, "bob")
+    page.goto(address)
+    expect(page.get_by_role("alert")).to_contain_text("you are signed in as Ada Lovelace")
+    expect(page.get_by_role("button")).to_have_text("Sign in as Bob B")
+    photograph(page, "sign-in-link")
+    page.goto(gateway.base_url)
+    expect(page.locator("#greeting")).to_contain_text("Ada")
+    assert seen.problems == []
+
+
+KNOCKS = """
+from django.utils import timezone
+from channels_app.inbound import receive_sender
+from core.inbox import Draft
+from core.models import ChannelAccount
+account, _ = ChannelAccount.objects.get_or_create(channel='bridge', name='{name}')
+for number in range(3):
+    text = 'Could you please let me in? I have a question about the invoice of last week. ' * 3
+    draft = Draft(account=account, sender=f'stranger-{{number}}@example.org', sender_name='Eve',
+                  chat='x', text=text)
+    receive_sender(draft=draft, now=timezone.now())
+"""
+SHAPES = {"desktop": (1280, 800), "phone": (390, 844), "phone on its side": (844, 390)}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a5_cards_of_strangers_leave_the_last_answer_and_the_composer_in_view(
+    visit: Visit, gateway: Gateway, shape: str
+) -> None:
+    """[A5] Three at once, in the middle of a conversation: one card, the others behind a button."""
+    width, height = SHAPES[shape]
+    shell(gateway, "from allowlist.models import UnknownRequest as U; U.objects.all().delete()")
+    page, seen = visit(gateway, viewport={"width": width, "height": height})
+    for number in range(1, 4):
+        ask(page, f"Some markdown, time {number}")
+        finished(page, number)
+    shell(gateway, KNOCKS.format(name=shape))
+    expect(page.locator(".notice")).to_have_count(3)
+    expect(page.locator(".notice:visible")).to_have_count(1)
+    expect(page.locator(".notice:visible")).to_contain_text("stranger-2@")
+    expect(page.locator(".answer").last).to_be_in_viewport()
+    expect(page.get_by_label("Message", exact=True)).to_be_in_viewport(ratio=1)
+    photograph(page, f"notices-{shape}")
+    assert in_view(page) >= 0.2, "the conversation has at least a fifth of the window"
+    more = page.get_by_role("button", name="2 more")
+    more.scroll_into_view_if_needed()
+    more.click()
+    expect(page.locator(".notice:visible")).to_have_count(3)
+    assert in_view(page) >= 0.2
+    photograph(page, f"notices-{shape}-open")
+    page.get_by_role("button", name="Show one").click()
+    expect(page.locator(".notice:visible")).to_have_count(1)
+    page.get_by_role("button", name="Deny", exact=True).click()
+    expect(page.locator(".notice:visible")).to_contain_text("Denied by Ada Lovelace")
+    page.get_by_role("button", name="Dismiss the notice").first.click()
+    expect(page.locator(".notice:visible")).to_contain_text("stranger-1@")
+    expect(page.get_by_role("button", name="1 more")).to_be_visible()
+    assert seen.problems == []
+
+
+def in_view(page: Page) -> float:
+    """Which part of the window shows the conversation."""
+    return float(
+        page.evaluate("document.querySelector('#scroll').clientHeight / window.innerHeight")
+    )
+
+
+def photograph(page: Page, name: str) -> None:
+    """Keep what the window shows, when a folder is named."""
+    folder = os.environ.get("TEST_PICTURES")
+    if folder:
+        page.screenshot(path=Path(folder) / f"{name.replace(' ', '-')}.png")

@@ -71,7 +71,14 @@ PAGES: dict[str, list[Row]] = {
     "chat/feedback": [Row("POST", "/chat/feedback", "401 404 200 404 404 401 401", THUMB)],
     "chat/link-code": [Row("POST", "/chat/link-code", "401 200 200 200 200 401 401")],
     "sign-in": [Row("GET", "/sign-in", "200 302 302 302 302 200 200")],
-    "sign-in/<str:token>": [Row("GET", "/sign-in/guessed", "403 403 403 403 403 403 403")],
+    "sign-in/<str:token>": [
+        Row("GET", "/sign-in/guessed", "403 403 403 403 403 403 403"),
+        Row("POST", "/sign-in/guessed", "403 403 403 403 403 403 403"),
+    ],
+    "decide/<str:token>": [
+        Row("GET", "/decide/guessed", "403 403 403 403 403 403 403"),
+        Row("POST", "/decide/guessed", "403 403 403 403 403 403 403", {"verdict": "approve"}),
+    ],
     "sign-out": [Row("POST", "/sign-out", "302 302 302 302 302 302 302")],
     "trace/<str:run_id>/view": [
         Row("GET", "/trace/{run}/view", "302 404 200 404 200 302 302", hides=True),

@@ -141,19 +141,41 @@ def test_q17_names_that_strangers_tried_are_forgotten(ada: User) -> None:
 def test_a_one_time_link_signs_in_once(ada: User) -> None:
     token = links.create(user=ada, now=timezone.now())
     first = Client(HTTP_HOST=HOST)
-    assert first.get(f"/sign-in/{token}")["Location"] == "/"
+    assert first.post(f"/sign-in/{token}")["Location"] == "/"
     assert first.get("/").status_code == 200
-    second = Client(HTTP_HOST=HOST).get(f"/sign-in/{token}")
-    assert second.status_code == 403
-    assert b"used already" in second.content
+    for again in (Client(HTTP_HOST=HOST).get, Client(HTTP_HOST=HOST).post):
+        second = again(f"/sign-in/{token}")
+        assert second.status_code == 403
+        assert b"used already" in second.content
 
 
-def test_looking_at_a_link_does_not_use_it(ada: User) -> None:
+def test_looking_at_a_link_changes_nothing_however_often(ada: User) -> None:
+    """A link preview, a prefetch, a person who opens it twice: the page names who one will be."""
     token = links.create(user=ada, now=timezone.now())
     client = Client(HTTP_HOST=HOST)
-    assert client.head(f"/sign-in/{token}").status_code == 204
-    assert client.get(f"/sign-in/{token}", headers={"Sec-Purpose": "prefetch"}).status_code == 204
-    assert client.get(f"/sign-in/{token}").status_code == 302
+    for _ in range(3):
+        assert client.head(f"/sign-in/{token}").status_code == 200
+        shown = client.get(f"/sign-in/{token}")
+        assert b"Sign in as Ada" in shown.content
+        assert b"In this browser you are signed in" not in shown.content
+        assert client.get("/").status_code == 302
+    assert client.post(f"/sign-in/{token}").status_code == 302
+
+
+def test_a_link_of_a_foreign_page_makes_nobody_somebody_else_unasked(ada: User, bob: User) -> None:
+    """GET names both people; the button's POST needs the token of the page."""
+    token = links.create(user=bob, now=timezone.now())
+    client = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
+    client.force_login(ada)
+    shown = client.get(f"/sign-in/{token}").content.decode()
+    assert "In this browser you are signed in as Ada" in shown
+    assert "Sign in as Bob" in shown
+    foreign = client.post(f"/sign-in/{token}", headers={"Origin": "https://evil.example"})
+    assert foreign.status_code == 403
+    assert client.session["_auth_user_id"] == str(ada.pk)
+    form = {"csrfmiddlewaretoken": client.cookies["csrftoken"].value}
+    assert client.post(f"/sign-in/{token}", form).status_code == 302
+    assert client.session["_auth_user_id"] == str(bob.pk)
 
 
 def test_an_expired_or_invented_link_opens_nothing(ada: User) -> None:
@@ -161,6 +183,7 @@ def test_an_expired_or_invented_link_opens_nothing(ada: User) -> None:
     for each in (token, "x", "%00", "a" * 5000):
         client = Client(HTTP_HOST=HOST)
         assert client.get(f"/sign-in/{each}").status_code == 403
+        assert client.post(f"/sign-in/{each}").status_code == 403
         assert client.get("/").status_code == 302
 
 

@@ -328,11 +328,12 @@ class Chat {
   }
 
   notice(frame) {
-    showNotice(frame, (request, verdict) => {
+    const decide = (request, verdict) => {
       const sent = this.connection.send({ type: "decide", request, verdict });
       if (!sent) toast("There is no connection. Try again in a moment.");
       return sent;
-    });
+    };
+    this.log.keepAtEnd(() => showNotice(frame, decide));
   }
 
   #page() {

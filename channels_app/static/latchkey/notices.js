@@ -28,11 +28,41 @@ export function showNotice(frame, decide) {
   const node = card(frame, id, decide);
   if (old) old.replaceWith(node);
   else place.prepend(node);
+  arrange(place);
+}
+
+/** One card is shown, the newest; the others wait behind a button, so that the conversation stays
+ * in view. */
+function arrange(place) {
+  place.querySelector(".notices-more")?.remove();
+  const cards = [...place.querySelectorAll(".notice")];
+  const open = cards.length > 1 && place.hasAttribute("data-open");
+  place.toggleAttribute("data-open", open);
+  cards.forEach((each, index) => {
+    each.hidden = index > 0 && !open;
+  });
+  if (cards.length < 2) return;
+  const label = open ? "Show one" : `${cards.length - 1} more`;
+  const toggle = () => {
+    place.toggleAttribute("data-open", !open);
+    arrange(place);
+    place.querySelector(".notices-more").focus({ preventScroll: true });
+  };
+  const attributes = { type: "button", "aria-expanded": String(open), onclick: toggle };
+  place.append(el("button.button.button-plain.notices-more", attributes, label));
+}
+
+function dismiss(node) {
+  const place = node.parentElement;
+  node.remove();
+  arrange(place);
 }
 
 function card(frame, id, decide) {
   const text = el("p.plain", {}, textOf(frame.text));
-  const stranger = textOf(frame.quote) ? el("blockquote.stranger", {}, frame.quote) : null;
+  const quote = textOf(frame.quote);
+  const stranger = quote ? el("blockquote.stranger", { title: quote }, quote) : null;
+  stranger?.addEventListener("click", () => stranger.classList.toggle("whole"));
   const node = el("section.notice", { "data-request": id, "aria-label": "Notice" }, icon("knock"));
   const open = id && !frame.decided;
   const buttons = open ? VERDICTS.map(([verdict, label, look]) => button(verdict, label, look)) : [];
@@ -45,6 +75,6 @@ function card(frame, id, decide) {
   }
   const row = open ? el("div.notice-buttons", {}, ...buttons) : null;
   node.append(el("div.notice-body", {}, text, stranger, row));
-  node.append(iconButton("close", "Dismiss the notice", () => node.remove()));
+  node.append(iconButton("close", "Dismiss the notice", () => dismiss(node)));
   return node;
 }

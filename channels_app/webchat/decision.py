@@ -1,0 +1,51 @@
+"""The page to which the link in an owner's notice leads: one unknown request and its decision.
+
+It signs nobody in and shows nothing else ([A5], [A6], decision 165).
+"""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_protect
+from django.views.decorators.http import require_http_methods
+
+from allowlist import decision_links, requests
+from allowlist.identities import InvalidIdentity
+from channels_app import decisions, notices
+
+VIA = "link in a notice"
+PAGE = "webchat/decision.html"
+
+
+@never_cache
+@csrf_protect
+@require_http_methods(["GET", "HEAD", "POST"])
+def decision(request: HttpRequest, token: str) -> HttpResponse:
+    """GET shows the request and how it stands; POST ``verdict`` decides it, once. 403: no link."""
+    opened = decision_links.opened(token)
+    if opened is None:
+        return render(request, PAGE, {"is_open": False}, status=403)
+    row, said, problem = opened.request, "", ""
+    if request.method == "POST":
+        try:
+            verdict = decisions.decide(
+                request=row.public_id,
+                verdict=requests.choice(request.POST.get("verdict", "")),
+                owner=opened.owner,
+                via=VIA,
+                now=timezone.now(),
+            )
+            row, said = verdict.request, verdict.text
+        except (requests.RequestNotFound, requests.NotAnOwner, InvalidIdentity) as error:
+            problem = f"{error}."
+    waits = row.state == row.State.PENDING and row.expires_at > timezone.now()
+    context = {
+        "is_open": True,
+        "subject": notices.subject(row),
+        "quote": notices.quote(row),
+        "buttons": notices.BUTTONS if waits else (),
+        "standing": said or ("" if waits else requests.Verdict(row, first=True).standing),
+        "problem": problem,
+    }
+    return render(request, PAGE, context, status=400 if problem else 200)

@@ -1,0 +1,161 @@
+"""Whoever came in by an open list speaks, and is nobody's owner ([A1] [A4] [A6])."""
+
+from datetime import datetime
+from io import StringIO
+
+import pytest
+from django.core.checks import run_checks
+from django.core.management import call_command
+
+from allowlist import link_codes
+from allowlist.models import AuditEntry, LinkCode, UnknownRequest
+from allowlist.permissions import Sender, decide
+from channels_app import commands
+from channels_app.doctor import work
+from channels_app.inbound import Receipt, receive_sender
+from channels_app.secret_blocks import as_sent
+from core.inbox import Draft
+from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, User
+from tests.allowlist.conftest import MakeUser
+
+pytestmark = pytest.mark.django_db
+
+OWNERS_WORDS = ("/requests", "/approve", "/deny")
+
+
+@pytest.fixture
+def open_owner(owner: User) -> User:
+    """An owner whose lists are open, and who is listed nowhere."""
+    User.objects.filter(pk=owner.pk).update(only_listed=False)
+    owner.refresh_from_db()
+    return owner
+
+
+@pytest.fixture
+def memory(db: None) -> ChannelAccount:
+    """An account of another channel."""
+    return ChannelAccount.objects.create(channel="memory", name="main")
+
+
+@pytest.fixture
+def waiting(telegram: ChannelAccount, now: datetime) -> UnknownRequest:
+    """A group that waits; people do not, where a list is open."""
+    draft = Draft(account=telegram, sender="9", chat="-100", text="hello")
+    assert receive_sender(draft=draft, now=now, group="-100").outcome == "denied"
+    return UnknownRequest.objects.get()
+
+
+def say(account: ChannelAccount, now: datetime, text: str, sender: str = "800") -> Receipt:
+    """A message, with the command that it is."""
+    number = f"{InboundMessage.objects.count()}-{text}"
+    draft = Draft(account=account, sender=sender, chat=sender, text=text, message_id=number)
+    return receive_sender(draft=draft, now=now, command=commands.parse(text))
+
+
+def answer(account: ChannelAccount, sender: str = "800") -> str:
+    """The last thing that a chat was told."""
+    row = Delivery.objects.filter(account=account, target__chat=sender).latest("id")
+    return str(as_sent(row.payload)["text"])
+
+
+@pytest.mark.parametrize("name", sorted(commands.ANSWERS))
+@pytest.mark.parametrize("argument", ["", "{request}", "{code}"])
+def test_a1_a6_no_command_of_a_visitor_is_an_owners(
+    telegram: ChannelAccount,
+    open_owner: User,
+    waiting: UnknownRequest,
+    now: datetime,
+    name: str,
+    argument: str,
+) -> None:
+    """Every command, alone, with the id of a request, with a code that is none."""
+    given = argument.format(request=waiting.public_id, code="ABCD-EFGH")
+    before = set(ChannelIdentity.objects.all())
+    assert say(telegram, now, f"/{name} {given}").outcome == "accepted"
+    waiting.refresh_from_db()
+    assert waiting.state == "pending"
+    assert not LinkCode.objects.exists()
+    assert set(ChannelIdentity.objects.all()) == before
+    open_owner.refresh_from_db()
+    assert open_owner.last_account is None
+    told = [str(as_sent(row.payload)) for row in Delivery.objects.filter(target__chat="800")]
+    for text in told:
+        assert waiting.public_id not in text
+        assert not any(word in text for word in OWNERS_WORDS)
+        assert "Undelivered" not in text
+
+
+def test_a1_a_visitor_is_shut_out_when_the_list_is_closed(
+    telegram: ChannelAccount, memory: ChannelAccount, open_owner: User, now: datetime
+) -> None:
+    """Nothing that a visitor typed outlives the open list; what they tried is audited."""
+    say(telegram, now, "/link")
+    assert "on no list" in answer(telegram)
+    say(memory, now, "/link ABCD-EFGH", "801")
+    User.objects.filter(pk=open_owner.pk).update(only_listed=True)
+    for account, sender in ((telegram, "800"), (memory, "801")):
+        assert decide(sender=Sender(account, "im", sender), now=now).user is None
+        assert say(account, now, "/requests", sender).outcome == "denied"
+    refused = AuditEntry.objects.filter(action="link.refused", data__why="came in by an open list")
+    assert [row.actor for row in refused] == ["telegram/main:im:800"]
+
+
+def test_a6_what_a_visitor_may_not_decide_is_audited(
+    telegram: ChannelAccount, open_owner: User, waiting: UnknownRequest, now: datetime
+) -> None:
+    """As a stranger's tap on a button is."""
+    say(telegram, now, f"/approve {waiting.public_id}")
+    assert answer(telegram) == "Only the owner can do that."
+    row = AuditEntry.objects.get(action="request.refused")
+    assert (row.actor, row.subject) == ("telegram/main:im:800", waiting.public_id)
+
+
+def test_a1_an_owner_who_is_listed_decides_beside_visitors(
+    telegram: ChannelAccount, open_owner: User, waiting: UnknownRequest, now: datetime
+) -> None:
+    """On a channel where they are listed; the list of that kind is not open any more then."""
+    ChannelIdentity.objects.create(user=open_owner, kind="im", value="555")
+    say(telegram, now, "/requests", "555")
+    assert waiting.public_id in answer(telegram, "555")
+    say(telegram, now, "/link", "555")
+    assert link_codes.TYPED.search(answer(telegram, "555"))
+    say(telegram, now, f"/approve {waiting.public_id}", "555")
+    waiting.refresh_from_db()
+    assert waiting.state == "approved"
+
+
+def test_a1_a_guest_with_an_open_list_gives_no_code_to_visitors(
+    telegram: ChannelAccount, make_user: MakeUser, owner: User, now: datetime
+) -> None:
+    """The address would stay when the list is closed."""
+    make_user("everybody", only_listed=False)
+    say(telegram, now, "/link")
+    assert "on no list" in answer(telegram)
+    assert not LinkCode.objects.exists()
+
+
+def test_a1_a4_a_visitor_moves_no_last_used_channel(
+    telegram: ChannelAccount, open_owner: User, now: datetime
+) -> None:
+    """The notices of the owner, with their buttons, would go to the visitor."""
+    assert say(telegram, now, "hello").outcome == "accepted"
+    open_owner.refresh_from_db()
+    assert (open_owner.last_account, open_owner.last_target) == (None, {})
+
+
+def test_a1_an_owner_with_an_open_list_is_a_danger(
+    open_owner: User, make_user: MakeUser, telegram: ChannelAccount
+) -> None:
+    """``allowlist.E001`` of ``check --deploy``, an error of the doctor; a guest's is a warning."""
+    make_user("guest", only_listed=False)
+    found = {
+        check.id: check.msg
+        for check in run_checks(tags=["security"], include_deployment_checks=True)
+    }
+    assert "owner is an owner and open to everyone on im, email, phone" in found["allowlist.E001"]
+    assert "guest is open to everyone" in found["allowlist.W001"]
+    levels = {(each.level, each.what.split()[0]) for each in work.people()}
+    assert levels == {("error", "owner"), ("warning", "guest")}
+    said = StringIO()
+    call_command("access_check", "--channel", "telegram", "--id", "1", stdout=said)
+    assert "open to everyone" in said.getvalue()

@@ -1,0 +1,356 @@
+"""Each staff permission alone, on every page, action, inline and field of the admin: what its
+holder sees is no secret, and it makes them nobody else ([A6] [A10], Q17, Q19).
+
+The walk is built from the registered pages and from the permissions that exist: a new page, action
+or field is walked without a line here.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from axes.models import AccessAttempt
+from django.contrib import admin
+from django.contrib.auth.models import Permission
+from django.contrib.sessions.models import Session
+from django.db import transaction
+from django.db.models import Model
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from allowlist import keys, sign_in
+from allowlist.models import ApiKey, BlockPattern, LinkCode, SignInLink, UnknownRequest
+from channels_app import commands, notices
+from channels_app.inbound import receive_sender
+from channels_app.secret_blocks import as_sent
+from core import sealed
+from core.inbox import Draft
+from core.models import (
+    ChannelAccount,
+    ChannelIdentity,
+    ChatSession,
+    Delivery,
+    Run,
+    Skill,
+    StoredFile,
+    User,
+)
+from tests.allowlist.conftest import MakeUser
+
+pytestmark = pytest.mark.django_db
+
+BOT, HOOK = "123456:THE-TOKEN-OF-THE-BOT", "the-secret-of-the-webhook"
+ROWS = 3  # the first people are the owner and a member with a password
+NEW = "correct-horse-battery-staple"
+PAGES = {model._meta.label_lower: model for model in admin.site._registry}
+
+
+@dataclass
+class House:
+    """An installation with something to take in every table that could give it."""
+
+    secrets: dict[str, str] = field(default_factory=dict)
+    pages: int = 0
+    posts: int = 0
+    seen: set[str] = field(default_factory=set)
+
+
+def say(account: ChannelAccount, sender: str, text: str) -> None:
+    """A message, with the command that it is."""
+    draft = Draft(account=account, sender=sender, chat=sender, text=text, sender_name="Name")
+    receive_sender(draft=draft, now=timezone.now(), command=commands.parse(text))
+
+
+@pytest.fixture
+def house(telegram: ChannelAccount, owner: User, make_user: MakeUser) -> House:
+    """Secrets of every kind, each made in the way in which it is made."""
+    now = timezone.now()
+    telegram.secrets = sealed.seal({"token": BOT, "webhook_secret": HOOK})
+    telegram.save()
+    ann = make_user("ann", im=["42"])
+    ann.set_password("correct horse")
+    ann.save()
+    make_user("gone", active=False)
+    ChannelIdentity.objects.create(user=owner, kind="im", value="555")
+    found = House({"bot": BOT, "hook": HOOK, "hash": ann.password, "sealed": telegram.secrets})
+    for person in (owner, ann):
+        key, token = keys.create(name=f"{person}'s", user=person, scopes=["chat"])
+        found.secrets |= {f"key {person}": token, f"digest {person}": key.digest}
+        found.secrets[f"link {person}"] = sign_in.create(user=person, now=now)
+    say(telegram, "555", "/link")
+    say(telegram, "42", "/link")
+    for number, code in enumerate(codes_in(Delivery.objects.all())):
+        found.secrets[f"code {number}"] = code
+        say(telegram, "42", f"/link {code}")
+        say(telegram, f"70{number}", f"/link {code[:4]}{code[5:]} please")
+        draft = Draft(account=telegram, sender="-1", chat="-1", text=f"@bot /link {code}")
+        receive_sender(draft=draft, now=now, group="-1", command=commands.parse(draft.text))
+    assert sum(name.startswith("code") for name in found.secrets) == 2
+    say(telegram, "700", "hello")
+    for request in UnknownRequest.objects.all():
+        payload = notices.block(PlainChannel(), owner, "A notice", request)  # type: ignore[arg-type]
+        Delivery.objects.create(
+            account=telegram,
+            dedupe_key=f"notice:request:{request.public_id}:x",
+            conversation="1:2:",
+            payload=payload,
+            state="dead",
+        )
+        found.secrets[f"decision {request.pk}"] = str(as_sent(payload)["text"]).split("/decide/")[1]
+    session = ChatSession.objects.get(user=ann)
+    Run.objects.create(session=session, user=ann, origin="telegram", state="queued")
+    StoredFile.objects.create(
+        user=ann, name="a", content_type="text/plain", size=3, sha256="0" * 64, path="ab/cd"
+    )
+    Skill.objects.create(name="count-words")
+    AccessAttempt.objects.create(username="x", ip_address="192.0.2.1", failures_since_start=3)
+    BlockPattern.objects.create(kind="email", pattern="*@spam.example")
+    return found
+
+
+class PlainChannel:
+    """A channel without buttons."""
+
+    capabilities: frozenset[str] = frozenset()
+
+
+def codes_in(rows: Any) -> list[str]:
+    """The link codes that were sent."""
+    texts = [str(as_sent(row.payload).get("text", "")) for row in rows.order_by("id")]
+    return [found[1] for text in texts if (found := re.search(r"/link (\w{4}-\w{4})", text))]
+
+
+def powers() -> dict[str, Any]:
+    """All from which somebody could become somebody else, or let somebody in."""
+    people = {
+        row.pk: {
+            "password": row.password,
+            "rights": (row.is_staff, row.is_superuser, row.is_owner),
+            "granted": sorted(row.user_permissions.values_list("codename", flat=True)),
+            "in": (row.is_active, row.only_listed),
+        }
+        for row in User.objects.all()
+    }
+    return {
+        "people": people,
+        "identities": sorted(
+            ChannelIdentity.objects.values_list("user", "kind", "value", "account").order_by("pk"),
+            key=str,
+        ),
+        "accounts": list(
+            ChannelAccount.objects.order_by("pk").values_list(
+                "pk", "channel", "name", "config", "secrets", "enabled"
+            )
+        ),
+        "links": SignInLink.objects.count(),
+        "codes": LinkCode.objects.count(),
+        "requests": list(UnknownRequest.objects.order_by("pk").values_list("pk", "state")),
+    }
+
+
+def keeps(before: dict[str, Any], sam: User, where: str) -> None:
+    """Nothing of :func:`powers` grew. People, and what is theirs, may be gone: that is a right."""
+    now = powers()
+    for pk, person in now["people"].items():
+        was = before["people"].get(pk)
+        if was is None:  # a new person: no rights, no password, speaks for nobody
+            assert person["rights"] == (False, False, False), where
+            assert person["granted"] == [], where
+            assert person["password"].startswith("!"), where
+            assert person["in"] == (True, True), where
+        else:
+            assert person == was, (where, person, was)
+    for name in ("identities", "accounts", "requests"):
+        assert [row for row in now[name] if row not in before[name]] == [], (where, name)
+    assert now["links"] <= before["links"], where
+    assert now["codes"] <= before["codes"], where
+    made = ApiKey.objects.exclude(user=sam).count()
+    assert made <= 2, where
+    users = {row.get_decoded().get("_auth_user_id") for row in Session.objects.all()}
+    assert users <= {str(sam.pk)}, where
+
+
+def see(house: House, answer: Any, where: str) -> Any:
+    """A page that holds no secret."""
+    house.pages += 1
+    assert answer.status_code < 500, where
+    text = b"".join(answer.streaming_content) if answer.streaming else answer.content
+    text += str(answer.headers).encode()
+    for name, secret in house.secrets.items():
+        assert secret.encode() not in text, (where, name)
+        assert secret.replace("-", "").encode() not in text or "code" not in name, (where, name)
+    if answer.status_code == 200:
+        house.seen.add(where)
+    return answer
+
+
+def blind(sam: User) -> dict[str, str]:
+    """All that a form could be asked for, whether it shows it or not."""
+    right = str(Permission.objects.order_by("pk").values_list("pk", flat=True)[0])
+    inline = {
+        "identities-TOTAL_FORMS": "1",
+        "identities-INITIAL_FORMS": "0",
+        "identities-0-kind": "im",
+        "identities-0-value": "666",
+    }
+    account = {"channel": "telegram", "name": "mine", "enabled": "on", "config": "{}"}
+    secrets = {"secret_name": "webhook_secret", "secret_value": NEW, "secret:webhook_secret": NEW}
+    rights = {"is_staff": "on", "is_superuser": "on", "is_owner": "on", "user_permissions": right}
+    passwords = {"password": NEW, "password1": NEW, "password2": NEW, "usable_password": "true"}
+    mine = {"user": str(sam.pk), "username": "sam2", "display_name": "x", "scopes": "chat"}
+    return {**inline, **account, **secrets, **rights, **passwords, **mine, "post": "yes"}
+
+
+def values_of(form: Any) -> dict[str, str]:
+    """What a form that a page shows would send back."""
+    found = {}
+    for name in form.fields:
+        value = form[name].value()
+        found[form.add_prefix(name)] = "" if value in (None, False) else str(value)
+    return {name: value for name, value in found.items() if value}
+
+
+def without(fields: dict[str, str], name: str) -> dict[str, str]:
+    """A box that is not ticked is not sent."""
+    return {key: value for key, value in fields.items() if key != name}
+
+
+def shown_fields(answer: Any) -> dict[str, str]:
+    """The fields of the form of a page and of its inlines, with their values."""
+    context = answer.context or {}
+    shown: dict[str, str] = {}
+    if "adminform" in context:
+        shown |= values_of(context["adminform"].form)
+    for each in context.get("inline_admin_formsets", ()):
+        shown |= values_of(each.formset.management_form)
+        for form in each.formset.forms:
+            shown |= values_of(form)
+    return shown
+
+
+def addresses(model: type[Model]) -> Iterator[tuple[str, list[int | str]]]:
+    """(name of a page of this table, its arguments): every URL that its page declares."""
+    page = admin.site._registry[model]
+    every = model._default_manager.order_by("pk")
+    rows = list(every[:ROWS]) + [row for row in every.reverse()[:1] if every.count() > ROWS]
+    for url in page.get_urls():
+        if url.name is None:
+            continue
+        for row in rows if "<" in str(url.pattern) else [None]:
+            key = getattr(row, "public_id", "x") if "public_id" in str(url.pattern) else None
+            yield url.name, [] if row is None else [key or row.pk]
+
+
+def walk(house: House, browser: Client, sam: User, model: type[Model]) -> None:
+    """Open every page of a table; press every button and change every field, alone and blindly."""
+    before = powers()
+    name = f"{model._meta.app_label}_{model._meta.model_name}"
+    for page, arguments in addresses(model):
+        address = reverse(f"admin:{page}", args=arguments)
+        answer = see(house, browser.get(address), address)
+        fields = shown_fields(answer) if answer.status_code == 200 else {}
+        wanted = [blind(sam), {**fields, **blind(sam)}] if fields else [blind(sam)]
+        wanted += [{**fields, each: NEW} for each in fields if fields[each] != "True"]
+        wanted += [without(fields, each) for each in fields if fields[each] == "True"]
+        wanted += [{"verdict": verdict} for verdict in ("approve", "block")]
+        for form in wanted:
+            with undone():
+                house.posts += 1
+                see(house, browser.post(address, form), address)
+                keeps(before, sam, address)
+    changelist = reverse(f"admin:{name}_changelist")
+    see(house, browser.get(changelist, {"q": "a"}), changelist)
+    chosen = [str(pk) for pk in model._default_manager.values_list("pk", flat=True)]
+    for action in [
+        "delete_selected",
+        *(str(each) for each in admin.site._registry[model].actions or ()),
+    ]:
+        with undone():
+            house.posts += 1
+            data: dict[str, Any] = {"action": action, "_selected_action": chosen, "post": "yes"}
+            see(house, browser.post(changelist, data), f"{changelist} {action}")
+            keeps(before, sam, f"{changelist} {action}")
+
+
+class undone:  # noqa: N801 - reads as a statement
+    """What happens inside has not happened."""
+
+    def __enter__(self) -> None:
+        """Begin."""
+        self.block = transaction.atomic()
+        self.block.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        """Take it back."""
+        transaction.set_rollback(True)
+        self.block.__exit__(*error)
+
+
+@pytest.mark.parametrize("of", [*PAGES, "anything else"])
+def test_a6_a10_q19_a_permission_alone_shows_no_secret_and_makes_nobody_somebody_else(
+    house: House, make_user: MakeUser, of: str
+) -> None:
+    """One permission after the other; on the tables that it opens every page, on the others the
+    list of each. The sizes are printed: ``-s``."""
+    mine = {
+        each
+        for each in Permission.objects.select_related("content_type")
+        if (f"{each.content_type.app_label}.{each.content_type.model}" == of)
+        or (of == "anything else" and each.content_type.model_class() not in PAGES.values())
+    }
+    assert mine
+    sam = make_user("sam")
+    User.objects.filter(pk=sam.pk).update(is_staff=True)
+    sam.set_unusable_password()
+    sam.save(update_fields=["password"])
+    for permission in sorted(mine, key=lambda each: each.pk):
+        with undone():
+            sam.user_permissions.set([permission])
+            browser = Client()
+            browser.force_login(User.objects.get(pk=sam.pk))
+            see(house, browser.get("/admin/"), "/admin/")
+            for label, model in PAGES.items():
+                inline = permission.content_type.model == "channelidentity" and model is User
+                if label == of or inline:
+                    walk(house, browser, sam, model)
+                else:
+                    list_ = reverse(f"admin:{label.replace('.', '_')}_changelist")
+                    see(house, browser.get(list_), list_)
+    print(
+        f"{of}: {len(mine)} permissions, {house.pages} answers, {house.posts} posts, "
+        f"{len(house.seen)} pages seen"
+    )
+
+
+def test_q19_a_password_is_set_by_superusers_only(make_user: MakeUser) -> None:
+    """Whoever sets a password is that person: the page is refused, not only its button."""
+    ann, sam = make_user("ann"), make_user("sam")
+    User.objects.filter(pk=sam.pk).update(is_staff=True)
+    names = ["view_user", "change_user"]
+    sam.user_permissions.set(Permission.objects.filter(codename__in=names))
+    browser = Client()
+    browser.force_login(sam)
+    address = reverse("admin:auth_user_password_change", args=[ann.pk])
+    form = {"password1": NEW, "password2": NEW, "usable_password": "true"}
+    assert browser.get(address).status_code == 403
+    assert browser.post(address, form).status_code == 403
+    fields = {"username": "ann", "password": NEW}
+    assert Client().post("/sign-in", fields).status_code == 401
+
+
+def test_q19_staff_with_all_rights_on_people_and_accounts_still_let_nobody_in(
+    house: House, make_user: MakeUser
+) -> None:
+    """The rights together: identities, people and accounts are changed by owners."""
+    sam = make_user("sam")
+    User.objects.filter(pk=sam.pk).update(is_staff=True)
+    tables = ["user", "channelidentity", "channelaccount", "apikey", "delivery", "unknownrequest"]
+    sam.user_permissions.set(Permission.objects.filter(content_type__model__in=tables))
+    browser = Client()
+    browser.force_login(User.objects.get(pk=sam.pk))
+    for model in (User, ChannelAccount, Delivery, UnknownRequest):
+        walk(house, browser, sam, model)
+    assert len(house.seen) > 10

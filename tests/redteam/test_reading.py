@@ -1,0 +1,123 @@
+"""Looking changes nothing: link previews, crawlers and foreign pages make GET and HEAD requests,
+with whatever cookies there are, as often as they like (Q17).
+
+Every URL of Django, of the lean routes and of the admin, for each of the people of the matrix.
+"""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from allowlist import decision_links, link_codes, sign_in
+from allowlist.models import ApiKey, LinkCode, SignInLink, UnknownRequest
+from core.models import ChannelIdentity, User
+from gateway_project.asgi import ROUTES
+from tests.redteam import house as houses
+from tests.redteam.house import WHO, House
+from tests.redteam.matrix import API, DOORS, PAGES
+from tests.redteam.test_matrix import django_routes
+
+# A key notes when it was used: that is no power, and it is how an owner finds unused ones.
+NOTED = {ApiKey: ("last_used_at",), Session: ("expire_date",)}
+KEPT = (User, Session, SignInLink, ApiKey, LinkCode, ChannelIdentity)
+
+
+def powers() -> dict[str, Any]:
+    """Who is who, who is signed in, what lets in, who waits."""
+    found: dict[str, Any] = {}
+    for model in (*KEPT, UnknownRequest):
+        rows = model._default_manager.order_by("pk").values()
+        left_out = NOTED.get(model, ())
+        found[model.__name__] = [
+            {key: value for key, value in row.items() if key not in left_out} for row in rows
+        ]
+    return found
+
+
+def read_pages() -> list[tuple[str, str]]:
+    """(path, who) of each row of the matrix that is a GET, with the links that work besides."""
+    tables = {**PAGES, **API, **DOORS}
+    paths = [row.path for rows in tables.values() for row in rows if row.method == "GET"]
+    paths += ["/sign-in/{link}", "/sign-in/{link}?next=/admin/", "/decide/{decision}"]
+    return [(path, who) for path in paths for who in WHO]
+
+
+def admin_pages() -> list[str]:
+    """Every address of the admin, with the first row's key for what it takes."""
+    found = []
+    for route, _ in django_routes():
+        if route.startswith("admin/") and "logout" not in route:
+            found.append("/" + re.sub(r"<[^>]*>", "{pk}", route.split("^(?P")[0].split("(?P")[0]))
+    return found
+
+
+def look(house: House, browser: Client, who: str, method: str, path: str) -> None:
+    """One request: by the key at the lean routes and the REST interface, by the cookie at pages."""
+    is_page = not path.startswith("/api") and not any(
+        houses.lean_matches(route.path, path) for route in ROUTES
+    )
+    if is_page:
+        browser.generic(method, path, SERVER_NAME=houses.HOST)
+    else:
+        house.ask(who, method, path)
+
+
+@pytest.fixture
+def house(transactional_db: None) -> House:
+    """The house of the matrix, with a sign-in link, a code and a notice's link that work."""
+    made = houses.build()
+    now = timezone.now()
+    made.names["link"] = sign_in.create(user=made.people["other"], now=now)
+    link_codes.make(user=made.people["own"], via="test", now=now)
+    row = UnknownRequest.objects.get()
+    made.names["decision"] = decision_links.token(
+        request=row.public_id, owner=made.people["owner"].pk
+    )
+    for who in WHO:
+        made.browser(who)
+    return made
+
+
+def test_q17_no_get_and_no_head_signs_in_lets_in_or_uses_anything_up(
+    house: House, settings: Settings
+) -> None:
+    """[A6] Twice each; pages that are asked for by the wrong people too."""
+    for rate in ("ADDRESS", "KEY", "USER"):
+        setattr(settings, f"RATE_PER_MINUTE_{rate}", 100_000)
+    settings.WRONG_KEYS_PER_MINUTE = 100_000
+    browsers = {who: house.browser(who) for who in WHO}
+    before = powers()
+    asked = 0
+    for path, who in read_pages():
+        for method in ("GET", "HEAD", "GET"):
+            look(house, browsers[who], who, method, house.fill(path))
+            asked += 1
+        assert powers() == before, (path, who)
+    browser = browsers["owner"]
+    for path in admin_pages():
+        for pk in ("1", house.names["request"]):
+            for method in ("GET", "HEAD"):
+                browser.generic(method, path.replace("{pk}", pk), SERVER_NAME=houses.HOST)
+                asked += 1
+        assert powers() == before, path
+    print(f"{asked} requests")
+    assert asked > 900
+
+
+def test_q17_the_links_that_were_looked_at_still_work(house: House) -> None:
+    """What the previews of a messenger saw is what the person presses."""
+    for path in ("/sign-in/{link}", "/decide/{decision}"):
+        for _ in range(3):
+            preview = Client(headers={"User-Agent": "TelegramBot (like TwitterBot)"})
+            answer = preview.get(house.fill(path), SERVER_NAME=houses.HOST)
+            assert answer.status_code == 200
+    browser = Client(SERVER_NAME=houses.HOST)
+    assert browser.post(house.fill("/sign-in/{link}")).status_code == 302
+    assert browser.session["_auth_user_id"] == str(house.people["other"].pk)
+    assert browser.post(house.fill("/decide/{decision}"), {"verdict": "deny"}).status_code == 200
+    assert UnknownRequest.objects.get().state == "denied"
