@@ -82,14 +82,28 @@ class Addresses:
         look = self.look
         written = "" if inside else self._address(span.value)
         address = links.telegram_address(written) if written else None
+        if span.end == span.start:
+            self._alone(text, span.start, written, pieces)
+            return
         if look.image:
             pieces.append((span.start, look.image))
-        if span.end == span.start:
-            pieces.append((span.end, f" {written}" if look.image and written else written))
-        elif look.links_as_text and written:
+        if look.links_as_text and written:
             pieces.append((span.end, self._written(text, span.end, written)))
         elif address is not None:
             spans.append(Span("link", span.start, span.end, address))
+
+    def _alone(self, text: str, at: int, written: str, pieces: list[tuple[int, str]]) -> None:
+        """An image without a description: its address, apart from what stands beside it."""
+        shown = f"{self.look.image} {written}" if self.look.image and written else written
+        shown = shown or self.look.image
+        if pieces and pieces[-1][0] == at:
+            pieces[-1] = (at, pieces[-1][1].rstrip())
+            shown = f" {shown}"
+        elif shown and at > 0 and text[at - 1].isalnum():
+            shown = f" {shown}"
+        if shown and text[at : at + 1].isalnum():
+            shown += " "
+        pieces.append((at, shown))
 
 
 def _offset(piece: tuple[int, str]) -> int:

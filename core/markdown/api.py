@@ -89,8 +89,7 @@ def markdown_to_plain(text: object) -> str:
 def markdown_to_whatsapp(text: object) -> str:
     """The text with the markers of WhatsApp, Signal and most messengers ([T3]).
 
-    Text that is no Markdown stays as it is; only markers that the messenger would take for its own
-    are guarded by an invisible space.
+    Text that is no Markdown stays as it is, byte for byte ([T2]).
     """
     return _guarded(text, whatsapp.render, _same)
 

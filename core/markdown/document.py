@@ -16,12 +16,14 @@ from .addresses import Addresses
 from .blocks import Definitions, Leaf, read_blocks
 from .inline import Scanner, has_markup
 from .looks import Look, fenced
-from .spans import Inline, Span, insert
+from .spans import LONG, Inline, Span, insert, shifted
 from .tags import read_block
 
 BlockKind = Literal["paragraph", "heading", "code", "table", "rule", "html"]
 
 _TASK = re.compile(r"\[([ xX])\](?:[ \t\u00a0\n]|\Z)")
+_ALERT = re.compile(r"\[!(note|tip|important|warning|caution)\][ \t]*(\n|\Z)?", re.IGNORECASE)
+_DETAILS = re.compile(r"<(/?)details\b", re.IGNORECASE)
 _LANGUAGE = re.compile(r"[^\s`\\]++")
 _LINE_BREAKS = re.compile(r"\r\n?")
 _RULE = "———"
@@ -80,6 +82,7 @@ class _Writer:
         self.task = False  # whether a task's box may come next
         self.lists: list[int | None] = []
         self.quotes: list[_Quote] = []
+        self.details: list[_Quote] = []
 
     def begin(self, line: int, *, flush: bool = False) -> None:
         """Start a leaf: a new line, its indentation, and the marker of an item that waits."""
@@ -90,7 +93,7 @@ class _Writer:
             if flush and self.look.boxes:
                 lead = "\n"
         self.boxed = flush
-        for quote in self.quotes:
+        for quote in (*self.quotes, *self.details) if self.quotes or self.details else ():
             if quote.start < 0:
                 quote.start = self.length + len(lead)
         if self.marker:
@@ -128,7 +131,12 @@ class _Writer:
     def inline(self, source: str) -> Inline:
         if not has_markup(source):
             return Inline(source, [], marked=False)
-        scanner = Scanner(source, self.definitions, tags_as_text=self.tags_as_text)
+        scanner = Scanner(
+            source,
+            self.definitions,
+            tags_as_text=self.tags_as_text,
+            drawn_formulas=self.look.formulas,
+        )
         inline = scanner.read()
         if scanner.tags_of_html:
             self.html = True
@@ -160,9 +168,18 @@ class _Writer:
                 self._box(done=found[1] != " ")
                 content = content[found.end() :]
         self.task = False
-        inline = self.inline(content)
+        alert = _ALERT.match(content) if self.quotes and self.quotes[-1].start < 0 else None
+        inline = self._alert(alert) if alert else self.inline(content)
         if inline.text.strip() or inline.spans or self.marker:
             self.leaf("paragraph", inline, token.map)
+
+    def _alert(self, alert: re.Match[str]) -> Inline:
+        """The first paragraph of a quote that begins ``[!NOTE]``."""
+        inline = self.inline(alert.string[alert.end() :])
+        name = f"{alert[1].capitalize()}:"
+        lead = name if not inline.text else f"{name}{' ' if alert[2] is None else alert[2]}"
+        spans = [Span("bold", 0, len(name)), *shifted(inline.spans, len(lead))]
+        return Inline(f"{lead}{inline.text}", spans, marked=True, linked=inline.linked)
 
     def _box(self, *, done: bool) -> None:
         box = self.look.done if done else self.look.todo
@@ -273,8 +290,18 @@ class _Writer:
         """An HTML block shows its text."""
         text, spans = read_block(token.content)
         self.marked = self.marked or text != token.content.strip()
+        tags = _DETAILS.findall(token.content) if self.look.folds else []
+        self.details += [_Quote() for tag in tags if not tag]
         if text:
             self.leaf("html", Inline(text, spans, marked=True, linked=True), token.map)
+        for tag in tags:
+            if tag and self.details:
+                self._fold(self.details.pop())
+
+    def _fold(self, quote: _Quote) -> None:
+        """Details are a quote that can be folded."""
+        if quote.start >= 0:
+            self.spans.append(Span("quote", quote.start, self.length, LONG))
 
     def hr(self, token: Leaf) -> None:
         """A thematic break."""

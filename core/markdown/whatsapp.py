@@ -30,14 +30,10 @@ Piece = tuple[str, int, int, str]
 
 
 def render(source: str) -> str:
-    """Text for WhatsApp and its like.
-
-    Text that is no Markdown stays as it is, but for markers that the messenger would take for its
-    own.
-    """
+    """Text for WhatsApp and its like; text that is no Markdown stays as it is."""
     document = read(source, WHATSAPP)
     if not document.marked:
-        return _lines(source, 0, len(source), {})
+        return source
     text, spans = quoted(document.text, document.spans, "> ", nested=False)
     pieces = _by_line(text, spans)
     out: list[str] = []

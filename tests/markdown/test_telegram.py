@@ -122,7 +122,7 @@ def test_t5_a_link_that_telegram_refuses_becomes_text(source: str, text: str) ->
         ("**a**  \nb\\\nc", "a\nb\nc"),
         ("**AT&amp;T** &#x41;&#0;", "AT&T A\ufffd"),
         ("x[^1] **y**\n\n[^1]: Smith, 2020.", "x[^1] y\n\n[^1]: Smith, 2020."),
-        ("**a** $x_1 * y_2*$ \\(a_b*c*d\\)", "a $x_1 * y_2*$ (a_b*c*d)"),
+        ("**a** $x_1 * y_2*$ \\(a_b*c*d\\)", "a x₁ * y₂* a_b*c*d"),
         ("**a** List<String> b", "a List<String> b"),
         ("**a** <kbd>b</kbd><br>c<!-- d -->", "a b\nc"),
         ("a <script> **b**", "a  b"),
