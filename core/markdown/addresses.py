@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from . import links
+from .emphasis import is_cjk
 from .looks import Look
 from .spans import Inline, Span, insert
+
+_WORD = 20  # characters of the rest of a word
 
 
 class Addresses:
@@ -56,7 +59,8 @@ class Addresses:
         if not self.look.links_as_text and "//" not in span.value and "@" not in written:
             return  # a relative address leads nowhere from a chat
         if written and not _same_address(text[span.start : span.end], written):
-            pieces.append((span.end, self._written(text, span.end, written)))
+            end = _end_of_word(text, span.end)
+            pieces.append((end, self._written(text, end, written)))
 
     def _address(self, url: str) -> str:
         return links.written_address(url, ticks=not self.look.fenced)
@@ -104,6 +108,16 @@ class Addresses:
         if shown and text[at : at + 1].isalnum():
             shown += " "
         pieces.append((at, shown))
+
+
+def _end_of_word(text: str, at: int) -> int:
+    """Where the word ends that goes on behind a link: ``[MITM](…)ed``."""
+    if not text[at - 1 : at].isalnum():
+        return at
+    end = at
+    while end < min(len(text), at + _WORD) and text[end].isalnum() and not is_cjk(text[end]):
+        end += 1
+    return end
 
 
 def _offset(piece: tuple[int, str]) -> int:

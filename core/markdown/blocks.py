@@ -37,8 +37,10 @@ _PIPE = re.compile(r"(?<!\\)\|")
 # "[INFO]: started" is a log line, not the definition of a link to "started".
 _WORD = re.compile(r"[\w-]+\Z")
 _MAX_DOUBTS = 50
-# `>> ok`, `>>> x = 1`, `>= 5`, `>_<`, `>w<`, `>:(`; `> 5 people` and `+ 5 EUR`.
-_NO_QUOTE = re.compile(r">>|>=|>(?:[^\w\s<]{1,3}|_|\w)<|>[:;=]['-]?[()\[\]/\\|DPpoO3](?!\w)")
+_FEW_LINES = 2  # of a message that may be an ordinary one
+# `>= 5`, `>_<`, `>w<`, `>:(`; `> 5 people` and `+ 5 EUR`.
+_NO_QUOTE = re.compile(r">=|>(?:[^\w\s<]{1,3}|_|\w)<|>[:;=]['-]?[()\[\]/\\|DPpoO3](?!\w)")
+_PROMPT = re.compile(r">>> \w")
 _COMPARISON = re.compile(r">[ \t]*[-+]?\d")
 _SUM = re.compile(r"\+[ \t]+\d")
 
@@ -124,15 +126,20 @@ def _quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # no
     pos = state.bMarks[start] + state.tShift[start]
     if state.sCount[start] - state.blkIndent >= 4 or _NO_QUOTE.match(state.src, pos):
         return False
-    if _COMPARISON.match(state.src, pos) and not _goes_on(state, start, end):
+    if state.level == 0 and _is_sign(state, start, end):
         return False
     return blockquote(state, start, end, silent)
 
 
-def _goes_on(state: StateBlock, start: int, end: int) -> bool:
-    """Whether another line of a quote stands before or behind this one."""
-    lines = [line for line in (start - 1, start + 1) if 0 <= line < end]
-    return any(_line(state, line).startswith(">") for line in lines)
+def _is_sign(state: StateBlock, start: int, end: int) -> bool:
+    """Whether the ``>`` of this line is a sign: ``>> ok``, ``> 5 people came``, ``>>> x = 1``."""
+    line = _line(state, start)
+    beside = [_line(state, at) for at in (start - 1, start + 1) if 0 <= at < end]
+    quoted = [other for other in beside if other.startswith(">")]
+    if _PROMPT.match(line):
+        return all(other.startswith(">>>") for other in quoted)
+    few = state.lineMax <= _FEW_LINES and not quoted
+    return few and (line.startswith(">>") or _COMPARISON.match(line) is not None)
 
 
 def _list(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001

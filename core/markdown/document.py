@@ -27,7 +27,6 @@ _DETAILS = re.compile(r"<(/?)details\b", re.IGNORECASE)
 _LANGUAGE = re.compile(r"[^\s`\\]++")
 _LINE_BREAKS = re.compile(r"\r\n?")
 _RULE = "———"
-_MOSTLY_BOLD = 0.28  # share of code in a heading up to which it is seen as one
 _INDENT = "  "
 # Without one of these a text has no Markdown, and most short answers have none of them.
 _HINT = re.compile(r"[*_`~#\[\]|&<>\\]")
@@ -193,8 +192,6 @@ class _Writer:
     def heading(self, token: Leaf) -> None:
         """A heading is bold."""
         inline = self.inline(token.content)
-        if not self.look.bold_code:
-            _show_heading(inline)
         inline.spans.append(Span("bold", 0, len(inline.text)))
         self.leaf("heading", inline, token.map)
         self.marked = True
@@ -352,14 +349,6 @@ class _Writer:
         if self.marker:
             self.flush_marker(self.line)
         self.indent = self.indent[: -len(_INDENT)]
-
-
-def _show_heading(inline: Inline) -> None:
-    """Give up code in a heading that would hardly be bold with it; one that is all code stays."""
-    code = "".join(inline.text[s.start : s.end] for s in inline.spans if s.kind == "code")
-    share = len("".join(code.split())) / max(1, len("".join(inline.text.split())))
-    if _MOSTLY_BOLD < share < 1:
-        inline.spans = [span for span in inline.spans if span.kind != "code"]
 
 
 _HANDLERS: dict[str, Callable[[_Writer, Leaf], None]] = {

@@ -194,6 +194,17 @@ class Runs:
                 closer = self._join(opener, closer, fragments)
         self._drop_above(bottom)
 
+    def unpaired(self, fragments: list[str]) -> list[Run]:
+        """The runs that would open a style and that nothing closes, in order."""
+        first = self._first_above(0)
+        self.pair(None, fragments)
+        found: list[Run] = []
+        while first is not None:
+            if first.opens and first.count >= (2 if first.marker in "~|" else 1):
+                found.append(first)
+            first = first.next
+        return found
+
     def _first_above(self, floor: int) -> Run | None:
         run, first = self.last, None
         while run is not None and run.index > floor:

@@ -18,9 +18,9 @@ from typing import Protocol
 from . import formulas, latex, links
 from .destinations import destination
 from .emphasis import Mark, Run, Runs, inside_word, is_face
-from .scripts import shifted_letters, sign
+from .scripts import shifted_letters, signs
 from .spans import Inline, Kind, Span
-from .tags import SCRIPTS, STYLES, Tag, read_tag
+from .tags import INLINE_NAMES, SCRIPTS, STYLES, Tag, read_tag
 from .words import Word, apostrophe, dunder_end, shrug_end, word_at
 
 _SPECIAL = re.compile(r"[\n\\`*_~\[\]<&$|]")
@@ -106,6 +106,31 @@ class Scanner:
 
     def read(self) -> Inline:
         """The text and spans of the whole source."""
+        self._scan()
+        if self.runs is not None:
+            self.runs.pair(None, self.fragments)
+            self.marked = self.marked or self.runs.paired
+        return self._assemble()
+
+    def closers(self, far: int) -> str:
+        """The markers and tags that close what the source leaves open, not ``far`` from its end."""
+        self._scan()
+        found = [
+            (number, f"</{name}>")
+            for name, opened in (self.tags or {}).items()
+            for number, tag in opened
+            if tag.role == "open" and name in INLINE_NAMES
+        ]
+        if self.runs is not None:
+            earliest = len(self.src) - far
+            found += [
+                (run.fragment, run.marker * run.count)
+                for run in self.runs.unpaired(self.fragments)
+                if run.start >= earliest
+            ]
+        return "".join(closer for _, closer in sorted(found, reverse=True))
+
+    def _scan(self) -> None:
         src, handlers = self.src, _HANDLERS
         search = (_SPECIAL_OR_COLON if "://" in src else _SPECIAL).search
         pos, size = 0, len(src)
@@ -116,10 +141,6 @@ class Scanner:
                 break
             at = found.start()
             pos = handlers[src[at]](self, pos, at)
-        if self.runs is not None:
-            self.runs.pair(None, self.fragments)
-            self.marked = self.marked or self.runs.paired
-        return self._assemble()
 
     def _assemble(self) -> Inline:
         if not self.marks:
@@ -396,7 +417,11 @@ class Scanner:
         if None not in shifted and (last is None or last.fragment < first):
             self.fragments[first + 1 : number] = [piece or "" for piece in shifted]
         elif text := "".join(inner):
-            self.fragments[first], self.fragments[number] = sign(text, kind)
+            before = next(
+                (piece for piece in reversed(self.fragments[max(0, first - 8) : first]) if piece),
+                "",
+            )[-1:]
+            self.fragments[first], self.fragments[number] = signs(text, kind, before)
 
     def open_bracket(self, pos: int, at: int) -> int:
         """``[`` or ``![``: perhaps a link or an image; its closing bracket decides."""

@@ -17,14 +17,13 @@ class Look:
     code_beside_bullet: bool  # an item's code may begin on the bullet's line
     code_indent: str = ""  # in front of every line of an indented code block
     fenced: bool = False  # code is written with its fence
-    bold_code: bool = True  # code can be bold
     formulas: bool = False  # formulas are drawn with the characters of Unicode
     folds: bool = False  # long quotes and details can be folded
     boxes: bool = False  # code is drawn in a box, which needs no blank line around it
 
 
 TELEGRAM = Look(
-    "•", "☐", "☑", "🖼", links_as_text=False, code_beside_bullet=True, bold_code=False, boxes=True,
+    "•", "☐", "☑", "🖼", links_as_text=False, code_beside_bullet=True, boxes=True,
     formulas=True, folds=True,
 )  # fmt: skip
 WHATSAPP = Look("•", "☐", "☑", "", links_as_text=True, code_beside_bullet=False, fenced=True)

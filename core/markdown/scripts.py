@@ -11,19 +11,29 @@ _SUBSCRIPTS = str.maketrans(
     "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓᵦᵧᵨᵩᵪ",
 )
 _TABLES = {"sup": (_SUPERSCRIPTS, "^"), "sub": (_SUBSCRIPTS, "_")}
+_LONGEST = 8  # characters
+_TERM_ENDS = (")", "]", "}", "|")
 _UNCHANGED = frozenset(" \u00a0®™†‡°′")
 
 
 def shifted_letters(text: str, kind: str) -> str | None:
-    """The text raised (``sup``) or lowered (``sub``), or None where Unicode has no such letter."""
+    """The text raised (``sup``) or lowered (``sub``), or None where Unicode has no such letter.
+
+    A longer text is small print, which is better read as it is.
+    """
     table, _ = _TABLES[kind]
-    if all(ord(char) in table or char in _UNCHANGED for char in text):
+    if len(text) <= _LONGEST and all(ord(char) in table or char in _UNCHANGED for char in text):
         return text.translate(table)
     return None
 
 
-def sign(text: str, kind: str) -> tuple[str, str]:
-    """What is written around a text that cannot be raised or lowered: ``^6``, ``^(a/b)``."""
+def signs(text: str, kind: str, before: str) -> tuple[str, str]:
+    """What is written around a text that cannot be raised or lowered: ``^6``, ``^(a/b)``.
+
+    ``before`` is the character in front of it; nothing is written where it is no term.
+    """
+    if not (before.isalnum() or before in _TERM_ENDS):
+        return "", ""
     mark = _TABLES[kind][1]
     short = len(text) == 1 or text.isdecimal() or text[0] in "(["
     return (mark, "") if short else (f"{mark}(", ")")
@@ -34,5 +44,5 @@ def written(text: str, kind: str) -> str:
     found = shifted_letters(text, kind)
     if found is not None:
         return found
-    before, after = sign(text, kind)
+    before, after = signs(text, kind, ")")
     return f"{before}{text}{after}"

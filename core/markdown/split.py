@@ -29,16 +29,25 @@ _INVISIBLE = re.compile(r"[\s\u200b-\u200f\u2060\ufeff\u00ad\u2800\u3164\u115f]*
 _WORD_WINDOW = 256  # how far before the last possible place a cut between words is looked for
 _CHARACTER = 64  # code points of one visible character, at most
 _FLAGS = re.compile("[\U0001f1e6-\U0001f1ff]{2,}")
+_SMALLEST = 6  # part of a message that is left when a better place to cut comes early
+_UNSEEN = 2  # characters behind a cut that it is chosen by
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 
 
-def split(message: TelegramText, *, limit: int = MESSAGE_LIMIT) -> list[TelegramText]:
+def split(
+    message: TelegramText, *, limit: int = MESSAGE_LIMIT, growing: bool = False
+) -> list[TelegramText]:
     """The message as pieces of at most ``limit`` UTF-16 units and ``ENTITY_LIMIT`` entities.
 
     Put together they hold every visible character; white space at a cut goes. A message that shows
-    nothing has no pieces.
+    nothing has no pieces. ``growing``: more text will follow, and no cut depends on it.
     """
-    return [piece for piece in _Cutter(message, limit).pieces() if not is_blank(piece.text)]
+    cutter = _Cutter(message, limit)
+    stable = cutter.stable_pieces()
+    pieces = stable if growing or len(stable) < 2 else cutter.pieces()
+    # The messages of a text that grew stay as they were, unless that takes one more of them.
+    found = stable if len(stable) <= len(pieces) else pieces
+    return [piece for piece in found if not is_blank(piece.text)]
 
 
 def truncate(message: TelegramText, *, limit: int = MESSAGE_LIMIT) -> TelegramText:
@@ -84,6 +93,19 @@ class _Cutter:
         code = [span for span in self.spans if span.kind == "pre"]
         self.code_starts = [span.start for span in code]
         self.code_ends = [span.end for span in code]
+
+    def stable_pieces(self) -> list[TelegramText]:
+        """All pieces, each cut where it would be cut if the text went on in any other way."""
+        size = len(self.text)
+        pieces, at = [], self.start(0)
+        while at < size:
+            far = self.reach(at)
+            cut = size
+            if far < size:
+                cut = self.cut(at, at + (far - at) // _SMALLEST, max(at + 1, far - _UNSEEN))
+            pieces.append(self.piece(at, cut))
+            at = self.start(cut)
+        return pieces
 
     def pieces(self) -> list[TelegramText]:
         """All pieces, in order."""

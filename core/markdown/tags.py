@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .links import unescape
-from .scripts import shifted_letters, sign
+from .scripts import shifted_letters, signs
 from .spans import Kind, Span
 
 
@@ -20,7 +20,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_INLINE_NAMES = _names(
+INLINE_NAMES = _names(
     "a abbr acronym b bdi bdo big button cite code data del dfn em font i ins kbd label mark q s "
     "samp small span strike strong sub sup time tt tg-spoiler u var"
 )
@@ -32,7 +32,7 @@ _BLOCK_NAMES = _names(
 )
 _VOID_NAMES = _names("br col hr img input link meta source wbr")
 _HIDDEN_NAMES = _names("script style")
-_KNOWN = _INLINE_NAMES | _BLOCK_NAMES | _VOID_NAMES | _HIDDEN_NAMES
+_KNOWN = INLINE_NAMES | _BLOCK_NAMES | _VOID_NAMES | _HIDDEN_NAMES
 
 STYLES: dict[str, Kind] = {
     "b": "bold", "strong": "bold", "i": "italic", "em": "italic", "u": "underline",
@@ -216,7 +216,9 @@ class _Page:
         if shifted is not None:
             self.parts[first:] = [shifted]
         elif text:
-            before, after = sign(text, tag.name)
+            before, after = signs(
+                text, tag.name, "".join(self.parts[max(0, first - 1) : first])[-1:]
+            )
             self.parts.insert(first, before)
             self.length += len(before)
             self.write(after)

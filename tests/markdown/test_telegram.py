@@ -171,8 +171,15 @@ def test_t2_plain_text_goes_out_as_it_came() -> None:
         assert markdown.to_telegram(source) == TelegramText(source)
 
 
-def test_t5_what_shows_nothing_is_no_message() -> None:
-    """[T5]: a comment or a definition alone."""
-    assert markdown.split("<!-- x -->") == []
-    assert markdown.split("[r]: https://e.com") == []
+@pytest.mark.parametrize("source", ["<!-- x -->", "[r]: https://e.com", "```\n```", "#", "&nbsp;"])
+def test_t5_an_answer_that_shows_nothing_goes_out_as_it_was_written(source: str) -> None:
+    """[T5]: a comment, a definition, an empty fence: never no message at all."""
+    assert [piece.text for piece in markdown.split(source)] == [source]
+    assert markdown.markdown_to_plain(source) == source
+    assert markdown.markdown_to_whatsapp(source) == source
+
+
+def test_t5_nothing_is_no_message() -> None:
+    """[T5]."""
     assert markdown.split(None) == []
+    assert markdown.split(" \n") == []
