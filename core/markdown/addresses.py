@@ -19,6 +19,7 @@ class Addresses:
         self.written = 0  # addresses behind their text
         self.interruptions = 0  # those before more text on their line
         self.numbers: dict[str, int] = {}
+        self.starts: set[int] = set()  # of the links and images of one inline text
 
     def too_many(self) -> bool:
         """Whether a text with so many addresses amid its sentences is better read with notes."""
@@ -32,6 +33,8 @@ class Addresses:
         """The inline text with the addresses of its links and images where this look has them."""
         pieces: list[tuple[int, str]] = []
         spans: list[Span] = []
+        linked = ("link", "anchor", "image")
+        self.starts = {span.start for span in inline.spans if span.kind in linked}
         until = 0  # end of the last link: an image inside it shows the link's address only
         for span in sorted(inline.spans, key=_link_first):
             if span.kind in ("link", "anchor"):
@@ -59,8 +62,19 @@ class Addresses:
         if not self.look.links_as_text and "//" not in span.value and "@" not in written:
             return  # a relative address leads nowhere from a chat
         if written and not _same_address(text[span.start : span.end], written):
-            end = _end_of_word(text, span.end)
+            end = self._end_of_word(text, span.end)
             pieces.append((end, self._written(text, end, written)))
+
+    def _end_of_word(self, text: str, at: int) -> int:
+        """Where the word ends that goes on behind a link: ``[MITM](…)ed``."""
+        if not text[at - 1 : at].isalnum():
+            return at
+        end = at
+        while end < min(len(text), at + _WORD) and end not in self.starts:
+            if not text[end].isalnum() or is_cjk(text[end]):
+                break
+            end += 1
+        return end
 
     def _address(self, url: str) -> str:
         return links.written_address(url, ticks=not self.look.fenced)
@@ -108,16 +122,6 @@ class Addresses:
         if shown and text[at : at + 1].isalnum():
             shown += " "
         pieces.append((at, shown))
-
-
-def _end_of_word(text: str, at: int) -> int:
-    """Where the word ends that goes on behind a link: ``[MITM](…)ed``."""
-    if not text[at - 1 : at].isalnum():
-        return at
-    end = at
-    while end < min(len(text), at + _WORD) and text[end].isalnum() and not is_cjk(text[end]):
-        end += 1
-    return end
 
 
 def _offset(piece: tuple[int, str]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from . import plain, previews, whatsapp, wrapper
@@ -15,7 +16,7 @@ from . import split as splitting
 from .classify import Classification, classify, is_markdown
 from .document import read
 from .growing import live_view as growing_text
-from .looks import TELEGRAM
+from .looks import TELEGRAM, TELEGRAM_GROWING, Look
 from .telegram import TelegramText, compose
 
 logger = logging.getLogger(__name__)
@@ -114,9 +115,9 @@ def to_telegram(text: object) -> TelegramText:
     return _guarded(text, _to_telegram, TelegramText)
 
 
-def _to_telegram(source: str) -> TelegramText:
+def _to_telegram(source: str, look: Look = TELEGRAM) -> TelegramText:
     source = source.replace("\0", "")  # ends a text for Telegram's parser
-    document = read(source, TELEGRAM)
+    document = read(source, look)
     if not document.marked or splitting.is_blank(document.text):
         return TelegramText(source)
     return compose(document.text, document.spans)
@@ -154,6 +155,8 @@ def split(
     Empty if there is nothing to see. ``growing``: more text will follow, and the messages that are
     full stay as they are.
     """
+    if growing and not isinstance(text, TelegramText):
+        text = _guarded(text, partial(_to_telegram, look=TELEGRAM_GROWING), TelegramText)
     return splitting.split(to_telegram(text), limit=max(1, limit), growing=growing)
 
 

@@ -385,7 +385,7 @@ def read(source: str, look: Look) -> Document:
     options = _Options(
         wide_tables=wide,
         tags_as_text=writer.html and writer.others,
-        in_notes=writer.addresses.too_many(),
+        in_notes=look.notes and writer.addresses.too_many(),
     )
     if options.tags_as_text or options.in_notes:
         document = _Writer(look, definitions, options).document(tokens)

@@ -30,6 +30,7 @@ _TERM_ENDS, _TERM_BEGINS = frozenset(")]}%"), frozenset("([{$€£¥")
 _SIGNS, _SLASHES = frozenset("-+."), ("/", "\\")
 _FACES = frozenset("^-=@><~+T")
 _FACE_BRACKETS = frozenset("()[]{}\"'*_~`")
+_NEAR = 16  # runs behind an operator that are looked at
 _TINY = 16  # characters of a pair whose content may be nothing but punctuation
 
 # One raw span: (kind, first fragment, fragment behind the last, value).
@@ -93,13 +94,14 @@ def is_face(before: str, after: str) -> bool:
 class Run:
     """A run of one marker character, and what it may still do.
 
-    ``operator``: it stands between the terms of a formula; ``slashes``: beside a slash of a path,
+    ``operator``: it stands between the terms of a formula, ``multiplies``: it is no marker at all;
+    ``slashes``: beside a slash of a path,
     before and behind it.
     """
 
     __slots__ = (
-        "closes", "count", "end", "fragment", "index", "length", "marker", "next", "opens",
-        "operator", "prev", "slashes", "start",
+        "closes", "count", "end", "fragment", "index", "length", "marker", "multiplies", "next",
+        "opens", "operator", "prev", "slashes", "start",
     )  # fmt: skip
 
     def __init__(self, marker: str, start: int, end: int, src: str) -> None:
@@ -129,6 +131,8 @@ class Run:
             opens = False  # `src/*, lib/*`
         self.opens, self.closes = opens, closes
         self.operator = _is_operator(before, after, src[end + 1 : end + 2], single=length == 1)
+        unspaced = self.operator and (_is_unspaced(before) or _is_unspaced(after))
+        self.multiplies = self.operator and not unspaced and (length == 1 or (opens and closes))
 
 
 def _is_operator(before: str, after: str, following: str, *, single: bool) -> bool:
@@ -232,23 +236,43 @@ class Runs:
         return closer if closer.count >= (2 if closer.marker in "~|" else 1) else closer.next
 
     def _opener(self, closer: Run, floor: int) -> Run | None:
-        """The nearest run that the closer can close, above the floor."""
-        run = closer.prev
+        """The nearest run that the closer can close, above the floor; operators only if need be."""
+        if closer.operator and _closes_later(closer):
+            return None
+        run, second = closer.prev, None
         while run is not None and run.index > floor:
             if run.marker == closer.marker and run.opens and not _odd(run, closer):
-                return run if self._is_pair(run, closer) else None
+                if not run.operator:
+                    return run if self._is_pair(run, closer) else None
+                second = second or run
             run = run.prev
-        return None
+        return second if second is not None and self._is_pair(second, closer) else None
 
     def _is_pair(self, opener: Run, closer: Run) -> bool:
         """Whether the two are markers, and no operators, parts of paths, or a face."""
-        if (opener.operator and closer.operator) or _of_path(opener, closer):
+        if opener.operator and closer.operator:
+            return False
+        if (opener.operator or closer.operator) and opener.length != closer.length:
+            return False
+        if _of_path(opener, closer):
             return False
         size = closer.start - opener.end
         if opener.marker in "~|" or size > _TINY or min(opener.length, closer.length) > 1:
             return True
         content = self.src[opener.end : closer.start]
         return any(not char.isascii() or char.isalnum() or char == "\\" for char in content)
+
+
+def _closes_later(closer: Run) -> bool:
+    """Whether a run close behind this operator closes what this one would: ``**2**(3+4)**``."""
+    run = closer.next
+    for _ in range(_NEAR):
+        if run is None:
+            return False
+        if run.marker == closer.marker and run.length == closer.length and not run.operator:
+            return run.closes and not run.opens
+        run = run.next
+    return False
 
 
 def _of_path(opener: Run, closer: Run) -> bool:

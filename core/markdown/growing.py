@@ -13,7 +13,7 @@ from .blocks import Definitions
 from .inline import Scanner
 from .words import apostrophe
 
-_FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*(`{3,}|~{3,})(.*)\Z")
+_FENCE = re.compile(r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*+(`{3,}|~{3,})(.*)\Z")
 _ROW = re.compile(r"[ \t>]*\|")
 _DELIMITERS = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-*:?[ \t]*)*\Z")
 # A last line of which nothing can be said yet: markers, a number, a box, the head of an alert.
@@ -31,17 +31,17 @@ _HELD = (
     re.compile(r"\\[(\[](?:(?!\\[)\]]).){0,400}\\?\Z", re.DOTALL),
     re.compile(r"\[\^?\d{0,3}\]?\Z"),
     re.compile(r"(?<![\w*])__\w{0,30}\Z"),
-    re.compile(r"\[!\[[^\[\]\n]*(?:\](?:\([^()\s]*(?:\)(?:\](?:\([^()\s]*)?)?)?)?)?\Z"),
-    re.compile(r"!(?:\[[^\[\]\n]*(?:\](?:\([^()\n]*)?)?)\Z"),
+    re.compile(r"\[!\[[^\[\]]{0,400}+(?:\](?:\([^()\s]*(?:\)(?:\](?:\([^()\s]*)?)?)?)?)?\Z"),
+    re.compile(r"!(?:\[[^\[\]]{0,400}+(?:\](?:\([^()\n]*)?)?)\Z"),
 )
-_TEXT = r"((?:[^\[\]\\\n]|\\.){0,400})"
+_TEXT = r"((?:[^\[\]\\]|\\.){0,400}+)"
 _LINK = re.compile(
     rf"\[{_TEXT}\](?:\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*(?:\([^()\n]*)?|\[[^\[\]\n]*)?\Z"
 )
 _OPEN_LINK = re.compile(rf"(?<!\])\[{_TEXT}\Z")
 _TRAILING = re.compile(r"(?:[*_~|\\]|(?<=\s)[-+#>=])+\Z")
 _TICKS = re.compile(r"`+")
-_SETTLED = 10  # lines of a table: with its first rows, the widths of its columns change
+_SETTLED = 6  # lines of a table: with its first rows, the widths of its columns change
 _FAR = 400  # characters: what is open for longer is no marker
 
 
@@ -127,10 +127,10 @@ def _code(text: str) -> tuple[str, str]:
             opened = None
     if opened is None or len(text) - opened.start() > _FAR:
         return text, ""
-    code = text[opened.end() :].rstrip("`")
+    code = text[opened.end() :].rstrip("`*_~ \n")
     if not code.strip():
         return text[: opened.start()], ""
-    return text[: opened.end()] + code.rstrip(), opened.group()
+    return text[: opened.end()] + code, opened.group()
 
 
 def _is_escaped(text: str, at: int) -> bool:

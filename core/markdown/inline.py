@@ -325,7 +325,7 @@ class Scanner:
     def _run(self, pos: int, at: int, end: int) -> int:
         src = self.src
         run = Run(src[at], at, end, src)
-        if not (run.opens or run.closes):
+        if not (run.opens or run.closes) or run.multiplies:
             return self._text(pos, end)
         self._text(pos, at)
         if self.runs is None:

@@ -43,7 +43,7 @@ def split(
     nothing has no pieces. ``growing``: more text will follow, and no cut depends on it.
     """
     cutter = _Cutter(message, limit)
-    stable = cutter.stable_pieces()
+    stable = cutter.stable_pieces(growing=growing)
     pieces = stable if growing or len(stable) < 2 else cutter.pieces()
     # The messages of a text that grew stay as they were, unless that takes one more of them.
     found = stable if len(stable) <= len(pieces) else pieces
@@ -94,15 +94,17 @@ class _Cutter:
         self.code_starts = [span.start for span in code]
         self.code_ends = [span.end for span in code]
 
-    def stable_pieces(self) -> list[TelegramText]:
+    def stable_pieces(self, *, growing: bool) -> list[TelegramText]:
         """All pieces, each cut where it would be cut if the text went on in any other way."""
         size = len(self.text)
         pieces, at = [], self.start(0)
         while at < size:
             far = self.reach(at)
+            if growing and far < size < far + _UNSEEN:
+                size = far  # what decides about the cut is not written yet
             cut = size
             if far < size:
-                cut = self.cut(at, at + (far - at) // _SMALLEST, max(at + 1, far - _UNSEEN))
+                cut = self.cut(at, at + (far - at) // _SMALLEST, far)
             pieces.append(self.piece(at, cut))
             at = self.start(cut)
         return pieces

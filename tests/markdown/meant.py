@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from .mdb import corpus, runner
+from .mdb import corpus, runner, whatsapp
 from .mdb.compare import Score
 from .mdb.model import Delivered, Rejected, Span
 from .mdb.prepare import prepare
+from .mdb.reference import clean_table
 
 # Where nothing is rewritten: code, addresses, LaTeX, escapes.
 KEPT = re.compile(
@@ -60,30 +61,34 @@ def rewritten(text: str) -> str:
     return NAME.sub(escaped, INSIDE.sub(escaped, text))
 
 
-def shown(output: Any, target: str) -> Any:
-    """What the channel shows, without the spaces that keep a marker literal on WhatsApp."""
+def shown(output: Any, target: str) -> list[Delivered]:
+    """What the channel shows, by each of its readings. Raises Rejected.
+
+    The spaces that keep a marker literal on WhatsApp are left out.
+    """
     found = runner.deliver(output, target)
-    if target != "whatsapp" or GUARD.search(found.text) is None:
-        return found
-    kept = [0, *accumulate(char not in "\u200a\u2060" for char in found.text)]
+    if target != "whatsapp":
+        return [found]
+    other = whatsapp.parse(output.translate(clean_table()), unicode_words=True)
+    return [without_guards(found), without_guards(other)]
+
+
+def without_guards(found: Delivered) -> Delivered:
+    """The same without hair spaces and word joiners."""
+    kept = [0, *accumulate(int(char not in "\u200a\u2060") for char in found.text)]
     spans = [Span(s.type, kept[s.start], kept[s.end], s.attr) for s in found.spans]
     return Delivered(GUARD.sub("", found.text), spans)
 
 
 def score(document: corpus.Document, call: runner.Timed, target: str) -> Score:
-    """The better of the two readings of a document."""
-    output = call(document)
+    """The best of the readings of a document."""
     meant = as_meant(document.text)
-    texts = [document.text] if meant == document.text else [document.text, meant]
-    scores = []
-    for text in texts:
-        comparer = prepare(text, target)
-        try:
-            delivered = shown(output, target)
-        except Rejected as error:
-            scores.append(comparer.rejected(str(error)))
-            continue
-        scores.append(runner.score_shown(delivered, output, comparer, target))
+    comparers = [prepare(text, target) for text in dict.fromkeys((document.text, meant))]
+    try:
+        delivered = shown(call(document), target)
+    except Rejected as error:
+        return comparers[0].rejected(str(error))
+    scores = [comparer.score(each) for comparer in comparers for each in delivered]
     if "<details" in document.text:  # a quote that can be folded, of which Markdown knows nothing
         for each in scores:
             each.spans.pop("quote", None)
