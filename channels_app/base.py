@@ -355,6 +355,15 @@ class RendersOne(Protocol):
 
 
 @runtime_checkable
+class RendersGrowing(Protocol):
+    """Of an outbound side that shows an answer in several messages while it is written."""
+
+    def render_growing(self, text: str) -> list[Block]:
+        """As ``render``, of a text that goes on: messages that are full stay as they are."""
+        ...
+
+
+@runtime_checkable
 class MayNotPush(Protocol):
     """Of an outbound side whose accounts cannot all be written to first."""
 

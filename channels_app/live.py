@@ -14,13 +14,21 @@ from dataclasses import dataclass, field, replace
 
 from channels_app import outbound, registry
 from channels_app.answers import answer_of
-from channels_app.base import Block, Capability, Channel, ChannelError, Edits
+from channels_app.base import (
+    Block,
+    Capability,
+    Channel,
+    ChannelError,
+    Edits,
+    RendersGrowing,
+)
 from channels_app.links import Links
 from channels_app.pace import pacer
 from channels_app.sending import account_of, target_of
 from channels_app.text_rendering import render
 from channels_app.wording import ENGLISH
 from core.db import in_thread, write
+from core.markdown import live_view
 from core.messages import Message, Transcript
 from core.models import Delivery, Run
 
@@ -128,11 +136,18 @@ class Live:
         if Capability.EDIT not in self.channel.capabilities:
             return self.channel.outbound.render(draft.text)[:-1] if draft.text else []
         if draft.progress:
-            whole = f"{draft.text}\n\n{draft.progress}" if draft.text else draft.progress
-            return self.channel.outbound.render(whole)
+            text = live_view(draft.text)
+            return self._growing(f"{text}\n\n{draft.progress}" if text else draft.progress)
         if len(draft.text) >= FIRST_CHARACTERS or (draft.text and self.rows):
-            return self.channel.outbound.render(draft.text)
+            return self._growing(draft.text)
         return []
+
+    def _growing(self, text: str) -> list[Block]:
+        """The messages of a text that is still being written."""
+        outbound = self.channel.outbound
+        if isinstance(outbound, RendersGrowing):
+            return outbound.render_growing(text)
+        return outbound.render(live_view(text))
 
     async def _edit(self, row: Delivery, block: Block) -> None:
         """Change a message that was sent; one that is still on its way is left for later."""

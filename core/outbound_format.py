@@ -1,16 +1,12 @@
-"""Which of the three formats an answer has, and the text that goes with it ([T4])."""
+"""Which of the three formats an answer has ([T4])."""
 
-from django.conf import settings
-
-from core.markdown import classify_outbound_format, markdown_to_channel
+from core.markdown import classify_outbound_format
 
 
 def classified(text: str) -> tuple[str, str]:
-    """(text, format) for clients that render Markdown: raw for ``markdown`` and ``link``.
+    """(text, format), the text as it was written: what is stored, and what clients get.
 
-    Plain text passes the converter, so that it is what every other channel gets.
+    Channels that show no Markdown convert it when they show it. There is nothing to convert where
+    the format is ``plain``: text that is no Markdown passes the converter byte for byte ([T2]).
     """
-    shape = classify_outbound_format(text)
-    if shape == "plain":
-        return markdown_to_channel(text, settings.OUTBOUND_MARKDOWN_FORMAT), shape
-    return text, shape
+    return text, classify_outbound_format(text)

@@ -3,15 +3,25 @@
 from typing import Any
 
 from channels_app.base import Block
-from core.markdown import split, to_telegram, truncate
+from core.markdown import TelegramText, live_view, split, to_telegram, truncate
 
 CAPTION_LIMIT = 1024
 
 
 def render(text: str) -> list[Block]:
     """Markdown as messages of at most 4096 UTF-16 units, each ``{"text", "entities"?}``."""
+    return blocks_of(split(to_telegram(text)))
+
+
+def render_growing(text: str) -> list[Block]:
+    """The same of a text that is still being written; messages that are full stay as they are."""
+    return blocks_of(split(live_view(text), growing=True))
+
+
+def blocks_of(pieces: list[TelegramText]) -> list[Block]:
+    """Messages as blocks."""
     blocks: list[Block] = []
-    for piece in split(to_telegram(text)):
+    for piece in pieces:
         block: Block = {"text": piece.text}
         if piece.entities:
             block["entities"] = [entity.to_dict() for entity in piece.entities]

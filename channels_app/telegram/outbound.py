@@ -44,6 +44,10 @@ class TelegramOutbound:
                 raise
         return await self._send(account, target, without_entities(block))
 
+    def render_growing(self, text: str) -> list[Block]:
+        """As ``render``, of a text that is still being written."""
+        return adapter.render_growing(text)
+
     def render_one(self, text: str) -> Block | None:
         """Markdown as one message, in MarkdownV2."""
         return adapter.render_one(text)

@@ -8,6 +8,7 @@ raise, and need time linear in the text. docs/markdown.md describes them.
   take text only;
 * ``to_telegram`` (text + entities), ``to_markdown_v2``, ``to_html``: Telegram, from one parse;
 * ``split``, ``split_markdown_v2``, ``split_html``, ``truncate``: Telegram's length limit;
+* ``live_view``: what to show of a text that is still being written;
 * ``strip_outer_fence``: the fence that models like to wrap a whole answer in;
 * ``preview``: what a reader will see, for people at a terminal.
 """
@@ -15,6 +16,7 @@ raise, and need time linear in the text. docs/markdown.md describes them.
 from .api import (
     FORMATS,
     classify_outbound_format,
+    live_view,
     looks_like_markdown,
     markdown_to_channel,
     markdown_to_plain,
@@ -42,6 +44,7 @@ __all__ = [
     "MessageEntity",
     "TelegramText",
     "classify_outbound_format",
+    "live_view",
     "looks_like_markdown",
     "markdown_to_channel",
     "markdown_to_plain",

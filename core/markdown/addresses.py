@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from . import links
+from .emphasis import is_cjk
 from .looks import Look
 from .spans import Inline, Span, insert
+
+_WORD = 20  # characters of the rest of a word
 
 
 class Addresses:
@@ -16,6 +19,7 @@ class Addresses:
         self.written = 0  # addresses behind their text
         self.interruptions = 0  # those before more text on their line
         self.numbers: dict[str, int] = {}
+        self.starts: set[int] = set()  # of the links and images of one inline text
 
     def too_many(self) -> bool:
         """Whether a text with so many addresses amid its sentences is better read with notes."""
@@ -29,6 +33,8 @@ class Addresses:
         """The inline text with the addresses of its links and images where this look has them."""
         pieces: list[tuple[int, str]] = []
         spans: list[Span] = []
+        linked = ("link", "anchor", "image")
+        self.starts = {span.start for span in inline.spans if span.kind in linked}
         until = 0  # end of the last link: an image inside it shows the link's address only
         for span in sorted(inline.spans, key=_link_first):
             if span.kind in ("link", "anchor"):
@@ -56,7 +62,19 @@ class Addresses:
         if not self.look.links_as_text and "//" not in span.value and "@" not in written:
             return  # a relative address leads nowhere from a chat
         if written and not _same_address(text[span.start : span.end], written):
-            pieces.append((span.end, self._written(text, span.end, written)))
+            end = self._end_of_word(text, span.end)
+            pieces.append((end, self._written(text, end, written)))
+
+    def _end_of_word(self, text: str, at: int) -> int:
+        """Where the word ends that goes on behind a link: ``[MITM](…)ed``."""
+        if not text[at - 1 : at].isalnum():
+            return at
+        end = at
+        while end < min(len(text), at + _WORD) and end not in self.starts:
+            if not text[end].isalnum() or is_cjk(text[end]):
+                break
+            end += 1
+        return end
 
     def _address(self, url: str) -> str:
         return links.written_address(url, ticks=not self.look.fenced)
@@ -82,14 +100,28 @@ class Addresses:
         look = self.look
         written = "" if inside else self._address(span.value)
         address = links.telegram_address(written) if written else None
+        if span.end == span.start:
+            self._alone(text, span.start, written, pieces)
+            return
         if look.image:
             pieces.append((span.start, look.image))
-        if span.end == span.start:
-            pieces.append((span.end, f" {written}" if look.image and written else written))
-        elif look.links_as_text and written:
+        if look.links_as_text and written:
             pieces.append((span.end, self._written(text, span.end, written)))
         elif address is not None:
             spans.append(Span("link", span.start, span.end, address))
+
+    def _alone(self, text: str, at: int, written: str, pieces: list[tuple[int, str]]) -> None:
+        """An image without a description: its address, apart from what stands beside it."""
+        shown = f"{self.look.image} {written}" if self.look.image and written else written
+        shown = shown or self.look.image
+        if pieces and pieces[-1][0] == at:
+            pieces[-1] = (at, pieces[-1][1].rstrip())
+            shown = f" {shown}"
+        elif shown and at > 0 and text[at - 1].isalnum():
+            shown = f" {shown}"
+        if shown and text[at : at + 1].isalnum():
+            shown += " "
+        pieces.append((at, shown))
 
 
 def _offset(piece: tuple[int, str]) -> int:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from . import plain, previews, whatsapp, wrapper
 from . import split as splitting
 from .classify import Classification, classify, is_markdown
 from .document import read
-from .looks import TELEGRAM
+from .growing import live_view as growing_text
+from .looks import TELEGRAM, TELEGRAM_GROWING, Look
 from .telegram import TelegramText, compose
 
 logger = logging.getLogger(__name__)
@@ -83,16 +85,15 @@ def classify_outbound_format(text: object) -> Classification:
 
 def markdown_to_plain(text: object) -> str:
     """The text without Markdown's markers ([T3]); text that is no Markdown unchanged."""
-    return _guarded(text, plain.render, _same)
+    return _guarded(text, _plain_text, _same)
 
 
 def markdown_to_whatsapp(text: object) -> str:
     """The text with the markers of WhatsApp, Signal and most messengers ([T3]).
 
-    Text that is no Markdown stays as it is; only markers that the messenger would take for its own
-    are guarded by an invisible space.
+    Text that is no Markdown stays as it is, byte for byte ([T2]).
     """
-    return _guarded(text, whatsapp.render, _same)
+    return _guarded(text, _whatsapp_text, _same)
 
 
 def markdown_to_channel(text: object, format: str) -> str:  # noqa: A002 - requirement 1's name
@@ -107,20 +108,33 @@ def markdown_to_channel(text: object, format: str) -> str:  # noqa: A002 - requi
 def to_telegram(text: object) -> TelegramText:
     """Text and entities for Telegram ([T5]); ``.markdown_v2()`` and ``.html()`` say the same.
 
-    The text may be longer than one message: see ``split``. It is blank if the Markdown shows
-    nothing.
+    The text may be longer than one message: see ``split``.
     """
     if isinstance(text, TelegramText):
         return text
     return _guarded(text, _to_telegram, TelegramText)
 
 
-def _to_telegram(source: str) -> TelegramText:
+def _to_telegram(source: str, look: Look = TELEGRAM) -> TelegramText:
     source = source.replace("\0", "")  # ends a text for Telegram's parser
-    document = read(source, TELEGRAM)
-    if not document.marked:
+    document = read(source, look)
+    if not document.marked or splitting.is_blank(document.text):
         return TelegramText(source)
     return compose(document.text, document.spans)
+
+
+# Markdown that shows nothing (a comment, an empty fence) is shown as it was written: an answer
+# that a person waits for is never no message at all.
+
+
+def _plain_text(source: str) -> str:
+    shown = plain.render(source)
+    return source if splitting.is_blank(shown) else shown
+
+
+def _whatsapp_text(source: str) -> str:
+    shown = whatsapp.render(source)
+    return source if splitting.is_blank(shown) else shown
 
 
 def to_markdown_v2(text: object) -> str:
@@ -133,12 +147,22 @@ def to_html(text: object) -> str:
     return to_telegram(text).html()
 
 
-def split(text: object, *, limit: int = splitting.MESSAGE_LIMIT) -> list[TelegramText]:
+def split(
+    text: object, *, limit: int = splitting.MESSAGE_LIMIT, growing: bool = False
+) -> list[TelegramText]:
     """The text (or a ``TelegramText``) as messages of at most ``limit`` UTF-16 units ([T6]).
 
-    Empty if there is nothing to see.
+    Empty if there is nothing to see. ``growing``: more text will follow, and the messages that are
+    full stay as they are.
     """
-    return splitting.split(to_telegram(text), limit=max(1, limit))
+    if growing and not isinstance(text, TelegramText):
+        text = _guarded(text, partial(_to_telegram, look=TELEGRAM_GROWING), TelegramText)
+    return splitting.split(to_telegram(text), limit=max(1, limit), growing=growing)
+
+
+def live_view(text: object) -> str:
+    """The Markdown to show of a text that is still being written ([C6])."""
+    return _guarded(text, growing_text, _same)
 
 
 def split_markdown_v2(text: object) -> list[str]:

@@ -37,6 +37,12 @@ _PIPE = re.compile(r"(?<!\\)\|")
 # "[INFO]: started" is a log line, not the definition of a link to "started".
 _WORD = re.compile(r"[\w-]+\Z")
 _MAX_DOUBTS = 50
+_FEW_LINES = 2  # of a message that may be an ordinary one
+# `>= 5`, `>_<`, `>w<`, `>:(`; `> 5 people` and `+ 5 EUR`.
+_NO_QUOTE = re.compile(r">=|>(?:[^\w\s<]{1,3}|_|\w)<|>[:;=]['-]?[()\[\]/\\|DPpoO3](?!\w)")
+_PROMPT = re.compile(r">>> \w")
+_COMPARISON = re.compile(r">[ \t]*[-+]?\d")
+_SUM = re.compile(r"\+[ \t]+\d")
 
 
 class Definitions:
@@ -70,6 +76,8 @@ class _Parser(MarkdownIt):
 
 def _definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001
     known = state.env.get("references", {})
+    if state.src.startswith("[^", state.bMarks[start] + state.tShift[start]):
+        return False  # a footnote is text
     before = len(known)
     if not reference(state, start, end, silent):
         return False
@@ -93,8 +101,8 @@ def _heading(state: StateBlock, start: int, _end: int, silent: bool) -> bool:  #
     pos = state.bMarks[start] + state.tShift[start]
     line = state.src[pos : state.eMarks[start]]
     content = line.lstrip("#")
-    if len(line) - len(content) > 6 or (content and content[0] not in " \t"):
-        return False
+    if len(line) - len(content) > 6 or not content or content[0] not in " \t":
+        return False  # more than six, a hashtag, or signs with nothing behind them
     if silent:
         return True
     content = content.strip(" \t")
@@ -113,17 +121,44 @@ def _leaf(state: StateBlock, kind: str, content: str, start: int) -> Leaf:
     return token
 
 
-_LIST_START = "*-+0123456789"
+def _quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001
+    """A quote, unless the sign is one of comparison, of a shell, or part of a face."""
+    pos = state.bMarks[start] + state.tShift[start]
+    if state.sCount[start] - state.blkIndent >= 4 or _NO_QUOTE.match(state.src, pos):
+        return False
+    if state.level == 0 and _is_sign(state, start, end):
+        return False
+    return blockquote(state, start, end, silent)
+
+
+def _is_sign(state: StateBlock, start: int, end: int) -> bool:
+    """Whether the ``>`` of this line is a sign: ``>> ok``, ``> 5 people came``, ``>>> x = 1``."""
+    line = _line(state, start)
+    beside = [_line(state, at) for at in (start - 1, start + 1) if 0 <= at < end]
+    quoted = [other for other in beside if other.startswith(">")]
+    if _PROMPT.match(line):
+        return all(other.startswith(">>>") for other in quoted)
+    few = state.lineMax <= _FEW_LINES and not quoted
+    return few and (line.startswith(">>") or _COMPARISON.match(line) is not None)
+
+
+def _list(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001
+    """A list, unless the sign is that of a sum: ``+ 5 EUR``."""
+    pos = state.bMarks[start] + state.tShift[start]
+    return not _SUM.match(state.src, pos) and list_block(state, start, end, silent)
+
+
 _RULES: dict[str, tuple[Rule, ...]] = {
     "`": (fence,),
     "~": (fence,),
-    ">": (blockquote,),
+    ">": (_quote,),
     "_": (hr,),
     "<": (html_block,),
     "#": (_heading,),
     "*": (hr, list_block),
     "-": (hr, list_block),
-    **dict.fromkeys("+0123456789", (list_block,)),
+    "+": (_list,),
+    **dict.fromkeys("0123456789", (list_block,)),
 }
 _STARTS = {**_RULES, "[": (_definition,)}
 
@@ -283,7 +318,7 @@ class _Blocks(ParserBlock):
         pos = state.bMarks[line] + state.tShift[line]
         rules = _STARTS.get(state.src[pos], ()) if _LIKELY.match(state.src, pos) else ()
         if state.level >= _MAX_LEVEL:
-            rules = tuple(rule for rule in rules if rule not in (blockquote, list_block))
+            rules = tuple(rule for rule in rules if rule not in (_quote, _list, list_block))
         for rule in rules:
             if rule(state, line, end, _FOR_GOOD):
                 return

@@ -16,16 +16,17 @@ from .addresses import Addresses
 from .blocks import Definitions, Leaf, read_blocks
 from .inline import Scanner, has_markup
 from .looks import Look, fenced
-from .spans import Inline, Span, insert
+from .spans import LONG, Inline, Span, insert, shifted
 from .tags import read_block
 
 BlockKind = Literal["paragraph", "heading", "code", "table", "rule", "html"]
 
 _TASK = re.compile(r"\[([ xX])\](?:[ \t\u00a0\n]|\Z)")
+_ALERT = re.compile(r"\[!(note|tip|important|warning|caution)\][ \t]*(\n|\Z)?", re.IGNORECASE)
+_DETAILS = re.compile(r"<(/?)details\b", re.IGNORECASE)
 _LANGUAGE = re.compile(r"[^\s`\\]++")
 _LINE_BREAKS = re.compile(r"\r\n?")
 _RULE = "———"
-_MOSTLY_BOLD = 0.28  # share of code in a heading up to which it is seen as one
 _INDENT = "  "
 # Without one of these a text has no Markdown, and most short answers have none of them.
 _HINT = re.compile(r"[*_`~#\[\]|&<>\\]")
@@ -80,6 +81,7 @@ class _Writer:
         self.task = False  # whether a task's box may come next
         self.lists: list[int | None] = []
         self.quotes: list[_Quote] = []
+        self.details: list[_Quote] = []
 
     def begin(self, line: int, *, flush: bool = False) -> None:
         """Start a leaf: a new line, its indentation, and the marker of an item that waits."""
@@ -90,7 +92,7 @@ class _Writer:
             if flush and self.look.boxes:
                 lead = "\n"
         self.boxed = flush
-        for quote in self.quotes:
+        for quote in (*self.quotes, *self.details) if self.quotes or self.details else ():
             if quote.start < 0:
                 quote.start = self.length + len(lead)
         if self.marker:
@@ -128,7 +130,12 @@ class _Writer:
     def inline(self, source: str) -> Inline:
         if not has_markup(source):
             return Inline(source, [], marked=False)
-        scanner = Scanner(source, self.definitions, tags_as_text=self.tags_as_text)
+        scanner = Scanner(
+            source,
+            self.definitions,
+            tags_as_text=self.tags_as_text,
+            drawn_formulas=self.look.formulas,
+        )
         inline = scanner.read()
         if scanner.tags_of_html:
             self.html = True
@@ -160,9 +167,18 @@ class _Writer:
                 self._box(done=found[1] != " ")
                 content = content[found.end() :]
         self.task = False
-        inline = self.inline(content)
+        alert = _ALERT.match(content) if self.quotes and self.quotes[-1].start < 0 else None
+        inline = self._alert(alert) if alert else self.inline(content)
         if inline.text.strip() or inline.spans or self.marker:
             self.leaf("paragraph", inline, token.map)
+
+    def _alert(self, alert: re.Match[str]) -> Inline:
+        """The first paragraph of a quote that begins ``[!NOTE]``."""
+        inline = self.inline(alert.string[alert.end() :])
+        name = f"{alert[1].capitalize()}:"
+        lead = name if not inline.text else f"{name}{' ' if alert[2] is None else alert[2]}"
+        spans = [Span("bold", 0, len(name)), *shifted(inline.spans, len(lead))]
+        return Inline(f"{lead}{inline.text}", spans, marked=True, linked=inline.linked)
 
     def _box(self, *, done: bool) -> None:
         box = self.look.done if done else self.look.todo
@@ -176,8 +192,6 @@ class _Writer:
     def heading(self, token: Leaf) -> None:
         """A heading is bold."""
         inline = self.inline(token.content)
-        if not self.look.bold_code:
-            _show_heading(inline)
         inline.spans.append(Span("bold", 0, len(inline.text)))
         self.leaf("heading", inline, token.map)
         self.marked = True
@@ -273,8 +287,18 @@ class _Writer:
         """An HTML block shows its text."""
         text, spans = read_block(token.content)
         self.marked = self.marked or text != token.content.strip()
+        tags = _DETAILS.findall(token.content) if self.look.folds else []
+        self.details += [_Quote() for tag in tags if not tag]
         if text:
             self.leaf("html", Inline(text, spans, marked=True, linked=True), token.map)
+        for tag in tags:
+            if tag and self.details:
+                self._fold(self.details.pop())
+
+    def _fold(self, quote: _Quote) -> None:
+        """Details are a quote that can be folded."""
+        if quote.start >= 0:
+            self.spans.append(Span("quote", quote.start, self.length, LONG))
 
     def hr(self, token: Leaf) -> None:
         """A thematic break."""
@@ -327,14 +351,6 @@ class _Writer:
         self.indent = self.indent[: -len(_INDENT)]
 
 
-def _show_heading(inline: Inline) -> None:
-    """Give up code in a heading that would hardly be bold with it; one that is all code stays."""
-    code = "".join(inline.text[s.start : s.end] for s in inline.spans if s.kind == "code")
-    share = len("".join(code.split())) / max(1, len("".join(inline.text.split())))
-    if _MOSTLY_BOLD < share < 1:
-        inline.spans = [span for span in inline.spans if span.kind != "code"]
-
-
 _HANDLERS: dict[str, Callable[[_Writer, Leaf], None]] = {
     "paragraph": _Writer.paragraph,
     "heading": _Writer.heading,
@@ -369,7 +385,7 @@ def read(source: str, look: Look) -> Document:
     options = _Options(
         wide_tables=wide,
         tags_as_text=writer.html and writer.others,
-        in_notes=writer.addresses.too_many(),
+        in_notes=look.notes and writer.addresses.too_many(),
     )
     if options.tags_as_text or options.in_notes:
         document = _Writer(look, definitions, options).document(tokens)

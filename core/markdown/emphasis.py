@@ -3,6 +3,10 @@
 The algorithm is the one of the CommonMark specification ("process emphasis"), with its lower bounds
 for openers, which keep it linear. Runs next to CJK text are read as the CJK-friendly amendment has
 it: CommonMark alone refuses to close ``**注意：**请`` because no CJK writer puts a space there.
+
+Three things are never emphasis, whatever CommonMark makes of them, because a reader would lose what
+was written: a marker inside a word or a number (:func:`inside_word`), a pair of operators
+(``(a+b)*c + d*(e+f)``), and stars that belong to paths and comments (``src/*, /*c*/``).
 """
 
 from __future__ import annotations
@@ -19,6 +23,15 @@ _CJK_RANGES = (
     (0x1100, 0x11FF), (0x2E80, 0x303F), (0x3040, 0xA4CF), (0xAC00, 0xD7FF),
     (0xF900, 0xFAFF), (0xFE30, 0xFE4F), (0xFF00, 0xFFEF), (0x20000, 0x3FFFF),
 )  # fmt: skip
+# The same without East Asian width: Thai, Lao, Tibetan, Myanmar, Khmer.
+_UNSPACED_RANGES = ((0x0E00, 0x0FFF), (0x1000, 0x109F), (0x1780, 0x17FF))
+# What a term of a formula ends and begins with, besides letters and digits.
+_TERM_ENDS, _TERM_BEGINS = frozenset(")]}%"), frozenset("([{$€£¥")
+_SIGNS, _SLASHES = frozenset("-+."), ("/", "\\")
+_FACES = frozenset("^-=@><~+T")
+_FACE_BRACKETS = frozenset("()[]{}\"'*_~`")
+_NEAR = 16  # runs behind an operator that are looked at
+_TINY = 16  # characters of a pair whose content may be nothing but punctuation
 
 # One raw span: (kind, first fragment, fragment behind the last, value).
 Mark = tuple[Kind, int, int, str]
@@ -42,16 +55,59 @@ def is_cjk(char: str) -> bool:
     return any(low <= code <= high for low, high in _CJK_RANGES)
 
 
+@functools.lru_cache(maxsize=8192)
+def _is_word(char: str) -> bool:
+    """Whether a character is part of a word or a number."""
+    return unicodedata.category(char)[0] in "LNM"
+
+
+def _is_opening(char: str) -> bool:
+    """Whether a character is an opening bracket or quote."""
+    return unicodedata.category(char) in ("Ps", "Pi")
+
+
+def _is_unspaced(char: str) -> bool:
+    """Whether words of this character's script follow one another without spaces."""
+    code = ord(char)
+    return is_cjk(char) or any(low <= code <= high for low, high in _UNSPACED_RANGES)
+
+
+def inside_word(before: str, after: str) -> bool:
+    """Whether markers between these characters stand inside a word or a number.
+
+    They are the neighbours of all the markers that stand next to each other. Where a script has no
+    spaces between words, markers may begin one.
+    """
+    if not (before and after and _is_word(before) and _is_word(after)):
+        return False
+    return not (_is_unspaced(before) or _is_unspaced(after))
+
+
+def is_face(before: str, after: str) -> bool:
+    """Whether one underscore between these is the mouth of ``^_^``, ``-_-`` or ``>_<``."""
+    if not (before and after) or before in _FACE_BRACKETS:
+        return False
+    same = before == after and unicodedata.category(before)[0] in "PS"
+    return same or (before in _FACES and after in _FACES)
+
+
 class Run:
-    """A run of one marker character, and what it may still do."""
+    """A run of one marker character, and what it may still do.
+
+    ``operator``: it stands between the terms of a formula, ``multiplies``: it is no marker at all;
+    ``slashes``: beside a slash of a path,
+    before and behind it.
+    """
 
     __slots__ = (
-        "closes", "count", "fragment", "index", "length", "loose", "marker", "next", "opens",
-        "prev",
+        "closes", "count", "end", "fragment", "index", "length", "marker", "multiplies", "next",
+        "opens", "operator", "prev", "slashes", "start",
     )  # fmt: skip
 
-    def __init__(self, marker: str, length: int, before: str, after: str) -> None:
-        self.marker = marker
+    def __init__(self, marker: str, start: int, end: int, src: str) -> None:
+        before, after = src[start - 1] if start else "", src[end : end + 1]
+        length = end - start
+        self.marker, self.start, self.end = marker, start, end
         self.length = self.count = length
         self.fragment = self.index = 0
         self.prev: Run | None = None
@@ -69,22 +125,39 @@ class Run:
             opens, closes = opens and left != _WORD, closes and right != _WORD
         else:
             opens = opens or (left_cjk and right != _SPACE)
-            closes = closes or (right_cjk and left != _SPACE)
+            closes = closes or (right_cjk and left != _SPACE and not _is_opening(before))
+        self.slashes = before in _SLASHES, after in _SLASHES
+        if self.slashes[0] and marker == "*" and right != _WORD:
+            opens = False  # `src/*, lib/*`
         self.opens, self.closes = opens, closes
-        # `2*3*4` is arithmetic to every reader, whatever CommonMark makes of it.
-        self.loose = length == 1 and before.isalnum() and after.isalnum() and before.isascii()
+        self.operator = _is_operator(before, after, src[end + 1 : end + 2], single=length == 1)
+        unspaced = self.operator and (_is_unspaced(before) or _is_unspaced(after))
+        self.multiplies = self.operator and not unspaced and (length == 1 or (opens and closes))
+
+
+def _is_operator(before: str, after: str, following: str, *, single: bool) -> bool:
+    """Whether a marker between these characters may stand between the terms of a formula."""
+    if not (before and after):
+        return False
+    if _is_unspaced(before) or _is_unspaced(after):
+        return single and _is_word(before) and _is_word(after)
+    if before not in _TERM_ENDS and not _is_word(before):
+        return False
+    if after in _SIGNS:
+        return following.isdecimal()
+    return after in _TERM_BEGINS or _is_word(after)
 
 
 class Runs:
     """The delimiter stack of one inline text."""
 
-    __slots__ = ("_count", "last", "marks", "strict")
+    __slots__ = ("_count", "last", "marks", "paired", "src")
 
-    def __init__(self, marks: list[Mark]) -> None:
-        self.marks = marks
+    def __init__(self, marks: list[Mark], src: str) -> None:
+        self.marks, self.src = marks, src
         self.last: Run | None = None
         self._count = 0
-        self.strict = False  # whether a pair was found that is more than `2*3*4`
+        self.paired = False  # whether any pair was found
 
     def push(self, run: Run, fragment: int) -> None:
         """Add a run whose characters are the fragment of that number."""
@@ -105,14 +178,16 @@ class Runs:
     def pair(self, bottom: Run | None, fragments: list[str]) -> None:
         """Pair all runs above ``bottom`` and take them off the stack."""
         floor = bottom.index if bottom is not None else 0
-        floors: dict[tuple[str, bool, int], int] = {}
+        floors: dict[tuple[object, ...], int] = {}
         closer = self._first_above(floor)
         while closer is not None:
             if not closer.closes:
                 closer = closer.next
                 continue
-            key = (closer.marker, closer.opens, closer.length % 3)
-            opener = _opener(closer, max(floor, floors.get(key, 0)))
+            key = (
+                closer.marker, closer.opens, closer.length % 3, closer.operator, closer.slashes
+            )  # fmt: skip
+            opener = self._opener(closer, max(floor, floors.get(key, 0)))
             if opener is None:
                 floors[key] = closer.prev.index if closer.prev is not None else 0
                 following = closer.next
@@ -122,6 +197,17 @@ class Runs:
             else:
                 closer = self._join(opener, closer, fragments)
         self._drop_above(bottom)
+
+    def unpaired(self, fragments: list[str]) -> list[Run]:
+        """The runs that would open a style and that nothing closes, in order."""
+        first = self._first_above(0)
+        self.pair(None, fragments)
+        found: list[Run] = []
+        while first is not None:
+            if first.opens and first.count >= (2 if first.marker in "~|" else 1):
+                found.append(first)
+            first = first.next
+        return found
 
     def _first_above(self, floor: int) -> Run | None:
         run, first = self.last, None
@@ -140,8 +226,7 @@ class Runs:
         kind = _style(opener.marker, double=double)
         size = 2 if double else 1
         self.marks.append((kind, opener.fragment + 1, closer.fragment, ""))
-        if not (opener.loose and closer.loose):
-            self.strict = True
+        self.paired = True
         opener.next, closer.prev = closer, opener
         for run in (opener, closer):
             run.count -= size
@@ -150,6 +235,51 @@ class Runs:
                 self._remove(run)
         return closer if closer.count >= (2 if closer.marker in "~|" else 1) else closer.next
 
+    def _opener(self, closer: Run, floor: int) -> Run | None:
+        """The nearest run that the closer can close, above the floor; operators only if need be."""
+        if closer.operator and _closes_later(closer):
+            return None
+        run, second = closer.prev, None
+        while run is not None and run.index > floor:
+            if run.marker == closer.marker and run.opens and not _odd(run, closer):
+                if not run.operator:
+                    return run if self._is_pair(run, closer) else None
+                second = second or run
+            run = run.prev
+        return second if second is not None and self._is_pair(second, closer) else None
+
+    def _is_pair(self, opener: Run, closer: Run) -> bool:
+        """Whether the two are markers, and no operators, parts of paths, or a face."""
+        if opener.operator and closer.operator:
+            return False
+        if (opener.operator or closer.operator) and opener.length != closer.length:
+            return False
+        if _of_path(opener, closer):
+            return False
+        size = closer.start - opener.end
+        if opener.marker in "~|" or size > _TINY or min(opener.length, closer.length) > 1:
+            return True
+        content = self.src[opener.end : closer.start]
+        return any(not char.isascii() or char.isalnum() or char == "\\" for char in content)
+
+
+def _closes_later(closer: Run) -> bool:
+    """Whether a run close behind this operator closes what this one would: ``**2**(3+4)**``."""
+    run = closer.next
+    for _ in range(_NEAR):
+        if run is None:
+            return False
+        if run.marker == closer.marker and run.length == closer.length and not run.operator:
+            return run.closes and not run.opens
+        run = run.next
+    return False
+
+
+def _of_path(opener: Run, closer: Run) -> bool:
+    """Whether the two stand in ``**/x/**`` or in ``/*x*/``."""
+    inner = opener.slashes[1] and closer.slashes[0]
+    return inner or (opener.slashes[0] and closer.slashes[1])
+
 
 def _style(marker: str, *, double: bool) -> Kind:
     if marker == "~":
@@ -157,16 +287,6 @@ def _style(marker: str, *, double: bool) -> Kind:
     if marker == "|":
         return "spoiler"
     return "bold" if double else "italic"
-
-
-def _opener(closer: Run, floor: int) -> Run | None:
-    """The nearest run that the closer can close, above the floor."""
-    run = closer.prev
-    while run is not None and run.index > floor:
-        if run.marker == closer.marker and run.opens and not _odd(run, closer):
-            return run
-        run = run.prev
-    return None
 
 
 def _odd(opener: Run, closer: Run) -> bool:

@@ -15,11 +15,13 @@ from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Protocol
 
-from . import formulas, links
+from . import formulas, latex, links
 from .destinations import destination
-from .emphasis import Mark, Run, Runs
+from .emphasis import Mark, Run, Runs, inside_word, is_face
+from .scripts import shifted_letters, signs
 from .spans import Inline, Kind, Span
-from .tags import Tag, read_tag
+from .tags import INLINE_NAMES, SCRIPTS, STYLES, Tag, read_tag
+from .words import Word, apostrophe, dunder_end, shrug_end, word_at
 
 _SPECIAL = re.compile(r"[\n\\`*_~\[\]<&$|]")
 _SPECIAL_OR_COLON = re.compile(r"[\n\\`*_~\[\]<&$|:]")  # where there are bare addresses
@@ -36,6 +38,7 @@ _LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.){0,999}+)\]", re.DOTALL)
 _ESCAPABLE = re.compile(r"[!-/:-@\[-`{-~]")
 _MARKUP_ESCAPES = frozenset("*_`~#[]|<>&")
 _LABEL_LIMIT = 999
+_CLUSTER = re.compile(r"[*_]++")
 # `**words**`, `*words*` and the like without anything special inside, edges in ASCII.
 _SIMPLE = re.compile(
     r"(\*\*|\*|__|_|~~)([a-zA-Z0-9](?:[^\n\\`*_~\[\]<&$|]*[!-)+-;=?-Za-z}])?)\1(?![*_~])"
@@ -43,8 +46,8 @@ _SIMPLE = re.compile(
 _SIMPLE_KINDS: dict[str, Kind] = {
     "**": "bold", "__": "bold", "*": "italic", "_": "italic", "~~": "strike"
 }  # fmt: skip
-_APART_BEFORE = frozenset(" \t\n(\"'-/")
-_APART_AFTER = frozenset(".,;:!?)\"'-/")
+_APART_BEFORE = frozenset(" \t\n(\"'-")
+_APART_AFTER = frozenset(".,;:!?)\"'-")
 
 
 class Definitions(Protocol):
@@ -81,19 +84,53 @@ class Scanner:
     ticks: dict[int, list[int]] | None = None
     tags: dict[str, list[tuple[int, Tag]]] | None = None
     missing: set[str] | None = None
+    word: Word | None = None
+    cluster = (0, 0, False)  # from where to where markers were looked at, whether inside a word
     last_close: int | None = None
     dead = 0
 
-    def __init__(self, src: str, definitions: Definitions, *, tags_as_text: bool = False) -> None:
+    def __init__(
+        self,
+        src: str,
+        definitions: Definitions,
+        *,
+        tags_as_text: bool = False,
+        drawn_formulas: bool = False,
+    ) -> None:
         self.src = src
         self.definitions = definitions
-        self.tags_as_text = tags_as_text
+        self.tags_as_text, self.drawn_formulas = tags_as_text, drawn_formulas
         self.fragments: list[str] = []
         self.marks: list[Mark] = []
         self.brackets: list[_Bracket] = []
 
     def read(self) -> Inline:
         """The text and spans of the whole source."""
+        self._scan()
+        if self.runs is not None:
+            self.runs.pair(None, self.fragments)
+            self.marked = self.marked or self.runs.paired
+        return self._assemble()
+
+    def closers(self, far: int) -> str:
+        """The markers and tags that close what the source leaves open, not ``far`` from its end."""
+        self._scan()
+        found = [
+            (number, f"</{name}>")
+            for name, opened in (self.tags or {}).items()
+            for number, tag in opened
+            if tag.role == "open" and name in INLINE_NAMES
+        ]
+        if self.runs is not None:
+            earliest = len(self.src) - far
+            found += [
+                (run.fragment, run.marker * run.count)
+                for run in self.runs.unpaired(self.fragments)
+                if run.start >= earliest
+            ]
+        return "".join(closer for _, closer in sorted(found, reverse=True))
+
+    def _scan(self) -> None:
         src, handlers = self.src, _HANDLERS
         search = (_SPECIAL_OR_COLON if "://" in src else _SPECIAL).search
         pos, size = 0, len(src)
@@ -104,10 +141,6 @@ class Scanner:
                 break
             at = found.start()
             pos = handlers[src[at]](self, pos, at)
-        if self.runs is not None:
-            self.runs.pair(None, self.fragments)
-            self.marked = self.marked or self.runs.strict
-        return self._assemble()
 
     def _assemble(self) -> Inline:
         if not self.marks:
@@ -147,10 +180,14 @@ class Scanner:
             if end:
                 self._text(pos, at)
                 self.marked = True
-                self.fragments.append(f"{self.src[at + 1 : end - 2]}{self.src[end - 1]}")
+                raw = f"{self.src[at + 1 : end - 2]}{self.src[end - 1]}"
+                self.fragments.append(self._drawn(at + 2, end - 2) or raw)
                 return end
-        if not following or not _ESCAPABLE.match(following):
+        if not following or not _ESCAPABLE.match(following) or self._word(at).is_windows_path:
             return self._text(pos, at + 1)
+        end = shrug_end(self.src, at)
+        if end:
+            return self._text(pos, end)
         self._text(pos, at)
         self.fragments.append(following)
         if following in _MARKUP_ESCAPES or (
@@ -160,11 +197,34 @@ class Scanner:
         return at + 2
 
     def dollar(self, pos: int, at: int) -> int:
-        """A formula in dollars stays as it is, whatever stars and underscores it has."""
-        return self._text(pos, formulas.dollar_end(self.src, at) or at + 1)
+        """A formula in dollars is drawn, or stays as it is with its stars and underscores."""
+        src, end = self.src, formulas.dollar_end(self.src, at)
+        if not end:
+            return self._text(pos, at + 1)
+        width = 2 if src.startswith("$$", at) else 1
+        apart = not ((at and src[at - 1].isalnum()) or src[end : end + 1].isalnum())
+        drawn = self._drawn(at + width, end - width) if apart else None
+        if drawn is None:
+            return self._text(pos, end)
+        self._text(pos, at)
+        self.fragments.append(drawn)
+        self.marked = True
+        return end
+
+    def _drawn(self, start: int, end: int) -> str | None:
+        """The formula between these positions in characters of Unicode, if it can be."""
+        return latex.in_unicode(self.src[start:end]) if self.drawn_formulas else None
+
+    def _word(self, at: int) -> Word:
+        """What stands between white space around this position; asked from left to right."""
+        if self.word is None or at >= self.word.end:
+            self.word = word_at(self.src, at, self.word.end if self.word else 0)
+        return self.word
 
     def backticks(self, pos: int, at: int) -> int:
-        """A code span, or backticks that nothing closes."""
+        """A code span, an apostrophe (``can`t``), or backticks that nothing closes."""
+        if apostrophe(self.src, at):
+            return self._text(pos, at + 1)
         found = _CODE.match(self.src, at)
         if found:
             self._text(pos, at)
@@ -199,10 +259,32 @@ class Scanner:
 
     def star(self, pos: int, at: int) -> int:
         """A run of stars or underscores."""
+        end = dunder_end(self.src, at) or (0 if self._inside_word(at) else -1)
+        if end >= 0 or self._word(at).is_glob:
+            return self._text(pos, end if end > 0 else self._end_of_run(at))
         end = self._simple(pos, at)
         if end:
             return end
-        return self._run(pos, at, self._end_of_run(at))
+        end = self._end_of_run(at)
+        if (
+            self.src[at] == "_"
+            and end == at + 1
+            and at
+            and is_face(self.src[at - 1], self.src[end : end + 1])
+        ):
+            return self._text(pos, end)
+        return self._run(pos, at, end)
+
+    def _inside_word(self, at: int) -> bool:
+        """Whether the markers around this position stand inside a word or a number."""
+        start, end, inside = self.cluster
+        if not start <= at < end:
+            found = _CLUSTER.match(self.src, at)
+            end = found.end() if found else at + 1
+            before, after = self.src[at - 1] if at else "", self.src[end : end + 1]
+            inside = inside_word(before, after)
+            self.cluster = (at, end, inside)
+        return inside
 
     def _end_of_run(self, at: int) -> int:
         """Where the run of the character at ``at`` ends."""
@@ -242,12 +324,12 @@ class Scanner:
 
     def _run(self, pos: int, at: int, end: int) -> int:
         src = self.src
-        run = Run(src[at], end - at, src[at - 1] if at else "", src[end : end + 1])
-        if not (run.opens or run.closes):
+        run = Run(src[at], at, end, src)
+        if not (run.opens or run.closes) or run.multiplies:
             return self._text(pos, end)
         self._text(pos, at)
         if self.runs is None:
-            self.runs = Runs(self.marks)
+            self.runs = Runs(self.marks, src)
         self.runs.push(run, len(self.fragments))
         self.fragments.append(src[at:end])
         return end
@@ -321,6 +403,25 @@ class Scanner:
             self.linked = True
         elif opening.spoiler:
             self.marks.append(("spoiler", first + 1, number, ""))
+        elif opening.name in STYLES:
+            kind = STYLES[opening.name]
+            self.marks.append((kind, first + 1, number, "`" if kind == "code" else ""))
+        elif opening.name in SCRIPTS:
+            self._script(first, number, opening.name)
+
+    def _script(self, first: int, number: int, kind: str) -> None:
+        """Raise or lower the fragments between two tags, or say so with a sign."""
+        inner = self.fragments[first + 1 : number]
+        shifted = [shifted_letters(piece, kind) for piece in inner]
+        last = self.runs.last if self.runs is not None else None
+        if None not in shifted and (last is None or last.fragment < first):
+            self.fragments[first + 1 : number] = [piece or "" for piece in shifted]
+        elif text := "".join(inner):
+            before = next(
+                (piece for piece in reversed(self.fragments[max(0, first - 8) : first]) if piece),
+                "",
+            )[-1:]
+            self.fragments[first], self.fragments[number] = signs(text, kind, before)
 
     def open_bracket(self, pos: int, at: int) -> int:
         """``[`` or ``![``: perhaps a link or an image; its closing bracket decides."""
@@ -366,7 +467,9 @@ class Scanner:
     def _link(self, bracket: _Bracket, address: str) -> None:
         first = bracket.fragment + 1
         if not bracket.image and not any(self.fragments[first:]):
-            self.fragments.append(links.written_address(address))
+            before = self.fragments[bracket.fragment - 1][-1:] if bracket.fragment else ""
+            beside = before.isalnum() or len(self.marks) > bracket.marks  # or an image's address
+            self.fragments.append(f"{' ' * beside}{links.written_address(address)}")
             return
         kind: Kind = "image" if bracket.image else "link"
         self.marks.append((kind, first, len(self.fragments), address))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,18 @@ class Look:
     code_beside_bullet: bool  # an item's code may begin on the bullet's line
     code_indent: str = ""  # in front of every line of an indented code block
     fenced: bool = False  # code is written with its fence
-    bold_code: bool = True  # code can be bold
+    formulas: bool = False  # formulas are drawn with the characters of Unicode
+    folds: bool = False  # long quotes and details can be folded
+    notes: bool = True  # many addresses go to notes at the end
     boxes: bool = False  # code is drawn in a box, which needs no blank line around it
 
 
 TELEGRAM = Look(
-    "•", "☐", "☑", "🖼", links_as_text=False, code_beside_bullet=True, bold_code=False, boxes=True
-)
+    "•", "☐", "☑", "🖼", links_as_text=False, code_beside_bullet=True, boxes=True,
+    formulas=True, folds=True,
+)  # fmt: skip
+# The end of a text that is still being written is no place for notes.
+TELEGRAM_GROWING = replace(TELEGRAM, notes=False)
 WHATSAPP = Look("•", "☐", "☑", "", links_as_text=True, code_beside_bullet=False, fenced=True)
 PLAIN = Look(
     "-", "- [ ]", "- [x]", "", links_as_text=True, code_beside_bullet=False, code_indent="    "

@@ -6,17 +6,21 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Literal
 
+# fmt: off
 Kind = Literal[
-    "quote", "pre", "link", "anchor", "image", "bold", "italic", "strike", "spoiler", "code"
+    "quote", "pre", "link", "anchor", "image", "bold", "underline", "italic", "strike", "spoiler",
+    "code",
 ]
+_OUTER_FIRST: tuple[Kind, ...] = (
+    "quote", "pre", "link", "anchor", "image", "bold", "underline", "italic", "strike", "spoiler",
+    "code",
+)
+# fmt: on
+
+LONG = "long"  # the value of a quote that can be folded
 
 # Where two styles cover the very same range, the earlier one is drawn outside the later one.
-ORDER: dict[str, int] = {
-    kind: rank
-    for rank, kind in enumerate(
-        ("quote", "pre", "link", "anchor", "image", "bold", "italic", "strike", "spoiler", "code")
-    )
-}
+ORDER: dict[str, int] = {kind: rank for rank, kind in enumerate(_OUTER_FIRST)}
 
 
 @dataclass(slots=True)
@@ -25,7 +29,7 @@ class Span:
 
     An ``anchor`` is a link that raw HTML makes: where it cannot be one, its address is not shown.
     ``value`` is the address of a link or an image, the language of a ``pre``, the backticks of a
-    ``code``.
+    ``code``, ``LONG`` of a quote that is folded where a channel can.
     """
 
     kind: Kind

@@ -18,6 +18,8 @@ from .telegram import TelegramText
 
 MESSAGE_LIMIT = 4096  # UTF-16 units; Telegram counts code points, of which there are never more
 ENTITY_LIMIT = 100  # Telegram drops the rest without a word
+# Telegram has no nested styles: it cuts one where another begins in it, and around a link in it.
+_CUT_BY_TELEGRAM = frozenset(("bold", "underline", "italic", "strike", "spoiler"))
 TRUNCATED = "… (truncated)"
 
 # The Bot API takes 32,768 bytes of markup, and addresses can be long.
@@ -26,16 +28,26 @@ _SENTENCE = re.compile(r"[.!?…]['\")\]»”’]*(?=\s)|[。！？；]")
 _INVISIBLE = re.compile(r"[\s\u200b-\u200f\u2060\ufeff\u00ad\u2800\u3164\u115f]*\Z")
 _WORD_WINDOW = 256  # how far before the last possible place a cut between words is looked for
 _CHARACTER = 64  # code points of one visible character, at most
+_FLAGS = re.compile("[\U0001f1e6-\U0001f1ff]{2,}")
+_SMALLEST = 6  # part of a message that is left when a better place to cut comes early
+_UNSEEN = 2  # characters behind a cut that it is chosen by
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 
 
-def split(message: TelegramText, *, limit: int = MESSAGE_LIMIT) -> list[TelegramText]:
+def split(
+    message: TelegramText, *, limit: int = MESSAGE_LIMIT, growing: bool = False
+) -> list[TelegramText]:
     """The message as pieces of at most ``limit`` UTF-16 units and ``ENTITY_LIMIT`` entities.
 
     Put together they hold every visible character; white space at a cut goes. A message that shows
-    nothing has no pieces.
+    nothing has no pieces. ``growing``: more text will follow, and no cut depends on it.
     """
-    return [piece for piece in _Cutter(message, limit).pieces() if not is_blank(piece.text)]
+    cutter = _Cutter(message, limit)
+    stable = cutter.stable_pieces(growing=growing)
+    pieces = stable if growing or len(stable) < 2 else cutter.pieces()
+    # The messages of a text that grew stay as they were, unless that takes one more of them.
+    found = stable if len(stable) <= len(pieces) else pieces
+    return [piece for piece in found if not is_blank(piece.text)]
 
 
 def truncate(message: TelegramText, *, limit: int = MESSAGE_LIMIT) -> TelegramText:
@@ -66,16 +78,36 @@ def is_blank(text: str) -> bool:
 class _Cutter:
     """Finds the places to cut a message at; all positions are code points."""
 
+    flags: list[tuple[int, int]] | None = None  # the runs of letters that make flags
+
     def __init__(self, message: TelegramText, limit: int) -> None:
         self.text, self.spans, self.limit = message.text, message.spans, limit
         ascii_only = self.text.isascii()
         self.wide = [] if ascii_only else [i for i, c in enumerate(self.text) if c > "\uffff"]
         self.starts = [span.start for span in self.spans]
         self.parents = _parents(self.spans)
+        weights = _weights(self.spans, self.parents)
+        self.weights = weights
+        self.counts = list(accumulate(weights, initial=0))
         self.costs = list(accumulate((_cost(span) for span in self.spans), initial=0))
         code = [span for span in self.spans if span.kind == "pre"]
         self.code_starts = [span.start for span in code]
         self.code_ends = [span.end for span in code]
+
+    def stable_pieces(self, *, growing: bool) -> list[TelegramText]:
+        """All pieces, each cut where it would be cut if the text went on in any other way."""
+        size = len(self.text)
+        pieces, at = [], self.start(0)
+        while at < size:
+            far = self.reach(at)
+            if growing and far < size < far + _UNSEEN:
+                size = far  # what decides about the cut is not written yet
+            cut = size
+            if far < size:
+                cut = self.cut(at, at + (far - at) // _SMALLEST, far)
+            pieces.append(self.piece(at, cut))
+            at = self.start(cut)
+        return pieces
 
     def pieces(self) -> list[TelegramText]:
         """All pieces, in order."""
@@ -135,20 +167,23 @@ class _Cutter:
     def _reach_of_entities(self, at: int, end: int) -> int:
         opened = self._open_at(at)
         first = bisect_left(self.starts, at)
-        last = first + max(0, ENTITY_LIMIT - len(opened))
-        budget = self.costs[first] + _MARKUP_LIMIT - sum(_cost(span) for span in opened)
+        spare = ENTITY_LIMIT - sum(self.weights[index] for index in opened)
+        last = max(first, bisect_right(self.counts, self.counts[first] + spare) - 1)
+        budget = (
+            self.costs[first] + _MARKUP_LIMIT - sum(_cost(self.spans[index]) for index in opened)
+        )
         last = min(last, bisect_right(self.costs, budget) - 1)
         if last >= len(self.starts) or self.starts[last] >= end:
             return end
         return max(self.starts[last], at + 1)
 
-    def _open_at(self, at: int) -> list[Span]:
-        """The spans that a cut at this position goes through, outer first."""
+    def _open_at(self, at: int) -> list[int]:
+        """The numbers of the spans that a cut at this position goes through, outer first."""
         index = bisect_left(self.starts, at) - 1
-        found = []
+        found: list[int] = []
         while index >= 0:
             if self.spans[index].end > at:
-                found.append(self.spans[index])
+                found.append(index)
             index = self.parents[index]
         return found[::-1]
 
@@ -215,17 +250,22 @@ class _Cutter:
             return True
         if unicodedata.category(after)[0] == "M" or "\U000e0020" <= after <= "\U000e007f":
             return True
-        flags = 0
-        while flags < at and "\U0001f1e6" <= self.text[at - 1 - flags] <= "\U0001f1ff":
-            flags += 1
-        return bool(flags % 2) and "\U0001f1e6" <= after <= "\U0001f1ff"
+        return "\U0001f1e6" <= after <= "\U0001f1ff" and self._in_flag(at)
+
+    def _in_flag(self, at: int) -> bool:
+        """Whether a cut here parts the two letters of a flag; flags may follow one another."""
+        if self.flags is None:
+            self.flags = [found.span() for found in _FLAGS.finditer(self.text)]
+        index = bisect_right(self.flags, (at, 0)) - 1
+        return index >= 0 and at < self.flags[index][1] and bool((at - self.flags[index][0]) % 2)
 
     def piece(self, start: int, end: int) -> TelegramText:
         """The message from ``start`` to ``end``, without white space at its end."""
         text = self.text[start:end].rstrip()
         end = start + len(text)
         first = bisect_left(self.starts, start)
-        spans = [*self._open_at(start), *self.spans[first : bisect_left(self.starts, end)]]
+        opened = [self.spans[index] for index in self._open_at(start)]
+        spans = [*opened, *self.spans[first : bisect_left(self.starts, end)]]
         return TelegramText(text, tuple(clipped(spans, start, end)))
 
 
@@ -239,6 +279,21 @@ def _parents(spans: tuple[Span, ...]) -> list[int]:
         parents.append(stack[-1] if stack else -1)
         stack.append(index)
     return parents
+
+
+def _weights(spans: tuple[Span, ...], parents: list[int]) -> list[int]:
+    """How many more entities each span makes, as Telegram counts: itself and the cuts around it."""
+    weights = []
+    for index, span in enumerate(spans):
+        weight, around = 1, parents[index]
+        while around >= 0:
+            outer = spans[around]
+            if outer.kind in _CUT_BY_TELEGRAM:
+                weight += outer.start < span.start
+                weight += span.kind == "link" and outer.end > span.end
+            around = parents[around]
+        weights.append(weight)
+    return weights
 
 
 def _cost(span: Span) -> int:

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .links import unescape
-from .spans import Span
+from .scripts import shifted_letters, signs
+from .spans import Kind, Span
 
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_INLINE_NAMES = _names(
+INLINE_NAMES = _names(
     "a abbr acronym b bdi bdo big button cite code data del dfn em font i ins kbd label mark q s "
     "samp small span strike strong sub sup time tt tg-spoiler u var"
 )
@@ -31,7 +32,21 @@ _BLOCK_NAMES = _names(
 )
 _VOID_NAMES = _names("br col hr img input link meta source wbr")
 _HIDDEN_NAMES = _names("script style")
-_KNOWN = _INLINE_NAMES | _BLOCK_NAMES | _VOID_NAMES | _HIDDEN_NAMES
+_KNOWN = INLINE_NAMES | _BLOCK_NAMES | _VOID_NAMES | _HIDDEN_NAMES
+
+STYLES: dict[str, Kind] = {
+    "b": "bold", "strong": "bold", "i": "italic", "em": "italic", "u": "underline",
+    "ins": "underline", "s": "strike", "strike": "strike", "del": "strike", "code": "code",
+    "tt": "code", "samp": "code", "summary": "bold",
+}  # fmt: skip
+SCRIPTS = ("sub", "sup")
+
+
+def style_span(name: str, start: int, end: int) -> Span:
+    """The span of a tag of ``STYLES``."""
+    kind = STYLES[name]
+    return Span(kind, start, end, "`" if kind == "code" else "")
+
 
 _ATTRIBUTE = (
     r"\s++[a-zA-Z_:][a-zA-Z0-9:._-]*+"
@@ -142,6 +157,7 @@ class _Page:
         self.length = 0
         self.spans: list[Span] = []
         self.anchors: list[tuple[int, str]] = []
+        self.styles: dict[str, list[tuple[int, int]]] = {}  # length and number of parts at each tag
         self.numbers: list[int] = []
 
     def write(self, text: str) -> None:
@@ -167,6 +183,8 @@ class _Page:
             self.write(tag.value)
         elif tag.name == "a":
             self._anchor(tag)
+        elif (tag.name in STYLES or tag.name in SCRIPTS) and tag.name not in _BLOCK_NAMES:
+            self._style(tag)
         elif tag.name in ("td", "th"):
             if tag.role == "open" and self.parts and not self.parts[-1].endswith("\n"):
                 self.write(" ")
@@ -181,8 +199,36 @@ class _Page:
             if address and self.length > start:
                 self.spans.append(Span("anchor", start, self.length, address))
 
+    def _style(self, tag: Tag) -> None:
+        opened = self.styles.setdefault(tag.name, [])
+        if tag.role == "open":
+            opened.append((self.length, len(self.parts)))
+            return
+        if not opened:
+            return
+        start, first = opened.pop()
+        if tag.name in STYLES:
+            if self.length > start:
+                self.spans.append(style_span(tag.name, start, self.length))
+            return
+        text = "".join(self.parts[first:])
+        shifted = shifted_letters(text, tag.name)
+        if shifted is not None:
+            self.parts[first:] = [shifted]
+        elif text:
+            before, after = signs(
+                text, tag.name, "".join(self.parts[max(0, first - 1) : first])[-1:]
+            )
+            self.parts.insert(first, before)
+            self.length += len(before)
+            self.write(after)
+
     def _block(self, tag: Tag) -> None:
+        if tag.role == "close" and tag.name in STYLES:
+            self._style(tag)
         self.newline()
+        if tag.role == "open" and tag.name in STYLES:
+            self._style(tag)
         if tag.name in ("ol", "ul"):
             if tag.role == "open":
                 self.numbers.append(1 if tag.name == "ol" else 0)

@@ -12,14 +12,18 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
-from .spans import ORDER, Kind, Span
+from .spans import LONG, ORDER, Kind, Span
 
+# fmt: off
 EntityType = Literal[
-    "bold", "italic", "strikethrough", "spoiler", "code", "pre", "text_link", "blockquote"
+    "bold", "underline", "italic", "strikethrough", "spoiler", "code", "pre", "text_link",
+    "blockquote", "expandable_blockquote",
 ]
+# fmt: on
 
 _TYPES: dict[str, EntityType] = {
     "bold": "bold",
+    "underline": "underline",
     "italic": "italic",
     "strike": "strikethrough",
     "spoiler": "spoiler",
@@ -35,9 +39,17 @@ _CODE_ESCAPES: Escapes = tuple((char, f"\\{char}") for char in "\\`")
 _URL_ESCAPES: Escapes = tuple((char, f"\\{char}") for char in "\\)")
 _HTML_ESCAPES: Escapes = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"))
 _ATTRIBUTE_ESCAPES: Escapes = (*_HTML_ESCAPES, ('"', "&quot;"))
-_MARKERS = {"bold": "*", "italic": "_", "strike": "~", "spoiler": "||", "code": "`"}
-_TAGS = {"bold": "b", "italic": "i", "strike": "s", "spoiler": "tg-spoiler", "code": "code",
-         "quote": "blockquote"}  # fmt: skip
+_MARKERS = {
+    "bold": "*", "underline": "__", "italic": "_", "strike": "~", "spoiler": "||", "code": "`",
+}  # fmt: skip
+_TAGS = {
+    "bold": "b", "underline": "u", "italic": "i", "strike": "s", "spoiler": "tg-spoiler",
+    "code": "code",
+}  # fmt: skip
+_LONG_QUOTE = 600  # characters, or
+_LONG_LINES = 9  # lines: more than Telegram shows of a folded quote
+# Between an underscore that ends and two that follow, for Telegram's parser takes two first.
+_NOTHING = "**"
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
@@ -76,7 +88,7 @@ class TelegramText:
         offset = utf16_offsets(self.text)
         return [
             MessageEntity(
-                _TYPES[span.kind],
+                "expandable_blockquote" if _is_long(span) else _TYPES[span.kind],
                 offset(span.start),
                 offset(span.end) - offset(span.start),
                 span.value if span.kind == "link" else None,
@@ -92,6 +104,11 @@ class TelegramText:
     def html(self) -> str:
         """For ``parse_mode=HTML``."""
         return _Html(self).write()
+
+
+def _is_long(span: Span) -> bool:
+    """Whether this is a quote that can be folded."""
+    return span.kind == "quote" and span.value == LONG
 
 
 def utf16_length(text: str) -> int:
@@ -153,8 +170,13 @@ def _quotes(text: str, spans: list[Span]) -> list[Span]:
         end = quote.end + (text[quote.end : quote.end + 1] == "\n")
         if flat and quote.start <= flat[-1].end:
             flat[-1].end = max(flat[-1].end, end)
+            flat[-1].value = flat[-1].value or quote.value
         else:
-            flat.append(Span("quote", quote.start, end))
+            flat.append(Span("quote", quote.start, end, quote.value))
+    for quote in flat:
+        lines = text.count("\n", quote.start, quote.end)
+        if quote.end - quote.start >= _LONG_QUOTE or lines >= _LONG_LINES:
+            quote.value = LONG
     return flat
 
 
@@ -263,7 +285,7 @@ class _Writer:
 
     def write(self) -> str:
         """The whole message."""
-        out, markers = self.out, self.markers
+        markers = self.markers
         stack: list[Span] = []
         for span in self.message.spans:
             while stack and stack[-1].end <= span.start:
@@ -271,21 +293,25 @@ class _Writer:
             if span.start > self.last:
                 self.text(span.start)
             marker = markers.get(span.kind)
-            out.append(marker[0] if marker else self.opening(span))
+            self.mark(marker[0] if marker else self.opening(span))
             if span.kind in ("code", "pre"):
                 self.table = self.code_escapes
             stack.append(span)
         while stack:
             self.close(stack.pop())
         self.text(len(self.message.text))
-        return "".join(out)
+        return "".join(self.out)
 
     def close(self, span: Span) -> None:
         if span.end > self.last:
             self.text(span.end)
         marker = self.markers.get(span.kind)
-        self.out.append(marker[1] if marker else self.closing(span))
+        self.mark(marker[1] if marker else self.closing(span))
         self.table = self.escapes
+
+    def mark(self, marker: str) -> None:
+        """Write a marker."""
+        self.out.append(marker)
 
     def text(self, end: int) -> None:
         """The text up to ``end``."""
@@ -302,6 +328,7 @@ class _Writer:
 
 
 class _MarkdownV2(_Writer):
+    folds = False  # whether the quote that is open can be folded
     escapes = _ESCAPES
     code_escapes = _CODE_ESCAPES
     markers = {kind: (marker, marker) for kind, marker in _MARKERS.items()}
@@ -314,18 +341,34 @@ class _MarkdownV2(_Writer):
             # Each line of a quote has its own marker; its last line break belongs to it.
             escaped = escaped.replace("\n", "\n>")
             if end == self.quote_end and text.endswith("\n"):
-                escaped = escaped[:-1]
+                self.out.append(escaped[:-2])
+                self.fold()
+                escaped = "\n"
         self.out.append(escaped)
+
+    def fold(self) -> None:
+        """End a quote; the mark of one that can be folded stands on its last line."""
+        if self.folds:
+            last = next((piece for piece in reversed(self.out[-3:]) if piece), "")
+            self.out.append(f"{_NOTHING}||" if last == "||" else "||")
+            self.folds = False
+
+    def mark(self, marker: str) -> None:
+        last = self.out[-1] if self.out else ""
+        if (last == "_" and marker == "__") or (last == marker == "||"):
+            self.out.append(_NOTHING)
+        self.out.append(marker)
 
     def opening(self, span: Span) -> str:
         if span.kind == "quote":
-            self.quote_end = span.end
+            self.quote_end, self.folds = span.end, bool(span.value)
             return ">"
         return "[" if span.kind == "link" else f"```{span.value}\n"
 
     def closing(self, span: Span) -> str:
         if span.kind == "quote":
             self.quote_end = -1
+            self.fold()
             return ""
         if span.kind == "link":
             return f"]({_escaped(span.value, _URL_ESCAPES)})"
@@ -340,9 +383,11 @@ class _Html(_Writer):
         value = _escaped(span.value, _ATTRIBUTE_ESCAPES)
         if span.kind == "link":
             return f'<a href="{value}">'
+        if span.kind == "quote":
+            return "<blockquote expandable>" if span.value else "<blockquote>"
         return f'<pre><code class="language-{value}">' if value else "<pre>"
 
     def closing(self, span: Span) -> str:
-        if span.kind == "link":
-            return "</a>"
+        if span.kind in ("link", "quote"):
+            return "</a>" if span.kind == "link" else "</blockquote>"
         return "</code></pre>" if span.value else "</pre>"

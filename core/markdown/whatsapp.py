@@ -30,14 +30,10 @@ Piece = tuple[str, int, int, str]
 
 
 def render(source: str) -> str:
-    """Text for WhatsApp and its like.
-
-    Text that is no Markdown stays as it is, but for markers that the messenger would take for its
-    own.
-    """
+    """Text for WhatsApp and its like; text that is no Markdown stays as it is."""
     document = read(source, WHATSAPP)
     if not document.marked:
-        return _lines(source, 0, len(source), {})
+        return source
     text, spans = quoted(document.text, document.spans, "> ", nested=False)
     pieces = _by_line(text, spans)
     out: list[str] = []
@@ -96,15 +92,16 @@ class _Marked:
     def __init__(self, text: str, places: dict[str, list[tuple[int, int]]]) -> None:
         self.text, self.places = text, places
 
-    def guard(self, kind: str, *, cjk: bool) -> bool:
+    def guard(self, kind: str) -> bool:
         """Keep literal markers of a kind from pairing; False if that fails.
 
-        With ``cjk``, markers next to CJK text are taken to work, as those of this line must.
+        Whether a messenger takes letters of other scripts for letters is not known: markers next to
+        them are taken to work.
         """
         marker = MARKERS[kind]
         for _ in range(_MAX_PASSES):
             ours = set(self.places[kind])
-            found = _pairs(self.text, marker, cjk=cjk)
+            found = _pairs(self.text, marker)
             wrong = [pair for pair in found if pair not in ours]
             if not wrong:
                 return len(found) == len(ours)
@@ -152,11 +149,11 @@ class _Line:
         if not _LITERAL.search(self.text, self.start, self.end):
             return line.text
         for kind in MARKERS:
-            if not line.guard(kind, cjk=bool(self.styles)):
+            if not line.guard(kind):
                 self.styles = [style for style in self.styles if style[0] != kind]
                 line = self._compose()
         for kind in MARKERS:
-            line.guard(kind, cjk=bool(self.styles))
+            line.guard(kind)
         return line.text
 
     def _compose(self) -> _Marked:
@@ -185,9 +182,14 @@ class _Line:
         return _Marked("".join(out), places)
 
 
-def _joins(neighbour: str, *, cjk: bool = True) -> bool:
+def _joins(neighbour: str) -> bool:
     """Whether a letter beside a marker keeps it from working; next to CJK text it may work."""
-    return neighbour.isalnum() and not (cjk and is_cjk(neighbour))
+    return neighbour.isalnum() and not is_cjk(neighbour)
+
+
+def _is_word(neighbour: str) -> bool:
+    """Whether a letter beside a marker surely keeps it from working."""
+    return neighbour.isascii() and neighbour.isalnum()
 
 
 def _united(pieces: list[Piece], kind: str) -> list[tuple[int, int]]:
@@ -210,7 +212,7 @@ def _ticks(code: str, ticks: str) -> tuple[str, str]:
     return "``` " if code[0] == "`" else "```", " ```" if code[-1] == "`" else "```"
 
 
-def _pairs(line: str, marker: str, *, cjk: bool) -> list[tuple[int, int]]:
+def _pairs(line: str, marker: str) -> list[tuple[int, int]]:
     """The markers of one kind that a messenger would pair up on this line."""
     opaque = [found.span() for found in _OPAQUE.finditer(line)]
     opaque.append((len(line), len(line)))
@@ -223,9 +225,9 @@ def _pairs(line: str, marker: str, *, cjk: bool) -> list[tuple[int, int]]:
         if at < opaque[number][0]:
             before, after = line[at - 1 : at] if at else "", line[at + 1 : at + 2]
             if opened < 0:
-                if after and not after.isspace() and not _joins(before, cjk=cjk):
+                if after and not after.isspace() and not _is_word(before):
                     opened = at
-            elif at > opened + 1 and not before.isspace() and not _joins(after, cjk=cjk):
+            elif at > opened + 1 and not before.isspace() and not _is_word(after):
                 pairs.append((opened, at))
                 opened = -1
         at = line.find(marker, at + 1)

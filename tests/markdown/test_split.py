@@ -159,3 +159,44 @@ def test_t6_the_three_forms_are_split_alike() -> None:
     assert markdown.split_markdown_v2(PROSE * 80) == [piece.markdown_v2() for piece in pieces]
     assert markdown.split_html(PROSE * 80) == [piece.html() for piece in pieces]
     assert markdown.split(markdown.to_telegram(PROSE * 80)) == pieces
+
+
+def counted(piece: TelegramText) -> int:
+    """The entities that Telegram makes of a message, in which no style stands in another."""
+    return len(forms(piece)[0][1])
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "**a *b* c** ",
+        "**a [b](https://e.com) c** ",
+        "*a **b** ~~c ||d|| e~~* ",
+        "**_~~a [b](https://e.com) c~~ d_ e** ",
+        "<u>a **b** c</u> ",
+    ],
+)
+def test_t6_entities_are_counted_as_telegram_counts_them(unit: str) -> None:
+    """[T6]: it cuts a style where another begins in it, and drops all beyond the hundredth."""
+    for piece in well_split(unit * 120):
+        assert counted(piece) <= markdown.ENTITY_LIMIT
+
+
+def test_t6_generated_documents_have_no_entity_too_many() -> None:
+    """[T6]: deep nesting in any order."""
+    for seed in range(40):
+        source = " ".join(texts.well_formed(seed * 50 + n).source for n in range(40))
+        for piece in markdown.split(source):
+            assert counted(piece) <= markdown.ENTITY_LIMIT
+
+
+def test_t6_the_cuts_of_a_growing_text_stay() -> None:
+    """[T6]: whatever follows, and as long as it takes no more messages at the end either."""
+    source = (PROSE * 3 + "\n\n") * 40
+    before: list[TelegramText] = []
+    for end in range(4000, len(source), 997):
+        pieces = markdown.split(source[:end], growing=True)
+        full = before[:-1]
+        assert pieces[: len(full)] == full
+        before = pieces
+    assert markdown.split(source)[: len(before) - 1] == before[:-1]

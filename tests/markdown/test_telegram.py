@@ -72,7 +72,18 @@ def test_t5_noise_loses_nothing_that_the_reference_shows() -> None:
         ("> > a\n> b", [("quote", "a\nb", "")]),
         ("> a\n\n> b", [("quote", "a\n", ""), ("quote", "b", "")]),
         ("# Title `c`", [("bold", "Title ", ""), ("code", "c", "")]),
-        ("## The `Source` class", [("bold", "The Source class", "")]),
+        (
+            "## The `Source` class",
+            [("bold", "The ", ""), ("bold", " class", ""), ("code", "Source", "")],
+        ),
+        ("## `Source`", [("code", "Source", "")]),
+        ("<b>a</b> <i>b</i> <s>c</s>", [("bold", "a", ""), ("italic", "b", ""), ("strike", "c", "")]),
+        ("<u>a</u> <ins>b</ins>", [("underline", "a", ""), ("underline", "b", "")]),
+        ("<code>a*b*c</code>", [("code", "a*b*c", "")]),
+        ("<p><strong>a</strong> <code>b</code></p>", [("bold", "a", ""), ("code", "b", "")]),
+        ("*<u>a</u>*", [("italic", "a", ""), ("underline", "a", "")]),
+        ("_a_<u>b</u>", [("italic", "a", ""), ("underline", "b", "")]),
+        ("> [!NOTE]\n> x", [("bold", "Note:", ""), ("quote", "Note:\nx", "")]),
         ("||secret|| and a || b || c", [("spoiler", "secret", "")]),
         ("<tg-spoiler>x</tg-spoiler>", [("spoiler", "x", "")]),
         ("😀 **x** 👨‍👩‍👧‍👦 _y_", [("bold", "x", ""), ("italic", "y", "")]),
@@ -122,7 +133,16 @@ def test_t5_a_link_that_telegram_refuses_becomes_text(source: str, text: str) ->
         ("**a**  \nb\\\nc", "a\nb\nc"),
         ("**AT&amp;T** &#x41;&#0;", "AT&T A\ufffd"),
         ("x[^1] **y**\n\n[^1]: Smith, 2020.", "x[^1] y\n\n[^1]: Smith, 2020."),
-        ("**a** $x_1 * y_2*$ \\(a_b*c*d\\)", "a $x_1 * y_2*$ (a_b*c*d)"),
+        ("**a** $x_1 * y_2*$ \\(a_b*c*d\\)", "a x₁ * y₂* a_b*c*d"),
+        ("$E = mc^2$ and $\\alpha \\leq \\frac{1}{2}$", "E = mc² and α ≤ 1/2"),
+        ("\\(\\sqrt{x_1^2} \\to \\infty\\)", "√(x₁²) → ∞"),
+        ("$\\begin{matrix}a\\end{matrix}$ **b**", "$\\begin{matrix}a\\end{matrix}$ b"),
+        ("$HOME_DIR/$x costs $5 and $6 **b**", "$HOME_DIR/$x costs $5 and $6 b"),
+        ("Term[^1] **a**\n\n[^1]: word", "Term[^1] a\n\n[^1]: word"),
+        ("[![](https://e.com/1.png)](https://e.com/2)", "🖼 https://e.com/1.png https://e.com/2"),
+        ("![](https://e.com/1)![](https://e.com/2)", "🖼 https://e.com/1 🖼 https://e.com/2"),
+        ("> [!tip] Try it", "Tip: Try it"),
+        ("**a**\n\n> > nested\n\n> 5 a\n> b", "a\n\nnested\n\n5 a\nb"),
         ("**a** List<String> b", "a List<String> b"),
         ("**a** <kbd>b</kbd><br>c<!-- d -->", "a b\nc"),
         ("a <script> **b**", "a  b"),
@@ -171,8 +191,42 @@ def test_t2_plain_text_goes_out_as_it_came() -> None:
         assert markdown.to_telegram(source) == TelegramText(source)
 
 
-def test_t5_what_shows_nothing_is_no_message() -> None:
-    """[T5]: a comment or a definition alone."""
-    assert markdown.split("<!-- x -->") == []
-    assert markdown.split("[r]: https://e.com") == []
+@pytest.mark.parametrize("source", ["<!-- x -->", "[r]: https://e.com", "```\n```", "#", "&nbsp;"])
+def test_t5_an_answer_that_shows_nothing_goes_out_as_it_was_written(source: str) -> None:
+    """[T5]: a comment, a definition, an empty fence: never no message at all."""
+    assert [piece.text for piece in markdown.split(source)] == [source]
+    assert markdown.markdown_to_plain(source) == source
+    assert markdown.markdown_to_whatsapp(source) == source
+
+
+def test_t5_nothing_is_no_message() -> None:
+    """[T5]."""
     assert markdown.split(None) == []
+    assert markdown.split(" \n") == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "> " + "a long quote " * 60,
+        "> line\n" * 12,
+        "> line\n" * 12 + "> ||spoiler||",
+        "> line\n> ```\n> code\n" * 5 + "> ```\n\nafter",
+        "<details>\n<summary>More</summary>\n\n**Hidden**\n\n- a\n- b\n\n</details>\n\nafter",
+        "> short\n\n" + "> long " * 1 + "words " * 120 + "\n\n<u>x</u>",
+    ],
+    ids=["words", "lines", "spoiler", "code", "details", "beside a short one"],
+)
+def test_t5_long_quotes_and_details_can_be_folded(source: str) -> None:
+    """[T5]: as Telegram's expandable quotes, in all three forms."""
+    message = markdown.to_telegram(source)
+    assert [e.type for e in message.entities].count("expandable_blockquote") == 1
+    assert message.markdown_v2().count("||") >= 1
+    assert "<blockquote expandable>" in message.html()
+    entities, markup, html = forms(message)
+    assert entities == markup == html
+
+
+def test_t5_a_short_quote_is_not_folded() -> None:
+    """[T5]."""
+    assert [e.type for e in markdown.to_telegram("> a\n> b").entities] == ["blockquote"]

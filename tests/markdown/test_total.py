@@ -24,6 +24,7 @@ FUNCTIONS: tuple[Callable[[object], object], ...] = (
     markdown.split,
     markdown.truncate,
     markdown.strip_outer_fence,
+    markdown.live_view,
 )
 SPECIALS = "*_~`[]()<>!|\\&#$:;-+=.0123\n\t\r \u00a0\u2028\u200d\ufe0f\x00ab中é😀\"'/@?{}^%"
 # Units whose repetition hurts a parser that looks back or ahead too far.
@@ -80,6 +81,25 @@ UNITS = (
     " ",
     "\n",
     "👨‍👩‍👧‍👦",
+    "🇩🇪",
+    "2*3",
+    "a*b_",
+    ")*(",
+    "x**(y)",
+    "**/*.ts ",
+    "a/*.b",
+    "C:\\*.log",
+    "__init__ ",
+    "__a",
+    "a`b",
+    "<sup>q</sup>",
+    "<b>a</b>",
+    "$x^2$ ",
+    "> [!NOTE]\n",
+    "[^1]",
+    "![](b)",
+    "<details>\n\n",
+    ">> a\n",
 )
 GROWN = {
     "brackets": lambda n: "[" * (n // 2) + "]" * (n // 2),
@@ -177,6 +197,7 @@ def cost(source: str) -> float:
     times = []
     for _ in range(3):
         began = time.process_time()
+        markdown.split(markdown.live_view(source))
         markdown.to_markdown_v2(source)
         markdown.markdown_to_whatsapp(source)
         times.append(time.process_time() - began)

@@ -1,0 +1,155 @@
+"""What to show of a text that is still being written.
+
+The Markdown of a text that stops anywhere, as Markdown that reads well: what is open is closed,
+what cannot be judged yet is held back. A reader sees no marker that becomes a style, and little
+that is taken back.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .blocks import Definitions
+from .inline import Scanner
+from .words import apostrophe
+
+_FENCE = re.compile(r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*+(`{3,}|~{3,})(.*)\Z")
+_ROW = re.compile(r"[ \t>]*\|")
+_DELIMITERS = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-*:?[ \t]*)*\Z")
+# A last line of which nothing can be said yet: markers, a number, a box, the head of an alert.
+_MARKERS = re.compile(
+    r"(?:[ \t>]*(?:[-*+]|\d{1,9}[.)])?[ \t]*)"
+    r"(?:[-*+_=#>~`: \t]*|\d{1,9}[.)]?|\[[ xX]?\]?[ \t]*|\[![A-Za-z]*\]?)\Z"
+)
+_NEW_SEGMENT = re.compile(r"[ \t>]*(?:[-*+][ \t]|\d{1,9}[.)][ \t]|#{1,6}[ \t]|\Z)")
+# What is held back at the end of a line, from its first character on.
+_HELD = (
+    re.compile(r"<!--(?:(?!-->).)*\Z", re.DOTALL),
+    re.compile(r"<(?:/?[A-Za-z][A-Za-z0-9-]{0,15}(?:\s[^<>]{0,400})?|[/!]?|[a-z]+:[^<>\s]*)\Z"),
+    re.compile(r"&[#a-zA-Z0-9]{0,12}\Z"),
+    re.compile(r"\$\$?(?=[^\s\d$])(?:[^$\n]{0,12}|[^$\n]*[\\^_{][^$\n]*)\$?\Z"),
+    re.compile(r"\\[(\[](?:(?!\\[)\]]).){0,400}\\?\Z", re.DOTALL),
+    re.compile(r"\[\^?\d{0,3}\]?\Z"),
+    re.compile(r"(?<![\w*])__\w{0,30}\Z"),
+    re.compile(r"\[!\[[^\[\]]{0,400}+(?:\](?:\([^()\s]*(?:\)(?:\](?:\([^()\s]*)?)?)?)?)?\Z"),
+    re.compile(r"!(?:\[[^\[\]]{0,400}+(?:\](?:\([^()\n]*)?)?)\Z"),
+)
+_TEXT = r"((?:[^\[\]\\]|\\.){0,400}+)"
+_LINK = re.compile(
+    rf"\[{_TEXT}\](?:\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*(?:\([^()\n]*)?|\[[^\[\]\n]*)?\Z"
+)
+_OPEN_LINK = re.compile(rf"(?<!\])\[{_TEXT}\Z")
+_TRAILING = re.compile(r"(?:[*_~|\\]|(?<=\s)[-+#>=])+\Z")
+_TICKS = re.compile(r"`+")
+_SETTLED = 6  # lines of a table: with its first rows, the widths of its columns change
+_FAR = 400  # characters: what is open for longer is no marker
+
+
+def live_view(source: str) -> str:
+    """The Markdown to render of a text that goes on."""
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    end = _fenced_end(lines)
+    if end >= 0:
+        return _until(lines, end)
+    table = _table(lines)
+    if table >= 0:
+        return _until(lines, table)
+    if _MARKERS.match(lines[-1]):
+        lines.pop()
+    if not lines or not lines[-1].strip(" \t>"):
+        return _until(lines, len(lines))
+    start = _segment(lines)
+    done = _closed("\n".join(lines[start:]))
+    return _until([*lines[:start], done], start + 1)
+
+
+def _until(lines: list[str], end: int) -> str:
+    return "\n".join(lines[:end]).rstrip()
+
+
+def _fenced_end(lines: list[str]) -> int:
+    """Up to which line a text is shown that ends with a fence, or -1: its last line may go on."""
+    opened, fence, last = -1, "", len(lines) - 1
+    for number, line in enumerate(lines):
+        found = _FENCE.match(line) if "```" in line or "~~~" in line else None
+        if found is None:
+            continue
+        if opened < 0:
+            if found[1][0] == "~" or "`" not in found[2]:
+                opened, fence = number, found[1]
+        elif found[1].startswith(fence) and not found[2].strip():
+            if number == last:
+                return len(lines)
+            opened = -1
+    if opened < 0:
+        return -1
+    return last if last > opened + 1 else opened
+
+
+def _table(lines: list[str]) -> int:
+    """Up to which line a text is shown that ends with a table, or -1: more rows may follow."""
+    end = len(lines) if lines[-1].strip() else len(lines) - 1
+    first = end - 1 if not _ROW.match(lines[end - 1]) and _MARKERS.match(lines[end - 1]) else end
+    while first > 0 and _ROW.match(lines[first - 1]):
+        first -= 1
+    rows = lines[first:end]
+    if not rows or not _ROW.match(rows[0]) or (len(rows) > 2 and not _DELIMITERS.match(rows[1])):
+        return -1
+    whole = end if end < len(lines) else end - 1
+    return whole if whole - first > _SETTLED else first
+
+
+def _segment(lines: list[str]) -> int:
+    """The line in which the text begins that the last line belongs to."""
+    start = len(lines) - 1
+    while start > 0 and not _NEW_SEGMENT.match(lines[start]) and lines[start - 1].strip(" \t>"):
+        start -= 1
+    return start
+
+
+def _closed(text: str) -> str:
+    """Inline text with what is open closed, and what may become something held back."""
+    text, ticks = _code(text)
+    if not ticks:
+        text = _without_end(text)
+    scanner = Scanner(text + ticks, Definitions({}))
+    return f"{text}{ticks}{scanner.closers(_FAR)}"
+
+
+def _code(text: str) -> tuple[str, str]:
+    """The text, and the backticks that close the code at its end."""
+    opened: re.Match[str] | None = None
+    for found in _TICKS.finditer(text):
+        if opened is None:
+            if not apostrophe(text, found.start()) and not _is_escaped(text, found.start()):
+                opened = found
+        elif found.group() == opened.group():
+            opened = None
+    if opened is None or len(text) - opened.start() > _FAR:
+        return text, ""
+    code = text[opened.end() :].rstrip("`*_~ \n")
+    if not code.strip():
+        return text[: opened.start()], ""
+    return text[: opened.end()] + code, opened.group()
+
+
+def _is_escaped(text: str, at: int) -> bool:
+    before = text[:at]
+    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+
+
+def _without_end(text: str) -> str:
+    """The text without what may still become a tag, a link, a formula or a marker."""
+    size = -1
+    while size != len(text):
+        size = len(text)
+        for held in _HELD:
+            found = held.search(text, max(0, size - _FAR))
+            if found is not None:
+                text = text[: found.start()]
+        for link in (_LINK, _OPEN_LINK):
+            found = link.search(text, max(0, size - 2 * _FAR))
+            if found is not None:
+                text = text[: found.start()] + found[1]
+        text = _TRAILING.sub("", text.rstrip(" \t"))
+    return text

@@ -1,0 +1,48 @@
+"""Superscripts and subscripts in the characters that Unicode has for them."""
+
+from __future__ import annotations
+
+_SUPERSCRIPTS = str.maketrans(
+    "0123456789+-−=()abcdefghijklmnoprstuvwxyzABDEGHIJKLMNOPRTUVWβγδθφχ",
+    "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻᴬᴮᴰᴱᴳᴴᴵᴶᴷᴸᴹᴺᴼᴾᴿᵀᵁⱽᵂᵝᵞᵟᶿᵠᵡ",
+)
+_SUBSCRIPTS = str.maketrans(
+    "0123456789+-−=()aehijklmnoprstuvxβγρφχ",
+    "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓᵦᵧᵨᵩᵪ",
+)
+_TABLES = {"sup": (_SUPERSCRIPTS, "^"), "sub": (_SUBSCRIPTS, "_")}
+_LONGEST = 8  # characters
+_TERM_ENDS = (")", "]", "}", "|")
+_UNCHANGED = frozenset(" \u00a0®™†‡°′")
+
+
+def shifted_letters(text: str, kind: str) -> str | None:
+    """The text raised (``sup``) or lowered (``sub``), or None where Unicode has no such letter.
+
+    A longer text is small print, which is better read as it is.
+    """
+    table, _ = _TABLES[kind]
+    if len(text) <= _LONGEST and all(ord(char) in table or char in _UNCHANGED for char in text):
+        return text.translate(table)
+    return None
+
+
+def signs(text: str, kind: str, before: str) -> tuple[str, str]:
+    """What is written around a text that cannot be raised or lowered: ``^6``, ``^(a/b)``.
+
+    ``before`` is the character in front of it; nothing is written where it is no term.
+    """
+    if not (before.isalnum() or before in _TERM_ENDS):
+        return "", ""
+    mark = _TABLES[kind][1]
+    short = len(text) == 1 or text.isdecimal() or text[0] in "(["
+    return (mark, "") if short else (f"{mark}(", ")")
+
+
+def written(text: str, kind: str) -> str:
+    """The text raised or lowered, with a sign where there are no such letters."""
+    found = shifted_letters(text, kind)
+    if found is not None:
+        return found
+    before, after = signs(text, kind, ")")
+    return f"{before}{text}{after}"

@@ -1,0 +1,99 @@
+"""Words that have markers of Markdown in them and are none: globs, paths, names, faces.
+
+A word is what stands between white space. Each function costs no more than its word, once.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from .emphasis import is_cjk
+
+
+def names(text: str) -> frozenset[str]:
+    """Names written one after another."""
+    return frozenset(text.split())
+
+
+_SPACE = re.compile(r"\s")
+# `src/**/*.ts`, `a/*/b`; `**/node_modules/**`; `*.py`; `*.test.*`; `test_*.py`, `lib*.so`.
+_GLOB = re.compile(
+    r"[^\s]*?[/\\]\*{1,2}[/\\.]"
+    r"|[(\"'\[!]*\*{1,2}/\S*/\*"
+    r"|[(\"'\[!]*\*\.[\w{][^*]*\Z"
+    r"|[(\"'\[!]*\*\.[\w.-]*\.\*"
+    r"|[^\s*_][^\s*]*(?<!\*)\*\.\w"
+)
+_WINDOWS_PATH = re.compile(r"[(\"'\[*_]*(?:[A-Za-z]:\\(?!\\))|\S*\w\\\*\.\w")
+_SHRUG = re.compile(r"\\_\([^\s()]{1,3}\)_/¯")
+_DUNDER = re.compile(r"__([a-zA-Z][a-zA-Z0-9]*(?:_[a-zA-Z0-9]+)*)__(?![\w*])")
+_ATTRIBUTE = re.compile(r"\.\w|[(\[]")
+# What Python and its neighbours call `__so__`; anything else in such underscores is bold.
+_DUNDERS = names(
+    "abs add aenter aexit aiter all annotations anext author await bases bool bytes cached "
+    "call ceil class code complex contains context copy copyright debug deepcopy defaults del "
+    "delattr delete delitem dict dir dirname divmod doc enter eq exit file filename float floor "
+    "floordiv format fspath func future ge get getattr getattribute getitem getnewargs getstate "
+    "globals gt hash iadd iand idiv import index init init_subclass instancecheck int inv "
+    "invert ior isub iter itruediv ixor kwdefaults le len length_hint license line loader "
+    "lshift lt main matmul members missing mocks mod module mro mul name ne neg new next "
+    "package path pos post_init pow prepare proto pycache qualname radd rand rdiv reduce "
+    "reduce_ex repr reversed rmul ror round rsub rtruediv self set set_name setattr setitem "
+    "setstate sizeof slots snapshots spec str sub subclasscheck subclasses subclasshook tests "
+    "traceback truediv trunc type typename version weakref wrapped xor"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word: where it ends, and what its stars and backslashes are."""
+
+    end: int
+    is_glob: bool = False
+    is_windows_path: bool = False
+
+
+def word_at(src: str, at: int, earliest: int) -> Word:
+    """The word around ``src[at]``, which begins at ``earliest`` or later."""
+    start = at
+    while start > earliest and not src[start - 1].isspace():
+        start -= 1
+    found = _SPACE.search(src, at)
+    end = found.start() if found else len(src)
+    word = src[start:end]
+    stars, slashes = "*" in word, "\\" in word
+    return Word(
+        max(end, at + 1),
+        is_glob=stars and _GLOB.match(word) is not None,
+        is_windows_path=slashes and _WINDOWS_PATH.match(word) is not None,
+    )
+
+
+def shrug_end(src: str, at: int) -> int:
+    """Where the arm and the face behind the backslash at ``at`` end, or 0: ``¯\\_(ツ)_/¯``."""
+    found = _SHRUG.match(src, at) if at and src[at - 1] == "¯" else None
+    return found.end() if found else 0
+
+
+def dunder_end(src: str, at: int) -> int:
+    """Where the name ``__init__`` that begins at ``at`` ends, or 0."""
+    if not src.startswith("__", at) or (at and (src[at - 1] == "_" or src[at - 1].isalnum())):
+        return 0
+    found = _DUNDER.match(src, at)
+    if found is None:
+        return 0
+    known = found[1] in _DUNDERS
+    member = (at and src[at - 1] == ".") or _ATTRIBUTE.match(src, found.end())
+    return found.end() if known or member else 0
+
+
+def apostrophe(src: str, at: int) -> bool:
+    """Whether the backtick at ``at`` stands between two letters of a word."""
+    before, after = src[at - 1] if at else "", src[at + 1 : at + 2]
+    return bool(before) and _is_letter(before) and bool(after) and _is_letter(after)
+
+
+def _is_letter(char: str) -> bool:
+    return unicodedata.category(char)[0] == "L" and not is_cjk(char)
