@@ -117,7 +117,7 @@ class Request:
         try:
             value = strict_json.parse(data, max_depth=settings.MAX_JSON_DEPTH)
         except strict_json.BadJSONError as error:
-            raise RefusedError(400, f"Bad JSON: {error}.", field="body") from error
+            raise RefusedError(400, error.sentence, field=error.field or "body") from error
         if not isinstance(value, dict):
             raise RefusedError(400, "The body must be a JSON object.", field="body")
         return value

@@ -69,7 +69,7 @@ def person(caller: Caller) -> User:
 def check_body(raw: bytes, user: User) -> None:
     """Raises RefusedError: 400 for what is no JSON-RPC message, 429 for too large a batch."""
     try:
-        value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH)
+        value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH, storable=False)
     except strict_json.BadJSONError as error:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
     if isinstance(value, list):
