@@ -281,7 +281,8 @@ async def test_routes_match_whole_paths_and_django_gets_the_rest() -> None:
 
     app = lean.application([Route(r"/inbound", ours)], django)
     for path in ("/inbound", "/inbound/x", "/x/inbound", "/inbound\n"):
-        await app({"method": "GET", "path": path, "headers": []}, None, None)
+        headers = [(b"host", b"testserver")]
+        await app({"method": "GET", "path": path, "headers": headers}, None, None)
     assert heard == ["ours", "django", "django", "django"]
 
 

@@ -1,4 +1,5 @@
 """What a client may send before it is known: each part has a bound, on every path, and memory too.
+The host that it names is one of ours.
 
 A running gateway and raw sockets; both web servers, where both have the bound.
 """
@@ -43,7 +44,12 @@ def web_alone(new_database: Callable[[], str], folder: Path, **extra: str) -> Ga
     gateway = Gateway(
         folder=folder,
         database_url=new_database(),
-        extra={"RATE_PER_MINUTE_ADDRESS": "0", "HEAD_SECONDS": "2", **extra},
+        extra={
+            "RATE_PER_MINUTE_ADDRESS": "0",
+            "HEAD_SECONDS": "2",
+            "BODY_SECONDS": "2",
+            **extra,
+        },
         roles=("web",),
     )
     gateway.start()
@@ -73,9 +79,10 @@ def bounded(web: Gateway) -> Iterator[None]:
     assert grown < MORE_MEGABYTES, f"{grown:.0f} MB"
 
 
-def head(path: str, *lines: str, method: str = "GET") -> bytes:
+def head(path: str, *lines: str, method: str = "GET", host: str = "127.0.0.1") -> bytes:
     """A request without a body."""
-    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", *lines, "", ""]).encode()
+    named = [f"Host: {host}"] if host else []
+    return "\r\n".join([f"{method} {path} HTTP/1.1", *named, *lines, "", ""]).encode()
 
 
 def connect(web: Gateway) -> socket.socket:
@@ -226,6 +233,56 @@ def test_a_request_in_parts_and_several_on_one_connection_are_answered(web: Gate
             for start in range(0, len(request), 7001):
                 connection.sendall(request[start : start + 7001])
             assert status(answer_on(connection)) == 200
+
+
+SLOW_BODIES = (
+    *("/inbound", "/v1/chat/completions", "/ui/chat", "/telegram/none/webhook"),
+    *("/sign-in", "/chat/settings", "/api/sessions", "/admin/login/", "/none"),
+)
+
+
+def test_a_slow_body_ends_at_its_limit_on_every_path(web: Gateway) -> None:
+    """One byte at a time: nothing of it is waited for beyond BODY_SECONDS."""
+    begin = [head(path, "Content-Length: 1000", method="POST") for path in SLOW_BODIES]
+    with contextlib.ExitStack() as every:
+        waiting = [every.enter_context(connect(web)) for _ in begin]
+        for connection, request in zip(waiting, begin, strict=True):
+            connection.sendall(request + b"{")
+            connection.settimeout(0)
+        answers: dict[str, bytes] = {}
+        deadline = time.monotonic() + 30
+        while len(answers) < len(begin) and time.monotonic() < deadline:
+            for path, connection in zip(SLOW_BODIES, waiting, strict=True):
+                with contextlib.suppress(BlockingIOError):
+                    answers[path] = answers.get(path) or connection.recv(65536)
+                with contextlib.suppress(OSError):
+                    connection.send(b" ")
+            time.sleep(0.05)
+    found = {path: status(answer) for path, answer in answers.items()}
+    assert set(found) == set(SLOW_BODIES), "some wait for ever"
+    assert set(found.values()) <= {401, 403, 404, 408}, found
+    assert {found[path] for path in SLOW_BODIES[4:]} == {408}, found
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "192.0.2.1", "", "a b"])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_foreign_host_is_refused_on_every_path(path: str, host: str, web: Gateway) -> None:
+    """DNS rebinding: a page whose name was made to lead here reads nothing, whatever it asks."""
+    upgrade = (*UPGRADE, f"Sec-WebSocket-Key: {'A' * 22}==", "Sec-WebSocket-Version: 13")
+    answer = ask(web, head(path, *(upgrade if path == "/ws" else ()), host=host))
+    by_address = path in {"/healthz", "/readyz"} and host in {"192.0.2.1", ""}
+    allowed = {200, 503} if by_address else {403, 400} if path == "/ws" else {400}
+    assert status(answer) in allowed, answer
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:8000"])
+def test_our_own_hosts_are_answered(host: str, web: Gateway) -> None:
+    assert status(ask(web, head("/v1/models", host=host))) == 401
+
+
+def test_two_hosts_are_none(web: Gateway) -> None:
+    """Whoever stands in front may have read the other one."""
+    assert status(ask(web, head("/v1/models", "Host: evil.example"))) == 400
 
 
 def test_daphne_has_bounds_of_its_own(
