@@ -180,8 +180,9 @@ def header_value(value: str) -> bytes:
 def transport_security() -> Headers:
     """HSTS, where people reach us over TLS: as Django's middleware sends it for the pages."""
     seconds = settings.SECURE_HSTS_SECONDS
-    value = f"max-age={seconds}; includeSubDomains; preload"
-    return {"Strict-Transport-Security": value} if seconds else {}
+    more = "; includeSubDomains" if settings.SECURE_HSTS_INCLUDE_SUBDOMAINS else ""
+    more += "; preload" if settings.SECURE_HSTS_PRELOAD else ""
+    return {"Strict-Transport-Security": f"max-age={seconds}{more}"} if seconds else {}
 
 
 async def answer(

@@ -267,7 +267,6 @@ def headers_of(file: StoredFile, *, acts: bool = False) -> Headers:
         "Content-Length": str(file.size),
         "Content-Disposition": f"{where}; filename=\"{plain}\"; filename*=UTF-8''{name}",
         "Content-Security-Policy": policy_of(kind, acts=acts),
-        "Referrer-Policy": "no-referrer",
         "X-DNS-Prefetch-Control": "off",
         "Cross-Origin-Opener-Policy": "same-origin",
         "X-Robots-Tag": "noindex",

@@ -16,6 +16,7 @@ from types import FrameType
 import django
 from django.conf import settings
 
+from core import db
 from gateway_project.processes import garbage, listener, ready
 
 GRACEFUL_SECONDS = 5
@@ -119,6 +120,7 @@ def main() -> None:
     """Load everything the first request needs, then serve."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     django.setup()
+    db.be_brief()
     import_module(settings.ROOT_URLCONF)
     # WhiteNoise streams its files from synchronous iterators; they are small and cached for ever.
     warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous")
