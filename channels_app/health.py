@@ -1,24 +1,42 @@
 """``/healthz``, ``/readyz`` and ``/metrics`` [D8]."""
 
-from typing import Any
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
 
 import redis
 from django.conf import settings
+from django.contrib.auth import get_user
 from django.db import Error as DatabaseFailure
 from django.db import connection
+from django.http import HttpRequest, parse_cookie
+from django.utils import timezone
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from allowlist import waiting
+from allowlist import keys, waiting
 from channels_app import gateways, http
+from channels_app.credentials import count_address, count_failure, token_of
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.lean import Route
 from core import outbox, runs, schema
-from core.db import in_thread
+from core.db import in_thread, in_thread_of, pool
 from core.models import Run
 
 NO_DATABASE = "The database does not answer."
+NO_WRITES = "The database takes no writes: its disk is full, or another program holds its lock."
+ANSWER_SECONDS = 4.0
+PROBED_SECONDS = 2.0
+R = TypeVar("R")
+
+_probing = threading.Lock()
+_probed = (0.0, "")  # valid until (monotonic), what was found
 
 
 async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
@@ -28,11 +46,81 @@ async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
-    """Whether all parts work; 503 names what does not. ``waiting``: updates held back for us."""
-    del scope, receive
-    problems, waiting = await in_thread(how_it_is)
-    body = {"ok": not problems, "problems": problems, "waiting": waiting}
+    """Whether all parts work: 503 when not. What is wrong, and ``waiting`` (updates held back for
+    us), are told to a key, a member of staff and METRICS_TOKEN only: they name accounts."""
+    request = Request(scope, receive)
+    (problems, waiting), stuck = await asyncio.gather(
+        soon(how_it_is, otherwise=([NO_DATABASE], {})), soon(write_problem, otherwise=NO_WRITES)
+    )
+    if stuck and NO_DATABASE not in problems:
+        problems = [*problems, stuck]
+    body: dict[str, Any] = {"ok": not problems}
+    try:
+        if await is_known(request):
+            body |= {"problems": problems, "waiting": waiting}
+    except RefusedError as error:
+        await http.answer(send, error.status, {"ok": False, "error": str(error)}, error.headers)
+        return
     await http.answer(send, 503 if problems else 200, body)
+
+
+async def soon(call: Callable[[], R], *, otherwise: R) -> R:
+    """What ``call`` gives in a thread of its own kind, or ``otherwise`` after ANSWER_SECONDS: the
+    other threads may all wait for the database."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await in_thread_of(pool("health", most=2), call)
+    except TimeoutError:
+        return otherwise
+
+
+def write_problem() -> str:
+    """Why the database takes no writes, or an empty string. At most one try in PROBED_SECONDS:
+    anybody may ask."""
+    global _probed  # noqa: PLW0603 - what this process found last
+    with _probing:
+        if time.monotonic() < _probed[0]:
+            return _probed[1]
+        try:
+            runs.heard_from(worker=f"web {socket.gethostname()}"[:100], queue="web")
+            found = ""
+        except DatabaseFailure:
+            found = NO_WRITES
+        _probed = (time.monotonic() + PROBED_SECONDS, found)
+        return found
+
+
+async def is_known(request: Request) -> bool:
+    """Whether the request shows METRICS_TOKEN, a key, or the session of a member of staff.
+
+    Raises RefusedError 429 for too many wrong keys.
+    """
+    token = token_of(request)
+    if token and settings.METRICS_TOKEN and http.same_secret(token, settings.METRICS_TOKEN):
+        return True
+    if not token and settings.SESSION_COOKIE_NAME not in request.header("cookie"):
+        return False
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await in_thread(has_credential, request, token)
+    except (TimeoutError, DatabaseFailure):
+        return False
+
+
+def has_credential(request: Request, token: str) -> bool:
+    """Whether ``token`` is a usable key, or the cookie one of staff. Raises RefusedError 429."""
+    count_address(request.address)
+    if token:
+        known = keys.authenticate(token=token, now=timezone.now()) is not None
+        if not known:
+            count_failure(request.address)
+        return known
+    cookies = parse_cookie(request.header("cookie"))
+    store = import_module(settings.SESSION_ENGINE).SessionStore(
+        cookies.get(settings.SESSION_COOKIE_NAME)
+    )
+    user = get_user(cast("HttpRequest", SimpleNamespace(session=store)))
+    return bool(user.is_authenticated and user.is_active and user.is_staff)
 
 
 def how_it_is() -> tuple[list[str], dict[str, int]]:

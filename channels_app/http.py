@@ -117,7 +117,7 @@ class Request:
         try:
             value = strict_json.parse(data, max_depth=settings.MAX_JSON_DEPTH)
         except strict_json.BadJSONError as error:
-            raise RefusedError(400, f"Bad JSON: {error}.", field="body") from error
+            raise RefusedError(400, error.sentence, field=error.field or "body") from error
         if not isinstance(value, dict):
             raise RefusedError(400, "The body must be a JSON object.", field="body")
         return value
@@ -180,8 +180,9 @@ def header_value(value: str) -> bytes:
 def transport_security() -> Headers:
     """HSTS, where people reach us over TLS: as Django's middleware sends it for the pages."""
     seconds = settings.SECURE_HSTS_SECONDS
-    value = f"max-age={seconds}; includeSubDomains; preload"
-    return {"Strict-Transport-Security": value} if seconds else {}
+    more = "; includeSubDomains" if settings.SECURE_HSTS_INCLUDE_SUBDOMAINS else ""
+    more += "; preload" if settings.SECURE_HSTS_PRELOAD else ""
+    return {"Strict-Transport-Security": f"max-age={seconds}{more}"} if seconds else {}
 
 
 async def answer(

@@ -1,5 +1,7 @@
 """Routes that are answered without Django's request cycle, each with a guard of its own."""
 
+import asyncio
+import ipaddress
 import logging
 import re
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
@@ -8,6 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error as DatabaseFailure
+from django.http.request import split_domain_port, validate_host
 
 from channels_app import http
 from channels_app.http import ErrorBody, Receive, RefusedError, Scope, Send, error_body
@@ -16,6 +19,13 @@ logger = logging.getLogger(__name__)
 
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 Application = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+# Probes and scrapers ask for an address of the machine, not for a name of ours.
+ASKED_BY_ADDRESS = frozenset({"/healthz", "/readyz", "/metrics"})
+FOREIGN_HOST = (
+    "This host is not allowed. If it is a name of this gateway, its owner adds it to ALLOWED_HOSTS."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +41,17 @@ class Route:
 
 
 def application(routes: Sequence[Route], otherwise: Application) -> Application:
-    """An ASGI application: the first matching route, else ``otherwise``."""
+    """An ASGI application: the first matching route, else ``otherwise``.
+
+    Whichever it is, the request must name a host of ours: a page of somebody else whose name was
+    made to lead here (DNS rebinding) may not read an answer.
+    """
     compiled = [(re.compile(route.path), route) for route in routes]
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if not names_our_host(scope):
+            await http.answer(send, 400, error_body(400, FOREIGN_HOST))
+            return
         for pattern, route in compiled:
             if pattern.fullmatch(scope["path"]):
                 await guarded(route, scope, receive, send)
@@ -44,15 +61,46 @@ def application(routes: Sequence[Route], otherwise: Application) -> Application:
     return app
 
 
+def names_our_host(scope: Scope) -> bool:
+    """Whether the one ``Host`` of a request or handshake is among ALLOWED_HOSTS; the health pages
+    also answer to any IP address, and to none."""
+    given = [value for name, value in scope["headers"] if name == b"host"]
+    by_address = scope["path"] in ASKED_BY_ADDRESS
+    if len(given) != 1:
+        return by_address and not given
+    domain, _ = split_domain_port(given[0].decode("latin-1"))
+    if not domain:
+        return False
+    return validate_host(domain, settings.ALLOWED_HOSTS) or (by_address and is_address(domain))
+
+
+def is_address(domain: str) -> bool:
+    """Whether ``domain`` is an IP address as a ``Host`` writes it, which no name can be."""
+    try:
+        ipaddress.ip_address(domain.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
 async def bounded(inner: Application, scope: Scope, receive: Receive, send: Send) -> None:
-    """``inner`` with at most MAX_BODY_BYTES of body: Django puts all of it, of any size and at any
-    address, into a temporary file before it looks at the address."""
+    """``inner`` with at most MAX_BODY_BYTES of body within BODY_SECONDS: Django puts all of it, of
+    any size, however slow and at any address, into a temporary file before it looks at the address.
+    """
     limit: int = settings.MAX_BODY_BYTES
-    read, started = 0, False
+    read, whole, started = 0, False, False
+    deadline = asyncio.get_running_loop().time() + settings.BODY_SECONDS
 
     async def counted() -> MutableMapping[str, Any]:
-        nonlocal read
-        message = await receive()
+        nonlocal read, whole
+        if whole:  # now it only waits for the client to leave
+            return await receive()
+        try:
+            async with asyncio.timeout_at(deadline):
+                message = await receive()
+        except TimeoutError as error:
+            raise RefusedError(408, "The body came too slowly.") from error
+        whole = not message.get("more_body")
         read += len(message.get("body", b""))
         if read > limit:
             raise too_large(limit)
@@ -70,7 +118,8 @@ async def bounded(inner: Application, scope: Scope, receive: Receive, send: Send
         await inner(scope, counted, watched)
     except RefusedError as error:
         if not started:
-            await http.answer(send, error.status, error_body(error.status, str(error)))
+            body = error_body(error.status, str(error))
+            await http.answer(send, error.status, body, {"Connection": "close"})
 
 
 def too_large(limit: int) -> RefusedError:

@@ -1,12 +1,18 @@
 """The headers that every answer of Django carries: what a page may load, and who may frame it."""
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import iscoroutinefunction
 from typing import cast
 
-from django.http import HttpRequest
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
+
+from channels_app import http
+
+logger = logging.getLogger(__name__)
 
 Handler = Callable[[HttpRequest], HttpResponseBase]
 AsyncHandler = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
@@ -38,6 +44,8 @@ ADMIN: Mapping[str, str] = {
     if "trusted-types" not in name
 }
 ADMIN_PATH = "/admin/"
+AWAY = "Try again in a moment."
+COME_AGAIN = {"Retry-After": "2"}
 
 
 def policy(directives: Mapping[str, str]) -> str:
@@ -77,6 +85,36 @@ def SecurityHeadersMiddleware(  # noqa: N802 - settings name middleware like cla
         return headed(request, cast("Handler", get_response)(request))
 
     return synchronous
+
+
+@sync_and_async_middleware
+def DatabaseAwayMiddleware(  # noqa: N802 - settings name middleware like classes
+    get_response: Handler | AsyncHandler,
+) -> Handler | AsyncHandler:
+    """Answer 503 with ``Retry-After`` where a view cannot reach the database, or cannot write."""
+    if iscoroutinefunction(get_response):
+
+        async def asynchronous(request: HttpRequest) -> HttpResponseBase:
+            return await cast("AsyncHandler", get_response)(request)
+
+        asynchronous.process_exception = database_away  # type: ignore[attr-defined]
+        return asynchronous
+
+    def synchronous(request: HttpRequest) -> HttpResponseBase:
+        return cast("Handler", get_response)(request)
+
+    synchronous.process_exception = database_away  # type: ignore[attr-defined]
+    return synchronous
+
+
+def database_away(request: HttpRequest, error: Exception) -> HttpResponseBase | None:
+    """The answer to a failure of the database; None for any other."""
+    if not isinstance(error, OperationalError | InterfaceError):
+        return None
+    logger.error("the database failed under a page", exc_info=error)
+    if request.path.startswith(ADMIN_PATH):
+        return HttpResponse(AWAY, status=503, headers=COME_AGAIN, content_type="text/plain")
+    return JsonResponse(http.error_body(503, AWAY), status=503, headers=COME_AGAIN)
 
 
 def headed(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

@@ -1,21 +1,84 @@
-"""JSON from strangers: strict, bounded in depth, no key twice."""
+"""JSON from outside: strict, bounded in depth, no key twice, and only values that both databases
+hold: one place, so that no field of no endpoint can be forgotten."""
 
 import json
 import math
 from typing import Any, NoReturn
 
+from core.text import is_clean, visible
+
+# PostgreSQL's columns, orjson and the languages of most clients end here.
+LOWEST, HIGHEST = -(2**63), 2**64 - 1
+SHOWN_OF_A_KEY = 40
+
+# A part of the JSON: the part that holds it, the step from there, its value.
+Place = tuple["Place | None", str, Any]
+
 
 class BadJSONError(ValueError):
-    """The bytes are not acceptable JSON; the text says why, without echoing them."""
+    """The bytes are not acceptable JSON; the text says why, without echoing them.
+
+    ``field`` is the path of the value that is not acceptable, for example ``tools[0].type``; empty
+    when the whole text is no JSON.
+    """
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        """``message`` follows the name of the field, where there is one."""
+        super().__init__(message)
+        self.field = field
+
+    @property
+    def sentence(self) -> str:
+        """The reason, for whoever sent it."""
+        return f"{self.field} {self}." if self.field else f"Bad JSON: {self}."
 
 
-def parse(data: bytes, *, max_depth: int) -> Any:
+def parse(data: bytes, *, max_depth: int, storable: bool = True) -> Any:
     """The value in ``data``: UTF-8 without BOM, no NaN, no key twice, at most ``max_depth`` deep.
 
-    Raises BadJSONError.
+    Unless ``storable`` is off (for bytes that are kept as they came, and cleaned later), a text or
+    a key with NUL or a lone surrogate, and a whole number beyond 64 bits, are refused too: SQLite
+    takes them, PostgreSQL does not. Raises BadJSONError.
     """
+    value = loaded(data)
+    if depth_over(value, max_depth):
+        raise BadJSONError("the JSON is nested too deeply")
+    if storable:
+        check_storable(value)
+    return value
+
+
+def check_storable(value: Any) -> None:
+    """Raises BadJSONError that names the first part of ``value`` which not every database holds."""
+    waiting: list[Place] = [(None, "", value)]
+    while waiting:
+        place = waiting.pop()
+        node = place[2]
+        if isinstance(node, dict):
+            waiting += [(place, f".{key}", each) for key, each in node.items()]
+            if not all(is_clean(key) for key in node):
+                raise BadJSONError("holds a key that is not text", field=path_of(place))
+        elif isinstance(node, list):
+            waiting += [(place, f"[{number}]", each) for number, each in enumerate(node)]
+        elif isinstance(node, str) and not is_clean(node):
+            raise BadJSONError("holds characters that are not text", field=path_of(place))
+        elif isinstance(node, int) and not LOWEST <= node <= HIGHEST:
+            raise BadJSONError("is a number beyond 64 bits", field=path_of(place))
+
+
+def path_of(place: Place | None) -> str:
+    """Where a part stands, for example ``tools[0].type``; ``body`` for the whole of it."""
+    steps: list[str] = []
+    while place is not None:
+        steps.append(visible(place[1][:SHOWN_OF_A_KEY]))
+        place = place[0]
+    return "".join(reversed(steps)).removeprefix(".") or "body"
+
+
+def loaded(data: bytes) -> Any:
+    """The value in ``data``. Raises BadJSONError."""
     try:
-        value = json.loads(
+        return json.loads(
             data.decode("utf-8"),
             object_pairs_hook=unique,
             parse_constant=refuse_constant,
@@ -29,9 +92,6 @@ def parse(data: bytes, *, max_depth: int) -> Any:
         raise
     except ValueError as error:
         raise BadJSONError("the body is not valid JSON") from error
-    if depth_over(value, max_depth):
-        raise BadJSONError("the JSON is nested too deeply")
-    return value
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import connection, connections, transaction
+from django.db import OperationalError, connection, connections, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -34,6 +34,30 @@ _lock_files: dict[str, int] = {}  # path -> descriptor
 # As long as SQLite's own patience: a process that stands still must not stop the others for ever.
 COURTESY_SECONDS = 20.0
 PAUSE_SECONDS = 0.0005
+# Of a process that answers requests: so long a request waits for its turn, and then for SQLite.
+BRIEF_TURN_SECONDS, BRIEF_LOCK_SECONDS = 2.0, 2
+_turn_seconds: float | None = None  # None: as long as it takes
+
+
+def be_brief() -> None:
+    """In a process that answers requests: a write that cannot begin soon (another program holds the
+    database) fails, and the client is told to come again. Before the first connection is made."""
+    global _turn_seconds  # noqa: PLW0603 - one for the process, set once
+    _turn_seconds = BRIEF_TURN_SECONDS
+    if connection.vendor == "sqlite":
+        connections.settings["default"]["OPTIONS"]["timeout"] = BRIEF_LOCK_SECONDS
+
+
+@contextmanager
+def first_of_process(deadline: float | None) -> Iterator[None]:
+    """The lock of this process's writers. Raises OperationalError when it is not ours in time."""
+    left = -1 if deadline is None else max(deadline - time.monotonic(), 0)
+    if not _write_lock.acquire(timeout=left):
+        raise OperationalError("database is locked")
+    try:
+        yield
+    finally:
+        _write_lock.release()
 
 
 def stand_alone() -> None:
@@ -62,7 +86,12 @@ def write(*, joins: bool = False) -> Iterator[None]:
             connection.needs_rollback = True
             raise
     elif connection.vendor == "sqlite":
-        with _write_lock, turn(), transaction.atomic(savepoint=not joins):
+        deadline = None if _turn_seconds is None else time.monotonic() + _turn_seconds
+        with (
+            first_of_process(deadline),
+            turn(deadline),
+            transaction.atomic(savepoint=not joins),
+        ):
             yield
     else:
         with transaction.atomic(savepoint=not joins):
@@ -84,8 +113,9 @@ def write_one() -> Iterator[None]:
 
 
 @contextmanager
-def turn() -> Iterator[None]:
-    """This process's turn to write; the next one begins within a millisecond of its end.
+def turn(deadline: float | None = None) -> Iterator[None]:
+    """This process's turn to write; the next one begins within a millisecond of its end. At the
+    ``deadline`` (by the monotonic clock) it is begun without.
 
     Whoever waits for it stands at the gate, where only one process can: one that has just had its
     turn, and many threads that want another, cannot overtake the others for ever.
@@ -95,7 +125,7 @@ def turn() -> Iterator[None]:
         yield  # it is ours already, or nobody else sees this database
         return
     gate, mine = lock_file(f"{name}.gate"), lock_file(f"{name}.turn")
-    deadline = time.monotonic() + COURTESY_SECONDS
+    deadline = deadline or time.monotonic() + COURTESY_SECONDS
     try:
         try:
             wait_for(gate, deadline)
@@ -230,6 +260,7 @@ def close_pool() -> None:
 
 __all__ = [
     "Now",
+    "be_brief",
     "checkpoint",
     "close_pool",
     "in_thread",

@@ -1,7 +1,8 @@
 """The one guarded fetcher: what a stranger's URL may make this machine ask for, and how much of it.
 
-Resolve, demand that every address is public, connect to the address that was checked (a name may
-resolve to another one a moment later), check again at each redirect, cap bytes and seconds.
+Resolve, demand that every address is public (by lists of our own), connect to the address that was
+checked (a name may resolve to another one a moment later), check again at each redirect, cap bytes
+and seconds.
 """
 
 import asyncio
@@ -21,10 +22,62 @@ PORTS = frozenset({80, 443, 8080, 8443})
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 BLOCK_BYTES = 64 * 1024
 
-# Python 3.11 calls these global: they carry an IPv4 address inside, or were meant for one site.
-TUNNELS = tuple(
-    ipaddress.ip_network(net)
-    for net in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "fec0::/10", "::/96")
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def networks(*given: str) -> tuple[Network, ...]:
+    """Networks by their texts."""
+    return tuple(ipaddress.ip_network(each) for each in given)
+
+
+# What may be asked is decided by these lists alone. ``is_global`` of the standard library differs
+# between Python's versions, and calls addresses public that reach the machine or its network.
+# Sources: IANA's registries "IPv4 Special-Purpose Address Space" and "IPv6 Special-Purpose Address
+# Space" (RFC 6890 and what updated it), each whole, also what they call globally reachable: none of
+# it holds a document. Multicast: RFC 1112, RFC 4291.
+SPECIAL_V4 = networks(
+    "0.0.0.0/8",  # this network
+    "10.0.0.0/8",  # private
+    "100.64.0.0/10",  # shared (carrier-grade NAT)
+    "127.0.0.0/8",  # loopback
+    "169.254.0.0/16",  # link-local
+    "172.16.0.0/12",  # private
+    "192.0.0.0/24",  # protocol assignments
+    "192.0.2.0/24",  # documentation
+    "192.31.196.0/24",  # AS112
+    "192.52.193.0/24",  # AMT
+    "192.88.99.0/24",  # 6to4 relays, deprecated
+    "192.168.0.0/16",  # private
+    "192.175.48.0/24",  # AS112
+    "198.18.0.0/15",  # benchmarks
+    "198.51.100.0/24",  # documentation
+    "203.0.113.0/24",  # documentation
+    "224.0.0.0/4",  # multicast
+    "240.0.0.0/4",  # reserved, and the broadcast address
+)
+# All unicast that IANA has allocated; outside of it are loopback, unique local, link-local, the
+# deprecated site-local, multicast, and the forms that carry an IPv4 address (::/96, NAT64).
+UNICAST_V6 = ipaddress.IPv6Network("2000::/3")
+SPECIAL_V6 = networks(
+    "2001::/23",  # protocol assignments: Teredo, ORCHID, benchmarks, AMT, AS112
+    "2001:db8::/32",  # documentation
+    "2002::/16",  # 6to4
+    "2620:4f:8000::/48",  # AS112
+    "3fff::/20",  # documentation
+)
+# An owner's own networks: for those who tick *private address*.
+OWN = networks(
+    "10.0.0.0/8", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7"
+)
+# Where clouds give their secrets to whoever asks from inside, as their manuals say. Refused also
+# with *private address*. Those in 169.254.0.0/16 are refused with it.
+METADATA = networks(
+    "168.63.129.16/32",  # Azure
+    "100.100.100.200/32",  # Alibaba Cloud
+    "192.0.0.192/32",  # Oracle Cloud
+    "fd00:ec2::/32",  # AWS: metadata, DNS, time, credentials of containers
+    "fd20:ce::254/128",  # Google Cloud
+    "fd00:42::42/128",  # Scaleway
 )
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -58,25 +111,30 @@ class Fetched:
 
 
 def is_public(address: Address) -> bool:
-    """Whether ``address`` belongs to the public internet."""
-    mapped = getattr(address, "ipv4_mapped", None)
-    if mapped is not None:
-        return is_public(mapped)
-    if address.is_multicast or address.is_reserved or not address.is_global:
+    """Whether ``address`` belongs to the public internet: neither special-purpose nor metadata."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return not is_among(address, SPECIAL_V4 + METADATA)
+    if address.ipv4_mapped is not None:
+        return is_public(address.ipv4_mapped)
+    if address.scope_id is not None or address not in UNICAST_V6:
         return False
-    return not any(address in net for net in TUNNELS if net.version == address.version)
+    return not is_among(address, SPECIAL_V6)
 
 
 def is_public_or_private(address: Address) -> bool:
-    """Whether ``address`` is public or in somebody's own network; not link-local (where clouds
-    keep their secrets), multicast, unspecified or reserved."""
-    mapped = getattr(address, "ipv4_mapped", None)
-    if mapped is not None:
-        return is_public_or_private(mapped)
-    if address.is_loopback or is_public(address):
-        return True
-    odd = address.is_link_local or address.is_multicast or address.is_unspecified
-    return address.is_private and not (odd or address.is_reserved)
+    """Whether ``address`` is public or in a network of the owner's own; never where clouds keep
+    their secrets."""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return is_public_or_private(address.ipv4_mapped)
+        if address.scope_id is not None:
+            return False
+    return is_public(address) or (is_among(address, OWN) and not is_among(address, METADATA))
+
+
+def is_among(address: Address, nets: tuple[Network, ...]) -> bool:
+    """Whether ``address`` is in one of ``nets``."""
+    return any(address in net for net in nets if net.version == address.version)
 
 
 async def by_system(host: str, port: int) -> list[str]:

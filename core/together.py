@@ -132,9 +132,19 @@ class Together(Generic[A, R]):
                 outcomes = [error] * len(taken)
             for (_, future), outcome in zip(taken, outcomes, strict=True):
                 tell(future, outcome)
+            self._give_up(outcomes)
             called, self._once_told = self._once_told, []
             for then in called:
                 asyncio.get_running_loop().call_soon(then)
+
+    def _give_up(self, outcomes: Sequence[R | Exception]) -> None:
+        """While the database takes nothing, those who wait do not wait for the same error again."""
+        first = outcomes[0]
+        if not all(isinstance(each, OperationalError) for each in outcomes):
+            return
+        waiting, self._waiting = self._waiting, []
+        for _, future in waiting:
+            tell(future, first)
 
 
 def tell(future: "asyncio.Future[R]", outcome: R | Exception) -> None:

@@ -46,6 +46,27 @@ def switch(name: str, *, default: bool) -> bool:
     raise ImproperlyConfigured(f"{name} must be on or off: {value!r}")
 
 
+def origin(name: str, default: str) -> str:
+    """The address of a site without a path: ``https://host`` or ``http://host:port``.
+
+    Under a path every link, redirect and cookie would be wrong: such an address stops the start.
+    """
+    value = text(name, default).rstrip("/")
+    parts = urlsplit(value)
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    if parts.scheme not in {"http", "https"} or not parts.hostname or port == -1:
+        raise ImproperlyConfigured(f"{name} must be like https://chat.example.org: {value!r}")
+    if parts.path or parts.query or parts.fragment or "@" in parts.netloc:
+        raise ImproperlyConfigured(
+            f"{name} must be an address without a path or a user in it: {value!r}. Latchkey "
+            "answers at the root of a host: give it one of its own, like https://chat.example.org"
+        )
+    return value
+
+
 def words(name: str, default: str = "") -> list[str]:
     """A comma-separated list, empty parts dropped."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]

@@ -32,7 +32,7 @@ GATEWAY_ENCRYPTION_KEYS: list[str] = (
 )
 
 # Where people reach us. Behind TLS, GATEWAY_URL starts with https:// and cookies become Secure.
-GATEWAY_URL: str = env.text("GATEWAY_URL", "http://127.0.0.1:8000").rstrip("/")
+GATEWAY_URL: str = env.origin("GATEWAY_URL", "http://127.0.0.1:8000")
 GATEWAY_HTTPS: bool = GATEWAY_URL.startswith("https://")
 GATEWAY_HOST: str = env.text("GATEWAY_HOST", "127.0.0.1")
 GATEWAY_PORT: int = env.number("GATEWAY_PORT", 8000, minimum=0)
@@ -84,6 +84,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
+    "channels_app.security_headers.DatabaseAwayMiddleware",
 ]
 
 ROOT_URLCONF = "gateway_project.urls"
@@ -170,8 +171,9 @@ SESSION_ENGINE = "django.contrib.sessions.backends.db"
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 SECURE_SSL_REDIRECT = GATEWAY_HTTPS
 SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365 if GATEWAY_HTTPS else 0
-SECURE_HSTS_INCLUDE_SUBDOMAINS = GATEWAY_HTTPS
-SECURE_HSTS_PRELOAD = GATEWAY_HTTPS
+# What also binds the other hosts of the owner's domain, for a year, is theirs to switch on.
+SECURE_HSTS_INCLUDE_SUBDOMAINS = env.switch("HSTS_INCLUDE_SUBDOMAINS", default=False)
+SECURE_HSTS_PRELOAD = env.switch("HSTS_PRELOAD", default=False)
 SECURE_PROXY_SSL_HEADER = (
     ("HTTP_X_FORWARDED_PROTO", "https") if GATEWAY_TRUSTED_PROXIES and GATEWAY_HTTPS else None
 )
@@ -271,6 +273,10 @@ RATE_PER_MINUTE_USER: int = env.number("RATE_PER_MINUTE_USER", 100)
 RATE_PER_MINUTE_KEY: int = env.number("RATE_PER_MINUTE_KEY", 600)
 RATE_PER_MINUTE_ADDRESS: int = env.number("RATE_PER_MINUTE_ADDRESS", 1200)
 WRONG_KEYS_PER_MINUTE: int = env.number("WRONG_KEYS_PER_MINUTE", 20, minimum=1)
+# The head of a request (its first line and its fields), before anybody is known.
+MAX_HEAD_BYTES: int = env.number("MAX_HEAD_BYTES", 64 * 1024, minimum=4096)
+MAX_HEAD_FIELDS: int = env.number("MAX_HEAD_FIELDS", 100, minimum=20)
+HEAD_SECONDS: int = env.number("HEAD_SECONDS", 15, minimum=1)
 BODY_SECONDS: int = env.number("BODY_SECONDS", 60, minimum=1)
 MAX_ATTACHMENTS: int = env.number("MAX_ATTACHMENTS", 16, minimum=1)
 TELEGRAM_MAX_BODY_BYTES: int = env.number("TELEGRAM_MAX_BODY_BYTES", 1024 * 1024, minimum=65536)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from django.conf import settings
-from rest_framework.exceptions import ParseError
+from rest_framework.exceptions import ParseError, ValidationError
 from rest_framework.parsers import JSONParser
 
 from channels_app import strict_json
@@ -19,9 +19,11 @@ class StrictJSONParser(JSONParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The value of the body. Raises ParseError (400)."""
+        """The value of the body. Raises ParseError or ValidationError (400)."""
         del media_type, parser_context
         try:
             return strict_json.parse(stream.read(), max_depth=settings.MAX_JSON_DEPTH)
         except strict_json.BadJSONError as error:
-            raise ParseError(f"Bad JSON: {error}.") from error
+            if error.field:
+                raise ValidationError({error.field: [str(error)]}) from error
+            raise ParseError(error.sentence) from error

@@ -86,7 +86,7 @@ def parsed(raw: bytes) -> dict[str, object]:
     try:
         value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH)
     except strict_json.BadJSONError as error:
-        raise RefusedError(400, f"Bad JSON: {error}.", field="body") from error
+        raise RefusedError(400, error.sentence, field=error.field or "body") from error
     if not isinstance(value, dict):
         raise RefusedError(400, "The body must be a JSON object.", field="body")
     return value

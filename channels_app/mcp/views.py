@@ -1,7 +1,7 @@
 """``POST /mcp``: streamable HTTP without sessions of its own, so that any process may answer.
 
-Host and Origin are checked first (DNS rebinding), then the key; the SDK, which is large, is loaded
-by the first call.
+The Origin is checked first (DNS rebinding; the Host was already), then the key; the SDK, which is
+large, is loaded by the first call.
 """
 
 from importlib import import_module
@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.http.request import split_domain_port, validate_host
 
 from allowlist.models import ApiKey
 from channels_app import http, limits, strict_json
@@ -44,10 +43,7 @@ async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def check_sender(request: Request) -> None:
-    """Raises RefusedError 403 for a Host that is not ours and an Origin that is not allowed."""
-    domain, _ = split_domain_port(request.header("host"))
-    if not (domain and validate_host(domain, settings.ALLOWED_HOSTS)):
-        raise RefusedError(403, "This host is not allowed.")
+    """Raises RefusedError 403 for an Origin that is not allowed; the Host was looked at before."""
     origin = request.header("origin")
     if origin and origin not in allowed_origins():
         raise RefusedError(403, "This origin is not allowed.")
@@ -69,7 +65,7 @@ def person(caller: Caller) -> User:
 def check_body(raw: bytes, user: User) -> None:
     """Raises RefusedError: 400 for what is no JSON-RPC message, 429 for too large a batch."""
     try:
-        value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH)
+        value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH, storable=False)
     except strict_json.BadJSONError as error:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
     if isinstance(value, list):

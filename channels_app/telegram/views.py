@@ -57,7 +57,7 @@ async def handle(request: Request) -> str:
         raise RefusedError(403, "Permission denied")
     raw = await request.body(settings.TELEGRAM_MAX_BODY_BYTES)
     try:
-        value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH)
+        value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH, storable=False)
     except strict_json.BadJSONError as error:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
     named = receive.needs_name(value)

@@ -23,6 +23,7 @@ from core import files
 from core.db import in_thread, write
 from core.ids import is_public_id
 from core.models import StoredFile, User
+from core.plugins import slide_show
 
 UPLOAD_SECONDS = 600.0
 BLOCK_BYTES = 256 * 1024
@@ -38,11 +39,13 @@ SHOWN = frozenset(
         "text/html",
     }
 )
-SANDBOX = (
-    "sandbox allow-scripts allow-modals; default-src 'none'; style-src 'unsafe-inline'; "
-    "script-src 'unsafe-inline'; img-src data:; font-src data:; media-src data:; "
-    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+# No script runs, and so none asks for an address, opens a window or sends a form; without scripts
+# a sandbox also ignores a page's wish to lead elsewhere (<meta http-equiv="refresh">).
+PAGE = (
+    "{sandbox}; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
+    "media-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
+STILL = PAGE.format(sandbox="sandbox")
 MEDIA_TYPE = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+")
 NOTHING = "sandbox; default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -222,7 +225,8 @@ async def deliver(request: Request, send: Send, file: StoredFile) -> None:
     if not await asyncio.to_thread(path.is_file):
         raise RefusedError(404, "The file was deleted.")
     start = {"type": "http.response.start", "status": 200}
-    await send({**start, "headers": http.encoded(headers_of(file))})
+    acts = await asyncio.to_thread(is_slide_show, file, path)
+    await send({**start, "headers": http.encoded(headers_of(file, acts=acts))})
     if request.method == "HEAD":
         await http.write(send, b"", more=False)
         return
@@ -232,7 +236,24 @@ async def deliver(request: Request, send: Send, file: StoredFile) -> None:
     await http.write(send, b"", more=False)
 
 
-def headers_of(file: StoredFile) -> Headers:
+def is_slide_show(file: StoredFile, path: Path) -> bool:
+    """Whether ``file`` is a deck that we made, whose one script may run. Reads it; in a thread."""
+    if file.origin != files.MADE or not file.content_type.startswith("text/html"):
+        return False
+    return file.size <= slide_show.MOST_BYTES and slide_show.is_slide_show(path.read_bytes())
+
+
+def policy_of(kind: str, *, acts: bool) -> str:
+    """The policy of a file of this type; ``acts``: its script is ours."""
+    if kind != "text/html":
+        return NOTHING
+    if not acts:
+        return STILL
+    moving = PAGE.format(sandbox="sandbox allow-scripts")
+    return f"{moving}; script-src {slide_show.script_source()}"
+
+
+def headers_of(file: StoredFile, *, acts: bool = False) -> Headers:
     """What keeps a file of strangers or models from doing anything on our behalf."""
     kind = file.content_type.partition(";")[0].strip().lower()
     kind = kind if MEDIA_TYPE.fullmatch(kind) else "application/octet-stream"
@@ -245,7 +266,8 @@ def headers_of(file: StoredFile) -> Headers:
         "Content-Type": kind + text,
         "Content-Length": str(file.size),
         "Content-Disposition": f"{where}; filename=\"{plain}\"; filename*=UTF-8''{name}",
-        "Content-Security-Policy": SANDBOX if kind == "text/html" else NOTHING,
+        "Content-Security-Policy": policy_of(kind, acts=acts),
+        "X-DNS-Prefetch-Control": "off",
         "Cross-Origin-Opener-Policy": "same-origin",
         "X-Robots-Tag": "noindex",
         "Cache-Control": "private, no-store",

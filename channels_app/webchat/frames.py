@@ -73,7 +73,7 @@ def parse(data: str) -> dict[str, Any]:
     try:
         value = strict_json.parse(data.encode(), max_depth=settings.MAX_JSON_DEPTH)
     except strict_json.BadJSONError as error:
-        raise RefusedError(400, f"Bad JSON: {error}.", field="frame") from error
+        raise RefusedError(400, error.sentence, field=error.field or "frame") from error
     except UnicodeEncodeError as error:
         raise RefusedError(400, "Bad JSON: not text.", field="frame") from error
     if not isinstance(value, dict):

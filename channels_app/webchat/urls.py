@@ -4,9 +4,9 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from channels_app.lean import Route
+from channels_app.lean import Route, names_our_host
 from channels_app.webchat import decision, files, views
-from channels_app.webchat.consumers import WebChatConsumer
+from channels_app.webchat.consumers import WebChatConsumer, FOREIGN
 from channels_app.webchat.desk import DeskConsumer
 
 urlpatterns: list[URLPattern] = [
@@ -36,5 +36,8 @@ CHAT = WebChatConsumer.as_asgi()
 
 
 async def websocket_application(scope: Any, receive: Any, send: Any) -> None:
-    """The desk's socket under its path; under any other, the chat's."""
+    """The desk's socket under its path; under any other, the chat's. A foreign ``Host``: none."""
+    if not names_our_host(scope):
+        await send({"type": "websocket.close", "code": FOREIGN})
+        return
     await SOCKETS.get(scope["path"], CHAT)(scope, receive, send)

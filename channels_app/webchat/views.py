@@ -233,7 +233,7 @@ def body(request: HttpRequest) -> Json:
     try:
         value = strict_json.parse(request.body, max_depth=settings.MAX_JSON_DEPTH)
     except strict_json.BadJSONError as error:
-        raise BadRequestError(f"Bad JSON: {error}.") from error
+        raise BadRequestError(error.sentence) from error
     if not isinstance(value, dict):
         raise BadRequestError("The body must be a JSON object.")
     return value

@@ -1,9 +1,12 @@
 """Saves a result as a clean page of its own that can be read, shared by its link, and printed."""
 
 import html
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import nh3
+from django.conf import settings
 from django.template.loader import render_to_string
 from django.utils.safestring import mark_safe
 from markdown_it import MarkdownIt
@@ -17,6 +20,8 @@ from core.tools.base import ToolContext, ToolError, ToolResult
 from core.tools.waiting import shown
 
 MOST_CHARACTERS = 500_000
+MOST_PICTURES = 50
+MOST_PICTURE_BYTES = 10 * 1024 * 1024  # in base64; the last one may go beyond
 TAGS = frozenset(
     [
         "a",
@@ -77,6 +82,18 @@ TAGS = frozenset(
 )
 
 
+Picture = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is to be saved; ``content`` is Markdown, or HTML."""
+
+    title: str
+    content: str
+    is_html: bool = False
+
+
 class SaveResultPage:
     """Markdown or HTML as a page behind a link."""
 
@@ -119,8 +136,8 @@ class SaveResultPage:
         if len(content) > MOST_CHARACTERS:
             raise ToolError(f"content is longer than {MOST_CHARACTERS} characters.")
         title = one_line(str(arguments.get("title") or ""), 120) or "Result"
-        page = page_of(title=title, content=content, is_html=arguments.get("format") == "html")
-        file = await in_thread(store, context, title, page)
+        page = Page(title, content, is_html=arguments.get("format") == "html")
+        file = await in_thread(store, context, page)
         made = shown(file)
         opened = {"panel_id": "result", "title": title, "url": made["url"]}
         name = f"open-{context.tool_call_id}"
@@ -128,13 +145,29 @@ class SaveResultPage:
         return ToolResult(f"Saved. Give the user this link: {made['url']}", files=[made])
 
 
-def page_of(*, title: str, content: str, is_html: bool, language: str = "en") -> str:
-    """A whole page; the body went through the sanitiser, whatever it was made of."""
-    dirty = content if is_html else markdown().render(content)
-    body = nh3.clean(dirty, tags=set(TAGS), url_schemes={"http", "https", "mailto", "data"})
+def page_of(page: Page, *, picture: Picture, language: str = "en") -> str:
+    """A whole page; the body went through the sanitiser, whatever it was made of.
+
+    It loads nothing from anywhere, also as a file on a disk: of its pictures only those remain that
+    are in it, and those for which ``picture`` gives their content.
+    """
+    dirty = page.content if page.is_html else markdown().render(page.content)
+
+    def kept(tag: str, name: str, value: str) -> str | None:
+        if (tag, name) == ("img", "src"):
+            return value if value.startswith("data:image/") else picture(value)
+        return None if name == "href" and value.strip().lower().startswith("data:") else value
+
+    body = nh3.clean(
+        dirty,
+        tags=set(TAGS),
+        url_schemes={"http", "https", "mailto", "data"},
+        attribute_filter=kept,
+    )
     if "<h1" not in body:
-        body = f"<h1>{html.escape(title)}</h1>\n{body}"
-    values = {"title": title, "body": mark_safe(body), "language": language}  # noqa: S308 - cleaned
+        body = f"<h1>{html.escape(page.title)}</h1>\n{body}"
+    safe = mark_safe(body)  # noqa: S308 - cleaned
+    values = {"title": page.title, "body": safe, "language": language}
     return render_to_string("pages/result.html", values)
 
 
@@ -143,9 +176,19 @@ def markdown() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
-def store(context: ToolContext, title: str, page: str) -> StoredFile:
+def store(context: ToolContext, page: Page) -> StoredFile:
     """Keep the page; an attempt that is made again for the same call finds the first one."""
     user = User.objects.get(id=context.user_id)
+    title = page.title
+    pictures: list[str] = []
+
+    def own_picture(address: str) -> str | None:
+        if len(pictures) >= MOST_PICTURES or sum(map(len, pictures)) > MOST_PICTURE_BYTES:
+            return None
+        found = files.inline(address.removeprefix(settings.GATEWAY_URL), user_id=user.id)
+        pictures.append(found or "")
+        return found
+
     same = StoredFile.objects.filter(
         run_id=context.run_id, origin=files.MADE, name=f"{title}.html", revoked_at__isnull=True
     )
@@ -153,7 +196,7 @@ def store(context: ToolContext, title: str, page: str) -> StoredFile:
     return found or files.keep(
         user=user,
         name=f"{title}.html",
-        content=page.encode(),
+        content=page_of(page, picture=own_picture).encode(),
         session_id=context.session_id,
         run_id=context.run_id,
         origin=files.MADE,

@@ -16,6 +16,7 @@ from types import FrameType
 import django
 from django.conf import settings
 
+from core import db
 from gateway_project.processes import garbage, listener, ready
 
 GRACEFUL_SECONDS = 5
@@ -45,6 +46,9 @@ def serve_uvicorn(listening: socket.socket) -> None:
     """
     import uvicorn  # noqa: PLC0415 - only one of the two servers is loaded
 
+    from gateway_project.processes.bounded_http import (  # noqa: PLC0415 - the same
+        BoundedHttpProtocol,
+    )
     from gateway_project.processes.keepalive import PingsTogether  # noqa: PLC0415 - the same
 
     class ReadyServer(uvicorn.Server):
@@ -68,7 +72,7 @@ def serve_uvicorn(listening: socket.socket) -> None:
     config = uvicorn.Config(
         "gateway_project.asgi:application",
         loop="uvloop",
-        http="httptools",
+        http=BoundedHttpProtocol,
         ws=PingsTogether,
         ws_max_size=settings.MAX_FRAME_BYTES,
         ws_per_message_deflate=False,
@@ -92,7 +96,10 @@ def serve_daphne(listening: socket.socket) -> None:
     behind a proxy, nobody else may reach its port.
     """
     from daphne.server import Server  # noqa: PLC0415 - Twisted installs its reactor when imported
+    from twisted.web.http import HTTPChannel  # noqa: PLC0415 - the same
 
+    HTTPChannel.maxHeaders = settings.MAX_HEAD_FIELDS
+    HTTPChannel.totalHeadersSize = min(HTTPChannel.totalHeadersSize, settings.MAX_HEAD_BYTES)
     listening.settimeout(0)
     Server(
         application=import_module("gateway_project.asgi").application,
@@ -113,6 +120,7 @@ def main() -> None:
     """Load everything the first request needs, then serve."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     django.setup()
+    db.be_brief()
     import_module(settings.ROOT_URLCONF)
     # WhiteNoise streams its files from synchronous iterators; they are small and cached for ever.
     warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous")

@@ -427,6 +427,16 @@ async def test_the_key_is_not_taken_along_a_redirect(
     assert (error.code, len(server.requests)) == ("refused", 1)
 
 
+async def test_a_number_that_postgresql_gives_back_whole_is_sent(
+    server: ModelServer, lean: OpenAICompatible
+) -> None:
+    """jsonb keeps 3.4e38 as a whole number of 39 digits."""
+    server.replies = [streams(hello("a"))]
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"maximum": 10**38}}}
+    await ask(lean, ModelRequest(ASKED.messages, [tool]))
+    assert server.requests[0]["tools"][0]["function"]["parameters"]["maximum"] == 1e38
+
+
 async def test_options_cannot_replace_what_the_gateway_sets(
     server: ModelServer, lean: OpenAICompatible
 ) -> None:

@@ -71,7 +71,7 @@ async def test_l4_a_link_opens_the_file_and_is_counted(page: StoredFile) -> None
     status, headers, body = await ask("/files/out", query_of(page))
     assert (status, body) == (200, b"<h1>Hi</h1>")
     assert headers["content-type"] == "text/html; charset=utf-8"
-    assert headers["content-security-policy"].startswith("sandbox ")
+    assert headers["content-security-policy"].startswith("sandbox;")
     assert "allow-same-origin" not in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["content-disposition"].startswith('inline; filename="r_ sum_.html"')

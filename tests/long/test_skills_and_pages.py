@@ -16,7 +16,7 @@ from core.long import skills
 from core.models import Job, Skill, StoredFile, User
 from core.tools.base import ToolError
 from core.tools.run_skill import TOOL
-from core.tools.save_result_page import page_of
+from core.tools.save_result_page import page_of, Page
 from tests.long.conftest import Say, Worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -185,7 +185,7 @@ def test_l1_a_page_is_clean_and_its_link_is_never_forgotten(
 
 def test_l1_html_of_a_model_loses_what_could_act() -> None:
     evil = '<h2 onclick="x()">Hi</h2><iframe src="https://e"></iframe><a href="javascript:x()">y</a><style>*{}</style>'
-    page = page_of(title="<b>T</b>", content=evil, is_html=True)
+    page = page_of(Page("<b>T</b>", evil, is_html=True), picture=lambda _: None)
     body = page[page.index("<main") :]
     for bad in ("onclick", "<iframe", "javascript:", "<style"):
         assert bad not in body

@@ -52,7 +52,7 @@ def test_a_foreign_origin_or_host_is_refused_before_anything_else(
     for origin in ("http://evil.example", "null", "http://127.0.0.1:8000.evil.example"):
         assert ask(served, key=key, Origin=origin)[0] == 403
     for host in ("evil.example", f"evil.example:{served.port}", ""):
-        assert ask(served, key=key, Host=host)[0] == 403
+        assert ask(served, key=key, Host=host)[0] == 400
     assert ask(served, key=key)[0] == 200
     assert ask(served, key=key, Origin=settings.GATEWAY_URL)[0] == 200
     settings.MCP_ALLOWED_ORIGINS = ["https://inspector.example"]

@@ -281,7 +281,8 @@ async def test_routes_match_whole_paths_and_django_gets_the_rest() -> None:
 
     app = lean.application([Route(r"/inbound", ours)], django)
     for path in ("/inbound", "/inbound/x", "/x/inbound", "/inbound\n"):
-        await app({"method": "GET", "path": path, "headers": []}, None, None)
+        headers = [(b"host", b"testserver")]
+        await app({"method": "GET", "path": path, "headers": headers}, None, None)
     assert heard == ["ours", "django", "django", "django"]
 
 
@@ -356,6 +357,29 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_every_json_value_is_read(value: Any) -> None:
+    data = json.dumps(value).encode()
+    assert strict_json.parse(data, max_depth=30, storable=False) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        ("\x00", "body"),
+        ({"a": ["b", {"c": "d\ud800"}]}, "a[1].c"),
+        ({"a": {"b\x00": 1}}, "a"),
+        ([2**64], "[0]"),
+        ({"a": -(2**63) - 1}, "a"),
+        ({"\u202e": "\x00"}, "⟨U+202E⟩"),
+    ],
+)
+def test_what_only_one_database_holds_is_refused_by_its_path(value: Any, field: str) -> None:
+    with pytest.raises(strict_json.BadJSONError) as caught:
+        strict_json.parse(json.dumps(value).encode(), max_depth=30)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("value", [2**64 - 1, -(2**63), 1e300, True, "😀", {"é": "\x01\x7f"}])
+def test_what_every_database_holds_is_taken(value: Any) -> None:
     assert strict_json.parse(json.dumps(value).encode(), max_depth=30) == value
 
 

@@ -33,7 +33,8 @@ def send_to_django(settings: Any, *, parts: list[bytes], declared: str = "") -> 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    headers = [(b"content-length", declared.encode())] if declared else []
+    length = [(b"content-length", declared.encode())] if declared else []
+    headers = [(b"host", b"testserver"), *length]
     scope: Scope = {"type": "http", "method": "POST", "path": "/x", "headers": headers}
 
     async def ask() -> None:

@@ -145,11 +145,23 @@ def test_log3_a_host_that_is_not_ours_gets_a_400_without_settings(settings: Any,
     guarded(Answer(400, {n.lower(): v for n, v in found.headers.items()}, b""), "400")
 
 
-def test_behind_tls_every_door_and_page_says_hsts(settings: Any, transactional_db: None) -> None:
+@pytest.mark.parametrize(
+    ("subdomains", "preload", "more"),
+    [
+        (False, False, ""),
+        (True, False, "; includeSubDomains"),
+        (False, True, "; preload"),
+        (True, True, "; includeSubDomains; preload"),
+    ],
+)
+def test_behind_tls_every_door_and_page_says_hsts(
+    subdomains: bool, preload: bool, more: str, settings: Any, transactional_db: None
+) -> None:
     settings.SECURE_HSTS_SECONDS = 31536000
-    settings.SECURE_HSTS_INCLUDE_SUBDOMAINS = settings.SECURE_HSTS_PRELOAD = True
+    settings.SECURE_HSTS_INCLUDE_SUBDOMAINS = subdomains
+    settings.SECURE_HSTS_PRELOAD = preload
     house = houses.build()
-    expected = "max-age=31536000; includeSubDomains; preload"
+    expected = f"max-age=31536000{more}"
     page = Client().get("/sign-in", secure=True, SERVER_NAME=houses.HOST)
     assert page.headers["Strict-Transport-Security"] == expected
     for where, answer in asked(house, DOORS):
@@ -185,7 +197,8 @@ def test_cookies_are_secure_behind_tls_and_no_script_reads_them(settings: Any, d
 CODE = """
 import json
 from gateway_project import settings as s
-names = ["SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE", "SESSION_COOKIE_HTTPONLY",
+names = ["SECURE_HSTS_INCLUDE_SUBDOMAINS", "SECURE_HSTS_PRELOAD",
+         "SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE", "SESSION_COOKIE_HTTPONLY",
          "SECURE_HSTS_SECONDS", "SECURE_SSL_REDIRECT", "SECURE_PROXY_SSL_HEADER", "DEBUG"]
 print(json.dumps({name: getattr(s, name) for name in names}))
 """
@@ -200,10 +213,38 @@ def settings_of(folder: Path, **env: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://home.example/latchkey",
+        "https://home.example/?x",
+        "https://home.example/#x",
+        "https://ada@home.example",
+        "home.example",
+        "ftp://home.example",
+        "https://home:port",
+    ],
+)
+def test_an_address_that_would_make_every_link_wrong_stops_the_start(
+    address: str, tmp_path: Path
+) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        settings_of(tmp_path, GATEWAY_URL=address)
+    assert b"GATEWAY_URL must be" in caught.value.stderr
+
+
+@pytest.mark.parametrize("address", ["https://home.example/", "http://[::1]:8000", "http://h:1"])
+def test_an_address_without_a_path_is_taken(address: str, tmp_path: Path) -> None:
+    assert settings_of(tmp_path, GATEWAY_URL=address)["DEBUG"] is False
+
+
 def test_an_https_address_turns_all_of_it_on(tmp_path: Path) -> None:
     url, proxies = "https://chat.example.org", "127.0.0.1"
     found = settings_of(tmp_path, GATEWAY_URL=url, GATEWAY_TRUSTED_PROXIES=proxies)
     assert found == {
+        # They bind the other hosts of the owner's domain.
+        "SECURE_HSTS_INCLUDE_SUBDOMAINS": False,
+        "SECURE_HSTS_PRELOAD": False,
         "SESSION_COOKIE_SECURE": True,
         "CSRF_COOKIE_SECURE": True,
         "SESSION_COOKIE_HTTPONLY": True,
@@ -212,6 +253,9 @@ def test_an_https_address_turns_all_of_it_on(tmp_path: Path) -> None:
         "SECURE_PROXY_SSL_HEADER": ["HTTP_X_FORWARDED_PROTO", "https"],
         "DEBUG": False,
     }
+    wide = settings_of(tmp_path, GATEWAY_URL=url, HSTS_INCLUDE_SUBDOMAINS="on", HSTS_PRELOAD="on")
+    assert wide["SECURE_HSTS_INCLUDE_SUBDOMAINS"]
+    assert wide["SECURE_HSTS_PRELOAD"]
     alone = settings_of(tmp_path)
     assert not alone["SESSION_COOKIE_SECURE"]
     assert alone["SECURE_PROXY_SSL_HEADER"] is None

@@ -1,11 +1,10 @@
 """Pages as one HTML file: no request leaves it, its one script is named by its hash."""
 
-from base64 import b64encode
 from collections.abc import Sequence
-from hashlib import sha256
 from html import escape
 from importlib.resources import files
 
+from core.plugins import slide_show
 from core.plugins.html_slides.drawing import svg
 from core.plugins.slides.deck import Point
 from core.plugins.slides.page import Element, Grid, Page, Plot, Text
@@ -37,18 +36,13 @@ EAST_ASIAN = {
 
 def document(pages: Sequence[Page], *, title: str, language: str) -> str:
     """The whole file. It scrolls without its script; with it, it is a slide show."""
-    style, script = resource("style.css"), resource("slides.js")
-    digest = b64encode(sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    style = resource("style.css")
     rtl = any(page.rtl for page in pages)
     body = "\n".join(section(page, len(pages)) for page in pages)
     return f"""<!doctype html>
 <html lang="{language}" dir="{"rtl" if rtl else "ltr"}">
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta http-equiv="Content-Security-Policy" content="{slide_show.policy()}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{words(title)}</title>
 <style>:root{{--faces:{faces(language, rtl=rtl)}}}
@@ -59,7 +53,7 @@ def document(pages: Sequence[Page], *, title: str, language: str) -> str:
 <nav hidden><button type="button" data-go="-1" aria-label="Previous slide">‹</button>
 <output aria-live="polite"></output>
 <button type="button" data-go="1" aria-label="Next slide">›</button></nav>
-<script>{script}</script>
+<script>{slide_show.script()}</script>
 </html>
 """
 

@@ -1,0 +1,193 @@
+"""uvicorn's HTTP protocol with bounds on all that a client may send before it is known.
+
+The server keeps a request's head until it is complete, and a parser keeps the field that it reads:
+neither has a limit of its own. Sizes here are in bytes as they come over the wire.
+"""
+
+import asyncio
+from typing import Any
+
+import orjson
+from django.conf import settings
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from channels_app import http
+
+# The parser may hold so much of an unfinished field before it is looked at.
+SLICE_BYTES = 16 * 1024
+FIELD_OVERHEAD = 4  # ": " and the end of the line
+# No client of ours sends requests ahead; each costs some KB before its turn comes.
+MAX_PIPELINED = 32
+# A refused client reads its answer when what it sent meanwhile is taken: a close with unread bytes
+# is a reset, which discards the answer.
+LINGER_SECONDS = 2.0
+LINGER_BYTES = 1024 * 1024
+
+
+class RefusedRequestError(Exception):
+    """The request is refused while it is parsed."""
+
+
+class BoundedHttpProtocol(HttpToolsProtocol):
+    """One connection: heads of at most MAX_HEAD_BYTES and MAX_HEAD_FIELDS (431), within
+    HEAD_SECONDS (408). Trailers count as part of the head; chunk extensions have the same bound."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        """As uvicorn makes it."""
+        super().__init__(*arguments, **named)
+        self.head_timer: asyncio.TimerHandle | None = None
+        self.in_head = False
+        self.in_body = False
+        self.progress = 0  # grows with each part that is not a head, a trailer or an extension
+        self.head_bytes = self.head_fields = self.pending_bytes = self.discarded_bytes = 0
+        self.refusal: tuple[int, str] | None = None
+        self.is_refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """The first head must come in time."""
+        super().connection_made(transport)
+        self.start_head_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is waited for any more."""
+        self.stop_head_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse ``data`` in pieces, until the request is refused or becomes a WebSocket."""
+        start = 0
+        while start < len(data) and not self.is_refused:
+            size = len(data) if self.in_body else SLICE_BYTES
+            self.parse(data[start : start + size])
+            start += size
+            if self.transport.is_closing() or self.transport.get_protocol() is not self:
+                self.stop_head_timer()
+                return
+        if self.is_refused:
+            self.discard(len(data))
+        elif self.head_timer is None and (self.in_head or not self.is_answering()):
+            self.start_head_timer()
+
+    def parse(self, data: bytes) -> None:
+        """Feed the parser; refuse what is no progress for too long."""
+        before = self.progress
+        super().data_received(data)
+        self.pending_bytes = self.pending_bytes + len(data) if self.progress == before else 0
+        if self.pending_bytes > settings.MAX_HEAD_BYTES and not self.is_refused:
+            self.refuse(431, f"The request's head is larger than {settings.MAX_HEAD_BYTES} bytes.")
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self.in_head, self.in_body = True, False
+        self.progress += 1
+        self.head_bytes = self.head_fields = 0
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the request's target."""
+        self.count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of the head, or of the trailers."""
+        self.head_fields += 1
+        self.count(len(name) + len(value) + FIELD_OVERHEAD)
+        if self.head_fields > settings.MAX_HEAD_FIELDS:
+            most = settings.MAX_HEAD_FIELDS
+            self.refusal = 431, f"The request has more than {most} header fields."
+            raise RefusedRequestError
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The head is whole: the application decides about the rest."""
+        self.in_head = False
+        self.progress += 1
+        self.stop_head_timer()
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self.refusal = 429, "Too many requests were sent ahead on one connection."
+            raise RefusedRequestError
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self.in_body = True
+        self.progress += 1
+        super().on_body(body)
+
+    def on_chunk_complete(self) -> None:
+        """The next bytes may be the trailers."""
+        self.in_body = False
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self.in_body = False
+        self.progress += 1
+        super().on_message_complete()
+
+    def count(self, size: int) -> None:
+        """So many bytes more of the head."""
+        self.head_bytes += size
+        if self.head_bytes > settings.MAX_HEAD_BYTES:
+            most = settings.MAX_HEAD_BYTES
+            self.refusal = 431, f"The request's head is larger than {most} bytes."
+            raise RefusedRequestError
+
+    def send_400_response(self, msg: str) -> None:
+        """What uvicorn calls for all that the parser refuses, our own refusals included."""
+        self.refuse(*(self.refusal or (400, msg)))
+
+    def is_answering(self) -> bool:
+        """Whether a request on this connection is not answered yet."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def refuse(self, status: int, message: str) -> None:
+        """Answer with ``status`` and close; where another answer is under way, only close."""
+        self.is_refused = True
+        self.stop_head_timer()
+        if self.is_answering():
+            if self.pipeline or self.in_head or self.cycle.response_started:
+                self.transport.abort()
+                return
+            self.cycle.disconnected = True  # the refused request itself: its trailers are too large
+            self.cycle.message_event.set()
+        self.transport.write(refusal(status, message))
+        self.transport.write_eof()
+        self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def discard(self, size: int) -> None:
+        """Take what a refused client still sends, up to a bound."""
+        self.discarded_bytes += size
+        if self.discarded_bytes > LINGER_BYTES:
+            self.transport.abort()
+
+    def start_head_timer(self) -> None:
+        """From now on a head must be complete within HEAD_SECONDS."""
+        self.head_timer = self.loop.call_later(settings.HEAD_SECONDS, self.on_head_timeout)
+
+    def stop_head_timer(self) -> None:
+        """The head is complete, or is not wanted any more."""
+        if self.head_timer is not None:
+            self.head_timer.cancel()
+            self.head_timer = None
+
+    def on_head_timeout(self) -> None:
+        """The head did not come in time."""
+        self.head_timer = None
+        if self.transport.is_closing() or self.is_refused:
+            return
+        if self.in_head:
+            self.refuse(408, "The request's head came too slowly.")
+        elif not self.is_answering():
+            self.transport.close()
+
+
+def refusal(status: int, message: str) -> bytes:
+    """A whole HTTP answer, after which the connection ends."""
+    body = orjson.dumps(http.error_body(status, message))
+    fields = {
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        "Connection": "close",
+    }
+    lines = [b"%b: %b\r\n" % pair for pair in http.encoded(fields)]
+    return b"".join([STATUS_LINE[status], *lines, b"\r\n", body])

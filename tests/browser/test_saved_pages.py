@@ -1,0 +1,348 @@
+"""What a stored page can do to the outside, in a real Chromium: nothing. A server of the test
+listens and must not be asked for anything, whatever the page holds ([L4], F4, X3)."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from playwright.sync_api import Browser, Page
+
+from core.plugins import slide_show
+from core.plugins.html_slides.html_file import document
+from core.plugins.slides import layout
+from core.tools.save_result_page import Page as Result
+from core.tools.save_result_page import page_of
+from tests.browser.conftest import shell
+from tests.gateways import Gateway
+from tests.plugins.decks import DECKS
+
+pytestmark = pytest.mark.slow
+SETTLE_MILLISECONDS = 300  # for what a page does after it was loaded
+PIXEL = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+
+
+@dataclass
+class Listener:
+    """A server that notes what it is asked, and a UDP port that notes packets."""
+
+    asked: list[str] = field(default_factory=list)
+    packets: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Listen."""
+        asked = self.asked
+
+        class Handler(BaseHTTPRequestHandler):
+            def handle_one_request(self) -> None:
+                line = self.rfile.readline(65537)
+                if line:
+                    asked.append(line.decode("latin-1").strip())
+                self.close_connection = True
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind(("127.0.0.1", 0))
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.hear, daemon=True).start()
+
+    def hear(self) -> None:
+        """Note packets until the socket is closed."""
+        try:
+            while True:
+                self.packets.append(self.udp.recv(2048))
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Stop."""
+        self.server.shutdown()
+        self.server.server_close()
+        self.udp.close()
+
+    def fill(self, text: str, way: str = "words") -> str:
+        """``text`` with our addresses, and ``way`` as what is asked for there."""
+        there = f"127.0.0.1:{self.server.server_port}"
+        port = str(self.udp.getsockname()[1])
+        return text.replace("{there}", there).replace("{udp}", port).replace("{way}", slug(way))
+
+    def forget(self) -> None:
+        """Nothing was heard."""
+        self.asked.clear()
+        self.packets.clear()
+
+    def heard(self) -> set[str]:
+        """The ways by which something was asked for."""
+        udp = {"webrtc"} if self.packets else set()
+        return udp | {way for way in WAYS for line in self.asked if f"/{slug(way)}" in line}
+
+
+def slug(way: str) -> str:
+    """``way`` as a path."""
+    return f"way-{way.replace(' ', '-')}-"
+
+
+@pytest.fixture(scope="module")
+def listener() -> Iterator[Listener]:
+    """The outside."""
+    found = Listener()
+    yield found
+    found.close()
+
+
+RTC = (
+    "<script>const p = new RTCPeerConnection({iceServers: ["
+    "{urls: 'turn:127.0.0.1:{udp}', username: 'words', credential: 'b'},"
+    "{urls: 'turn:{there}?transport=tcp', username: 'words', credential: 'b'}]});"
+    "p.createDataChannel('x'); p.createOffer().then(o => p.setLocalDescription(o))</script>"
+)
+# Each asks the outside where nothing hinders it; all but those of NEEDS_MORE were seen to.
+WAYS = {
+    "location": "<script>location = 'http://{there}/{way}'</script>",
+    "refresh": "<meta http-equiv=refresh content='0;url=http://{there}/{way}'>",
+    "window": "<script>window.open('http://{there}/{way}')</script>",
+    "form": "<form id=f action='http://{there}/{way}'></form><script>f.submit()</script>",
+    "picture": "<img src='http://{there}/{way}' srcset='http://{there}/{way} 2x'>",
+    "style": "<style>body { background: url(http://{there}/{way}) }</style>",
+    "import": "<style>@import 'http://{there}/{way}';</style>",
+    "font": "<style>@font-face { font-family: x; src: url(http://{there}/{way}) }"
+    "body { font-family: x }</style>words",
+    "attribute": "<p style='background: url(http://{there}/{way})'>words",
+    "prefetch": "<link rel=prefetch href='http://{there}/{way}'>",
+    "preload": "<link rel=preload as=image href='http://{there}/{way}'>",
+    "modulepreload": "<link rel=modulepreload href='http://{there}/{way}'>",
+    "preconnect": "<link rel=preconnect href='http://{there}'>",
+    "dns": "<link rel=dns-prefetch href='http://{there}'>",
+    "icon": "<link rel=icon href='http://{there}/{way}'>",
+    "sheet": "<link rel=stylesheet href='http://{there}/{way}'>",
+    "frame": "<iframe src='http://{there}/{way}'></iframe>",
+    "frame in itself": "<iframe srcdoc=\"<meta http-equiv=refresh content='0;url=http://{there}/{way}'>\">"
+    "</iframe>",
+    "object": "<object data='http://{there}/{way}'></object><embed src='http://{there}/{way}'>",
+    "media": "<video src='http://{there}/{way}' poster='http://{there}/{way}' autoplay></video>",
+    "drawing": "<svg><image href='http://{there}/{way}'/><use href='http://{there}/{way}#a'/></svg>",
+    "ping": "<a id=a href='#' ping='http://{there}/{way}'>x</a><script>a.click()</script>",
+    "speculation": "<script type=speculationrules>"
+    '{"prefetch": [{"urls": ["http://{there}/{way}"]}]}</script>',
+    "fetch": "<script>fetch('http://{there}/{way}'); navigator.sendBeacon('http://{there}/{way}')</script>",
+    "socket": "<script>new WebSocket('ws://{there}/{way}'); new EventSource('http://{there}/{way}')</script>",
+    "webrtc": RTC,
+    "base": "<base href='http://{there}/'><img src='{way}'>",
+    "report": "<meta http-equiv=Content-Security-Policy content=\"img-src 'none'; "
+    "report-uri http://{there}/{way}\"><img src='data:image/png;base64,eA=='>",
+    "handler": "<img src=x onerror=\"location = 'http://{there}/{way}'\">",
+    "link of script": "<a id=a href='http://{there}/{way}'>x</a><script>a.click()</script>",
+}
+NEEDS_MORE = {"preconnect", "dns", "report"}  # a connection without a request, or another address
+ALL = "".join(WAYS.values())
+
+
+def deck() -> str:
+    """A slide show of ours."""
+    return document(layout.pages(DECKS["en"]), title="A deck", language="en")
+
+
+BOXES = "<p>page</p><script>alert(1); confirm(2); prompt(3)</script>"
+# Name -> (content, origin).
+STORED = {
+    "all sent": (f"<title>all</title>{ALL}", "sent"),
+    "all made": (f"<title>all</title>{ALL}", "made"),
+    "boxes": (BOXES, "sent"),
+    "deck": (deck(), "made"),
+    "deck sent": (deck(), "sent"),
+    "deck and refresh": (deck().replace("<main>", f"{WAYS['refresh']}<main>"), "made"),
+    "deck and scripts": (deck().replace("</html>", WAYS["location"] + WAYS["fetch"] + RTC), "made"),
+}
+KEEP = """
+import json
+from pathlib import Path
+from core import files
+from core.models import User
+user = User.objects.get(username="ada")
+links = {}
+for name, origin in json.loads(Path("{folder}/names.json").read_text()).items():
+    content = Path("{folder}", name).read_bytes()
+    file = files.keep(user=user, name="page.html", content=content, origin=origin)
+    links[name] = files.link(file)
+print("LINKS", json.dumps(links))
+"""
+
+
+@pytest.fixture(scope="module")
+def links(
+    stage: Gateway, listener: Listener, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """The addresses of the stored pages, on a gateway without workers."""
+    folder = tmp_path_factory.mktemp("pages")
+    for name, (html, _) in STORED.items():
+        (folder / name).write_text(listener.fill(html), encoding="utf-8")
+    names = {name: origin for name, (_, origin) in STORED.items()}
+    (folder / "names.json").write_bytes(orjson.dumps(names))
+    said = shell(stage, KEEP.replace("{folder}", str(folder)))
+    found: dict[str, str] = orjson.loads(said.rpartition("LINKS ")[2])
+    return found
+
+
+def visited(browser: Browser, address: str, act: Callable[[Page], Any] | None = None) -> Page:
+    """The page at ``address``, after it had time to do what it wants."""
+    page = browser.new_context().new_page()
+    page.goto(address, wait_until="load")
+    page.wait_for_timeout(SETTLE_MILLISECONDS)
+    if act is not None:
+        act(page)
+        page.wait_for_timeout(SETTLE_MILLISECONDS)
+    return page
+
+
+@dataclass
+class Server:
+    """A server of this machine, as the listener is: browsers let no public page ask those."""
+
+    html: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Listen."""
+        mine = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = mine.html.encode() if self.path == "/page" else b""
+                self.send_response(200)
+                for name, value in {"Content-Type": "text/html", **mine.headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Nothing is logged."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture(scope="module")
+def every_way(browser: Browser, listener: Listener) -> Iterator[Callable[[dict[str, str]], None]]:
+    """``every_way(headers)`` opens a page for each way, with these headers."""
+    server = Server()
+
+    def show(headers: dict[str, str]) -> None:
+        listener.forget()
+        context = browser.new_context()
+        for way, html in WAYS.items():
+            server.html, server.headers = listener.fill(html, way), headers
+            page = context.new_page()
+            page.goto(f"http://127.0.0.1:{server.server.server_port}/page", wait_until="load")
+        page.wait_for_timeout(SETTLE_MILLISECONDS)
+        context.close()
+
+    yield show
+    server.server.shutdown()
+    server.server.server_close()
+
+
+def headers_at(page: Page, address: str) -> dict[str, str]:
+    """What the gateway sends with a page."""
+    return dict(page.request.get(address).headers)
+
+
+def test_the_listener_hears_a_page_that_nothing_hinders(
+    listener: Listener, every_way: Callable[[dict[str, str]], None]
+) -> None:
+    """Each way leads out of a page without a policy: the tests below would notice."""
+    every_way({})
+    assert set(WAYS) - listener.heard() <= NEEDS_MORE
+
+
+@pytest.mark.parametrize("origin", ["sent", "made"])
+def test_f4_a_stored_page_asks_the_outside_for_nothing(
+    origin: str, browser: Browser, listener: Listener, links: dict[str, str]
+) -> None:
+    """[F4] [X3] Every way in one file, as the gateway serves it."""
+    listener.forget()
+    page = visited(browser, links[f"all {origin}"], lambda page: page.keyboard.press("Tab"))
+    assert page.url == links[f"all {origin}"]
+    page.context.close()
+    assert (listener.asked, listener.packets) == ([], [])
+
+
+def test_f4_no_way_out_is_left_by_the_headers_of_a_stored_page(
+    browser: Browser,
+    listener: Listener,
+    links: dict[str, str],
+    every_way: Callable[[dict[str, str]], None],
+) -> None:
+    """[F4] [X3] Each way alone: in one file, the first could hide the others."""
+    page = browser.new_context().new_page()
+    sent, made = (policies(headers_at(page, links[f"all {each}"])) for each in ("sent", "made"))
+    page.context.close()
+    assert sent == made
+    every_way(sent)
+    assert (listener.asked, listener.packets) == ([], [])
+
+
+def policies(sent: dict[str, str]) -> dict[str, str]:
+    """The headers that tell a browser what a page may do."""
+    names = {"content-security-policy", "referrer-policy", "x-dns-prefetch-control"}
+    return {name: value for name, value in sent.items() if name in names}
+
+
+def test_f4_a_page_opens_no_box_under_our_address(browser: Browser, links: dict[str, str]) -> None:
+    """[F4] ``alert``, ``confirm``, ``prompt``: they look as if the gateway asked."""
+    boxes: list[str] = []
+    page = browser.new_context().new_page()
+    page.on("dialog", lambda box: (boxes.append(box.message), box.dismiss()))
+    page.goto(links["boxes"])
+    page.wait_for_timeout(SETTLE_MILLISECONDS)
+    assert boxes == []
+    page.context.close()
+
+
+def test_a_deck_of_ours_runs_its_script_and_no_other(
+    browser: Browser, listener: Listener, links: dict[str, str]
+) -> None:
+    """[L1] [L4] Who puts more into it, or sends it to us, has a page to scroll."""
+    listener.forget()
+    page = visited(browser, links["deck"])
+    assert page.locator(".slide:visible").count() == 1
+    page.keyboard.press("ArrowRight")
+    assert page.locator("output").inner_text().startswith("2 /")
+    page.context.close()
+    for name, shown in (("deck sent", 12), ("deck and refresh", 12), ("deck and scripts", 1)):
+        page = visited(browser, links[name])
+        assert page.locator(".slide:visible").count() == shown, name
+        page.context.close()
+    assert (listener.asked, listener.packets) == ([], [])
+
+
+def test_x3_a_result_page_loads_nothing_also_as_a_file_on_a_disk(
+    browser: Browser, listener: Listener, tmp_path: Path
+) -> None:
+    """[X3] A document on Telegram has no headers: its own head says what it may load."""
+    content = listener.fill(ALL) + f"<img id=own alt=own src='/files/{'A' * 22}'>"
+    page = page_of(
+        Result("Saved", content, is_html=True),
+        picture=lambda address: PIXEL if address.startswith("/files/") else None,
+    )
+    file = tmp_path / "saved.html"
+    file.write_text(page, encoding="utf-8")
+    listener.forget()
+    shown = visited(browser, file.as_uri())
+    loaded = shown.locator("img[alt=own]").evaluate("(image) => image.naturalWidth")
+    shown.context.close()
+    assert loaded == 1
+    assert (listener.asked, listener.packets) == ([], [])
+
+
+def test_what_is_no_deck_of_this_version_is_none() -> None:
+    """The script is known by its hash, in the head, beside no other header of a page's own."""
+    ours = deck().encode()
+    assert slide_show.is_slide_show(ours)
+    assert not slide_show.is_slide_show(ours.replace(b"sha256-", b"sha256-A"))
+    assert not slide_show.is_slide_show(b"<!-- " + b" " * 3000 + b"-->" + ours)
+    assert not slide_show.is_slide_show(ours + b"<META HTTP-EQUIV=refresh>")

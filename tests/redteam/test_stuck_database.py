@@ -1,0 +1,107 @@
+"""A database that takes no writes: requests end with 503 soon, and readiness says so ([D8], C6)."""
+
+import contextlib
+import resource
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.gateways import Gateway
+from tests.pipeline.client import Answer, Client, people
+from tests.servers import wait_until
+from tests.settings import TEST_DATABASE
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(TEST_DATABASE == "postgres", reason="PostgreSQL locks rows, not itself"),
+]
+MOST_SECONDS = 5.0
+SLACK_SECONDS = 3.0  # a loaded machine
+ASKED = 24
+
+
+@pytest.fixture(scope="module")
+def house(module_gateways: Callable[..., Gateway]) -> Gateway:
+    """A gateway for the tests here."""
+    return module_gateways(RATE_PER_MINUTE_USER="0", RATE_PER_MINUTE_ADDRESS="0")
+
+
+@pytest.fixture(scope="module")
+def ada(house: Gateway) -> Client:
+    """Somebody with a key, who has asked once."""
+    found = people(house, number=1)[0]
+    assert found.say("hello").status == 200
+    return found
+
+
+@contextlib.contextmanager
+def locked(house: Gateway) -> Iterator[None]:
+    """Another program holds SQLite's lock."""
+    connection = sqlite3.connect(house.database_url.removeprefix("sqlite:///"), timeout=30)
+    connection.isolation_level = None
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
+        connection.close()
+
+
+@contextlib.contextmanager
+def full(house: Gateway) -> Iterator[None]:
+    """No file of the web process can grow."""
+    pid = house.pid("web")
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+def timed(call: Callable[[], Answer]) -> tuple[Answer, float]:
+    """An answer, and how long it took."""
+    started = time.monotonic()
+    return call(), time.monotonic() - started
+
+
+@pytest.mark.parametrize("stuck", [locked, full])
+def test_c6_d8_requests_that_cannot_write_end_soon_and_readiness_says_so(
+    stuck: Callable[[Gateway], contextlib.AbstractContextManager[None]],
+    house: Gateway,
+    ada: Client,
+) -> None:
+    """[D8] Many at once, at several endpoints; afterwards all is as before."""
+    asks: list[Callable[[], Answer]] = [
+        lambda: ada.say("now", **{"async": True}),
+        lambda: ada.post("/v1/chat/completions", CHAT),
+        lambda: ada.post("/api/sessions", {"title": "x"}),
+    ]
+    with stuck(house), ThreadPoolExecutor(ASKED + 1) as pool:
+        ready = pool.submit(timed, lambda: ada.get("/readyz"))
+        every = [pool.submit(timed, asks[number % len(asks)]) for number in range(ASKED)]
+        answers = [each.result() for each in every]
+        assert ready.result()[1] < MOST_SECONDS + SLACK_SECONDS
+        # What was found last may be two seconds old.
+        wait_until(lambda: ada.get("/readyz").status == 503, what="what is wrong")
+    for answer, seconds in answers:
+        assert answer.status == 503, answer.raw
+        assert int(answer.headers["retry-after"]) > 0
+        assert seconds < MOST_SECONDS + SLACK_SECONDS, seconds
+    wait_until(lambda: ada.get("/readyz").status == 200, what="readiness")
+    assert ada.say("and now?").status == 200
+
+
+CHAT = {"model": "default", "messages": [{"role": "user", "content": "hi"}]}
+
+
+def test_d8_what_is_wrong_is_told_to_those_with_a_credential_only(
+    house: Gateway, ada: Client
+) -> None:
+    """[D8] Account names and a platform's words are not for everybody; ok or not is."""
+    anybody, wrong = Client(house, ""), Client(house, "lk_wrong")
+    assert ada.get("/readyz").body == {"ok": True, "problems": [], "waiting": {}}
+    assert anybody.get("/readyz").body == wrong.get("/readyz").body == {"ok": True}
