@@ -119,19 +119,20 @@ class Gateways:
                 if error.trouble in {"conflict", "auth"}:
                     seconds = CONFLICT_SECONDS
                     self.resting[row.id] = asyncio.get_running_loop().time() + seconds
-                    await in_thread(
-                        notices.trouble,
-                        account=row,
-                        chat="",
-                        trouble=error.trouble,
-                        words=str(error),
-                    )
+                    await self._tell(row, error)
                 else:
                     seconds = error.retry_after or RETRY_SECONDS
             except Exception:
                 logger.exception("a poller failed")
             await asyncio.sleep(seconds)
             self.resting.pop(row.id, None)
+
+    async def _tell(self, row: ChannelAccount, error: ChannelError) -> None:
+        """Tell the owner, once a day, of an account that no retry mends."""
+        if error.trouble in {"conflict", "auth"}:
+            await in_thread(
+                notices.trouble, account=row, chat="", trouble=error.trouble, words=str(error)
+            )
 
     async def _switch(self, row: ChannelAccount) -> None:
         """Tell the platform of an account that was saved; what came of it is its status."""
@@ -161,7 +162,10 @@ class Gateways:
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 health = await channel.gateway.check(account_of(row))
-        except (ChannelError, SealError) as error:
+        except ChannelError as error:
+            health = Health(problem=str(error))
+            await self._tell(row, error)
+        except SealError as error:
             health = Health(problem=str(error))
         except TimeoutError:
             health = Health(problem="The platform does not answer.")
@@ -256,7 +260,7 @@ def waiting() -> dict[str, int]:
 
 
 def problems() -> list[str]:
-    """What is wrong with enabled accounts, in words for ``/readyz``."""
+    """What is wrong with enabled accounts, in words for the owner."""
     rows = ChannelAccount.objects.filter(enabled=True, status="error").order_by("id")
     return [f"{row}: {row.status_text}" for row in rows]
 

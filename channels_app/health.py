@@ -14,7 +14,7 @@ from allowlist import waiting
 from channels_app import gateways, http
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.lean import Route
-from core import outbox, runs, schema
+from core import VERSION, files, outbox, runs, schema
 from core.db import in_thread
 from core.models import Run
 
@@ -31,7 +31,7 @@ async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
     """Whether all parts work; 503 names what does not. ``waiting``: updates held back for us."""
     del scope, receive
     problems, waiting = await in_thread(how_it_is)
-    body = {"ok": not problems, "problems": problems, "waiting": waiting}
+    body = {"ok": not problems, "problems": problems, "waiting": waiting, "version": VERSION}
     await http.answer(send, 503 if problems else 200, body)
 
 
@@ -74,7 +74,9 @@ def problems_now() -> list[str]:
             problems += runs.idle_workers(queue) or nobody
     if outbox.oldest_pending_seconds() > settings.UNDELIVERED_SECONDS:
         problems.append("Deliveries are waiting too long.")
-    return problems + gateways.problems()
+    if misplaced := files.misplaced():
+        problems.append(misplaced)
+    return problems
 
 
 async def metrics(scope: Scope, receive: Receive, send: Send) -> None:
@@ -113,6 +115,7 @@ def measured() -> bytes:
         "latchkey_unknown_requests_pending": waiting.count(),
         "latchkey_workers_runs": runs.workers_alive("runs"),
         "latchkey_workers_long": runs.workers_alive("long"),
+        "latchkey_accounts_in_error": len(gateways.problems()),
     }
     for name, value in values.items():
         Gauge(name, name.replace("_", " "), registry=registry).set(value)

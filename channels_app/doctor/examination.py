@@ -37,6 +37,7 @@ def of_the_database(now: datetime) -> Iterator[Finding]:
     yield from work.people()
     yield from work.channels()
     yield from work.deliveries()
+    yield from work.storage()
     yield from work.running()
     yield from machine.clock(now)
 

@@ -13,10 +13,10 @@ from contextlib import suppress
 from importlib import import_module
 from types import FrameType
 
-import django
 from django.conf import settings
 
-from gateway_project.processes import garbage, listener, ready
+from gateway_project import environment
+from gateway_project.processes import begin, garbage, listener, ready
 
 GRACEFUL_SECONDS = 5
 # Proxies give up a connection that is silent for 60 s; a ping costs 0.1 ms of CPU.
@@ -112,7 +112,7 @@ def serve_daphne(listening: socket.socket) -> None:
 def main() -> None:
     """Load everything the first request needs, then serve."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
-    django.setup()
+    begin.begin("web", server=environment.text("GATEWAY_SERVER", "uvicorn"))
     import_module(settings.ROOT_URLCONF)
     # WhiteNoise streams its files from synchronous iterators; they are small and cached for ever.
     warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous")
