@@ -10,9 +10,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
+from django.test import Client
 
 from core import VERSION, fetch, files, schema
-from core.models import Installation
+from core.models import Installation, User
 from gateway_project import installation
 from gateway_project.home import BASE_DIR
 from gateway_project.management.commands.up import Command as Up
@@ -69,7 +70,7 @@ def newer_database(
         "from django.db import connection as c; "
         "from django.db.migrations.recorder import MigrationRecorder as R; "
         f"R(c).record_applied('core', '{NEWER}'); "
-        "from core.models import Installation; Installation.objects.update(version='7.7.7')"
+        "from core.models import Installation, User; Installation.objects.update(version='7.7.7')"
     )
     found.manage("shell", "-v0", "-c", record)
     return found
@@ -136,6 +137,18 @@ def test_a_failed_migration_is_named_with_its_reason(monkeypatch: pytest.MonkeyP
     assert "core_installation" in said
     assert "already exists" in said
     assert "DATABASE_URL" not in said
+
+
+@pytest.mark.django_db
+def test_the_admin_says_the_version_and_what_a_deletion_leaves(client: Client) -> None:
+    """In the foot of its pages; and before somebody is deleted, what stays how long."""
+    owner, _ = installation.ensure_owner()
+    assert owner is not None
+    client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+    assert f"Latchkey {VERSION}" in client.get("/admin/").content.decode()
+    ada = User.objects.create(username="ada")
+    page = client.get(f"/admin/core/user/{ada.pk}/delete/").content.decode()
+    assert "Their files leave the disk within 25 hours" in page
 
 
 @pytest.mark.slow
