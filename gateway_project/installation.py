@@ -70,8 +70,8 @@ def failed_migration(error: Exception) -> str:
     name = f"{plan[0][0].app_label}.{plan[0][0].name}" if plan else "after the last one"
     return (
         f"The migration {name} failed: {reason.rstrip('.')}. Nothing of it was kept, the ones "
-        "before it were. `manage.py migrate --traceback` shows the whole error; docs/deploy.md says how to "
-        "go back."
+        "before it were. `manage.py migrate --traceback` shows the whole error; docs/deploy.md "
+        "says how to go back."
     )
 
 

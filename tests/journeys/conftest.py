@@ -1,8 +1,8 @@
 """One gateway as ``make run`` starts it, its owner, a model, and Telegram: for all journeys.
 
 A journey does what a document says, as a person does it: with a browser, a shell, or a client. It
-fails when a sentence that it follows is wrong. Others may find what a journey leaves behind, so each
-speaks of things of its own.
+fails when a sentence that it follows is wrong. Others may find what a journey leaves behind, so
+each speaks of things of its own.
 """
 
 import itertools
@@ -50,6 +50,7 @@ class Installation:
     api: FakeBotApi
     keys: dict[str, str] = field(default_factory=dict)
     bot: str = f"7001:{'B' * 35}"
+    has_bot: bool = False
 
     @property
     def url(self) -> str:
@@ -194,3 +195,42 @@ def ask(page: Page, text: str) -> None:
 def stranger() -> int:
     """The Telegram id of somebody who was not there before."""
     return next(_people)
+
+
+@pytest.fixture
+def telegram(page: Page, running: Installation) -> Installation:
+    """The installation once its owner has a bot (docs/channels.md) and is known on Telegram
+    (docs/strangers.md, *The same person elsewhere*)."""
+    if not running.has_bot:
+        add_bot(page, running)
+        link_owner(page, running)
+        running.has_bot = True
+    return running
+
+
+def add_bot(page: Page, running: Installation) -> None:
+    """As docs/channels.md says: admin, Accounts, Add, Telegram, the token, save."""
+    page.goto(f"{running.url}/admin/core/channelaccount/add/")
+    page.get_by_role("link", name="Telegram", exact=True).click()
+    page.locator("[name=name]").fill("bot")
+    page.locator("[name=field_token]").fill(running.bot)
+    page.locator("[name=field_mode]").select_option("polling")
+    page.locator("[name=field_api_base]").fill(running.api.base)
+    page.locator("[name=_continue], [name=_save]").first.click()
+    expect(page.locator("body")).to_contain_text("A worker asks the platform within seconds")
+    wait_until(lambda: running.api.polls.get(running.bot), what="the first poll")
+
+
+def link_owner(page: Page, running: Installation) -> None:
+    """A code from the settings of the web chat, typed to the bot."""
+    page.goto(running.url)
+    page.locator("[data-open-settings]").click()
+    page.locator("#make-link-code").click()
+    code = page.locator("#link-code")
+    expect(code).not_to_have_text("")
+    typed = code.inner_text().strip().removeprefix("/link").strip()
+    before = len(running.shown(OWNER_ON_TELEGRAM))
+    running.writes(OWNER_ON_TELEGRAM, f"/link {typed}")
+    wait_until(lambda: len(running.shown(OWNER_ON_TELEGRAM)) > before, what="what became of it")
+    running.writes(OWNER_ON_TELEGRAM, "it is me")
+    running.hears(OWNER_ON_TELEGRAM, "You said: it is me")
