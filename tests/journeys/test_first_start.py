@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from openai import AuthenticationError, OpenAI
+from openai.types.chat import ChatCompletionUserMessageParam
 from playwright.sync_api import Browser, Page, expect
 
 from core import VERSION
@@ -61,10 +62,10 @@ def test_the_openai_client_works_with_the_model_default(running: Installation) -
     """README, *With any OpenAI client*: whole and streamed, and who has no key is refused."""
     says("README.md", "the key as API key, model `default`")
     client = OpenAI(base_url=f"{running.url}/v1", api_key=running.key("openai"))
-    said = [{"role": "user", "content": "bonjour"}]
-    whole = client.chat.completions.create(model="default", messages=said)  # type: ignore[call-overload]
+    said: ChatCompletionUserMessageParam = {"role": "user", "content": "bonjour"}
+    whole = client.chat.completions.create(model="default", messages=[said])
     assert whole.choices[0].message.content == "You said: bonjour"
-    streamed = client.chat.completions.create(model="default", messages=said, stream=True)  # type: ignore[call-overload]
+    streamed = client.chat.completions.create(model="default", messages=[said], stream=True)
     words = "".join(each.choices[0].delta.content or "" for each in streamed if each.choices)
     assert words == "You said: bonjour"
     assert "default" in [each.id for each in client.models.list()]

@@ -1,5 +1,6 @@
 """Which version this is, which one the database belongs to, and what starts on what."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -172,7 +173,7 @@ def test_a_database_that_does_not_answer_stops_no_start(
         raise DatabaseError("gone")
 
     monkeypatch.setattr(schema, "newer", fails)
-    monkeypatch.setattr(begin.connection, "close", lambda: None)
+    monkeypatch.setattr(connection, "close", lambda: None)
     monkeypatch.setattr("django.setup", lambda: None)
     begin.begin("web")
     assert "The database does not answer" in caplog.text
@@ -186,7 +187,7 @@ def test_a_link_that_signs_in_goes_only_to_a_terminal(
     monkeypatch.setattr(installation, "collect_static", lambda: False)
     monkeypatch.delenv(plan.TOKEN, raising=False)
     Up().prepare()
-    assert plan.TOKEN not in plan.os.environ
+    assert plan.TOKEN not in os.environ
     plan.announce(url="http://127.0.0.1:1", services=[])
     said = capsys.readouterr().out
     assert "/sign-in/" not in said
