@@ -5,6 +5,7 @@ import os
 import sys
 import time
 
+from core import VERSION
 from gateway_project import home
 from gateway_project.processes import console
 
@@ -18,6 +19,9 @@ def main() -> None:
     """
     if sys.version_info < OLDEST_PYTHON:
         sys.exit(f"Python 3.11 or newer is needed; this is {sys.version.split()[0]}.")
+    if sys.argv[1:] in (["version"], ["--version"]):
+        console.write(f"Latchkey {VERSION}")
+        return
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     os.environ.setdefault(console.STARTED, repr(time.time()))
     try:

@@ -20,6 +20,10 @@ from core import sealed
 from core.desk import shown, state_badge, visible_line
 from core.models import ChannelAccount
 
+SAVED = (
+    "{account} was saved. A worker asks the platform within seconds whether it accepts this; the "
+    "status says what it answered."
+)
 MORE = ("config", "secrets_set", ("secret_name", "secret_value"))
 
 
@@ -126,7 +130,21 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
             self.record(request, "secret_set" if value else "secret_removed", obj, {"name": name})
         gateways.saved(account_id=obj.pk)
         if obj.enabled and registry.get(obj.channel) is not None:
-            messages.info(request, "A worker starts it within seconds; the status says more.")
+            words = SAVED.format(account=obj)
+            messages.info(request, words)
+            vars(request)["told"] = words
+
+    def message_user(
+        self,
+        request: HttpRequest,
+        message: Any,
+        level: Any = messages.INFO,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """No success is claimed for an account that its platform has not seen yet."""
+        if level != messages.SUCCESS or "told" not in vars(request):
+            super().message_user(request, message, level, *args, **kwargs)
 
     def get_urls(self) -> list[URLPattern]:
         """And the button."""

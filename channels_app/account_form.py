@@ -72,7 +72,20 @@ class AccountForm(ModelForm[ChannelAccount]):
             problems = channel.config.problems(self.account_as_saved(data))
             if problems:
                 raise ValidationError({"enabled": [f"Not yet: {each}" for each in problems]})
+            self.refuse_shared(self.account_as_saved(data))
         return data
+
+    def refuse_shared(self, account: Account) -> None:
+        """Say beside its field that another enabled account has a value that only one may have."""
+        single = [each for each in self.declared if each.single]
+        others = ChannelAccount.objects.filter(channel=account.channel, enabled=True)
+        for other in others.exclude(pk=self.instance.pk).order_by("id") if single else ():
+            theirs = {**other.config, **opened(other)[0]}
+            for each in single:
+                mine = account.secrets.get(each.name) or account.config.get(each.name)
+                if mine and mine == theirs.get(each.name):
+                    words = f"{other} has the same {each.label.lower()}: disable one of the two."
+                    self.add_error(input_name(each), words)
 
     def channel(self, data: dict[str, Any]) -> Channel | None:
         """The plugin; the channel of an account that exists is not in the form."""

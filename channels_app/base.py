@@ -104,6 +104,7 @@ class Field:
     """One thing the owner fills in for an account; ``secret`` ones are encrypted, never shown.
 
     ``made``: left empty, the gateway makes up a random one (a secret that no person needs to know).
+    ``single``: no two enabled accounts of the channel may have the same value.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Field:
     default: str = ""
     choices: Sequence[str] = ()
     made: bool = False
+    single: bool = False
 
 
 @dataclass(frozen=True, slots=True)

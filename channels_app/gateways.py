@@ -7,6 +7,7 @@ the error and is left alone for a while.
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -38,12 +39,20 @@ LOOKED_AT = Select(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Poller:
+    """A task that polls an account, and what the account's row said when it was started."""
+
+    task: asyncio.Task[None]
+    settings: tuple[object, ...]
+
+
 @dataclass(slots=True)
 class Gateways:
     """What one worker does for accounts. ``look_after`` is a chore: call it again and again."""
 
     worker: str
-    pollers: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    pollers: dict[int, Poller] = field(default_factory=dict)
     checks: dict[int, float] = field(default_factory=dict)
     resting: dict[int, float] = field(default_factory=dict)
 
@@ -51,39 +60,52 @@ class Gateways:
         """Start and stop pollers, check accounts that are due; seconds until the next look."""
         rows, changed = await in_thread(look)
         polled = {row.id: row for row in rows if wants_polling(row)}
+        await self._stop_outdated(polled)
+        # Before anything is polled: the webhook that an account had until now refuses polling.
+        await asyncio.gather(*(self._switch(row) for row in changed))
         now = asyncio.get_running_loop().time()
-        for account_id in [each for each in self.pollers if each not in polled]:
-            self.pollers.pop(account_id).cancel()
-            await in_thread(let_go, account_id=account_id, worker=self.worker)
         for account_id, row in polled.items():
             if self.resting.get(account_id, 0.0) > now:
                 continue
             if await in_thread(hold, account_id=account_id, worker=self.worker):
                 self._poll(row)
             elif account_id in self.pollers:
-                self.pollers.pop(account_id).cancel()
-        for row in changed:
-            await self._switch(row)
+                self.pollers.pop(account_id).task.cancel()
         for row in rows:
             if row.id not in polled and self.checks.get(row.id, 0.0) <= now:
                 self.checks[row.id] = now + CHECK_SECONDS
                 await self._check(row)
         return LOOK_SECONDS
 
+    async def _stop_outdated(self, polled: Mapping[int, ChannelAccount]) -> None:
+        """Stop pollers of accounts that are polled no more, or whose settings have changed.
+
+        A changed account is polled anew at once, also where the old settings had to rest.
+        """
+        for account_id, poller in list(self.pollers.items()):
+            row = polled.get(account_id)
+            if row is not None and settings_of(row) == poller.settings:
+                continue
+            self.pollers.pop(account_id).task.cancel()
+            self.resting.pop(account_id, None)
+            if row is None:
+                await in_thread(let_go, account_id=account_id, worker=self.worker)
+
     async def close(self) -> None:
         """Stop polling and give the leases back: another worker goes on at once."""
-        for account_id, task in self.pollers.items():
-            task.cancel()
+        for account_id, poller in self.pollers.items():
+            poller.task.cancel()
             await in_thread(let_go, account_id=account_id, worker=self.worker)
         self.pollers.clear()
 
     def _poll(self, row: ChannelAccount) -> None:
-        task = self.pollers.get(row.id)
-        if task is not None and not task.done():
+        poller = self.pollers.get(row.id)
+        if poller is not None and not poller.task.done():
             return
         channel = registry.get(row.channel)
         if channel is not None and isinstance(channel.gateway, Polls):
-            self.pollers[row.id] = asyncio.create_task(self._work(row, channel.gateway))
+            task = asyncio.create_task(self._work(row, channel.gateway))
+            self.pollers[row.id] = Poller(task, settings_of(row))
 
     async def _work(self, row: ChannelAccount, gateway: Polls) -> None:
         """Poll until cancelled; an error is shown in the account and tried again later."""
@@ -97,19 +119,20 @@ class Gateways:
                 if error.trouble in {"conflict", "auth"}:
                     seconds = CONFLICT_SECONDS
                     self.resting[row.id] = asyncio.get_running_loop().time() + seconds
-                    await in_thread(
-                        notices.trouble,
-                        account=row,
-                        chat="",
-                        trouble=error.trouble,
-                        words=str(error),
-                    )
+                    await self._tell(row, error)
                 else:
                     seconds = error.retry_after or RETRY_SECONDS
             except Exception:
                 logger.exception("a poller failed")
             await asyncio.sleep(seconds)
             self.resting.pop(row.id, None)
+
+    async def _tell(self, row: ChannelAccount, error: ChannelError) -> None:
+        """Tell the owner, once a day, of an account that no retry mends."""
+        if error.trouble in {"conflict", "auth"}:
+            await in_thread(
+                notices.trouble, account=row, chat="", trouble=error.trouble, words=str(error)
+            )
 
     async def _switch(self, row: ChannelAccount) -> None:
         """Tell the platform of an account that was saved; what came of it is its status."""
@@ -139,7 +162,10 @@ class Gateways:
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 health = await channel.gateway.check(account_of(row))
-        except (ChannelError, SealError) as error:
+        except ChannelError as error:
+            health = Health(problem=str(error))
+            await self._tell(row, error)
+        except SealError as error:
             health = Health(problem=str(error))
         except TimeoutError:
             health = Health(problem="The platform does not answer.")
@@ -159,6 +185,11 @@ def look() -> tuple[list[ChannelAccount], list[ChannelAccount]]:
     rows, names = LOOKED_AT.all(), registry.names()
     enabled = [row for row in rows if row.enabled and row.channel in names]
     return enabled, [row for row in rows if row.status in TO_TELL]
+
+
+def settings_of(row: ChannelAccount) -> tuple[object, ...]:
+    """What a plugin sees of an account; what was started with other settings is outdated."""
+    return row.channel, row.name, row.config, row.secrets
 
 
 def take_change(row: ChannelAccount) -> bool:
@@ -229,7 +260,7 @@ def waiting() -> dict[str, int]:
 
 
 def problems() -> list[str]:
-    """What is wrong with enabled accounts, in words for ``/readyz``."""
+    """What is wrong with enabled accounts, in words for the owner."""
     rows = ChannelAccount.objects.filter(enabled=True, status="error").order_by("id")
     return [f"{row}: {row.status_text}" for row in rows]
 

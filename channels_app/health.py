@@ -25,7 +25,7 @@ from channels_app import gateways, http
 from channels_app.credentials import count_address, count_failure, token_of
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.lean import Route
-from core import outbox, runs, schema
+from core import outbox, runs, schema, VERSION, files
 from core.db import in_thread, in_thread_of, pool
 from core.models import Run
 
@@ -162,7 +162,9 @@ def problems_now() -> list[str]:
             problems += runs.idle_workers(queue) or nobody
     if outbox.oldest_pending_seconds() > settings.UNDELIVERED_SECONDS:
         problems.append("Deliveries are waiting too long.")
-    return problems + gateways.problems()
+    if misplaced := files.misplaced():
+        problems.append(misplaced)
+    return problems
 
 
 async def metrics(scope: Scope, receive: Receive, send: Send) -> None:
@@ -201,6 +203,7 @@ def measured() -> bytes:
         "latchkey_unknown_requests_pending": waiting.count(),
         "latchkey_workers_runs": runs.workers_alive("runs"),
         "latchkey_workers_long": runs.workers_alive("long"),
+        "latchkey_accounts_in_error": len(gateways.problems()),
     }
     for name, value in values.items():
         Gauge(name, name.replace("_", " "), registry=registry).set(value)

@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,14 @@ from django.http.request import split_domain_port, validate_host
 
 from channels_app import http
 from channels_app.http import ErrorBody, Receive, RefusedError, Scope, Send, error_body
+from core import runs
+from core.db import in_thread
 
 logger = logging.getLogger(__name__)
 
+LOOK_SECONDS = 5.0
+BELIEVED_SECONDS = 15.0
+UPDATING = "The gateway is being updated and takes no messages now. Try again in a minute."
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -38,6 +44,44 @@ class Route:
     path: str
     handler: Handler
     error_body: ErrorBody = error_body
+
+
+@dataclass(slots=True)
+class Acceptance:
+    """Whether what comes now is worked on, looked up beside the requests: none of them waits for
+    it but the first one after BELIEVED_SECONDS of silence."""
+
+    reason: str = ""
+    asked_at: float = float("-inf")
+    asking: asyncio.Task[None] | None = None
+
+    async def check(self) -> None:
+        """Raises RefusedError 503 when no worker would take a message."""
+        age = time.monotonic() - self.asked_at
+        if age > BELIEVED_SECONDS:
+            await self.look()
+        elif age > LOOK_SECONDS and (self.asking is None or self.asking.done()):
+            self.asking = asyncio.ensure_future(self.look())
+        if self.reason:
+            raise RefusedError(503, UPDATING, headers={"Retry-After": "30"})
+
+    async def look(self) -> None:
+        """Ask the database; what it does not answer changes nothing."""
+        self.asked_at = time.monotonic()
+        try:
+            reason = await in_thread(runs.why_none_works)
+        except DatabaseFailure:
+            return
+        if reason != self.reason:
+            logger.error("messages are %s", f"refused: {reason}" if reason else "taken again")
+        self.reason = reason
+
+    def forget(self) -> None:
+        """Ask again at the next request."""
+        self.reason, self.asked_at = "", float("-inf")
+
+
+acceptance = Acceptance()
 
 
 def application(routes: Sequence[Route], otherwise: Application) -> Application:
@@ -137,7 +181,12 @@ async def guarded(route: Route, scope: Scope, receive: Receive, send: Send) -> N
         await send(message)
 
     try:
+        if scope["method"] == "POST":
+            await acceptance.check()
         await route.handler(scope, receive, watched)
+    except RefusedError as error:
+        body = route.error_body(error.status, str(error))
+        await http.answer(send, error.status, body, error.headers)
     except DatabaseFailure:
         logger.exception("the database failed at a door")
         if not started:

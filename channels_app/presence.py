@@ -211,7 +211,8 @@ class Typists:
 
 async def repeat(types: Types, account: Account, target: Target) -> None:
     """Send "typing…" again and again; at the latest it ends with the longest possible run."""
-    async with asyncio.timeout(settings.AGENT_RUN_SECONDS + TYPING_SECONDS):
+    longest = settings.AGENT_RUN_SECONDS + settings.AGENT_MAX_STEPS * settings.JOB_SECONDS
+    async with asyncio.timeout(longest + TYPING_SECONDS):
         while True:
             try:
                 async with asyncio.timeout(CALL_SECONDS):

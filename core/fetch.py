@@ -15,6 +15,10 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from core import VERSION
+
+AGENT = f"Latchkey/{VERSION}"
+
 MAX_BYTES = 20 * 1024 * 1024
 MAX_SECONDS = 30.0
 MAX_REDIRECTS = 3
@@ -214,7 +218,7 @@ class Fetcher:
                     url,
                     data=body,
                     allow_redirects=False,
-                    headers={"User-Agent": "Latchkey", "Accept-Encoding": "identity", **headers},
+                    headers={"User-Agent": AGENT, "Accept-Encoding": "identity", **headers},
                 ) as response,
             ):
                 answer = await response.content.read(most_bytes)
@@ -245,7 +249,7 @@ class Fetcher:
             session.get(
                 url,
                 allow_redirects=False,
-                headers={"Accept-Encoding": "identity", "User-Agent": "Latchkey"},
+                headers={"Accept-Encoding": "identity", "User-Agent": AGENT},
             ) as response,
         ):
             if response.status in REDIRECTS and "Location" in response.headers:

@@ -3,7 +3,9 @@
 import base64
 import hashlib
 import mimetypes
+import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +20,7 @@ from core import file_quota
 from core.db import write
 from core.documents.sniffing import media_type
 from core.ids import is_public_id, public_id
-from core.models import Run, StoredFile, User
+from core.models import Installation, Run, StoredFile, User
 from core.text import one_line
 
 INLINE_BYTES = 10 * 1024 * 1024
@@ -26,6 +28,11 @@ INLINE_BYTES = 10 * 1024 * 1024
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 DAY_SECONDS = 24 * 60 * 60
 MEGABYTE = 1024 * 1024
+MARK = ".belongs-to"
+NOT_SHARED = (
+    "The stored files in {folder} are not those of this database: what other machines, or a copy "
+    "that was not restored, hold is missing here."
+)
 SENT, MADE = file_quota.SENT, "made"
 # One text: who tries addresses must not learn which of them had once been right.
 NO_LINK = "This link does not open anything: it was changed, or it has expired."
@@ -135,6 +142,51 @@ def new_path() -> Path:
 def receive(*, path: Path, user: User, name: str) -> StoredFile:
     """A row for a file that somebody uploaded to :func:`new_path`. Raises NoRoomError."""
     return entered(described(path=path, user=user, name=name, content_type=type_of(path, name)))
+
+
+def misplaced() -> str:
+    """Why files that others store may be missing here: the folder of this machine is not the one
+    that the database knows. Empty when it is. The first who asks marks the folder.
+
+    Raises DatabaseError.
+    """
+    known = Installation.objects.filter(id=1).values_list("files_mark", flat=True).first() or ""
+    try:
+        here = mark_of_folder(known)
+        if not known:
+            with write():
+                Installation.objects.get_or_create(id=1)
+                Installation.objects.filter(id=1, files_mark="").update(files_mark=here)
+            known = str(Installation.objects.values_list("files_mark", flat=True).get(id=1))
+    except OSError as error:
+        return f"The folder of stored files ({folder()}) cannot be used: {error.strerror}."
+    return "" if here == known else NOT_SHARED.format(folder=folder())
+
+
+def mark_of_folder(known: str) -> str:
+    """The mark that the folder carries; made where neither it nor the database (``known``) has one.
+
+    Raises OSError.
+    """
+    file = folder() / MARK
+    if file.exists():
+        return file.read_text(encoding="utf-8").strip()
+    if known:
+        return ""
+    folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    scratch = folder() / f"{MARK}.{public_id()}"
+    scratch.write_text(public_id(), encoding="utf-8")
+    with suppress(FileExistsError):  # of two who begin at once, both take the first one's
+        os.link(scratch, file)
+    scratch.unlink()
+    return file.read_text(encoding="utf-8").strip()
+
+
+def adopt_folder() -> None:
+    """Let the folder of this machine be the database's, whatever it lacks. Raises OSError."""
+    here = mark_of_folder("")
+    with write():
+        Installation.objects.update_or_create(id=1, defaults={"files_mark": here})
 
 
 def path_of(file: StoredFile) -> Path:

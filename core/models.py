@@ -521,6 +521,22 @@ class Skill(models.Model):
         return visible_line(self.name, 80)
 
 
+class Installation(models.Model):
+    """What holds for the whole database: one row, with the id 1.
+
+    ``version``: of the code that migrated it last. ``files_mark``: what the folder of stored files
+    carries on each machine, so that one which is not shared is noticed.
+    """
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    version = models.CharField(max_length=40, blank=True, default="")
+    files_mark = models.CharField(max_length=64, blank=True, default="")
+
+    def __str__(self) -> str:
+        """Its version."""
+        return self.version
+
+
 class WorkerHeartbeat(models.Model):
     """When each worker process was last heard from ([D8]); ``problem``: why it takes no work."""
 

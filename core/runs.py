@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from core import db, direct, hub, wake
+from core import db, direct, hub, schema, wake
 from core.compiled import Among, Change, Given, Rows, Select, Taking
 from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
 from core.tokens import estimate
@@ -297,6 +297,18 @@ def idle_workers(queue: str) -> list[str]:
     rows = heard().filter(queue=queue).exclude(problem="").order_by("name")
     reasons = [f"A {row.queue} worker takes no work: {row.problem}" for row in rows]
     return list(dict.fromkeys(reasons))
+
+
+def why_none_works() -> str:
+    """Why what comes now would be answered by nobody: this code or all ``runs`` workers that are
+    alive do not fit the database. Empty when one works, or when none is alive (what comes waits).
+
+    Raises DatabaseError.
+    """
+    if problem := schema.problem():
+        return problem
+    idle = idle_workers("runs")
+    return idle[0] if idle and not workers_alive("runs") else ""
 
 
 def heard() -> QuerySet[WorkerHeartbeat]:

@@ -14,10 +14,14 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from core import direct
+from core import VERSION, direct
 
 Newest = dict[str, int]
 APPLIED = "SELECT app, name FROM django_migrations"
+# Plain statements: who asks may know neither the table nor its columns.
+MIGRATED_BY = "SELECT version FROM core_installation WHERE id = 1"
+NOTE_VERSION = """INSERT INTO core_installation (id, version, files_mark) VALUES (1, %s, '')
+    ON CONFLICT (id) DO UPDATE SET version = excluded.version"""
 
 
 @cache
@@ -46,8 +50,8 @@ def applied() -> Newest:
     return {label: newest(name for app, name in rows if app == label) for label in own()}
 
 
-def problem() -> str:
-    """Why this process and the database do not fit, for the owner; empty when they do.
+def newer() -> str:
+    """Why this code must not work on the database: newer code has migrated it. Empty when it may.
 
     Raises DatabaseError.
     """
@@ -55,12 +59,49 @@ def problem() -> str:
     for label, mine in own().items():
         if there[label] > mine:
             return (
-                f"The database was migrated by newer code ({label} {there[label]:04d}, known here "
-                f"up to {mine:04d}): restart this process with the new code."
+                f"The database was migrated by newer code{belonging()} ({label} "
+                f"{there[label]:04d}, known here up to {mine:04d}; this is version {VERSION}): "
+                "restart this process with the new code."
             )
+    return ""
+
+
+def older() -> str:
+    """Why this code cannot work on the database yet: it is to be migrated. Empty when it can.
+
+    Raises DatabaseError.
+    """
+    there = applied()
+    for label, mine in own().items():
         if there[label] < mine:
             return (
                 f"The database is older than the code ({label} {there[label]:04d}, needed "
                 f"{mine:04d}): run `manage.py migrate`."
             )
     return ""
+
+
+def problem() -> str:
+    """Why this process and the database do not fit, for the owner; empty when they do.
+
+    Raises DatabaseError.
+    """
+    there, mine = applied(), own()
+    if there == mine:
+        return ""
+    return newer() or older()
+
+
+def belonging() -> str:
+    """`` of version …``, where the database says so; empty for one that does not know it."""
+    try:
+        rows = direct.fetched(direct.this_connection(), MIGRATED_BY, ())
+    except DatabaseError:
+        return ""
+    return f" of version {rows[0][0]}" if rows and rows[0][0] else ""
+
+
+def note_version() -> None:
+    """Write down that this code has migrated the database. Raises DatabaseError."""
+    with connection.cursor() as cursor:
+        cursor.execute(NOTE_VERSION, [VERSION])

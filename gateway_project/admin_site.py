@@ -15,6 +15,7 @@ from django.urls import reverse
 
 from allowlist import waiting
 from allowlist.permissions import open_kinds
+from core import VERSION
 
 if TYPE_CHECKING:
     from django.contrib.admin import AdminSite as _Site
@@ -68,6 +69,7 @@ class DeskSite(_Site):
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         """With who is open to everyone, for the banner ([A1]), and how many wait ([A5])."""
         context: dict[str, Any] = super().each_context(request)
+        context["latchkey_version"] = VERSION if self.has_permission(request) else ""
         if request.user.has_perm("allowlist.view_unknownrequest"):
             context["desk_waiting"] = waiting.count()
         context["desk_open"] = [

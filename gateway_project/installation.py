@@ -9,13 +9,15 @@ from pathlib import Path
 
 from django.conf import settings
 from django.contrib.staticfiles.finders import get_finders
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.migrations.exceptions import InconsistentMigrationHistory
 from django.db.migrations.executor import MigrationExecutor
 
 from allowlist import sign_in
+from core import VERSION, schema
 from core.models import User
-from gateway_project.processes.preflight import run_folder
+from gateway_project.processes.preflight import StartError, run_folder
 
 OWNER = "owner"
 
@@ -31,12 +33,46 @@ def one_at_a_time() -> Iterator[None]:
 
 
 def migrate() -> int:
-    """Bring the tables up to date; how many migrations were applied."""
+    """Bring the tables up to date; how many migrations were applied.
+
+    Raises StartError for a database that this code cannot work on, or whose migration failed.
+    """
     executor = MigrationExecutor(connection)
+    check_history(executor)
+    if newer := schema.newer():
+        raise StartError(newer)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if plan:
-        call_command("migrate", interactive=False, verbosity=0)
+        try:
+            call_command("migrate", interactive=False, verbosity=0)
+        except CommandError as error:
+            raise StartError(str(error)) from error
     return len(plan)
+
+
+def check_history(executor: MigrationExecutor) -> None:
+    """Raises StartError when the database's migrations are not ours in another order or number."""
+    try:
+        executor.loader.check_consistent_history(connection)
+    except InconsistentMigrationHistory as error:
+        raise StartError(
+            f"this database was made by code that this version ({VERSION}) cannot upgrade: {error} "
+            "Go on with the code that made it, or restore a copy that this version has made "
+            "(docs/deploy.md)."
+        ) from error
+
+
+def failed_migration(error: Exception) -> str:
+    """What to say of a migration that failed: which one, why, and what state it left."""
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    name = f"{plan[0][0].app_label}.{plan[0][0].name}" if plan else "after the last one"
+    return (
+        f"The migration {name} failed: {reason.rstrip('.')}. Nothing of it was kept, the ones "
+        "before it were. `manage.py migrate --traceback` shows the whole error; docs/deploy.md "
+        "says how to go back."
+    )
 
 
 def collect_static() -> bool:

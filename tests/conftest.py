@@ -97,9 +97,10 @@ def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def fresh_doors() -> None:
     """No test knows an account that another one had."""
-    from channels_app import door_accounts
+    from channels_app import door_accounts, lean
 
     door_accounts.forget()
+    lean.acceptance.forget()
 
 
 @pytest.fixture(autouse=True)

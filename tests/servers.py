@@ -6,11 +6,13 @@ import secrets
 import shutil
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import psycopg
 
@@ -53,12 +55,24 @@ def wait_until(
         pause = min(pause * 1.5, 0.1)
 
 
+def copy_terminal(descriptor: int, log: Path) -> None:
+    """Append what a terminal shows to ``log``, until nobody has it open any more."""
+    with os.fdopen(descriptor, "rb", buffering=0) as terminal, suppress(OSError):
+        while shown := terminal.read(65536):
+            with log.open("ab") as file:
+                file.write(shown.replace(b"\r\n", b"\n"))
+
+
 @dataclass
 class Process:
-    """One child of a test, bound to the life of the test process, with its output in ``log``."""
+    """One child of a test, bound to the life of the test process, with its output in ``log``.
+
+    ``terminal``: its output is a terminal, as it is for a person.
+    """
 
     command: list[str]
     log: Path
+    terminal: bool = False
     env: Mapping[str, str] | None = None
     cwd: Path | None = None
     stdin: str = ""
@@ -75,7 +89,7 @@ class Process:
             os.set_blocking(self.ready, False)
             env = {**(env or {}), ready.READY_FD: str(write)}
             fds = (write,)
-        with self.log.open("ab") as output:
+        with self.log.open("ab") as file, self.output_to(file) as output:
             self.running = subprocess.Popen(
                 self.command,
                 stdin=subprocess.PIPE,
@@ -91,6 +105,19 @@ class Process:
         assert self.running.stdin is not None
         self.running.stdin.write(self.stdin.encode())
         self.running.stdin.close()
+
+    @contextmanager
+    def output_to(self, file: BinaryIO) -> Iterator[int]:
+        """The descriptor that takes the output to ``file``."""
+        if not self.terminal:
+            yield file.fileno()
+            return
+        ours, theirs = os.openpty()
+        threading.Thread(target=copy_terminal, args=(ours, self.log), daemon=True).start()
+        try:
+            yield theirs
+        finally:
+            os.close(theirs)
 
     def close(self) -> None:
         """Forget the pipe of an earlier start."""

@@ -117,6 +117,7 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
     add_form = NewUserForm
     add_form_template = None
     change_form_template = "desk/user.html"
+    delete_confirmation_template = "desk/delete_person.html"
     inlines = (IdentityInline,)
     list_display = (
         "name",

@@ -8,7 +8,7 @@ from django.db.migrations.executor import MigrationExecutor
 from allowlist.permissions import open_kinds
 from channels_app import health
 from channels_app.doctor.findings import Finding, error, warning
-from core import runs, schema, sealed
+from core import runs, schema, sealed, files
 from core.long import skills
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 from core.text import visible_line
@@ -94,14 +94,26 @@ def deliveries() -> Iterator[Finding]:
         )
 
 
+def storage() -> Iterator[Finding]:
+    """A folder of files that is not the one of the other machines, or of this database."""
+    if problem := files.misplaced():
+        yield error(
+            "files",
+            problem,
+            "Mount one GATEWAY_HOME/files on every machine, or restore it from the backup. If what "
+            "is missing is gone for good: `manage.py doctor --adopt-files`.",
+        )
+
+
 def running() -> Iterator[Finding]:
     """What ``/readyz`` says, once: what the accounts say stands elsewhere already."""
     said = {f"{row}: {row.status_text}" for row in ChannelAccount.objects.filter(status="error")}
     idle = [*runs.idle_workers("runs"), *runs.idle_workers("long")]
     for problem in idle:
         yield error("outdated", problem, "Stop the old worker and start it from the new code.")
+    elsewhere = {*said, *idle, files.misplaced()}
     for problem in health.problems_now():
-        if problem not in said and problem not in idle:
+        if problem not in elsewhere:
             yield error(
                 "not-ready",
                 problem,

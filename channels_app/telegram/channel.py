@@ -37,7 +37,7 @@ class TelegramConfig:
     """What an account needs: the token of @BotFather and, for a webhook, a secret of its own."""
 
     fields: Sequence[Field] = (
-        Field("token", "Bot token", "From @BotFather.", secret=True, required=True),
+        Field("token", "Bot token", "From @BotFather.", secret=True, required=True, single=True),
         Field(
             "webhook_secret",
             "Webhook secret",

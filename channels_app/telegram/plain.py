@@ -38,6 +38,11 @@ TROUBLES: dict[str, Trouble] = {
 }
 
 
+NOT_ACCEPTED = (
+    "Telegram does not accept the bot token ({words}). Was it revoked in @BotFather? Paste the "
+    "current one into the account."
+)
+
 _sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
 
@@ -148,8 +153,10 @@ def refusal(status: int, payload: bytes, *, token: str) -> ChannelError:
         return ChannelError(words, trouble="migrated", moved_to=moved)
     if status == 429:
         return ChannelError(words, retry_after=float(parameters.get("retry_after") or 1))
+    if status == HTTPStatus.NOT_FOUND and "method" in words.lower():  # not the token's fault
+        return ChannelError(words, permanent=True)
     if status in {401, 404}:
-        return ChannelError(words, permanent=True, trouble="auth")
+        return ChannelError(NOT_ACCEPTED.format(words=words), permanent=True, trouble="auth")
     if status == 409:
         return ChannelError(words, trouble="conflict")
     if status == HTTPStatus.NOT_IMPLEMENTED:  # a server of one's own may not know every method

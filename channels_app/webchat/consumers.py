@@ -24,6 +24,7 @@ from django.db import DatabaseError
 
 from channels_app import http, limits
 from channels_app.http import RefusedError
+from channels_app.lean import acceptance
 from channels_app.webchat import access, adapter, calls, following, frames, ticking, transcript
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following, Numbered
@@ -208,6 +209,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         if self.speaker is None:
             await self.introduce(frame)
             return
+        if isinstance(frame, frames.Say):
+            await acceptance.check()
         match frame:
             case frames.Ping():
                 await self.tell({"type": "pong"})

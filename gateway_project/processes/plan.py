@@ -126,7 +126,7 @@ def is_usable(services: Sequence[Service]) -> bool:
 
 
 def announce(*, url: str, services: Sequence[Service]) -> None:
-    """Print the one address."""
+    """Print the address; with a way in where a person reads it, at a terminal."""
     token = os.environ.pop(TOKEN, "")
     model = next((service for service in services if service.name == "model"), None)
     console.write("")
@@ -135,7 +135,8 @@ def announce(*, url: str, services: Sequence[Service]) -> None:
         console.write(f"\n    {url}/sign-in/{token}\n")
     else:
         console.write(f"Latchkey is ready: {url}/")
-    console.write("Another link: .venv/bin/python manage.py sign_in_link     Stop: Ctrl-C")
+    link = "Another link" if token else "A link that signs you in"
+    console.write(f"{link}: .venv/bin/python manage.py sign_in_link     Stop: Ctrl-C")
     if model is not None:
         console.write(f"{model_files.IT_IS_A_TOY} {model_files.HOW_TO_SET_A_MODEL}")
         if model.status.state != "ready":

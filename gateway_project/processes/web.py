@@ -13,11 +13,11 @@ from contextlib import suppress
 from importlib import import_module
 from types import FrameType
 
-import django
 from django.conf import settings
 
 from core import db
-from gateway_project.processes import garbage, listener, ready
+from gateway_project.processes import garbage, listener, ready, begin
+from gateway_project import environment
 
 GRACEFUL_SECONDS = 5
 # Proxies give up a connection that is silent for 60 s; a ping costs 0.1 ms of CPU.
@@ -119,7 +119,7 @@ def serve_daphne(listening: socket.socket) -> None:
 def main() -> None:
     """Load everything the first request needs, then serve."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
-    django.setup()
+    begin.begin("web", server=environment.text("GATEWAY_SERVER", "uvicorn"))
     db.be_brief()
     import_module(settings.ROOT_URLCONF)
     # WhiteNoise streams its files from synchronous iterators; they are small and cached for ever.

@@ -20,7 +20,7 @@ from celery.signals import worker_init, worker_process_init, worker_ready
 from celery.worker import state
 
 from gateway_project import environment
-from gateway_project.processes import child, garbage, ready
+from gateway_project.processes import begin, child, garbage, ready
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +103,7 @@ def main(queue: str) -> int:
     else:
         worker_ready.connect(settle_with_tools)
     app = load()
+    begin.begin("worker", queue=queue)
     # A pool process that is busy for minutes must not keep the next wake-up from those that are
     # free, nor take it along when it is killed: it stays in the broker until a place is free. (The
     # tasks of `runs` are over at once; its pool would notice a free place a second later.)

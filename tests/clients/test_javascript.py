@@ -5,10 +5,14 @@ import pytest
 from tests.clients.conftest import Script
 
 pytestmark = pytest.mark.slow
+both = pytest.mark.parametrize(
+    "packages", [".", "previous"], indirect=True, ids=["newest", "before"]
+)
 
 PARIS = "Paris is the capital."
 
 
+@both
 def test_the_official_javascript_client_works(run_script: Script) -> None:
     """[D5] [M3] ``openai``: create, stream, ``.stream()``, tools, usage, errors, models."""
     found = run_script("openai.mjs")
@@ -35,6 +39,7 @@ def test_the_official_javascript_client_works(run_script: Script) -> None:
     assert found["models"] == ["default"]
 
 
+@both
 def test_the_ai_sdk_works_over_chat_completions(run_script: Script) -> None:
     """[D5] [M3] ``ai`` with ``@ai-sdk/openai``: text, stream, a tool it runs, errors."""
     found = run_script("ai_openai.mjs")
@@ -49,6 +54,7 @@ def test_the_ai_sdk_works_over_chat_completions(run_script: Script) -> None:
     assert "It broke" in found["errors"][0]
 
 
+@both
 def test_the_ai_sdk_reads_the_ui_message_stream(run_script: Script) -> None:
     """[M3] ``ai``: the default transport of ``useChat`` with every kind of part, resume, idle."""
     found = run_script("ui.mjs")

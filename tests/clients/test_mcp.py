@@ -13,7 +13,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from gateway_project.home import BASE_DIR
-from tests.clients.conftest import HERE, Json
+from tests.clients.conftest import HERE, Json, Packages
 from tests.gateways import Gateway
 
 pytestmark = pytest.mark.slow
@@ -49,12 +49,12 @@ def said(gateway: Gateway) -> list[str]:
 
 
 def test_the_javascript_client_works_on_both_transports(
-    scripted: Gateway, agent: dict[str, str], packages: Path
+    scripted: Gateway, agent: dict[str, str], packages: Packages
 ) -> None:
     """[D7] [S1] [S3] ``@modelcontextprotocol/sdk``: list, call, errors, progress."""
-    script = Path(shutil.copy(HERE / "mcp.mjs", packages / "mcp.mjs"))
+    script = Path(shutil.copy(HERE / "mcp.mjs", packages.folder / "mcp.mjs"))
     done = subprocess.run(
-        ["node", str(script)],
+        [packages.node, str(script)],
         env={
             **scripted.env,
             "GATEWAY": scripted.base_url,

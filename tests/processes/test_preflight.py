@@ -81,7 +81,7 @@ def test_a_failing_migration_is_named(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stdout
     refused = manage("up", env=env)
     assert refused.returncode == 1
-    assert "the database could not be prepared" in refused.stdout
+    assert "The migration core.0001_initial failed" in refused.stdout
     assert "already exists" in refused.stdout
 
 

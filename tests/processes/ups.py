@@ -32,7 +32,8 @@ class Up:
         """Prepare the command."""
         self.folder.mkdir(parents=True, exist_ok=True)
         command = child.command(sys.executable, str(BASE_DIR / "manage.py"), "up")
-        self.process = Process(command=command, log=self.folder / "up.log", env=self.env)
+        log = self.folder / "up.log"
+        self.process = Process(command=command, log=log, env=self.env, terminal=True)
 
     @property
     def home(self) -> Path:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -185,10 +186,17 @@ def test_c10_running_processes_wait_for_their_version(gateway: Gateway) -> None:
     assert ada.get("/readyz").status == 503
     assert "newer code" in ada.get("/readyz").raw.decode()
     assert "takes no more work" in gateway.log("runs")
-    run_id = ada.start("again")
-    beat = query(gateway, waits)[0][1]
-    wait_until(lambda: query(gateway, waits)[0][1] > beat, seconds=SECONDS, what="a heartbeat")
-    assert query(gateway, "SELECT count(*) FROM core_run WHERE state = 'queued'")[0][0] == 1
+    # The web process knows within seconds: what no worker can take is refused, and nothing is kept.
+    soon: dict[str, Any] = {"async": True}
+    wait_until(lambda: ada.say("again", **soon).status == 503, seconds=SECONDS, what="a refusal")
+    refused = ada.say("again", **soon)
+    assert refused.headers["retry-after"] == "30"
+    assert refused.body["error"].startswith("The gateway is being updated")
+    waiting = query(gateway, "SELECT count(*) FROM core_run WHERE state = 'queued'")[0][0]
     gateway.manage("shell", "-v0", "-c", f"{record}unapplied('core', '{NEWER}')")
-    wait_until(lambda: ada.result(run_id).status == 200, seconds=SECONDS, what="the answer")
+    wait_until(lambda: ada.say("again").status == 200, seconds=SECONDS, what="an answer")
+    done = "SELECT count(*) FROM core_run WHERE state = 'succeeded'"
+    wait_until(
+        lambda: query(gateway, done)[0][0] == waiting + 2, seconds=SECONDS, what="all answers"
+    )
     wait_until(lambda: ada.get("/readyz").status == 200, seconds=SECONDS, what="both workers")

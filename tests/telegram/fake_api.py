@@ -81,6 +81,7 @@ class FakeBotApi:
     polls: dict[str, int] = field(default_factory=dict)
     forums: set[int] = field(default_factory=set)
     topics: dict[int, str] = field(default_factory=dict)
+    revoked: set[str] = field(default_factory=set)
     lock: threading.RLock = field(default_factory=threading.RLock)
     ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1000))
     delay: float = 0.0
@@ -168,6 +169,8 @@ class FakeBotApi:
             if method != "getUpdates":
                 self.calls.append(Call(token, method, params, time.monotonic()))
             failure = self._failure(method, params)
+        if token in self.revoked:
+            return answer(401, "Unauthorized")
         if failure is not None and not failure.effect:
             return self._failed(request, failure)
         if self.hook is not None:

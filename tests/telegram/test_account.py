@@ -82,6 +82,31 @@ def test_c1_a_bot_is_made_in_one_go_by_the_fields_of_its_channel(desk: Client) -
     assert row.open_secrets() == secrets
 
 
+def test_a_token_of_another_enabled_account_is_refused_beside_its_field(
+    desk: Client, local: Local
+) -> None:
+    """Two accounts with one bot would take each other's messages."""
+    fields = {"config": "{}", "field_webhook_secret": "", "field_mode": "polling"}
+    page = save(desk, None, **fields, field_token=local.tokens["main"])
+    field, _, rest = page.partition("telegram/main has the same bot token: disable one of the two")
+    assert rest
+    assert field.rindex("field-field_token") > field.rfind("field-field_mode")
+    assert not ChannelAccount.objects.filter(name="new").exists()
+    assert save(desk, None, **fields, field_token=local.tokens["main"], enabled="") == ""
+    ChannelAccount.objects.filter(name="main").update(enabled=False)
+    again = ChannelAccount.objects.get(name="new")
+    assert save(desk, again, **fields, field_token="") == ""
+
+
+def test_no_success_is_claimed_before_the_platform_has_answered(desk: Client) -> None:
+    """A wrong token may be saved; that a bot works is said by its status."""
+    data = {"channel": "telegram", "name": "new", "enabled": "on", "config": '{"mode": "polling"}'}
+    given = {**data, "secret_name": "token", "secret_value": TOKEN}
+    page = desk.post("/admin/core/channelaccount/add/", given, follow=True).content.decode()
+    assert "added successfully" not in page
+    assert "A worker asks the platform within seconds whether it accepts this" in page
+
+
 def test_c1_secrets_that_cannot_be_opened_are_given_anew(desk: Client, local: Local) -> None:
     """[C1] Nothing is made up over secrets that a wrong key hides, until the owner gives one."""
     row = ChannelAccount.objects.get(name="main")

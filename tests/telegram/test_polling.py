@@ -154,6 +154,23 @@ def test_redteam_c9_a_webhook_that_another_deployment_took_is_shown(
     assert any("Another deployment" in each for each in gateways.problems())
 
 
+def test_an_accounts_trouble_is_not_the_gateways(
+    local: Local, request: pytest.FixtureRequest
+) -> None:
+    """One bot's wrong token is a number of /metrics, a notice and the owner's page; who else is
+    served does not depend on it."""
+    local.say("I am the owner", user=555, account="other")
+    local.api.revoked.add(local.tokens["main"])
+    request.getfixturevalue("runner")
+    until(lambda: ChannelAccount.objects.get(name="main").status == "error")
+    until(
+        lambda: any("revoked in @BotFather" in each for each in local.texts(555, account="other"))
+    )
+    assert "revoked in @BotFather" in ChannelAccount.objects.get(name="main").status_text
+    assert not any("main" in each for each in health.problems_now())
+    assert b"latchkey_accounts_in_error 0.0" not in health.measured()
+
+
 def test_one_worker_polls_at_a_time_and_another_takes_over(local: Local) -> None:
     row = polled(local)
     assert gateways.hold(account_id=row.id, worker="one")

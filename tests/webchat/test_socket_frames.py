@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 
 from core.db import in_thread
 from core.models import InboundMessage, Run, User
@@ -45,6 +47,23 @@ async def test_d3_a_wrong_frame_is_answered_with_the_field_that_is_wrong(
         answer = await socket.hear()
         assert (answer["type"], answer["status"], answer["field"]) == ("error", 400, field)
         assert await socket.is_silent()
+    assert await in_thread(InboundMessage.objects.count) == 0
+
+
+async def test_d3_a_message_that_no_worker_can_take_is_refused_with_words(ada: User) -> None:
+    """The database is newer than this code: the web chat shows why, and nothing is kept."""
+
+    def change(verb: str) -> None:
+        getattr(MigrationRecorder(connection), f"record_{verb}")("core", "9999_of_tomorrow")
+
+    await in_thread(change, "applied")
+    try:
+        async with at_the_page(ada) as socket:
+            answer = await socket.ask("anybody there?")
+    finally:
+        await in_thread(change, "unapplied")
+    assert (answer["type"], answer["status"], answer["client_id"]) == ("error", 503, "c1")
+    assert answer["error"].startswith("The gateway is being updated")
     assert await in_thread(InboundMessage.objects.count) == 0
 
 

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from channels_app.doctor import examination
 from channels_app.doctor.findings import Finding
+from core import files
 
 WARNINGS, ERRORS = 1, 2
 
@@ -23,9 +24,16 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """For people, or for scripts."""
         parser.add_argument("--json", action="store_true", help="one JSON list")
+        parser.add_argument(
+            "--adopt-files",
+            action="store_true",
+            help="first: let the files of this machine be the database's; what is missing is gone",
+        )
 
     def handle(self, *_: object, **options: Any) -> None:
         """Examine, print, end with the exit code."""
+        if options["adopt_files"]:
+            files.adopt_folder()
         found = examination.examine(now=timezone.now())
         if options["json"]:
             self.stdout.write(json.dumps([each.as_dict() for each in found]))

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 from django.utils import timezone
 
+from core import VERSION
 from gateway_project import home, installation
 from gateway_project.processes import console, plan, preflight
 
@@ -17,6 +18,10 @@ class Command(BaseCommand):
 
     help = "Start the gateway of this machine: broker, model, web server and workers."
     requires_system_checks: list[str] = []
+
+    def get_version(self) -> str:
+        """What ``up --version`` prints: ours, not Django's."""
+        return f"Latchkey {VERSION}"
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Check what could stop us, prepare the database, then become the supervisor."""
@@ -38,7 +43,10 @@ class Command(BaseCommand):
         os.execv(sys.executable, [sys.executable, "-m", module])  # noqa: S606 - no shell on purpose
 
     def prepare(self) -> None:
-        """Tables, static files, owner, and the token of the sign-in link."""
+        """Tables, static files, owner, and the token of the sign-in link.
+
+        Raises StartError when the database is not for this code, or cannot be made so.
+        """
         with installation.one_at_a_time():
             applied = installation.migrate()
             console.say("database", f"{applied} migrations applied" if applied else "up to date")
@@ -49,7 +57,8 @@ class Command(BaseCommand):
                 console.say("owner", f"made user {owner}")
             if owner is None:
                 console.say("owner", "no active owner: `manage.py sign_in_link --user NAME`")
-            os.environ[plan.TOKEN] = installation.sign_in_token(now=timezone.now())
+            if sys.stdout.isatty():  # a log that is kept must hold no way in
+                os.environ[plan.TOKEN] = installation.sign_in_token(now=timezone.now())
 
     def explain(self, error: DatabaseError) -> str:
         """What to do when the database does not do its part."""

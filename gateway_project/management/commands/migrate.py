@@ -1,0 +1,47 @@
+"""`manage.py migrate`: Django's; what it cannot do is one sentence, and it notes its version."""
+
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.core.management.commands import migrate
+from django.db import DEFAULT_DB_ALIAS, Error, connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+
+from core import schema
+from gateway_project import installation
+from gateway_project.processes.preflight import StartError
+
+
+class Command(migrate.Command):
+    """See the module."""
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Migrate. Raises CommandError, with one sentence for what an owner can meet."""
+        if options["database"] != DEFAULT_DB_ALIAS or options["app_label"]:
+            super().handle(*args, **options)
+            return
+        connection.ensure_connection()  # its failure is no migration's
+        try:
+            installation.check_history(MigrationExecutor(connection))
+        except StartError as error:
+            raise CommandError(str(error)) from error
+        if newer := schema.newer():
+            raise CommandError(newer)
+        try:
+            super().handle(*args, **options)
+        except CommandError:
+            raise
+        except Exception as error:
+            if options["traceback"]:
+                raise
+            raise CommandError(installation.failed_migration(error)) from error
+        if not options["plan"]:
+            self.note()
+
+    def note(self) -> None:
+        """Write down which version migrated; a plan that was only shown has changed nothing."""
+        try:
+            with transaction.atomic():
+                schema.note_version()
+        except Error:
+            self.stderr.write("The version could not be noted: not all migrations are applied.")

@@ -1,0 +1,55 @@
+"""What each process does first: refuse a database of newer code, and say in the log what it is."""
+
+import logging
+import sys
+from urllib.parse import urlsplit
+
+import django
+from django.conf import settings
+from django.db import DatabaseError, connection
+
+from core import VERSION
+
+logger = logging.getLogger(__name__)
+
+
+def begin(name: str, **more: object) -> None:
+    """Set Django up and log one line about this process; ``more``: what else the line says.
+
+    Ends the process when newer code has migrated the database. A database that does not answer yet,
+    or is older, stops nobody: the process says so and waits for it.
+    """
+    django.setup()
+    from core import files, schema  # noqa: PLC0415 - needs the line above
+
+    try:
+        newer = schema.newer()
+        older = "" if newer else schema.older()
+        misplaced = "" if newer or older else files.misplaced()
+    except DatabaseError:
+        newer = misplaced = ""
+        older = "The database does not answer."
+    finally:
+        connection.close()
+    if newer:
+        logger.error("%s does not start: %s", name, newer)
+        sys.exit(1)
+    logger.info("%s", described(name, **more))
+    for problem in (older, misplaced):
+        if problem:
+            logger.error("%s", problem)
+
+
+def described(name: str, **more: object) -> str:
+    """The line: version, process, database and broker without their secrets."""
+    database = settings.DATABASES["default"]
+    place = f"{database.get('HOST') or 'local'}/{database['NAME']}"
+    broker = urlsplit(settings.REDIS_URL)
+    facts: dict[str, object] = {
+        "process": name,
+        **more,
+        "database": f"{connection.vendor} at {place}",
+        "broker": f"{broker.hostname}:{broker.port or 6379}" if broker.hostname else broker.scheme,
+        "address": settings.GATEWAY_URL,
+    }
+    return f"Latchkey {VERSION} starts: " + ", ".join(f"{key} {facts[key]}" for key in facts)

@@ -1,0 +1,128 @@
+"""A model server as an owner would set one: OpenAI's protocol over HTTP, with its log to read."""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Json = dict[str, Any]
+PAUSE = 0.15
+
+
+@dataclass
+class Rule:
+    """What is answered when ``match`` is found in the last message of the person.
+
+    ``slow``: word by word. ``status``: an error instead. ``tool``: a call, with ``arguments``.
+    """
+
+    match: str
+    text: str = ""
+    slow: bool = False
+    status: int = 200
+    tool: str = ""
+    arguments: Json = field(default_factory=dict)
+    after_tool: bool = False
+
+
+@dataclass
+class Model:
+    """``asked`` is what came, oldest first; ``rules`` are looked through in order."""
+
+    url: str = ""
+    asked: list[Json] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+
+    def rule(self, body: Json) -> Rule:
+        """The rule for a request; without one the person's words come back."""
+        messages = body["messages"]
+        said = last_said(messages)
+        is_after = messages[-1]["role"] == "tool"
+        for rule in self.rules:
+            if rule.after_tool == is_after and re.search(rule.match, said):
+                return rule
+        return Rule("", text="Done." if is_after else f"You said: {said}")
+
+    def prompts(self) -> list[str]:
+        """What persons had said in each request, as text."""
+        return [json.dumps(each["messages"], ensure_ascii=False) for each in list(self.asked)]
+
+
+def last_said(messages: list[Json]) -> str:
+    """The last words of the person."""
+    content = next(each["content"] for each in reversed(messages) if each["role"] == "user")
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content)
+
+
+def chunks(rule: Rule) -> Iterator[Json]:
+    """The deltas of an answer."""
+    if rule.tool:
+        call = {"name": rule.tool, "arguments": json.dumps(rule.arguments)}
+        yield {
+            "role": "assistant",
+            "tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": call}],
+        }
+        return
+    yield {"role": "assistant", "content": ""}
+    for word in re.findall(r"\S+\s*", rule.text) if rule.slow else [rule.text]:
+        yield {"content": word}
+
+
+@contextmanager
+def running() -> Iterator[Model]:
+    """The server, until the end of the block."""
+    model = Model()
+
+    class Handler(BaseHTTPRequestHandler):
+        """``POST /v1/chat/completions``."""
+
+        def do_POST(self) -> None:
+            """Note the request and play its rule as a stream."""
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            model.asked.append(body)
+            rule = model.rule(body)
+            if rule.status != 200:
+                self.answer(rule.status, json.dumps({"error": {"message": rule.text}}).encode())
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            with suppress(OSError):
+                for delta in chunks(rule):
+                    self.event({"index": 0, "delta": delta, "finish_reason": None})
+                    time.sleep(PAUSE if rule.slow else 0)
+                reason = "tool_calls" if rule.tool else "stop"
+                self.event({"index": 0, "delta": {}, "finish_reason": reason})
+                self.wfile.write(b"data: [DONE]\n\n")
+
+        def event(self, choice: Json) -> None:
+            """One frame."""
+            data = {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
+            self.wfile.write(b"data: " + json.dumps(data).encode() + b"\n\n")
+            self.wfile.flush()
+
+        def answer(self, status: int, data: bytes) -> None:
+            """A whole answer."""
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    model.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    yield model
+    server.shutdown()
+    server.server_close()

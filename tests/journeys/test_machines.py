@@ -1,0 +1,178 @@
+"""A bridge (docs/bridge.md), an agent (docs/mcp.md), files, and a copy (docs/deploy.md)."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from playwright.sync_api import Page, expect
+
+from gateway_project.home import BASE_DIR
+from tests.bridge.conftest import Callback
+from tests.journeys import model as models
+from tests.journeys.conftest import Installation, ask, environment
+from tests.journeys.documents import block, command, says
+from tests.journeys.model import Rule
+from tests.processes.ups import Up
+from tests.servers import Postgres, wait_until
+
+SECRET = "a-secret-of-this-bridge"
+
+
+@pytest.fixture
+def callback() -> Iterator[Callback]:
+    """A bridge's ``…/get_response``."""
+    found = Callback()
+    found.start()
+    yield found
+    found.stop()
+
+
+def test_a_bridge_asks_and_is_called_back(
+    page: Page, running: Installation, callback: Callback
+) -> None:
+    """docs/bridge.md: the account in the admin, its key, a signed request, one signed callback; a
+    sender who is not listed is 401 and waits for the owner, whose approval answers them."""
+    page.goto(f"{running.url}/admin/core/channelaccount/add/")
+    page.get_by_role("link", name="Bridge", exact=True).click()
+    page.locator("[name=name]").fill("matrix")
+    page.locator("[name=field_callback_url]").fill(callback.url)
+    page.locator("[name=field_signing_secret]").fill(SECRET)
+    page.locator("[name=field_allow_private]").select_option("true")
+    page.locator("[name=_save]").first.click()
+    line = command("README.md", "create_key").replace("laptop", "bridge")
+    line = line.partition(" --user")[0] + " --account bridge/matrix --scope inbound"
+    key = running.shell(line).strip().splitlines()[-1]
+    body = json.loads(block("docs/bridge.md", "POST /process").partition("\n\n")[2])
+    body.pop("images")
+
+    def post() -> httpx.Response:
+        data = json.dumps(body).encode()
+        now = str(int(time.time()))
+        signature = hmac.new(SECRET.encode(), f"{now}.".encode() + data, hashlib.sha256)
+        headers = {
+            "Authorization": f"Bearer {key}",
+            "X-Latchkey-Timestamp": now,
+            "X-Latchkey-Signature": f"v1={signature.hexdigest()}",
+        }
+        return httpx.post(f"{running.url}/process", content=data, headers=headers, timeout=60)
+
+    denied = post()
+    assert denied.status_code == 401, denied.text
+    listed = running.manage("manage.py requests list")
+    row = next(each for each in listed.splitlines() if "u-17" in each)
+    identifier = next(word for word in row.split() if re.fullmatch(r"[\w-]{22}", word))
+    running.manage(f"manage.py requests approve {identifier}")
+    wait_until(lambda: callback.texts() == ["You said: hello"], what="the callback")
+    body["text"], body["request_id"] = "and again", "m-4712"
+    assert post().status_code == 202
+    wait_until(lambda: "You said: and again" in callback.texts(), what="the second callback")
+    got = callback.got[-1]
+    assert (got["request_id"], got["chat_id"]) == ("m-4712", "room-1")
+    assert (got["context"], got["format"]) == ("comes back as it is", "plain")
+    stamp = callback.headers[-1]["X-Latchkey-Timestamp"]
+    signed = hmac.new(SECRET.encode(), f"{stamp}.".encode() + callback.bodies[-1], hashlib.sha256)
+    assert callback.headers[-1]["X-Latchkey-Signature"] == f"v1={signed.hexdigest()}"
+    assert callback.texts().count("You said: and again") == 1
+
+
+def test_an_agent_in_a_terminal_sends_its_result(page: Page, running: Installation) -> None:
+    """docs/mcp.md: a key with ``send_result``, a session, ``manage.py mcp``; the owner reads it."""
+    key = running.key("agent", "owner", "send_result")
+    line = command("docs/mcp.md", "session open").replace("--user ada", "--user owner")
+    session = running.manage(line.replace("telegram", "web")).split()[-1]
+    found = json.loads(block("docs/mcp.md", "mcpServers", "json"))["mcpServers"]["latchkey"]
+    assert found["args"][-1:] == ["mcp"]
+    assert set(found["env"]) == {"GATEWAY_API_KEY", "GATEWAY_SESSION_ID"}
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=[str(BASE_DIR / "manage.py"), "mcp"],
+        env={**running.up.env, "GATEWAY_API_KEY": key, "GATEWAY_SESSION_ID": session},
+    )
+
+    async def send() -> dict[str, str]:
+        async with Client(stdio_client(server)) as client:
+            said = await client.call_tool("send_result", {"content": "The build is **green**."})
+        return dict(said.structured_content or {})
+
+    with ThreadPoolExecutor(1) as pool:  # the browser has an event loop in this thread
+        assert pool.submit(lambda: asyncio.run(send())).result()["status"] == "success"
+    page.goto(f"{running.url}/c/{session}")
+    expect(page.locator("#log strong")).to_have_text("green")
+    running.manage(command("docs/mcp.md", "session close").replace("<id>", session))
+
+
+def test_a_document_is_summarized_and_a_result_page_is_opened_by_its_link(
+    page: Page, running: Installation
+) -> None:
+    """README, *Ask for more than words*: a document dropped into the chat; a file and a link."""
+    says("README.md", "ends with a file and a link that expires")
+    running.model.rules.insert(0, Rule("The sea is salty", text="The sea is **salty**."))
+    page.locator("#attach-file").set_input_files(
+        {"name": "sea.md", "mimeType": "text/markdown", "buffer": b"# Sea\n\nThe sea is salty."}
+    )
+    expect(page.locator("#attachments li.file progress")).to_have_count(0)
+    ask(page, "Summarize this document")
+    expect(page.locator(".answer .prose strong")).to_have_text("salty")
+    arguments = {"title": "The plan", "content": "## Steps\n\n1. Sow\n2. Reap"}
+    running.model.rules.insert(0, Rule("^save it", tool="save_result_page", arguments=arguments))
+    ask(page, "save it")
+    card = page.locator("a.file-card")
+    expect(card).to_contain_text("The plan.html")
+    with page.context.expect_page() as opened:
+        card.click()
+    expect(opened.value.locator("h1")).to_have_text("The plan")
+    answer = httpx.post(
+        f"{running.url}/inbound",
+        json={"text": "save it"},
+        headers={"Authorization": f"Bearer {running.key('files')}"},
+        timeout=60,
+    ).json()
+    found = re.search(r"\S*(/files/out\?token=[\w.:-]+)", answer["text"])
+    assert found is not None, answer
+    address = running.url + found[1]
+    assert httpx.get(address).status_code == 200
+    changed = address[:-2] + ("AA" if address[-2:] != "AA" else "BB")
+    assert httpx.get(changed).status_code == 403
+
+
+def test_a_copy_of_the_folder_brings_everything_back(
+    model: models.Model, postgres: Postgres | None, tmp_path: Path
+) -> None:
+    """docs/deploy.md, *A copy, and back*: stop, copy, go on, lose it all, put the copy back."""
+    if postgres:
+        pytest.skip("this is the way of SQLite; pg_dump is PostgreSQL's own")
+    up = Up(tmp_path, extra=environment(model))
+    line = command("docs/deploy.md", "cp -a")
+    up.start()
+    first = Installation(up, model, api=None)  # type: ignore[arg-type]
+    key = first.key("laptop")
+    headers = {"Authorization": f"Bearer {key}"}
+    try:
+        said = httpx.post(
+            f"{first.url}/inbound", json={"text": "remember the heron"}, headers=headers, timeout=60
+        ).json()
+        up.process.stop(seconds=15)
+        first.shell(line)
+        lost = tmp_path / "lost"
+        up.home.rename(lost)
+        Path(f"{up.home}.copy").rename(up.home)
+        up.process.log.unlink()
+        up.start()
+        more = {"text": "and now?", "session_id": said["session_id"]}
+        again = httpx.post(f"{first.url}/inbound", json=more, headers=headers, timeout=60).json()
+        assert again["text"] == "You said: and now?"
+        assert "remember the heron" in model.prompts()[-1]
+        wait_until(lambda: httpx.get(f"{first.url}/readyz").status_code == 200, what="readiness")
+    finally:
+        up.process.stop(seconds=15)

@@ -1,0 +1,227 @@
+"""docs/channels.md and docs/strangers.md on Telegram: a bot, its owner, people who come and go."""
+
+import re
+
+import httpx
+from playwright.sync_api import Page, expect
+
+from tests.journeys.conftest import OWNER_ON_TELEGRAM, Installation, ask, sign_in
+from tests.journeys.documents import block, says
+from tests.journeys.model import Rule
+from tests.processes.ups import manage
+from tests.servers import wait_until
+from tests.telegram.fake_api import Shown
+from tests.telegram.people import number, person
+
+
+def request_notice(running: Installation, stranger: int) -> Shown:
+    """What the owner is told on Telegram of somebody unknown."""
+    return running.hears(OWNER_ON_TELEGRAM, f"user_id={stranger}")
+
+
+def press(running: Installation, notice: Shown, label: str, *, by: int = OWNER_ON_TELEGRAM) -> None:
+    """Tap a button of a message."""
+    data = next(
+        button["callback_data"]
+        for row in notice.keyboard
+        for button in row
+        if button["text"] == label
+    )
+    running.happens(
+        {
+            "update_id": number(),
+            "callback_query": {
+                "id": str(number()),
+                "from": person(by),
+                "chat_instance": "1",
+                "data": data,
+                "message": {
+                    "message_id": notice.id,
+                    "date": 1,
+                    "chat": {"id": notice.chat, "type": "private"},
+                },
+            },
+        }
+    )
+
+
+def owner_is_on_telegram(running: Installation) -> None:
+    """The owner has spoken there last."""
+    words = f"I am here {number()}"
+    running.writes(OWNER_ON_TELEGRAM, words)
+    running.hears(OWNER_ON_TELEGRAM, f"You said: {words}")
+
+
+def test_the_owner_is_answered_on_telegram(telegram: Installation) -> None:
+    """docs/channels.md: 👀 on the message until it is answered, one answer, no reaction left."""
+    says("docs/channels.md", "👀 is on a message from its arrival until its run has ended")
+    telegram.model.rules.insert(0, Rule("^take your time", text="one two three four", slow=True))
+    sent = telegram.writes(OWNER_ON_TELEGRAM, "take your time")
+    place = (telegram.bot, OWNER_ON_TELEGRAM, sent)
+    wait_until(lambda: place in telegram.api.reactions, what="the reaction")
+    telegram.hears(OWNER_ON_TELEGRAM, "one two three four")
+    wait_until(lambda: place not in telegram.api.reactions, what="its end")
+
+
+def test_a_stranger_is_let_in_with_one_tap_and_what_was_said_is_answered(
+    telegram: Installation, stranger: int
+) -> None:
+    """docs/strangers.md, 2 to 6: told with four buttons, approved, answered once."""
+    owner_is_on_telegram(telegram)
+    telegram.writes(stranger, "may I come in?")
+    notice = request_notice(telegram, stranger)
+    labels = [button["text"] for row in notice.keyboard for button in row]
+    assert labels == ["Approve", "Approve 24 h", "Deny", "Block"]
+    assert telegram.shown(stranger) == []
+    press(telegram, notice, "Approve", by=stranger)  # nobody else's tap counts
+    press(telegram, notice, "Approve")
+    telegram.hears(stranger, "You said: may I come in?")
+    wait_until(lambda: "Approved" in request_notice(telegram, stranger).text, what="the verdict")
+    assert request_notice(telegram, stranger).keyboard == []
+    telegram.writes(stranger, "thank you")
+    telegram.hears(stranger, "You said: thank you")
+    said = [each.text for each in telegram.shown(stranger)]
+    assert said == ["You said: may I come in?", "You said: thank you"]
+
+
+def test_who_is_denied_or_blocked_is_not_answered(telegram: Installation, stranger: int) -> None:
+    """docs/strangers.md, *Decisions*: what was said is forgotten; the owner is not told again."""
+    owner_is_on_telegram(telegram)
+    telegram.writes(stranger, "and me?")
+    notice = request_notice(telegram, stranger)
+    press(telegram, notice, "Block")
+    wait_until(lambda: request_notice(telegram, stranger).keyboard == [], what="the verdict")
+    told = len(telegram.shown(OWNER_ON_TELEGRAM))
+    telegram.writes(stranger, "please")
+    owner_is_on_telegram(telegram)
+    assert len(telegram.shown(OWNER_ON_TELEGRAM)) == told + 1
+    assert telegram.shown(stranger) == []
+
+
+def test_the_web_chat_shows_a_card_and_its_button_decides(
+    page: Page, telegram: Installation, stranger: int
+) -> None:
+    """docs/strangers.md, 3: a card with the same four buttons."""
+    page.goto(telegram.url)
+    telegram.writes(stranger, "let me in by the card")
+    card = page.locator(".notice", has_text=f"user_id={stranger}")
+    expect(card).to_contain_text("let me in by the card")
+    card.get_by_role("button", name="Approve", exact=True).click()
+    telegram.hears(stranger, "You said: let me in by the card")
+    expect(card.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+
+
+def test_a_request_is_decided_in_a_shell(telegram: Installation, stranger: int) -> None:
+    """README, *Who may speak*: ``requests list``, ``requests approve ID``, ``access_check``."""
+    says("README.md", "`manage.py requests list` and `… requests approve ID` do the same")
+    telegram.writes(stranger, "shell, please")
+    listed: list[str] = []
+
+    def is_listed() -> bool:
+        listed[:] = telegram.manage("manage.py requests list").splitlines()
+        return any(str(stranger) in line for line in listed)
+
+    wait_until(is_listed, what="the request")
+    line = next(each for each in listed if str(stranger) in each)
+    identifier = next(word for word in line.split() if re.fullmatch(r"[\w-]{22}", word))
+    assert "Approved" in telegram.manage(f"manage.py requests approve {identifier}")
+    telegram.hears(stranger, "You said: shell, please")
+    asked = says("README.md", "manage.py access_check --channel telegram --id 42")
+    denied = manage(*asked.split()[1:], env=telegram.up.env)
+    assert (denied.returncode, "no user lists im:42" in denied.stdout) == (1, True)
+    assert "allowed" in telegram.manage(asked.replace("42", str(stranger)))
+
+
+def test_people_come_from_a_file(telegram: Installation, tmp_path: object) -> None:
+    """docs/strangers.md, *Many people at once*: its file, its command."""
+    file = f"{tmp_path}/user.yml"
+    with open(file, "w", encoding="utf-8") as written:  # noqa: PTH123 - the path is a string
+        written.write(block("docs/strangers.md", "Ada Lovelace", "yaml"))
+    line = says("docs/strangers.md", "manage.py import_users user.yml").replace("user.yml", file)
+    assert "nothing was changed" in telegram.manage(f"{line} --dry-run")
+    assert "ada" in telegram.manage(line)
+    telegram.writes(4242, "I was imported")
+    telegram.hears(4242, "You said: I was imported")
+
+
+def test_commands_of_a_chat(telegram: Installation) -> None:
+    """[C8] What ``/help`` lists does what it says; ``/new`` forgets what was said before."""
+    telegram.writes(OWNER_ON_TELEGRAM, "the word is heron")
+    telegram.hears(OWNER_ON_TELEGRAM, "You said: the word is heron")
+    for typed, words in (("/help", "/whoami"), ("/whoami", "5550"), ("/requests", "")):
+        before = len(telegram.shown(OWNER_ON_TELEGRAM))
+        telegram.writes(OWNER_ON_TELEGRAM, typed)
+        wait_until(
+            lambda before=before: len(telegram.shown(OWNER_ON_TELEGRAM)) > before,  # type: ignore[misc]
+            what=typed,
+        )
+        assert words in telegram.shown(OWNER_ON_TELEGRAM)[-1].text
+    before = len(telegram.shown(OWNER_ON_TELEGRAM))
+    telegram.writes(OWNER_ON_TELEGRAM, "/new")
+    wait_until(lambda: len(telegram.shown(OWNER_ON_TELEGRAM)) > before, what="a fresh start")
+    telegram.writes(OWNER_ON_TELEGRAM, "what was the word?")
+    telegram.hears(OWNER_ON_TELEGRAM, "You said: what was the word?")
+    assert "heron" not in telegram.model.prompts()[-1]
+
+
+def test_a_rotated_token_is_taken_without_a_restart(page: Page, telegram: Installation) -> None:
+    """docs/channels.md: revoked at @BotFather, the new one pasted, and the bot answers."""
+    says("docs/channels.md", "A change of any field holds within seconds, without a restart")
+    telegram.api.revoked.add(telegram.bot)
+    place = f"{telegram.url}/admin/core/channelaccount/?q=bot"
+
+    def status() -> str:
+        page.goto(place)
+        return page.locator("#result_list, table").first.inner_text()
+
+    wait_until(lambda: "does not accept the bot token" in status(), what="the error")
+    old, telegram.bot = telegram.bot, f"7002:{'C' * 35}"
+    page.get_by_role("link", name="telegram/bot").first.click()
+    page.locator("[name=field_token]").fill(telegram.bot)
+    page.locator("[name=_save]").first.click()
+    telegram.writes(OWNER_ON_TELEGRAM, "do you hear me again?")
+    telegram.hears(OWNER_ON_TELEGRAM, "You said: do you hear me again?")
+    wait_until(lambda: "running" in status(), what="the status")
+    assert old != telegram.bot
+
+
+def test_a_person_signs_in_is_switched_off_and_deleted(page: Page, telegram: Installation) -> None:
+    """README: a link from the shell; switched off, what was open ends; deleted, nothing opens."""
+    add = f"{telegram.url}/admin/core/user/add/"
+    page.goto(add)
+    page.locator("[name=username]").fill("eve")
+    page.locator("[name=display_name]").fill("Eve")
+    page.locator("[name=_save]").first.click()
+    key = telegram.key("of-eve", "eve")
+    link = telegram.manage(command_to_sign_in("eve")).split()[-1]
+    browser = page.context.browser
+    assert browser is not None
+    context = browser.new_context()
+    hers = context.new_page()
+    sign_in(hers, link)
+    ask(hers, "hello from Eve")
+    expect(hers.locator(".answer .prose")).to_have_text("You said: hello from Eve")
+    headers = {"Authorization": f"Bearer {key}"}
+    with httpx.Client(base_url=telegram.url, headers=headers, timeout=60) as client:
+        assert client.post("/inbound", json={"text": "hi"}).status_code == 200
+        page.goto(f"{telegram.url}/admin/core/user/?q=eve")
+        page.get_by_role("link", name="Eve").first.click()
+        page.locator("[name=is_active]").uncheck()
+        page.locator("[name=_save]").first.click()
+        wait_until(lambda: client.get("/v1/models").status_code == 401, what="the refusal")
+        hers.reload()
+        expect(hers.get_by_label("Message", exact=True)).to_have_count(0)
+        page.goto(f"{telegram.url}/admin/core/user/?q=eve")
+        page.get_by_role("link", name="Eve").first.click()
+        page.get_by_role("link", name="Delete").first.click()
+        expect(page.locator("body")).to_contain_text("leave the disk within 25 hours")
+        page.locator("form input[type=submit], form button[type=submit]").last.click()
+        page.goto(f"{telegram.url}/admin/core/user/?q=eve")
+        expect(page.get_by_role("link", name="Eve")).to_have_count(0)
+        assert client.post("/inbound", json={"text": "hi"}).status_code == 401
+    context.close()
+
+
+def command_to_sign_in(user: str) -> str:
+    """The command of the README for somebody else's sign-in link."""
+    return says("README.md", "manage.py sign_in_link --user NAME").replace("NAME", user)

@@ -1,0 +1,212 @@
+"""Which version this is, which one the database belongs to, and what starts on what."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.test import Client
+
+from core import VERSION, fetch, files, schema
+from core.models import Installation, User
+from gateway_project import installation
+from gateway_project.home import BASE_DIR
+from gateway_project.management.commands.up import Command as Up
+from gateway_project.processes import begin, child, plan
+from gateway_project.processes.preflight import StartError
+from tests.gateways import Gateway
+from tests.redteam.test_versions import NEWER, migrated_by_newer_code
+from tests.servers import wait_until
+
+START = {
+    "up": ("manage.py", "up"),
+    "migrate": ("manage.py", "migrate"),
+    "web": ("-m", "gateway_project.processes.web"),
+    "runs": ("-m", "gateway_project.processes.workers", "runs"),
+    "long": ("-m", "gateway_project.processes.workers", "long"),
+}
+
+
+def test_there_is_one_version() -> None:
+    """What runs says the same as what was packed, to owners and to foreign servers."""
+    packed = tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
+    assert packed == VERSION
+    assert f"Latchkey/{VERSION}" == fetch.AGENT
+    assert Up().get_version() == f"Latchkey {VERSION}"
+
+
+@pytest.mark.parametrize("words", [("--version",), ("version",), ("up", "--version")])
+def test_the_command_line_says_the_version(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Before anything is set up, so also where nothing works."""
+    said = started("manage.py", *words, env={"GATEWAY_HOME": str(tmp_path)})
+    assert (said.returncode, said.stdout.strip()) == (0, f"Latchkey {VERSION}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("process", START)
+def test_no_process_starts_on_a_database_of_newer_code(
+    process: str, newer_database: Gateway
+) -> None:
+    """It ends at once with one sentence that names the version the database belongs to."""
+    refused = started(*START[process], env=newer_database.env)
+    assert refused.returncode == 1, refused.stdout
+    assert "newer code of version 7.7.7 (core 9999" in refused.stdout
+    assert "Traceback" not in refused.stdout
+    assert "ready" not in refused.stdout
+
+
+@pytest.fixture(scope="module")
+def newer_database(
+    new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
+) -> Gateway:
+    """The environment of an installation that version 7.7.7 has migrated."""
+    found = Gateway(folder=tmp_path_factory.mktemp("newer"), database_url=new_database())
+    record = (
+        "from django.db import connection as c; "
+        "from django.db.migrations.recorder import MigrationRecorder as R; "
+        f"R(c).record_applied('core', '{NEWER}'); "
+        "from core.models import Installation, User; Installation.objects.update(version='7.7.7')"
+    )
+    found.manage("shell", "-v0", "-c", record)
+    return found
+
+
+def started(*command: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run one of our programs to its end; output and errors in ``stdout``."""
+    return subprocess.run(
+        child.command(sys.executable, *command),
+        cwd=BASE_DIR,
+        env={"PATH": "/usr/bin:/bin", **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+
+
+@pytest.mark.django_db
+def test_migrate_notes_the_version_and_a_refusal_names_it() -> None:
+    """The row is made where there is none, and kept up to date where there is one."""
+    Installation.objects.all().delete()
+    schema.note_version()
+    assert Installation.objects.get().version == VERSION
+    Installation.objects.update(version="7.7.7")
+    with migrated_by_newer_code():
+        assert "newer code of version 7.7.7" in schema.newer()
+        assert schema.older() == ""
+        with pytest.raises(StartError, match=r"7\.7\.7"):
+            installation.migrate()
+        with pytest.raises(CommandError, match=r"7\.7\.7"):
+            call_command("migrate", verbosity=0)
+    schema.note_version()
+    assert Installation.objects.get().version == VERSION
+
+
+@pytest.mark.django_db
+def test_a_history_that_is_not_ours_is_one_sentence() -> None:
+    """Migrations that were renumbered since: what came first is missing, what follows is there."""
+    recorder = MigrationRecorder(connection)
+    recorder.record_unapplied("core", "0001_initial")
+    with pytest.raises(CommandError, match="cannot upgrade") as error:
+        call_command("migrate", verbosity=0)
+    assert "Go on with the code that made it" in str(error.value)
+    assert "\n" not in str(error.value)
+    with pytest.raises(StartError, match="cannot upgrade"):
+        installation.migrate()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_failed_migration_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The true cause, and neither the server nor DATABASE_URL."""
+    newest = "0014_installation"
+    recorder = MigrationRecorder(connection)
+    recorder.record_unapplied("core", newest)  # its table is there: making it anew fails
+    try:
+        with pytest.raises(StartError) as error:
+            installation.migrate()
+    finally:
+        recorder.record_applied("core", newest)
+    said = str(error.value)
+    assert f"The migration core.{newest} failed" in said
+    assert "core_installation" in said
+    assert "already exists" in said
+    assert "DATABASE_URL" not in said
+
+
+@pytest.mark.django_db
+def test_the_admin_says_the_version_and_what_a_deletion_leaves(client: Client) -> None:
+    """In the foot of its pages; and before somebody is deleted, what stays how long."""
+    owner, _ = installation.ensure_owner()
+    assert owner is not None
+    client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+    assert f"Latchkey {VERSION}" in client.get("/admin/").content.decode()
+    ada = User.objects.create(username="ada")
+    page = client.get(f"/admin/core/user/{ada.pk}/delete/").content.decode()
+    assert "Their files leave the disk within 25 hours" in page
+
+
+@pytest.mark.slow
+def test_each_process_says_what_it_is_when_it_starts(gateway: Gateway) -> None:
+    """Version, process, database, broker and address, and no secret among them."""
+    for name, words in (("web", "process web"), ("runs", "queue runs"), ("long", "queue long")):
+        wait_until(lambda name=name: "starts:" in gateway.log(name), what="the first line")  # type: ignore[misc]
+        line = next(each for each in gateway.log(name).splitlines() if "starts:" in each)
+        for said in (VERSION, words, "database ", "broker 127.0.0.1:", gateway.base_url):
+            assert said in line
+        assert gateway.broker.password not in line
+
+
+@pytest.mark.django_db
+def test_a_database_that_does_not_answer_stops_no_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A machine starts before its database does; the process says so and waits."""
+
+    def fails() -> str:
+        raise DatabaseError("gone")
+
+    monkeypatch.setattr(schema, "newer", fails)
+    monkeypatch.setattr(connection, "close", lambda: None)
+    monkeypatch.setattr("django.setup", lambda: None)
+    begin.begin("web")
+    assert "The database does not answer" in caplog.text
+
+
+@pytest.mark.django_db
+def test_a_link_that_signs_in_goes_only_to_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A journal is kept, and read by others."""
+    monkeypatch.setattr(installation, "collect_static", lambda: False)
+    monkeypatch.delenv(plan.TOKEN, raising=False)
+    Up().prepare()
+    assert plan.TOKEN not in os.environ
+    plan.announce(url="http://127.0.0.1:1", services=[])
+    said = capsys.readouterr().out
+    assert "/sign-in/" not in said
+    assert "A link that signs you in: .venv/bin/python manage.py sign_in_link" in said
+
+
+@pytest.mark.django_db
+def test_files_of_another_machine_or_database_are_noticed(
+    tmp_path: Path, settings: pytest.FixtureRequest
+) -> None:
+    """The first folder is marked; another one, and an empty one, is said to be the wrong one."""
+    first, second = tmp_path / "one", tmp_path / "two"
+    Installation.objects.all().delete()
+    settings.GATEWAY_HOME = str(first)  # type: ignore[attr-defined]
+    assert files.misplaced() == ""
+    assert files.misplaced() == ""
+    settings.GATEWAY_HOME = str(second)  # type: ignore[attr-defined]
+    assert "not those of this database" in files.misplaced()
+    files.adopt_folder()
+    assert files.misplaced() == ""
+    settings.GATEWAY_HOME = str(first)  # type: ignore[attr-defined]
+    assert "not those of this database" in files.misplaced()

@@ -1,0 +1,80 @@
+"""Databases of earlier versions, each filled by its own code, under today's code.
+
+``<commit>.<kind>.sql.gz`` is such a database as SQL; ``<commit>.json`` says what is in it. Each
+release adds one: fill a gateway, stop it, ``.dump`` or ``pg_dump --inserts``.
+"""
+
+import gzip
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from core import VERSION
+from tests import settings
+from tests.gateways import Gateway
+from tests.pipeline.client import Client, query
+from tests.servers import Postgres, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+HERE = Path(__file__).parent
+COMMITS = sorted(each.stem for each in HERE.glob("*.json"))
+# What the old gateway was started with.
+KEYS = {
+    "SECRET_KEY": "ssssssssssfixture-of-commit-{}-not-a-secret-of-anybody",
+    "GATEWAY_ENCRYPTION_KEYS": "fixture-of-commit-{}-encryption-key",
+}
+
+
+def loaded(commit: str, *, folder: Path, postgres: Postgres | None) -> str:
+    """The URL of a database that holds what ``commit`` left."""
+    kind = "postgres" if postgres else "sqlite"
+    sql = gzip.decompress((HERE / f"{commit}.{kind}.sql.gz").read_bytes()).decode()
+    if postgres is None:
+        path = folder / "old.sqlite3"
+        with closing(sqlite3.connect(path)) as database:
+            database.executescript(sql)
+        return f"sqlite:///{path}"
+    postgres.execute(f'CREATE DATABASE "old_{commit}"')
+    with psycopg.connect(postgres.url(f"old_{commit}"), autocommit=True) as database:
+        database.execute(sql.encode())
+    return postgres.url(f"old_{commit}")
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+def test_a_database_of_an_earlier_version_is_upgraded_and_goes_on(
+    commit: str, tmp_path: Path, postgres: Postgres | None
+) -> None:
+    """Its keys open, its conversation goes on with what was said, what waited is answered, its
+    secrets are read, and it says which version it belongs to now."""
+    known = json.loads((HERE / f"{commit}.json").read_text())[settings.TEST_DATABASE]
+    extra = {name: value.format(commit) for name, value in KEYS.items()}
+    url = loaded(commit, folder=tmp_path, postgres=postgres)
+    (tmp_path / "home").mkdir()
+    gateway = Gateway(folder=tmp_path, database_url=url, extra=extra)
+    gateway.manage("migrate", "-v0")
+    gateway.start()
+    try:
+        ada = Client(gateway, known["token"])
+        wait_until(lambda: ada.result(known["waiting_run"]).status == 200, what="the old answer")
+        assert ada.result(known["waiting_run"]).body["text"] == "This one waits for a worker."
+        answer = ada.say("And now?", session_id=known["session"])
+        assert (answer.status, answer.body["session_id"]) == (200, known["session"])
+        page = ada.get(f"/api/sessions/{known['session']}/messages").raw.decode()
+        assert page.index("And now?") < page.index("three years") < page.index("Minka")
+        bridge = Client(gateway, known["bridge"])
+        again = bridge.post("/inbound", {"user_id": "stranger-1", "text": "me again"})
+        assert again.status == 401
+        asked = "SELECT sender, count FROM allowlist_unknownrequest"
+        assert query(gateway, asked) == [("stranger-1", 2)]
+        opened = (
+            "from core.models import ChannelAccount as C; "
+            "print(C.objects.get(channel='bridge').open_secrets())"
+        )
+        assert "a-secret-of-this-bridge" in gateway.manage("shell", "-v0", "-c", opened)
+        assert query(gateway, "SELECT version FROM core_installation") == [(VERSION,)]
+    finally:
+        gateway.stop()
