@@ -7,7 +7,7 @@ from django.conf import settings
 
 from channels_app.body_fields import check_data_url, place, text, uploaded
 from channels_app.http import RefusedError
-from core.inbox import Draft
+from core.inbox import Draft, RepeatKey, body_digest
 from core.models import ChannelAccount
 
 MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file"}
@@ -26,15 +26,30 @@ class Asked:
     session_id: str = ""
     media: list[dict[str, Any]] = field(default_factory=list)
 
-    def draft(self, *, account: ChannelAccount, update_id: str, sender: str = "") -> Draft:
-        """The message for the inbox."""
+    def repeat(self, *, scope: str, key: str) -> RepeatKey | None:
+        """The key that a repeated request has; None when the client gave none. How the answer is
+        asked for (``stream``, ``async``) may change."""
+        if not key:
+            return None
+        digest = body_digest(self.text, self.media, self.user_id)
+        return RepeatKey(scope, key, "Idempotency-Key", digest, session=self.session_id)
+
+    def draft(
+        self, *, account: ChannelAccount, repeat: RepeatKey | None, sender: str = ""
+    ) -> Draft:
+        """The message for the inbox.
+
+        A person's own key: without ``session_id`` the open conversation of this label goes on, and
+        ``user_id`` is the label, never who speaks ([A10]).
+        """
+        label = "" if self.session_id else place(f"user:{self.user_id}")
         return Draft(
             account=account,
             kind=str(account.config.get("kind", "im")),
             sender=sender,
             sender_name=self.user_name,
-            chat=place(sender),
-            update_id=update_id,
+            chat=place(sender) if sender else label,
+            repeat=repeat,
             text=self.text,
             media=self.media,
         )

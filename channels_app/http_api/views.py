@@ -33,6 +33,11 @@ class Work:
     session: str
     user_id: int
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The ids by which a client that was cut off finds the run again."""
+        return {"X-Run-Id": self.run.public_id, "X-Session-Id": self.session}
+
 
 async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
     """``POST /inbound``."""
@@ -48,14 +53,12 @@ async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(caller, sender=asked.user_id, wanted=wants_stream):
             receipt = await in_thread(accept, caller, asked, key)
-            if receipt.said:
-                await answer_words(send, receipt, as_stream=wants_stream)
-                return
             work = work_of(receipt)
             if asked.is_async:
-                await http.answer(send, 202, pending(work))
+                await http.answer(send, 202, pending(work), work.headers)
             elif asked.stream:
-                await http.stream(request, send, blocks(work, after=0, fresh=True))
+                frames = blocks(work, after=0, fresh=True)
+                await http.stream(request, send, frames, headers=work.headers)
             else:
                 await answer_run(send, work)
     except RefusedError as error:
@@ -67,19 +70,26 @@ async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
 def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
     """Put what was asked into the inbox. Raises RefusedError."""
     now = timezone.now()
-    update_id = f"key:{caller.key.id}:{key}" if key else ""
+    command = None if asked.media else commands.answered_at_once(asked.text)
     if caller.user is not None:
-        draft = asked.draft(account=door_account("http"), update_id=update_id)
+        repeat = asked.repeat(scope=f"key:{caller.key.pk}", key=key)
+        draft = asked.draft(account=door_account("http"), repeat=repeat)
         receipt = receive_personal(
-            user=caller.user, draft=draft, session_id=asked.session_id, now=now, origin="http"
+            user=caller.user,
+            draft=draft,
+            session_id=asked.session_id,
+            now=now,
+            origin="http",
+            command=command,
         )
     else:
         assert caller.account is not None  # noqa: S101 - a constraint of ApiKey
         if not asked.user_id:
             raise RefusedError(400, "user_id is required with a bridge key.", field="user_id")
         count_sender(caller.account, asked.user_id)
-        draft = asked.draft(account=caller.account, update_id=update_id, sender=asked.user_id)
-        receipt = receive_sender(draft=draft, now=now, command=commands.code_in(asked.text))
+        repeat = asked.repeat(scope="inbound", key=key)
+        draft = asked.draft(account=caller.account, repeat=repeat, sender=asked.user_id)
+        receipt = receive_sender(draft=draft, now=now, command=command)
     if receipt.outcome == "unknown_session":
         raise RefusedError(404, "There is no session with this session_id.", field="session_id")
     return receipt
@@ -88,7 +98,7 @@ def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
 def work_of(receipt: Receipt) -> Work:
     """The run to wait for. Raises RefusedError 401 when the sender is unknown."""
     if receipt.run is None or receipt.session is None:
-        raise RefusedError(401, "Permission denied")
+        raise RefusedError(401, receipt.said or "Permission denied")
     return Work(receipt.run, receipt.session.public_id, receipt.run.user_id)
 
 
@@ -103,24 +113,6 @@ def pending(work: Work) -> dict[str, Any]:
         "run_id": work.run.public_id,
         "session_id": work.session,
     }
-
-
-async def answer_words(send: Send, receipt: Receipt, *, as_stream: bool) -> None:
-    """Answer a link code that was typed here: there is no run. Raises RefusedError 401."""
-    if receipt.session is None:
-        raise RefusedError(401, receipt.said)
-    body = {
-        "ok": True,
-        "status": 200,
-        "text": receipt.said,
-        "format": "plain",
-        "run_id": "",
-        "session_id": receipt.session.public_id,
-    }
-    if as_stream:
-        await send_done(send, body)
-    else:
-        await http.answer(send, 200, body)
 
 
 async def refuse(send: Send, error: RefusedError, *, as_stream: bool) -> None:
@@ -152,15 +144,15 @@ async def answer_run(send: Send, work: Work) -> None:
                     body = {key: value for key, value in frame.items() if key != "event"}
     except TimeoutError:
         late = {**pending(work), "ok": False, "status": 504, "error": "The answer takes longer."}
-        await http.answer(send, 504, late)
+        await http.answer(send, 504, late, work.headers)
         return
-    await http.answer(send, int(body["status"]), body)
+    await http.answer(send, int(body["status"]), body, work.headers)
 
 
 async def blocks(work: Work, *, after: int, fresh: bool) -> AsyncGenerator[bytes, None]:
     """The frames of a run as SSE; what a client that resumes already has is left out."""
     if fresh:
-        yield http.sse(adapter.progress())
+        yield http.sse(adapter.first_frame(run_id=work.run.public_id, session_id=work.session))
     async with aclosing(frames_of(work, beat=settings.HEARTBEAT_SECONDS)) as frames:
         async for seq, frame in frames:
             if frame is None:
@@ -212,7 +204,8 @@ async def run_events(scope: Scope, receive: Receive, send: Send) -> None:
         work = await in_thread(find, caller, request.path.split("/")[2])
         after = position(request.header("last-event-id") or request.query("after") or "0")
         with slot(caller):
-            await http.stream(request, send, blocks(work, after=after, fresh=False))
+            frames = blocks(work, after=after, fresh=False)
+            await http.stream(request, send, frames, headers=work.headers)
     except RefusedError as error:
         await refuse(send, error, as_stream=False)
     except http.ClientGoneError:
@@ -251,7 +244,7 @@ async def result(scope: Scope, receive: Receive, send: Send) -> None:
         if work.run.state in Run.FINAL:
             await answer_run(send, work)
         else:
-            await http.answer(send, 202, pending(work))
+            await http.answer(send, 202, pending(work), work.headers)
     except RefusedError as error:
         await refuse(send, error, as_stream=False)
     except http.ClientGoneError:
