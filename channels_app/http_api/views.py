@@ -10,8 +10,10 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
+from allowlist import permissions
 from allowlist.models import ApiKey
 from channels_app import commands, http
+from channels_app.body_fields import place
 from channels_app.credentials import Caller, authenticate, count_sender, slot
 from channels_app.door_accounts import door_account
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
@@ -21,7 +23,7 @@ from channels_app.links import Links
 from core import events, files, runs
 from core.db import in_thread
 from core.ids import is_public_id
-from core.models import Run
+from core.models import ChannelAccount, Run
 from core.outbound_format import classified
 
 
@@ -201,7 +203,8 @@ async def run_events(scope: Scope, receive: Receive, send: Send) -> None:
         if request.method != "GET":
             raise RefusedError(405, "Use GET.", headers={"Allow": "GET"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
-        work = await in_thread(find, caller, request.path.split("/")[2])
+        sender = request.query("user_id")
+        work = await in_thread(find, caller, request.path.split("/")[2], sender)
         after = position(request.header("last-event-id") or request.query("after") or "0")
         with slot(caller):
             frames = blocks(work, after=after, fresh=False)
@@ -219,8 +222,11 @@ def position(given: str) -> int:
     return int(given)
 
 
-def find(caller: Caller, public_id: str) -> Work:
-    """The caller's own run. Raises RefusedError 404, also for another person's."""
+def find(caller: Caller, public_id: str, sender: str = "") -> Work:
+    """The caller's own run. Raises RefusedError 404, also for another person's.
+
+    A bridge may say for which ``sender`` it asks; then another sender's run does not exist.
+    """
     run = None
     if is_public_id(public_id):
         own = Run.objects.select_related("session").filter(public_id=public_id)
@@ -228,9 +234,24 @@ def find(caller: Caller, public_id: str) -> Work:
             run = own.filter(user=caller.user).first()
         else:
             run = own.filter(session__account=caller.account).first()
+    if run is not None and caller.account is not None and sender:
+        run = run if is_of_sender(run, caller.account, sender) else None
     if run is None:
         raise RefusedError(404, "There is no run with this run_id.", field="run_id")
     return Work(run, run.session.public_id, run.user_id)
+
+
+def is_of_sender(run: Run, account: ChannelAccount, sender: str) -> bool:
+    """Whether ``sender``, who may speak, is whom a run answers: several may be one person."""
+    kind = str(account.config.get("kind", "im"))
+    named = permissions.Sender(account, kind, sender)
+    decision = permissions.decide(sender=named, now=timezone.now())
+    if decision.user is None or decision.user.pk != run.user_id:
+        return False
+    said = set(run.inbound.values_list("sender", flat=True))
+    if not said:  # an answer of the gateway itself
+        return run.session.chat == place(sender)
+    return not said.isdisjoint({sender, permissions.value_of(named)})
 
 
 async def result(scope: Scope, receive: Receive, send: Send) -> None:
@@ -240,7 +261,7 @@ async def result(scope: Scope, receive: Receive, send: Send) -> None:
         if request.method != "GET":
             raise RefusedError(405, "Use GET.", headers={"Allow": "GET"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
-        work = await in_thread(find, caller, request.query("run_id"))
+        work = await in_thread(find, caller, request.query("run_id"), request.query("user_id"))
         if work.run.state in Run.FINAL:
             await answer_run(send, work)
         else:
@@ -258,10 +279,12 @@ async def cancel(scope: Scope, receive: Receive, send: Send) -> None:
         if request.method != "POST":
             raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
-        run_id = (await request.json()).get("run_id")
-        if not isinstance(run_id, str):
-            raise RefusedError(400, "run_id must be a string.", field="run_id")
-        work = await in_thread(find, caller, run_id)
+        body = await request.json()
+        run_id, sender = body.get("run_id"), body.get("user_id") or ""
+        for name, value in (("run_id", run_id), ("user_id", sender)):
+            if not isinstance(value, str):
+                raise RefusedError(400, f"{name} must be a string.", field=name)
+        work = await in_thread(find, caller, run_id, sender)
         asked = await in_thread(runs.request_cancel, run=work.run)
         await http.answer(
             send, 200, {"ok": True, "status": 200, "cancelled": asked, "run_id": run_id}
