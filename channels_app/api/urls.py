@@ -12,6 +12,7 @@ urlpatterns = [
     path("agent-sessions/<str:session_id>", views.AgentSession.as_view()),
     path("sessions/<str:session_id>", views.Session.as_view()),
     path("sessions/<str:session_id>/messages", views.Messages.as_view()),
+    path("runs", views.Runs.as_view()),
     path("runs/<str:run_id>", views.RunDetail.as_view()),
     path("runs/<str:run_id>/cancel", views.CancelRun.as_view()),
     path("runs/<str:run_id>/sources/<str:source_id>/feedback", views.RateSource.as_view()),

@@ -25,6 +25,7 @@ from tests.telegram.local import Loop
 
 SECRET = "a-secret-of-this-bridge"
 Json = dict[str, Any]
+JSON = {"Content-Type": "application/json"}
 DOORS = {"/process": process, "/inbound": inbound}
 
 
@@ -112,13 +113,13 @@ class Bridge:
     def post(self, data: bytes, headers: dict[str, str], **more: str) -> tuple[int, Json]:
         """One request as it is."""
         return self.loop.run(
-            self._post(data, {"Authorization": f"Bearer {self.key}"} | headers | more)
+            self._post(data, {"Authorization": f"Bearer {self.key}"} | JSON | headers | more)
         )
 
     def inbound(self, *, idempotency: str = "", **body: Any) -> tuple[int, bytes]:
         """``POST /inbound`` with the bridge's key, which waits for no run here: the raw answer."""
         data = json.dumps({"user_id": "555", **body}).encode()
-        headers = {"Authorization": f"Bearer {self.key}"}
+        headers = {"Authorization": f"Bearer {self.key}"} | JSON
         if idempotency:
             headers["Idempotency-Key"] = idempotency
         return self.loop.run(self._bring("/inbound", data, headers))
