@@ -20,4 +20,5 @@ urlpatterns = [
     path("requests", views.UnknownRequests.as_view()),
     path("requests/<str:request_id>/decision", views.Decide.as_view()),
     path("schema", SpectacularAPIView.as_view(), name="schema"),
+    path("<path:rest>", views.nothing_here),
 ]

@@ -6,8 +6,9 @@ A foreign object answers like one that does not exist.
 from typing import Any, Literal, cast
 
 from django.db.models import QuerySet
-from django.http import Http404
+from django.http import Http404, HttpRequest, JsonResponse
 from django.utils import timezone
+from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import generics
 from rest_framework.exceptions import ValidationError
@@ -35,6 +36,14 @@ SESSION_ID = OpenApiParameter("session_id", str)
 def person(request: Request) -> User:
     """Who asks; the permission classes let only people pass."""
     return cast(User, request.user)
+
+
+@csrf_exempt  # nothing happens here, whoever asks
+def nothing_here(request: HttpRequest, rest: str) -> JsonResponse:
+    """Any other address under ``/api/``."""
+    del rest
+    body = {"ok": False, "status": 404, "error": f"There is no {request.method} here."}
+    return JsonResponse(body, status=404)
 
 
 class Sessions(generics.ListCreateAPIView[ChatSession]):

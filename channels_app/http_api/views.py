@@ -49,11 +49,12 @@ async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
         if request.method != "POST":
             raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
-        asked = fields.read(await request.json())
-        wants_stream = asked.stream and not asked.is_async
         key = request.idempotency_key()
+        asked = fields.read(await request.json(), keyed=bool(key))
+        wants_stream = asked.stream and not asked.is_async
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(caller, sender=asked.user_id, wanted=wants_stream):
+            await fetch_pictures(caller, asked)
             receipt = await in_thread(accept, caller, asked, key)
             work = work_of(receipt)
             if asked.is_async:
@@ -67,6 +68,29 @@ async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
         await refuse(send, error, as_stream=wants_stream)
     except http.ClientGoneError:
         return
+
+
+async def fetch_pictures(caller: Caller, asked: fields.Asked) -> None:
+    """Fetch the pictures that a message names by their address. Raises RefusedError.
+
+    Not for a sender of a bridge who may not speak: what is held of theirs has no such picture.
+    """
+    elsewhere = fields.pictures_elsewhere(asked.media)
+    if not elsewhere:
+        return
+    account = caller.account
+    if account is None or await in_thread(may_speak, account, asked.user_id):
+        await fields.fetch_pictures(asked.media)
+        return
+    for item in elsewhere:
+        asked.media.remove(item)
+
+
+def may_speak(account: ChannelAccount, sender: str) -> bool:
+    """Whether the rule lets a sender of a bridge in ([A1])."""
+    kind = str(account.config.get("kind", "im"))
+    named = permissions.Sender(account, kind, sender)
+    return permissions.decide(sender=named, now=timezone.now()).allowed
 
 
 def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:

@@ -131,6 +131,7 @@ API: dict[str, list[Row]] = {
     "api/agent-sessions/<str:session_id>": [
         Row("DELETE", "/api/agent-sessions/{agent}", "401 404 204 404 404 401 401", hides=True),
     ],
+    "api/<path:rest>": [Row("GET", "/api/nothing", "404 404 404 404 404 404 404")],
     "api/schema": [Row("GET", "/api/schema", "200 200 200 200 200 401 401")],
 }
 
