@@ -28,7 +28,6 @@ from core.db import write
 from core.ids import is_public_id
 from core.models import ChatSession, Message, Run, StoredFile, User
 
-
 RUN_STATE = OpenApiParameter("state", enum=Run.State.values)
 SESSION_ID = OpenApiParameter("session_id", str)
 

@@ -52,6 +52,7 @@ ACCEPT = (("accept", "application/json, text/event-stream"),)
 #                                                  anon other own staff owner revoked bridge
 PAGES: dict[str, list[Row]] = {
     "": [Row("GET", "/", "302 200 200 200 200 302 302")],
+    "api/<path:rest>": [Row("GET", "/api/nothing", "404 404 404 404 404 404 404")],
     "favicon.ico": [Row("GET", "/favicon.ico", "302 302 302 302 302 302 302")],
     # The page of any address: what it shows is asked for by chat/sessions/<id>/messages.
     "c/<str:session_id>": [Row("GET", "/c/{session}", "302 200 200 200 200 302 302")],
@@ -131,7 +132,6 @@ API: dict[str, list[Row]] = {
     "api/agent-sessions/<str:session_id>": [
         Row("DELETE", "/api/agent-sessions/{agent}", "401 404 204 404 404 401 401", hides=True),
     ],
-    "api/<path:rest>": [Row("GET", "/api/nothing", "404 404 404 404 404 404 404")],
     "api/schema": [Row("GET", "/api/schema", "200 200 200 200 200 401 401")],
 }
 
