@@ -21,6 +21,7 @@ from core.models import ChannelAccount
 from core.sealed import seal
 from gateway_project.processes import listener
 from tests.channels.running import guest, owner, runner
+from tests.redteam.house import end_tasks
 from tests.telegram.local import Loop
 
 SECRET = "a-secret-of-this-bridge"
@@ -139,14 +140,23 @@ class Bridge:
             "client": ("127.0.0.1", 1),
         }
 
+        given = False
+
         async def receive() -> Json:
+            nonlocal given
+            if given:
+                await asyncio.Event().wait()
+            given = True
             return {"type": "http.request", "body": data, "more_body": False}
 
         async def send(event: Any) -> None:
             sent.append(event)
 
-        await DOORS[path](scope, receive, send)
-        return sent[0]["status"], sent[1]["body"]
+        try:
+            await DOORS[path](scope, receive, send)
+        finally:
+            await end_tasks()
+        return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:])
 
 
 def tick() -> float:
