@@ -5,10 +5,12 @@ behind one bridge key, or by two people with keys of their own; every id of a se
 by somebody whose it is not. Contracts [D1] [A3] [A5] [A10].
 """
 
+import ast
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -32,6 +34,7 @@ SECRET = "a-secret-of-this-bridge"
 KEY = "the-same-key"
 WORDS = "what is my balance?"
 SECONDS = count()
+PRODUCT = Path(calls.__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -424,6 +427,18 @@ def test_an_id_of_somebody_else_is_no_id(world: World, case: Foreign) -> None:
     mine = f"/inbound/result?run_id={run.public_id}"
     for who, sender in (("alice", ""), ("bridge", "&user_id=alice"), ("bridge", "")):
         assert world.house.ask(who, "GET", mine + sender).status == 202
+
+
+def test_only_platforms_give_ids_that_are_unique_for_the_account() -> None:
+    """What a client chose goes through ``RepeatKey``; a new endpoint that forgets it fails here."""
+    fills = {
+        path.relative_to(PRODUCT).parts[0]
+        for path in PRODUCT.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Draft"
+        if any(each.arg == "update_id" for each in call.keywords)
+    }
+    assert fills == {"telegram", "memory"}
 
 
 def test_the_table_of_two_senders_has_every_way() -> None:
