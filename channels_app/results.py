@@ -253,7 +253,7 @@ def settled_command(*, session: ChatSession, asked: str, words: str) -> Run:
     People read both in the transcript; the model is told neither.
     """
     touch(session)
-    shown = [text_message(words)] if words else []
+    shown: list[ProtocolMessage] = [text_message(words)] if words else []
     run = settled_run(
         session=session, said=shown, text=words, files=[], asked=asked, origin=COMMAND
     )

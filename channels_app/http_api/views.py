@@ -13,7 +13,7 @@ from django.utils import timezone
 from allowlist import permissions
 from allowlist.models import ApiKey
 from channels_app import commands, http
-from channels_app.body_fields import place
+from channels_app.body_fields import place, text
 from channels_app.credentials import Caller, authenticate, count_sender, slot
 from channels_app.door_accounts import door_account
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
@@ -304,10 +304,9 @@ async def cancel(scope: Scope, receive: Receive, send: Send) -> None:
             raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
         body = await request.json()
-        run_id, sender = body.get("run_id"), body.get("user_id") or ""
-        for name, value in (("run_id", run_id), ("user_id", sender)):
-            if not isinstance(value, str):
-                raise RefusedError(400, f"{name} must be a string.", field=name)
+        run_id, sender = body.get("run_id"), text(body, "user_id", 256)
+        if not isinstance(run_id, str):
+            raise RefusedError(400, "run_id must be a string.", field="run_id")
         work = await in_thread(find, caller, run_id, sender)
         asked = await in_thread(runs.request_cancel, run=work.run)
         await http.answer(

@@ -74,7 +74,7 @@ def test_l3_the_plugin_runs_once_and_the_user_gets_one_file_and_one_link(
     assert "route_to_plugin" not in result["text"]
     # The answer takes the place of its announcement, in what is kept and in what is shown.
     assert "working on it" not in result["text"]
-    shown = [part["props"]["content"] for part in fold(log(run)) if part["type"] == "text"]
+    shown = [str(part["props"]["content"]) for part in fold(log(run)) if part["type"] == "text"]
     assert "working on it" not in "".join(shown)
     assert [each["id"] for each in result["files"]] == [file.public_id]
     assert lines(run)[0] == ("Generating your presentation…", "route_to_plugin")

@@ -51,7 +51,7 @@ def test_pictures_together_are_no_larger_than_a_body(settings: object) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_private_address_is_refused_and_a_stranger_has_nothing_fetched() -> None:
-    """[redteam S1] The guarded fetcher; who may not speak is held without the picture."""
+    """The guarded fetcher; who may not speak is held without the picture."""
     house = House()
     user = User.objects.create(username="ada", only_listed=True)
     account = ChannelAccount.objects.create(channel="bridge", name="mail")

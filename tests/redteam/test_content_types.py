@@ -1,11 +1,13 @@
 """A body is JSON when its client says so: what a form of another site can send is refused."""
 
+from typing import Any
+
 import pytest
 
 from core import db
 from tests.redteam import house as houses
 
-ENDPOINTS = {
+ENDPOINTS: dict[str, dict[str, Any]] = {
     "/inbound": {"text": "hi", "async": True},
     "/inbound/cancel": {"run_id": "{run}"},
     "/v1/chat/completions": {
@@ -33,7 +35,7 @@ OTHER_TYPES = (
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("path", ENDPOINTS)
 def test_a_body_of_another_type_is_refused_everywhere(path: str) -> None:
-    """[redteam W1] 415 names the header, and nothing of the body is carried out."""
+    """415 names the header, and nothing of the body is carried out."""
     house = houses.build()
     body = {
         key: house.fill(value) if isinstance(value, str) else value
