@@ -117,7 +117,7 @@ def receive_sender(
         if decision.rule != "listed" and command is not None and command.is_code and not group:
             duplicate = inbox.find_duplicate(draft)
             if duplicate is not None:  # a code is tried once, however often its message comes
-                known = decision.user is not None
+                known = decision.user is not None or draft.repeat is None
                 return repeated(duplicate, draft) if known else refused_again(duplicate)
             draft, command = take_code(draft=draft, command=command, now=now)
             decision = permissions.decide(sender=sender, now=now)
@@ -288,7 +288,9 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
     """
     message, new = inbox.store(draft=draft, state=InboundMessage.State.HELD, now=now)
     if not new:
-        return refused_again(message) if waits_for_sender(message) else None
+        if draft.repeat is None or waits_for_sender(message):
+            return repeated(message, draft)
+        return None  # it was accepted: of what became of it only those are told who may speak
     if group:
         request = requests.record_group(
             account=draft.account,
