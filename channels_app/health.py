@@ -25,7 +25,7 @@ from channels_app import gateways, http
 from channels_app.credentials import count_address, count_failure, token_of
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.lean import Route
-from core import outbox, runs, schema, VERSION, files
+from core import VERSION, files, outbox, runs, schema
 from core.db import in_thread, in_thread_of, pool
 from core.models import Run
 
@@ -57,7 +57,7 @@ async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
     body: dict[str, Any] = {"ok": not problems}
     try:
         if await is_known(request):
-            body |= {"problems": problems, "waiting": waiting}
+            body |= {"problems": problems, "waiting": waiting, "version": VERSION}
     except RefusedError as error:
         await http.answer(send, error.status, {"ok": False, "error": str(error)}, error.headers)
         return

@@ -8,7 +8,7 @@ from django.db.migrations.executor import MigrationExecutor
 from allowlist.permissions import open_kinds
 from channels_app import health
 from channels_app.doctor.findings import Finding, error, warning
-from core import runs, schema, sealed, files
+from core import files, runs, schema, sealed
 from core.long import skills
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 from core.text import visible_line

@@ -6,7 +6,7 @@ from django.urls import URLPattern, path
 
 from channels_app.lean import Route, names_our_host
 from channels_app.webchat import decision, files, views
-from channels_app.webchat.consumers import WebChatConsumer, FOREIGN
+from channels_app.webchat.consumers import FOREIGN, WebChatConsumer
 from channels_app.webchat.desk import DeskConsumer
 
 urlpatterns: list[URLPattern] = [

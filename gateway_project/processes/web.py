@@ -16,8 +16,8 @@ from types import FrameType
 from django.conf import settings
 
 from core import db
-from gateway_project.processes import garbage, listener, ready, begin
 from gateway_project import environment
+from gateway_project.processes import begin, garbage, listener, ready
 
 GRACEFUL_SECONDS = 5
 # Proxies give up a connection that is silent for 60 s; a ping costs 0.1 ms of CPU.

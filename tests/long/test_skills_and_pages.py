@@ -16,7 +16,7 @@ from core.long import skills
 from core.models import Job, Skill, StoredFile, User
 from core.tools.base import ToolError
 from core.tools.run_skill import TOOL
-from core.tools.save_result_page import page_of, Page
+from core.tools.save_result_page import Page, page_of
 from tests.long.conftest import Say, Worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
