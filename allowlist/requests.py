@@ -201,6 +201,13 @@ def purge(*, now: datetime) -> int:
     return purged
 
 
+def bring_near() -> None:
+    """Let no request wait longer than it can by design: the clock was set back."""
+    pending = UnknownRequest.objects.filter(state=State.PENDING)
+    most = timedelta(days=settings.UNKNOWN_REQUEST_DAYS)
+    db.bring_near(pending, "expires_at", most=most)
+
+
 def _carry_out(
     row: UnknownRequest,
     verdict: Choice,

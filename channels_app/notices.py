@@ -10,14 +10,15 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from allowlist import sign_in, waiting
-from allowlist.models import UnknownRequest
+from allowlist.models import ApiKey, UnknownRequest
 from channels_app import registry, sending
 from channels_app.base import Block, Capability, Channel
 from core import db, hub, outbox
-from core.models import ChannelAccount, ChatSession, Delivery, User
+from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, User
 from core.text import one_line
 
 HOURLY = 5
@@ -108,6 +109,27 @@ def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> 
         key = f"notice:trouble:{account.pk}:{today}:{owner.pk}:{trouble}:{chat}"
         with transaction.atomic():
             tell(owner, key=key[:200], text=text, now=now)
+
+
+def clock_set_back(*, by: timedelta, now: datetime) -> None:
+    """Tell the owners of addresses and keys that had ended and hold again: the clock was set back.
+
+    Silent where there are none. Once an hour, however many processes see it.
+    """
+    again = Q(expires_at__gt=now, expires_at__lte=now + by)
+    count = ChannelIdentity.objects.filter(again).count()
+    count += ApiKey.objects.filter(again, revoked_at=None).count()
+    if not count:
+        return
+    text = (
+        f"The clock of this machine was set back by {int(by.total_seconds() // 60)} min. "
+        f"Addresses and keys that had ended and are valid again until the clock reaches their "
+        f"end: {count}."
+    )
+    for owner in owners():
+        key = f"notice:clock:{owner.pk}:{int(now.timestamp()) // 3600}"
+        with db.write():
+            tell(owner, key=key, text=text, now=now)
 
 
 def is_spoken_in(account: ChannelAccount, chat: str) -> bool:
