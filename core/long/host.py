@@ -15,7 +15,7 @@ from core.db import in_thread
 from core.models import Job
 from core.plugins.base import Cancelled, PluginError
 from core.providers import registry
-from core.providers.base import ChatMessage, ModelRequest, ProviderError, TextDelta
+from core.providers.base import ChatMessage, ModelRequest, ProviderError, text_of
 
 TRIES = 4
 TELL_SECONDS = 0.2
@@ -84,7 +84,7 @@ class Host:
             try:
                 return await self._answer(ModelRequest(asked, options=options))
             except ProviderError as error:
-                if strict and error.code == "refused":
+                if strict and error.code in {"bad_request", "unprocessable"}:
                     strict = False  # a server without grammars: the schema goes into the words
                 elif error.retry_after is None or tries == TRIES:
                     raise PluginError(str(error)) from error
@@ -93,9 +93,7 @@ class Host:
         raise PluginError("The model could not be asked.")
 
     async def _answer(self, request: ModelRequest) -> str:
-        stream = registry.current().stream(request)
-        said = [delta.text async for delta in stream if isinstance(delta, TextDelta)]
-        return "".join(said)
+        return await text_of(registry.current(), request)
 
 
 def options_of(max_tokens: int, schema: Mapping[str, Any] | None) -> dict[str, Any]:
