@@ -6,7 +6,13 @@ import redis
 from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connection
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    generate_latest,
+)
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -17,6 +23,8 @@ from channels_app.lean import Route
 from core import outbox, runs, schema
 from core.db import in_thread
 from core.models import Run
+from core.providers import health as model_health
+from core.providers.failures import KINDS, OWN
 
 NO_DATABASE = "The database does not answer."
 
@@ -28,22 +36,35 @@ async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
-    """Whether all parts work; 503 names what does not. ``waiting``: updates held back for us."""
+    """Whether all parts work; 503 names what does not. ``waiting``: updates held back for us.
+
+    ``warnings``: what is wrong elsewhere (the model fails); another gateway would not do better.
+    """
     del scope, receive
-    problems, waiting = await in_thread(how_it_is)
-    body = {"ok": not problems, "problems": problems, "waiting": waiting}
+    problems, waiting, warnings = await in_thread(how_it_is)
+    body = {"ok": not problems, "problems": problems, "warnings": warnings, "waiting": waiting}
     await http.answer(send, 503 if problems else 200, body)
 
 
-def how_it_is() -> tuple[list[str], dict[str, int]]:
-    """What is wrong, and what the platforms hold back; nothing where the database is away."""
+def how_it_is() -> tuple[list[str], dict[str, int], list[str]]:
+    """What is wrong, what the platforms hold back, and what is wrong elsewhere; nothing of the
+    latter two where the database is away."""
     problems = problems_now()
     if NO_DATABASE in problems:
-        return problems, {}  # asking again would cost another time-out
+        return problems, {}, []  # asking again would cost another time-out
     try:
-        return problems, gateways.waiting()
+        return problems, gateways.waiting(), model_problems()
     except DatabaseFailure:
-        return problems, {}
+        return problems, {}, []
+
+
+def model_problems() -> list[str]:
+    """How the model fails now, in words for the owner."""
+    return [
+        f"The model fails since {row.since:%Y-%m-%d %H:%M} UTC ({row.code}): "
+        f"{KINDS.get(row.code, OWN).owner}"
+        for row in model_health.troubles()
+    ]
 
 
 def problems_now() -> list[str]:
@@ -112,10 +133,16 @@ def measured() -> bytes:
         "latchkey_deliveries_dead": outbox.dead_count(),
         "latchkey_unknown_requests_pending": waiting.count(),
         "latchkey_workers_runs": runs.workers_alive("runs"),
+        "latchkey_model_failing": len(model_health.troubles()),
         "latchkey_workers_long": runs.workers_alive("long"),
     }
     for name, value in values.items():
         Gauge(name, name.replace("_", " "), registry=registry).set(value)
+    failures = Counter(
+        "latchkey_model_failures", "runs that failed, by code", ["code"], registry=registry
+    )
+    for code, count in model_health.counts().items():
+        failures.labels(code=code).inc(count)
     return generate_latest(registry)
 
 

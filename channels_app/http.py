@@ -24,6 +24,7 @@ Headers = Mapping[str, str]
 ErrorBody = Callable[[int, str], Mapping[str, Any]]
 
 MAX_IDEMPOTENCY_KEY = 128
+RETRY_SECONDS = "5"  # of a 429 that says nothing better
 CONTROLS = re.compile("[\x00-\x1f\x7f]")
 SECURITY_HEADERS: Headers = {
     "X-Content-Type-Options": "nosniff",
@@ -192,6 +193,7 @@ async def answer(
     every = {
         "Content-Type": "application/json",
         "Content-Length": str(len(data)),
+        **({"Retry-After": RETRY_SECONDS} if status == 429 else {}),
         **(headers or {}),
     }
     await send({"type": "http.response.start", "status": status, "headers": encoded(every)})

@@ -19,6 +19,8 @@ from channels_app import registry, sending
 from channels_app.base import Block, Capability, Channel
 from core import db, hub, outbox
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, User
+from core.providers import health
+from core.providers.failures import KINDS, OWN
 from core.text import one_line
 
 HOURLY = 5
@@ -130,6 +132,25 @@ def clock_set_back(*, by: timedelta, now: datetime) -> None:
         key = f"notice:clock:{owner.pk}:{int(now.timestamp()) // 3600}"
         with db.write():
             tell(owner, key=key, text=text, now=now)
+
+
+def model_health(*, now: datetime) -> None:
+    """Tell the owners once that the model fails, and once that it answers again. A chore.
+
+    Of one that fails and answers by turns, once an hour.
+    """
+    hour = int(now.timestamp()) // 3600
+    health.look()
+    with transaction.atomic():
+        for row, is_over in health.to_tell():
+            kind = KINDS.get(row.code, OWN)
+            text = f"The model answers again ({row.code})."
+            if not is_over:
+                because = f" The server says: “{one_line(row.reason, 200)}”" if row.reason else ""
+                text = f"The model fails ({row.code}). {kind.owner}{because}"
+            for owner in owners():
+                key = f"notice:model:{owner.pk}:{hour}:{row.code}:{'over' if is_over else 'begun'}"
+                tell(owner, key=key, text=text, now=now)
 
 
 def is_spoken_in(account: ChannelAccount, chat: str) -> bool:

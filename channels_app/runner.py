@@ -147,6 +147,8 @@ class Runner:
 
     async def _open(self) -> None:
         """Take work, once it is known whether it is ours to take."""
+        for old, new in settings.GATEWAY_OLD_NAMES.items():
+            logger.warning("the setting %s is now called %s; the old name will go", old, new)
         frame_clock.local().call_around(events.gather, events.flush)
         await self._guard(self._compare_versions())
         for chore in (
@@ -260,6 +262,7 @@ class Runner:
             return float(settings.SWEEP_SECONDS)
         await in_thread(bring_near)
         await self._watch_clock()
+        await in_thread(notices.model_health, now=timezone.now())
         await in_thread(outbound.recover_lost)  # first: they are work of this sweep, not the next
         await self._look_for_work()
         await in_thread(requests.purge, now=timezone.now())

@@ -38,6 +38,7 @@ def of_the_database(now: datetime) -> Iterator[Finding]:
     yield from work.channels()
     yield from work.deliveries()
     yield from work.running()
+    yield from work.model()
     yield from machine.clock(now)
 
 

@@ -10,11 +10,11 @@ import jsonschema
 import orjson
 from django.conf import settings
 
-from core import jobs
+from core import db, jobs
 from core.db import in_thread
 from core.models import Job
 from core.plugins.base import Cancelled, PluginError
-from core.providers import registry
+from core.providers import health, registry
 from core.providers.base import ChatMessage, ModelRequest, ProviderError, text_of
 
 TRIES = 4
@@ -87,6 +87,7 @@ class Host:
                 if strict and error.code in {"bad_request", "unprocessable"}:
                     strict = False  # a server without grammars: the schema goes into the words
                 elif error.retry_after is None or tries == TRIES:
+                    await in_thread(notice, job=self._job, error=error)
                     raise PluginError(str(error)) from error
                 else:
                     await asyncio.sleep(min(error.retry_after * tries, MOST_RETRY_SECONDS))
@@ -94,6 +95,12 @@ class Host:
 
     async def _answer(self, request: ModelRequest) -> str:
         return await text_of(registry.current(), request)
+
+
+def notice(*, job: Job, error: ProviderError) -> None:
+    """Count a failure of the model in a long task."""
+    with db.write():
+        health.noticed(run=job.run, error=error)
 
 
 def options_of(max_tokens: int, schema: Mapping[str, Any] | None) -> dict[str, Any]:

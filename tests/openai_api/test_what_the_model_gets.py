@@ -33,8 +33,8 @@ def gateway(module_gateways: Callable[..., Gateway], model: FakeModel) -> Gatewa
     """A gateway that asks it, under a name, and links to its traces."""
     return module_gateways(
         LLM_PROVIDER="openai-compatible",
-        LLM_BASE_URL=model.url,
-        LLM_MODEL="house/model",
+        GATEWAY_MODEL_URL=model.url,
+        GATEWAY_MODEL="house/model",
         LLM_SYSTEM_PROMPT="These are the house rules.",
         OPENAI_TRACE_LINK="content",
         RATE_PER_MINUTE_USER="0",
