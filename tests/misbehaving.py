@@ -74,10 +74,19 @@ def comments() -> Iterator[bytes]:
         time.sleep(0.2)
 
 
+def slowly(delta: Json) -> Iterator[bytes]:
+    """Four seconds of pieces, which are shown while they come."""
+    for _ in range(200):
+        yield chunk(delta)
+        time.sleep(0.02)
+    yield chunk({}, "stop")
+
+
 STREAMS: dict[str, Callable[[], Iterator[bytes]]] = {
     "flood": lambda: flood(lambda: {"content": PIECE}),
     "thoughts": lambda: flood(lambda: {"reasoning_content": PIECE}),
     "arguments": lambda: flood(call_piece),
+    "lists": lambda: slowly({"content": "- an _item_ of `many`\n" * 40}),
     "comments": comments,
 }
 
