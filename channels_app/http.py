@@ -189,9 +189,20 @@ async def answer(
     send: Send, status: int, body: Mapping[str, Any], headers: Headers | None = None
 ) -> None:
     """Send ``body`` as JSON."""
-    data = orjson.dumps(body)
+    await answer_bytes(send, status, orjson.dumps(body), "application/json", headers)
+
+
+async def answer_text(send: Send, status: int, text: str, headers: Headers | None = None) -> None:
+    """Send ``text`` as it is."""
+    await answer_bytes(send, status, text.encode(), "text/plain; charset=utf-8", headers)
+
+
+async def answer_bytes(
+    send: Send, status: int, data: bytes, content_type: str, headers: Headers | None
+) -> None:
+    """Send a whole body. A 429 always says when to come again."""
     every = {
-        "Content-Type": "application/json",
+        "Content-Type": content_type,
         "Content-Length": str(len(data)),
         **({"Retry-After": RETRY_SECONDS} if status == 429 else {}),
         **(headers or {}),

@@ -517,3 +517,17 @@ def test_d5_a_client_that_brings_its_own_history_is_told_nothing_else(
     own = [{"role": "user", "content": "mine"}]
     built = prompt.build(say("mine", options={"messages": own}))
     assert built == [{"role": "system", "content": "Be kind."}, *own]
+
+
+def test_a_clients_instructions_follow_the_rules_in_the_one_system_message(
+    say: Say, settings: Settings
+) -> None:
+    """[O3] Some servers take only one, and only as the first."""
+    settings.LLM_SYSTEM_PROMPT = "Rules."
+    own = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "mine"},
+        {"role": "system", "content": "Be kind."},
+    ]
+    built = prompt.build(say("mine", options={"messages": own}))
+    assert built == [{"role": "system", "content": "Rules.\n\nBe brief.\n\nBe kind."}, own[1]]
