@@ -21,7 +21,7 @@ from channels_app.inbound import Receipt, receive_personal, receive_sender
 from channels_app.links import Links
 from channels_app.openai_api import adapter, errors, fields, sessions
 from channels_app.openai_api.completion import completion
-from channels_app.openai_api.wire import DONE, ErrorFrame
+from channels_app.openai_api.wire import DONE, ErrorFrame, Frame
 from core import hub, runs
 from core.db import in_thread, write
 from core.inbox import Draft
@@ -229,7 +229,7 @@ def trace_link(account: ChannelAccount) -> adapter.TraceLink:
 class Opening:
     """How a stream begins: its first frames, and the event that they end with."""
 
-    frames: list[adapter.Frame]
+    frames: list[Frame]
     last: MessageDict
 
     @property
@@ -273,7 +273,7 @@ async def unless_gone(request: Request, begins: Awaitable[Opening]) -> Opening |
 async def opening_of(log: runlog.Log, translate: adapter.OpenAIAdapter) -> Opening:
     """The frames up to the first word, the end, or HEAD_SECONDS: a proxy waits no longer."""
     deadline = asyncio.get_running_loop().time() + HEAD_SECONDS
-    frames: list[adapter.Frame] = []
+    frames: list[Frame] = []
     last: MessageDict = {"type": "event", "props": {}}
     async for event in log:
         if event is not None:
@@ -286,7 +286,7 @@ async def opening_of(log: runlog.Log, translate: adapter.OpenAIAdapter) -> Openi
 
 
 async def blocks(
-    log: runlog.Log, translate: adapter.OpenAIAdapter, frames: list[adapter.Frame]
+    log: runlog.Log, translate: adapter.OpenAIAdapter, frames: list[Frame]
 ) -> AsyncGenerator[bytes, None]:
     """The chunks as server-sent events, and comments while nothing is said."""
     for frame in frames:

@@ -66,8 +66,13 @@ def answered() -> None:
 
 
 def look() -> None:
-    """Learn whether another process has seen a failure. A chore."""
-    known.is_troubled = ModelTrouble.objects.filter(since__isnull=False).exists()
+    """Learn whether another process has seen a failure. A chore.
+
+    That one is over is learnt by the next answer: of one that is just being committed we see
+    nothing yet.
+    """
+    if not known.is_troubled:
+        known.is_troubled = ModelTrouble.objects.filter(since__isnull=False).exists()
 
 
 def troubles() -> list[ModelTrouble]:

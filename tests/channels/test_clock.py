@@ -6,7 +6,8 @@ A jump moves our clock, so a stored time seems as much later as the clock was se
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -107,19 +108,19 @@ class Jump:
     account: ChannelAccount
     user: User
 
-    def session(self, chat: str, **more: object) -> ChatSession:
+    def session(self, chat: str, **more: Any) -> ChatSession:
         """A conversation of its own."""
         place = {"user": self.user, "account": self.account, "chat": chat}
         return ChatSession.objects.create(**place, **more)
 
-    def run(self, chat: str, **more: object) -> Run:
+    def run(self, chat: str, **more: Any) -> Run:
         """A run of a conversation of its own."""
         session = self.session(chat)
         route = {"account": self.account.pk, "chat": chat, "thread": "", "reply_to": "", "acks": []}
         given = {"user": self.user, "origin": "memory", "route": {**route, "media": []}}
         return Run.objects.create(session=session, text=chat, **given, **more)
 
-    def at(self, seconds: float) -> object:
+    def at(self, seconds: float) -> datetime:
         """A moment ``seconds`` from now, as the jump leaves it."""
         return timezone.now() + timedelta(seconds=seconds) + self.by
 
@@ -140,6 +141,8 @@ def a_batch(jump: Jump) -> Callable[[], object]:
         now = timezone.now()
         say(account=jump.account, sender="556", chat="flush", text="flush", message_id="1", now=now)
         session = ChatSession.objects.get(chat="flush")
+        assert session.flush_at is not None
+        assert session.batch_started_at is not None
         session.flush_at += jump.by
         session.batch_started_at += jump.by
         session.save()
@@ -173,7 +176,7 @@ def jobs_of_dead_workers(jump: Jump) -> Callable[[], object]:
     return are_near
 
 
-def a_delivery(jump: Jump, chat: str, **more: object) -> Callable[[], object]:
+def a_delivery(jump: Jump, chat: str, **more: Any) -> Callable[[], object]:
     """A block on its way."""
     target = {"chat": chat, "thread": "", "reply_to": ""}
     where = outbox.conversation(account_id=jump.account.pk, chat=chat, thread="")
@@ -298,7 +301,7 @@ def test_a_clock_that_is_set_back_while_a_batch_waits_does_not_stretch_it(
             return timezone.now() - timedelta(hours=1)
 
     monkeypatch.setattr(running_code, "timezone", SetBack)
-    place = {"account": account, "sender": "556", "chat": "c"}
+    place: dict[str, Any] = {"account": account, "sender": "556", "chat": "c"}
     say(text="one", message_id="1", now=timezone.now(), **place)
     until(lambda: PLATFORM.texts("c") == ["one"], seconds=3)
     say(text="two", message_id="2", now=timezone.now() - timedelta(hours=1), **place)

@@ -310,7 +310,7 @@ async def test_a_wait_that_is_longer_than_our_patience_is_said_at_once(
     with pytest.raises(ProviderError, match="hour"):
         await turn(model, events).run()
     assert events.of("loading") == []
-    monkeypatch.setattr(loop.asyncio, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     soon = ProviderError("busy", code="rate_limited", retry_after=7)
     await turn(Model([soon], [soon], DONE), events).run()
     usual = ProviderError("failed", code="server", retry_after=1)

@@ -38,6 +38,7 @@ from core.providers.base import (
     Unavailable,
     Usage,
 )
+from core.providers.failures import BadStreamError
 from core.providers.openai_compatible import OpenAICompatible
 from core.providers.scripted import Scripted, last_text
 from tests.core.model_server import ModelServer, chunk, hangs, hello, says, sse, streams
@@ -178,7 +179,7 @@ def test_pieces_of_one_text_are_one_and_an_error_takes_nothing_back() -> None:
         ThinkingDelta("z"),
     ]
     said = []
-    with pytest.raises(openai_compatible.BadStreamError):
+    with pytest.raises(BadStreamError):
         for delta in openai_compatible.joined([*lines[:2], b"data: {", lines[0]]):
             said.append(delta)  # noqa: PERF402 - an error ends it
     assert said == [TextDelta("ab")]

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
+from channels_app.doctor import configuration
 from gateway_project import environment
 from gateway_project.processes import (
     broker,
@@ -265,3 +267,24 @@ def test_a_broker_that_is_not_there_or_not_ours_does_not_answer(door: socket.soc
     """Nobody listens; somebody listens and says nothing."""
     assert not broker.answers(port=listener.free_port(), password="x")
     assert not broker.answers(port=door.getsockname()[1], password="x")
+
+
+def test_the_models_old_settings_are_read_and_named(
+    tmp_path: Path, door: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``LLM_MODEL`` breaks the ``llm`` command in the same shell; ours has a name of its own."""
+    preflight.check_home(tmp_path)
+    monkeypatch.setenv("LLM_BASE_URL", "http://elsewhere/v1")
+    monkeypatch.setenv("LLM_MODEL", "old")
+    assert environment.renamed("GATEWAY_MODEL") == "old"
+    assert environment.old_names() == {
+        "LLM_MODEL": "GATEWAY_MODEL",
+        "LLM_BASE_URL": "GATEWAY_MODEL_URL",
+    }
+    assert plan.uses_own_model()
+    monkeypatch.setenv("GATEWAY_MODEL", "new")
+    assert environment.renamed("GATEWAY_MODEL") == "new"
+    assert "LLM_MODEL" not in environment.old_names()
+    monkeypatch.setattr(settings, "GATEWAY_OLD_NAMES", environment.old_names(), raising=False)
+    [finding] = configuration.names()
+    assert "LLM_BASE_URL is now called GATEWAY_MODEL_URL" in finding.what
