@@ -41,29 +41,34 @@ async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
     ``warnings``: what is wrong elsewhere (the model fails); another gateway would not do better.
     """
     del scope, receive
-    problems, waiting, warnings = await in_thread(how_it_is)
+    problems, waiting = await in_thread(how_it_is)
+    # Asking a database that is away once more would cost another time-out.
+    warnings = [] if NO_DATABASE in problems else await in_thread(model_problems)
     body = {"ok": not problems, "problems": problems, "warnings": warnings, "waiting": waiting}
     await http.answer(send, 503 if problems else 200, body)
 
 
-def how_it_is() -> tuple[list[str], dict[str, int], list[str]]:
-    """What is wrong, what the platforms hold back, and what is wrong elsewhere; nothing of the
-    latter two where the database is away."""
+def how_it_is() -> tuple[list[str], dict[str, int]]:
+    """What is wrong, and what the platforms hold back; nothing where the database is away."""
     problems = problems_now()
     if NO_DATABASE in problems:
-        return problems, {}, []  # asking again would cost another time-out
+        return problems, {}  # asking again would cost another time-out
     try:
-        return problems, gateways.waiting(), model_problems()
+        return problems, gateways.waiting()
     except DatabaseFailure:
-        return problems, {}, []
+        return problems, {}
 
 
 def model_problems() -> list[str]:
-    """How the model fails now, in words for the owner."""
+    """How the model fails now, in words for the owner; nothing where the tables are older."""
+    try:
+        troubles = model_health.troubles()
+    except DatabaseFailure:
+        return []
     return [
         f"The model fails since {row.since:%Y-%m-%d %H:%M} UTC ({row.code}): "
         f"{KINDS.get(row.code, OWN).owner}"
-        for row in model_health.troubles()
+        for row in troubles
     ]
 
 

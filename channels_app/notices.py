@@ -124,7 +124,7 @@ def clock_set_back(*, by: timedelta, now: datetime) -> None:
     if not count:
         return
     text = (
-        f"The clock of this machine was set back by {int(by.total_seconds() // 60)} min. "
+        f"The clock of this machine was set back by {round(by.total_seconds() / 60)} min. "
         f"Addresses and keys that had ended and are valid again until the clock reaches their "
         f"end: {count}."
     )
