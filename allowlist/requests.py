@@ -206,6 +206,13 @@ def purge(*, now: datetime) -> int:
     return purged
 
 
+def bring_near() -> None:
+    """Let no request wait longer than it can by design: the clock was set back."""
+    pending = UnknownRequest.objects.filter(state=State.PENDING)
+    most = timedelta(days=settings.UNKNOWN_REQUEST_DAYS)
+    db.bring_near(pending, "expires_at", most=most)
+
+
 def is_known_everywhere(row: UnknownRequest) -> bool:
     """Whether the sender's id means the same person on each account of the channel: an e-mail
     address, a phone number, a Telegram id; not a group, and not an id of some bridge."""

@@ -17,7 +17,7 @@ from channels_app.base import Capability, Channel, ChannelError, Deletes, OpensT
 from channels_app.door_accounts import DOORS, found_or_made
 from channels_app.outbound import own_words
 from channels_app.sending import account_of
-from core import inbox, outbox
+from core import db, inbox, outbox
 from core.db import in_thread, write
 from core.ids import public_id
 from core.messages import text_message
@@ -205,6 +205,12 @@ def close_idle(*, now: datetime) -> int:
     rows = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
     idle = rows.annotate(last=Coalesce("last_message_at", "created_at")).filter(last__lt=since)
     return sum(close(session=each) for each in idle.select_related("account")[:IDLE_AT_ONCE])
+
+
+def bring_near() -> None:
+    """End waits for a reply that a clock which was set back left in the far future."""
+    open_now = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
+    db.bring_near(open_now, "reply_until", most=WINDOW)
 
 
 def listed(*, user: User | None = None) -> list[ChatSession]:

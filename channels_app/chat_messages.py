@@ -1,11 +1,13 @@
 """A client's own history in OpenAI's form, checked message by message.
 
-What a client calls ``system`` or ``developer`` becomes a user's message: it is taken into account,
-and it does not replace what the gateway tells the model ([O3]). Errors name the field by its path.
+What a client calls ``system`` or ``developer`` becomes a user's message, or stays what it is, to be
+told after the gateway's own rules: it is taken into account and replaces nothing ([O3]). Errors
+name the field by its path.
 """
 
 import asyncio
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +24,7 @@ Json = dict[str, Any]
 MAX_MESSAGES = 2000
 MAX_CALLS = 128
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}", re.ASCII)
+SYSTEM = ("system", "developer")
 ROLES = {"system": "user", "developer": "user", "user": "user", "assistant": "assistant"}
 # Pictures of an earlier answer come back as text, each as long as a novel.
 DATA_PICTURE = re.compile(r"(!\[[^\]\n]{0,500}\])\(data:image/[^()\[\]\s]*\)")
@@ -40,7 +43,7 @@ def refused(message: str, field: str, *, status: int = 400) -> RefusedError:
     return RefusedError(status, f"{field} {message}.", field=field)
 
 
-def checked(value: Any, *, field: str = "messages") -> list[Json]:
+def checked(value: Any, *, field: str = "messages", keeps_system: bool = False) -> list[Json]:
     """``value`` as messages for the model. Raises RefusedError that names what is wrong."""
     if not isinstance(value, list) or not value:
         raise refused("must be a list with at least one message", field)
@@ -53,6 +56,9 @@ def checked(value: Any, *, field: str = "messages") -> list[Json]:
         raise refused(f"holds more than {most} pictures", field, status=413)
     if not any(item["content"] for item in found):
         raise refused("must not be empty", field)
+    for item, given in zip(found, value, strict=True) if keeps_system else ():
+        if given["role"] in SYSTEM:
+            item["role"] = "system"
     return found
 
 
@@ -218,6 +224,14 @@ def parts_with_pictures(item: Json) -> list[Json]:
     return [] if isinstance(content, str) else [each for each in content if "image_url" in each]
 
 
+def pictures_in(item: Json) -> Iterator[tuple[int, Json]]:
+    """The pictures of a message, each with the number of its part."""
+    content = item["content"]
+    for index, each in enumerate([] if isinstance(content, str) else content):
+        if "image_url" in each:
+            yield index, each["image_url"]
+
+
 async def fetch_pictures(messages: list[Json], *, get: pictures.Get | None = None) -> None:
     """Replace the addresses of pictures by what they hold. Raises RefusedError 400 or 413.
 
@@ -229,8 +243,8 @@ async def fetch_pictures(messages: list[Json], *, get: pictures.Get | None = Non
     try:
         async with asyncio.timeout(settings.BODY_SECONDS):
             for number, item in enumerate(messages):
-                field = f"messages[{number}].content.image_url.url"
-                for picture in (each["image_url"] for each in parts_with_pictures(item)):
+                for index, picture in pictures_in(item):
+                    field = f"messages[{number}].content[{index}].image_url.url"
                     picture["url"] = await pictures.as_data_url(picture["url"], field=field, **more)
                     size += len(picture["url"])
                     if size > settings.MAX_BODY_BYTES:

@@ -7,6 +7,8 @@ from urllib.parse import unquote
 from channels_app.chat_messages import Json, name, refused, text
 
 MAX_TOOLS = 128
+# Keywords whose schemas are about the same value, not about a part of it.
+WHOLE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
 MAX_NODES = 10_000
 MAX_DEPTH = 32
 
@@ -45,23 +47,27 @@ def tool(value: Any, field: str) -> Json:
 
 
 def schema(value: Any, field: str) -> Json:
-    """A JSON schema of bounded size whose references stay inside and lead to an end."""
+    """A JSON schema of bounded size whose references stay inside and lead to something.
+
+    A part may hold itself (a tree of comments); one that is nothing but itself is refused.
+    """
     if not isinstance(value, dict):
         raise refused("must be a JSON schema", field)
     if too_big(value):
         raise refused("is too large or too deep", field)
-    graph: dict[str, list[str]] = {}
+    graph: dict[str, list[str]] = {"#": same_as(value)}
     waiting = references(value)
     while waiting:
         reference = waiting.pop()
-        if reference in graph:
+        if reference in graph and reference != "#":
             continue
-        graph[reference] = references(resolved(value, reference, field))
-        waiting += graph[reference]
+        part = resolved(value, reference, field)
+        graph[reference] = same_as(part)
+        waiting += [each for each in references(part) if each not in graph]
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        raise refused("refers to itself", field) from error
+        raise refused("refers to itself without an end", field) from error
     return value
 
 
@@ -92,6 +98,22 @@ def references(value: Any) -> list[str]:
         if isinstance(node, dict) and isinstance(node.get("$ref"), str):
             found.append(node["$ref"])
         waiting += children(node)
+    return found
+
+
+def same_as(node: Any) -> list[str]:
+    """The references that a value of ``node`` must keep to as a whole, not one of its parts."""
+    found: list[str] = []
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if not isinstance(each, dict):
+            continue
+        if isinstance(each.get("$ref"), str):
+            found.append(each["$ref"])
+        for keyword in WHOLE:
+            inner = each.get(keyword)
+            waiting += inner if isinstance(inner, list) else [inner]
     return found
 
 

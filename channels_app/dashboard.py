@@ -30,7 +30,7 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
     if is_owner:
         desk["findings"] = examination.kept(now=timezone.now())
     else:
-        desk["problems"] = health.problems_now()
+        desk["problems"] = health.problems_now() + health.model_problems()
     if may("allowlist.view_unknownrequest"):
         waiting_rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
         desk["waiting"] = door.count()

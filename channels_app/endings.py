@@ -20,6 +20,8 @@ from core.events import Log, LostLeaseError
 from core.messages import Message, StreamStatus, Transcript, stream_end, stream_start
 from core.models import Run
 from core.outbound_format import classified
+from core.providers import health
+from core.providers.base import ProviderError
 
 logger = logging.getLogger(__name__)
 
@@ -33,10 +35,12 @@ STATUS: dict[str, StreamStatus] = {
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a turn ended, and why when not well."""
+    """How a turn ended, and why when not well. ``answered``: the model gave an answer."""
 
     state: str
     error: str = ""
+    failure: ProviderError | None = None
+    answered: bool = False
 
 
 def opening_of(run: Run) -> Message:
@@ -49,7 +53,7 @@ def opening_of(run: Run) -> Message:
     )
 
 
-def closing_of(run: Run, outcome: runs.Outcome) -> Message:
+def closing_of(run: Run, outcome: runs.Outcome, failure: ProviderError | None = None) -> Message:
     """The last event of a run's log."""
     duration = (timezone.now() - run.created_at).total_seconds()
     return stream_end(
@@ -60,6 +64,7 @@ def closing_of(run: Run, outcome: runs.Outcome) -> Message:
         error=outcome.error,
         usage=outcome.usage,
         finish_reason=outcome.finish_reason if outcome.state == Run.State.SUCCEEDED else "",
+        retry_after=failure.retry_after if failure is not None else None,
     )
 
 
@@ -107,13 +112,17 @@ def outcome_of(
     )
 
 
-async def settle(run: Run, log: Log, outcome: runs.Outcome) -> None:
+async def settle(run: Run, log: Log, outcome: runs.Outcome, ending: Ending) -> None:
     """Commit the end of a run: last event, row, transcript, deliveries, all in one transaction."""
 
     def finish(last_seq: int) -> None:
         runs.settle(run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer)
+        if ending.failure is not None:
+            health.failed(run=run, error=ending.failure)
+        elif ending.answered:
+            health.answered()
 
-    last = closing_of(run, outcome)
+    last = closing_of(run, outcome, ending.failure)
     try:
         await asyncio.wrap_future(log.close(finish, [last]))
     except LostLeaseError:

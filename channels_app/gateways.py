@@ -18,6 +18,7 @@ from django.db.models.functions import Now
 from channels_app import notices, registry
 from channels_app.base import Account, Channel, ChannelError, Gateway, Health, Polls
 from channels_app.sending import account_of
+from core import db
 from core.compiled import Select
 from core.db import in_thread, write
 from core.models import ChannelAccount
@@ -215,7 +216,7 @@ def wants_polling(row: ChannelAccount) -> bool:
 
 def hold(*, account_id: int, worker: str) -> bool:
     """Take or renew the lease on an account; whether ``worker`` has it now."""
-    free = Q(poller=worker) | Q(poller="") | Q(poller_until__lt=Now())
+    free = Q(poller=worker) | Q(poller="") | db.passed("poller_until", most=LEASE)
     with write():
         taken = ChannelAccount.objects.filter(free, id=account_id, enabled=True).update(
             poller=worker, poller_until=Now() + LEASE

@@ -16,7 +16,13 @@ from django.db import Error as DatabaseFailure
 from django.db import connection
 from django.http import HttpRequest, parse_cookie
 from django.utils import timezone
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    generate_latest,
+)
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -28,6 +34,8 @@ from channels_app.lean import Route
 from core import VERSION, files, outbox, runs, schema
 from core.db import in_thread, in_thread_of, pool
 from core.models import Run
+from core.providers import health as model_health
+from core.providers.failures import KINDS, OWN
 
 NO_DATABASE = "The database does not answer."
 NO_WRITES = "The database takes no writes: its disk is full, or another program holds its lock."
@@ -46,8 +54,9 @@ async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
-    """Whether all parts work: 503 when not. What is wrong, and ``waiting`` (updates held back for
-    us), are told to a key, a member of staff and METRICS_TOKEN only: they name accounts."""
+    """Whether all parts work: 503 when not. What is wrong, ``waiting`` (updates held back for us) and
+    ``warnings`` (what is wrong elsewhere, as a model that fails: another gateway would not do
+    better) are told to a key, a member of staff and METRICS_TOKEN only: they name accounts."""
     request = Request(scope, receive)
     (problems, waiting), stuck = await asyncio.gather(
         soon(how_it_is, otherwise=([NO_DATABASE], {})), soon(write_problem, otherwise=NO_WRITES)
@@ -57,7 +66,10 @@ async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
     body: dict[str, Any] = {"ok": not problems}
     try:
         if await is_known(request):
-            body |= {"problems": problems, "waiting": waiting, "version": VERSION}
+            # Asking a database that is away once more would cost another time-out.
+            known: list[str] = [] if NO_DATABASE in problems else await in_thread(model_problems)
+            body |= {"problems": problems, "warnings": known, "waiting": waiting}
+            body["version"] = VERSION
     except RefusedError as error:
         await http.answer(send, error.status, {"ok": False, "error": str(error)}, error.headers)
         return
@@ -134,6 +146,19 @@ def how_it_is() -> tuple[list[str], dict[str, int]]:
         return problems, {}
 
 
+def model_problems() -> list[str]:
+    """How the model fails now, in words for the owner; nothing where the tables are older."""
+    try:
+        troubles = model_health.troubles()
+    except DatabaseFailure:
+        return []
+    return [
+        f"The model fails since {row.since:%Y-%m-%d %H:%M} UTC ({row.code}): "
+        f"{KINDS.get(row.code, OWN).owner}"
+        for row in troubles
+    ]
+
+
 def problems_now() -> list[str]:
     """What is wrong, in words for the owner."""
     try:
@@ -202,11 +227,17 @@ def measured() -> bytes:
         "latchkey_deliveries_dead": outbox.dead_count(),
         "latchkey_unknown_requests_pending": waiting.count(),
         "latchkey_workers_runs": runs.workers_alive("runs"),
+        "latchkey_model_failing": len(model_health.troubles()),
         "latchkey_workers_long": runs.workers_alive("long"),
         "latchkey_accounts_in_error": len(gateways.problems()),
     }
     for name, value in values.items():
         Gauge(name, name.replace("_", " "), registry=registry).set(value)
+    failures = Counter(
+        "latchkey_model_failures", "runs that failed, by code", ["code"], registry=registry
+    )
+    for code, count in model_health.counts().items():
+        failures.labels(code=code).inc(count)
     return generate_latest(registry)
 
 

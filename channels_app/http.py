@@ -26,6 +26,7 @@ ErrorBody = Callable[[int, str], Mapping[str, Any]]
 MAX_IDEMPOTENCY_KEY = 128
 JSON_TYPE = re.compile(r"application/(?:[a-z0-9!#$&^_.+-]+\+)?json", re.IGNORECASE)
 JSON_CHARSET = re.compile(r"\s*(?:charset\s*=\s*\"?utf-?8\"?)?\s*;?\s*", re.IGNORECASE)
+RETRY_SECONDS = "5"  # of a 429 that says nothing better
 CONTROLS = re.compile("[\x00-\x1f\x7f]")
 SECURITY_HEADERS: Headers = {
     "X-Content-Type-Options": "nosniff",
@@ -202,10 +203,22 @@ async def answer(
     send: Send, status: int, body: Mapping[str, Any], headers: Headers | None = None
 ) -> None:
     """Send ``body`` as JSON."""
-    data = orjson.dumps(body)
+    await answer_bytes(send, status, orjson.dumps(body), "application/json", headers)
+
+
+async def answer_text(send: Send, status: int, text: str, headers: Headers | None = None) -> None:
+    """Send ``text`` as it is."""
+    await answer_bytes(send, status, text.encode(), "text/plain; charset=utf-8", headers)
+
+
+async def answer_bytes(
+    send: Send, status: int, data: bytes, content_type: str, headers: Headers | None
+) -> None:
+    """Send a whole body. A 429 always says when to come again."""
     every = {
-        "Content-Type": "application/json",
+        "Content-Type": content_type,
         "Content-Length": str(len(data)),
+        **({"Retry-After": RETRY_SECONDS} if status == 429 else {}),
         **(headers or {}),
     }
     await send({"type": "http.response.start", "status": status, "headers": encoded(every)})

@@ -29,13 +29,14 @@ IPV6_NETWORK_BITS = 64
 BROKER_SECONDS = 0.25
 RETRY_SECONDS = 1.0
 # The times of the last ``limit`` events, newest first, by the broker's own clock in milliseconds.
-# It answers 0, or how many milliseconds the caller has to wait.
+# It answers 0, or how many milliseconds the caller has to wait. Events in the future do not count:
+# the broker's clock was set back.
 SCRIPT = """
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local limit, window = tonumber(ARGV[1]), tonumber(ARGV[2])
 local oldest = redis.call('LINDEX', KEYS[1], limit - 1)
-if oldest and now - tonumber(oldest) < window then
+if oldest and now >= tonumber(oldest) and now - tonumber(oldest) < window then
   return window - (now - tonumber(oldest))
 end
 redis.call('LPUSH', KEYS[1], string.format('%.0f', now))

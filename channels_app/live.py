@@ -35,6 +35,7 @@ from core.models import Delivery, Run
 logger = logging.getLogger(__name__)
 
 FIRST_CHARACTERS = 40
+LONG_CHARACTERS = 8_000
 CALL_SECONDS = 15.0
 
 
@@ -118,7 +119,9 @@ class Live:
 
     async def _show(self) -> None:
         draft = replace(self.now(), progress=self.progress)
-        blocks = self._blocks(draft)
+        # Rendering takes up to 1 s of CPU for 100 KB: every other turn of this loop would wait.
+        is_long = len(draft.text) > LONG_CHARACTERS
+        blocks = await asyncio.to_thread(self._blocks, draft) if is_long else self._blocks(draft)
         for index, block in enumerate(blocks):
             row = self.rows.get(index)
             if row is None:

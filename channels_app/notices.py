@@ -12,14 +12,17 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from allowlist import waiting
-from allowlist.models import UnknownRequest
+from allowlist.models import ApiKey, UnknownRequest
 from channels_app import notice_targets, secret_blocks
 from channels_app.base import Block, Capability, Channel
 from core import db, hub, outbox
-from core.models import ChannelAccount, ChatSession, Delivery, User
+from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, User
+from core.providers import health
+from core.providers.failures import KINDS, OWN
 from core.text import one_line
 
 HOURLY = 5
@@ -213,6 +216,46 @@ def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> 
         with transaction.atomic():
             # Not to the very chat that cannot be reached.
             tell(owner, key=key[:180], text=text, besides=(account.pk, chat))
+
+
+def clock_set_back(*, by: timedelta, now: datetime) -> None:
+    """Tell the owners of addresses and keys that had ended and hold again: the clock was set back.
+
+    Silent where there are none. Once an hour, however many processes see it.
+    """
+    again = Q(expires_at__gt=now, expires_at__lte=now + by)
+    count = ChannelIdentity.objects.filter(again).count()
+    count += ApiKey.objects.filter(again, revoked_at=None).count()
+    if not count:
+        return
+    text = (
+        f"The clock of this machine was set back by {round(by.total_seconds() / 60)} min. "
+        f"Addresses and keys that had ended and are valid again until the clock reaches their "
+        f"end: {count}."
+    )
+    for owner in owners():
+        key = f"notice:clock:{owner.pk}:{int(now.timestamp()) // 3600}"
+        with db.write():
+            tell(owner, key=key, text=text, now=now)
+
+
+def model_health(*, now: datetime) -> None:
+    """Tell the owners once that the model fails, and once that it answers again. A chore.
+
+    Of one that fails and answers by turns, once an hour.
+    """
+    hour = int(now.timestamp()) // 3600
+    health.look()
+    with transaction.atomic():
+        for row, is_over in health.to_tell():
+            kind = KINDS.get(row.code, OWN)
+            text = f"The model answers again ({row.code})."
+            if not is_over:
+                because = f" The server says: “{one_line(row.reason, 200)}”" if row.reason else ""
+                text = f"The model fails ({row.code}). {kind.owner}{because}"
+            for owner in owners():
+                key = f"notice:model:{owner.pk}:{hour}:{row.code}:{'over' if is_over else 'begun'}"
+                tell(owner, key=key, text=text, now=now)
 
 
 def is_spoken_in(account: ChannelAccount, chat: str) -> bool:

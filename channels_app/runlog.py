@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import TypeAlias
 
 from django.conf import settings
 
@@ -11,6 +12,7 @@ from core.messages import MessageDict
 from core.models import Run
 
 BEAT = b": still working\n\n"
+Log: TypeAlias = AsyncGenerator[MessageDict | None, None]
 
 
 async def follow(

@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -48,6 +48,7 @@ CHECKPOINT_SECONDS = 1.0
 PURGE_SECONDS = 60.0
 SWEEP_FILES_SECONDS = 3600.0
 STOP_SECONDS = 5.0
+CLOCK_SECONDS = 5.0  # less is the clock being kept right
 HAND_OVER_SECONDS = 0.3
 # Their rows are locked until all are stored: whoever writes to one of these conversations waits.
 FLUSHED_TOGETHER = 4
@@ -77,6 +78,7 @@ class Runner:
         self._places = asyncio.Semaphore(settings.RUNS_PER_WORKER)
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._clock = time.time() - time.monotonic()
         # Why no work is taken: the database is of another version than this code.
         self.outdated = ""
         # What was asked for before that was known; None afterwards.
@@ -145,6 +147,8 @@ class Runner:
 
     async def _open(self) -> None:
         """Take work, once it is known whether it is ours to take."""
+        for old, new in settings.GATEWAY_OLD_NAMES.items():
+            logger.warning("the setting %s is now called %s; the old name will go", old, new)
         frame_clock.local().call_around(events.gather, events.flush)
         await self._guard(self._compare_versions())
         for chore in (
@@ -256,6 +260,9 @@ class Runner:
         await self._compare_versions()
         if self.outdated:
             return float(settings.SWEEP_SECONDS)
+        await in_thread(bring_near)
+        await self._watch_clock()
+        await in_thread(notices.model_health, now=timezone.now())
         await in_thread(outbound.recover_lost)  # first: they are work of this sweep, not the next
         await self._look_for_work()
         await in_thread(requests.purge, now=timezone.now())
@@ -264,6 +271,14 @@ class Runner:
         await in_thread(agents.close_idle, now=timezone.now())
         await in_thread(file_purge.discard_unfinished)
         return float(settings.SWEEP_SECONDS)
+
+    async def _watch_clock(self) -> None:
+        """Tell the owner when the clock was set back: what had ended may hold again."""
+        before, self._clock = self._clock, time.time() - time.monotonic()
+        if before - self._clock > CLOCK_SECONDS:
+            by = timedelta(seconds=before - self._clock)
+            logger.warning("the clock of this machine was set back by %s", by)
+            await in_thread(notices.clock_set_back, by=by, now=timezone.now())
 
     async def _checkpoint(self) -> float:
         await in_thread(checkpoint)
@@ -326,7 +341,9 @@ class Runner:
             return
         async with self._typing(place):
             while at is not None:
-                await asyncio.sleep((at - timezone.now()).total_seconds())
+                await asyncio.sleep(
+                    min(at - timezone.now(), inbox.furthest_flush()).total_seconds()
+                )
                 at, run = await committed(partial(flush, session_id), most=FLUSHED_TOGETHER)
             if run is not None:
                 self._seen.append(run.id)
@@ -372,6 +389,12 @@ class Runner:
 
     async def _turn(self, begun: Begun) -> None:
         await turns.take(begun, self.held[begun.run.id])
+
+
+def bring_near() -> None:
+    """Let nothing wait for a time that a clock which was set back left in the far future."""
+    for noun in (runs, jobs, outbox, inbox, agents, requests):
+        noun.bring_near()
 
 
 def keep_seconds() -> float:

@@ -82,7 +82,7 @@ async def take(begun: Begun, held: Held) -> None:
     held.closing = True
     log.hold()
     outcome = await in_thread(outcome_of, run, transcript, ending, turn)
-    await settle(run, log, outcome)
+    await settle(run, log, outcome, ending)
 
 
 async def ended(run: Run, turn: Turn, held: Held) -> Ending:
@@ -103,18 +103,21 @@ async def ended(run: Run, turn: Turn, held: Held) -> Ending:
         turn.interrupt()
         return Ending(Run.State.CANCELLED, error=STOPPED)
     except ProviderError as error:
-        turn.fail(error)
-        return Ending(Run.State.FAILED, error=str(error))
+        return failed(turn, error)
     except TimeoutError:
-        turn.fail(ProviderError("The answer took too long.", code="timeout"))
-        return Ending(Run.State.FAILED, error="The answer took too long.")
+        return failed(turn, ProviderError("The answer took too long.", code="too_long"))
     except LostLeaseError:
         raise
     except Exception:
         logger.exception("the agent failed")
-        turn.fail(ProviderError("Something went wrong in the gateway.", code="internal"))
-        return Ending(Run.State.FAILED, error="Something went wrong in the gateway.")
-    return Ending(Run.State.SUCCEEDED)
+        return failed(turn, ProviderError("Something went wrong in the gateway.", code="internal"))
+    return Ending(Run.State.SUCCEEDED, answered=turn.answered)
+
+
+def failed(turn: Turn, error: ProviderError) -> Ending:
+    """Show a failure in the stream; it is how the turn ended."""
+    turn.fail(error)
+    return Ending(Run.State.FAILED, error=str(error), failure=error)
 
 
 async def look_into_media(run: Run, turn: Turn) -> None:

@@ -19,6 +19,7 @@ from core.models import (
     Message,
     Run,
     RunEvent,
+    RunFailure,
     Skill,
     StoredFile,
 )
@@ -94,9 +95,23 @@ class RunAdmin(DeskPage, ReadOnlyAdmin[Run]):
         ("state", "attempt", "worker"),
         ("created_at", "started_at", "finished_at"),
         "shown_error",
+        "failure_code",
+        "failure_reason",
         "usage",
     )
     actions = ("cancel",)
+
+    @admin.display(description="failure")
+    def failure_code(self, run: Run) -> str:
+        """The code of what went wrong."""
+        failure = RunFailure.objects.filter(run=run).first()
+        return failure.code if failure else ""
+
+    @admin.display(description="the model server says")
+    def failure_reason(self, run: Run) -> str:
+        """Its own reason, on one line."""
+        failure = RunFailure.objects.filter(run=run).first()
+        return visible_line(failure.reason, 500) if failure else ""
 
     @admin.display(description="state", ordering="state")
     def status(self, run: Run) -> SafeString:

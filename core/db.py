@@ -13,13 +13,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
 from django.db import OperationalError, connection, connections, transaction
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -191,6 +192,36 @@ def now() -> datetime:
     return row[0]
 
 
+def ahead(field: str, *, most: timedelta, now: Any = None) -> Q:
+    """Rows whose ``field`` lies further ahead than ``most``: further than it was ever set.
+
+    The clock was set back since. ``now``: the moment to count from, the database's when left out.
+    """
+    return Q(**{f"{field}__gt": (Now() if now is None else now) + most})
+
+
+def passed(field: str, *, most: timedelta, now: Any = None) -> Q:
+    """Rows whose ``field`` has passed, or lies further ahead than it can by design."""
+    return Q(**{f"{field}__lte": Now() if now is None else now}) | ahead(field, most=most, now=now)
+
+
+def bring_near(rows: QuerySet[Any], field: str, *, most: timedelta) -> int:
+    """Shorten to ``most`` what is :func:`ahead`, as if it had been set now; how many rows.
+
+    For leases: whoever holds one renews it, and without a holder it ends in time. Nearly always
+    there is nothing to do, and then no lock is taken.
+    """
+    far = rows.filter(ahead(field, most=most))
+    if not far.exists():
+        return 0
+    with write():
+        if connection.features.has_select_for_update_skip_locked:
+            # A worker that froze inside a transaction must not stop every sweeper with it.
+            free = far.select_for_update(skip_locked=True, no_key=True)
+            far = rows.filter(pk__in=list(free.values_list("pk", flat=True)))
+        return far.update(**{field: Now() + most})
+
+
 class Pools:
     """Threads by name."""
 
@@ -260,12 +291,15 @@ def close_pool() -> None:
 
 __all__ = [
     "Now",
+    "ahead",
     "be_brief",
+    "bring_near",
     "checkpoint",
     "close_pool",
     "in_thread",
     "in_thread_of",
     "now",
+    "passed",
     "pool",
     "pools",
     "value_of",

@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
-from django.db.models import DateTimeField
+from django.db.models import DateTimeField, Q
 from django.db.models.functions import Now
 
-from core import statements, wake
+from core import db, statements, wake
 from core.compiled import Among, Change, Given, Rows, Select
 from core.ids import is_public_id, public_id
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
@@ -24,6 +24,7 @@ from core.visits import Do, Insert, Set, Write, written, written_soon
 
 TITLE_CHARACTERS = 60
 MAX_BATCH = 100
+ALBUM_IDLE = timedelta(seconds=1)  # the longest window that is no setting
 DUE_AT_ONCE = 500
 # What the repetition of a refused message changes in it.
 TAKEN_OVER = (
@@ -331,7 +332,7 @@ def store_waiting(
         user=session.user,
         session=session,
     )
-    began = session.batch_started_at or now
+    began = min(session.batch_started_at or now, now)  # later than now: the clock was set back
     batch = {"batch_started_at": began, "flush_at": min(now + wait.idle, began + wait.most)}
     put_off = Set(ChatSession, session.pk, batch)
     new = Insert(row, unless_known=draft.may_come_twice)
@@ -347,6 +348,11 @@ def store_waiting(
 def longest_wait() -> timedelta:
     """How long the first message of a batch waits at most."""
     return timedelta(milliseconds=settings.DEBOUNCE_MAX_MILLISECONDS)
+
+
+def furthest_flush() -> timedelta:
+    """How far ahead the flush of a batch is at most: the longest window that a message opens."""
+    return max(longest_wait(), ALBUM_IDLE)
 
 
 def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
@@ -366,7 +372,11 @@ def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
 
 FLUSH = Change(
     lambda: (
-        ChatSession.objects.filter(id=Given("id"), flush_at__lte=Given("now", DateTimeField())),
+        ChatSession.objects.filter(
+            Q(flush_at__lte=Given("now", DateTimeField()))
+            | Q(flush_at__gt=Given("furthest", DateTimeField())),
+            id=Given("id"),
+        ),
         {"flush_at": None, "batch_started_at": None},
     )
 )
@@ -384,9 +394,11 @@ def flush_at(session_id: int) -> datetime | None:
 def flush_due(*, session_id: int, now: datetime) -> Run | None:
     """Make a run of the waiting batch of a session when its time has come. Inside a transaction.
 
-    More than MAX_BATCH messages become several runs; the last one is returned.
+    A time further ahead than it can be set has come as well: the clock was set back. More than
+    MAX_BATCH messages become several runs; the last one is returned.
     """
-    session = WITH_ACCOUNTS.first(ids=[session_id]) if FLUSH(id=session_id, now=now) else None
+    due = FLUSH(id=session_id, now=now, furthest=now + furthest_flush())
+    session = WITH_ACCOUNTS.first(ids=[session_id]) if due else None
     return run_waiting(session=session, now=now) if session is not None else None
 
 
@@ -401,7 +413,8 @@ def run_waiting(*, session: ChatSession, now: datetime) -> Run | None:
 
 def due_sessions(*, now: datetime) -> list[int]:
     """The sessions whose batch should have been flushed by now."""
-    due = ChatSession.objects.filter(flush_at__lte=now).order_by("flush_at")
+    passed = db.passed("flush_at", most=furthest_flush(), now=now)
+    due = ChatSession.objects.filter(passed).order_by("flush_at")
     return list(due.values_list("id", flat=True)[:DUE_AT_ONCE])
 
 
@@ -499,6 +512,12 @@ def edit_waiting(
             text=joined, tokens=estimate(joined)
         )
     return True
+
+
+def bring_near() -> None:
+    """Count the time of held messages from now, where they were received in the future."""
+    held = InboundMessage.objects.filter(state=InboundMessage.State.HELD)
+    db.bring_near(held, "received_at", most=timedelta(minutes=1))
 
 
 def drop_waiting(*, session: ChatSession, note: str) -> int:

@@ -200,6 +200,14 @@ def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
     return found
 
 
+def bring_near() -> None:
+    """Shorten leases that a clock which was set back left in the far future."""
+    running = Job.objects.filter(state=Run.State.RUNNING)
+    db.bring_near(running, "lease_until", most=timedelta(seconds=settings.RUN_LEASE_SECONDS))
+    queued = Job.objects.filter(state=Run.State.QUEUED)
+    db.bring_near(queued, "lease_until", most=timedelta(seconds=WAKE_SECONDS))
+
+
 def wake_waiting(*, limit: int = 100) -> list[int]:
     """Wake a worker for each queued job once more: the wake-ups of the worker whose place a new one
     takes may have died with it. While the broker is away the rest is left to the sweeper."""

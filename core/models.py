@@ -239,6 +239,44 @@ class Run(models.Model):
         return f"{self.public_id} ({self.state})"
 
 
+class RunFailure(models.Model):
+    """Why a run failed: the code (``core.providers.failures``), and the model server's own reason.
+
+    The reason is for owners: one line, bounded, without credentials.
+    """
+
+    run = models.OneToOneField(
+        Run, on_delete=models.CASCADE, primary_key=True, related_name="failure"
+    )
+    code = models.CharField(max_length=40)
+    reason = models.CharField(max_length=500, blank=True)
+    at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        """The code."""
+        return self.code
+
+
+class ModelTrouble(models.Model):
+    """How often runs failed with one code, and whether the model is in that trouble now.
+
+    ``since``: of the first failure without an answer since; none when it works. ``told_at``: when
+    the owner was told; emptied when they were told that it works again.
+    """
+
+    code = models.CharField(max_length=40, primary_key=True)
+    count = models.PositiveBigIntegerField(default=0)
+    since = models.DateTimeField(null=True, blank=True)
+    last_at = models.DateTimeField(null=True, blank=True)
+    told_at = models.DateTimeField(null=True, blank=True)
+    reason = models.CharField(max_length=500, blank=True)
+    run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+
+    def __str__(self) -> str:
+        """The code."""
+        return self.code
+
+
 class InboundMessage(models.Model):
     """What somebody said to us, committed before they get a 2xx.
 

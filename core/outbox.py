@@ -21,6 +21,8 @@ from core.models import ChatSession, Delivery
 OPEN = (Delivery.State.PENDING, Delivery.State.SENDING)
 MAX_ATTEMPTS = 10
 BACKOFF_SECONDS = (1, 2, 5, 15, 60, 300)
+# What a platform asks for beyond this is waited for in parts.
+LONGEST_RETRY = timedelta(minutes=15)
 RESENT = "The outcome of an earlier try is unknown; it was sent again."
 
 KNOWN = Select(lambda: Delivery.objects.select_for_update().filter(dedupe_key=Given("key")))
@@ -252,7 +254,7 @@ def failed(*, delivery: Delivery, error: str, permanent: bool, retry_after: floa
         values = {
             "state": Delivery.State.PENDING,
             "lease_until": None,
-            "retry_at": Now() + timedelta(seconds=seconds),
+            "retry_at": Now() + min(timedelta(seconds=seconds), LONGEST_RETRY),
         }
     with db.write():
         mine(delivery).update(error=said(delivery, error), **values)
@@ -288,6 +290,18 @@ def lost() -> list[Delivery]:
             "account"
         )[:100]
     )
+
+
+def bring_near() -> None:
+    """Shorten leases and waits that a clock which was set back left in the far future."""
+    sending = Delivery.objects.filter(state=Delivery.State.SENDING)
+    lease = timedelta(seconds=settings.DELIVERY_LEASE_SECONDS)
+    db.bring_near(sending, "lease_until", most=lease)
+    pending = Delivery.objects.filter(state=Delivery.State.PENDING)
+    far = pending.filter(db.ahead("retry_at", most=LONGEST_RETRY))
+    if far.exists():
+        with db.write():
+            far.update(retry_at=None)
 
 
 def due(*, limit: int = 200) -> list[int]:

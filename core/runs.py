@@ -244,6 +244,12 @@ def recover(*, limit: int = 500) -> list[int]:
     return list(ready.values_list("id", flat=True)[:limit])
 
 
+def bring_near() -> None:
+    """Shorten leases that a clock which was set back left in the far future."""
+    running = Run.objects.filter(state=Run.State.RUNNING)
+    db.bring_near(running, "lease_until", most=timedelta(seconds=settings.RUN_LEASE_SECONDS))
+
+
 def earlier() -> QuerySet[Run]:
     """The open runs of the same session that come before the outer query's run."""
     return Run.objects.filter(
@@ -313,8 +319,9 @@ def why_none_works() -> str:
 
 def heard() -> QuerySet[WorkerHeartbeat]:
     """The workers that were heard from in the last 30 s."""
-    since = Now() - timedelta(seconds=WORKER_GONE_SECONDS)
-    return WorkerHeartbeat.objects.filter(seen_at__gte=since)
+    gone = timedelta(seconds=WORKER_GONE_SECONDS)
+    # Of one that was heard from in the future nothing is known: the clock was set back.
+    return WorkerHeartbeat.objects.filter(seen_at__gte=Now() - gone, seen_at__lte=Now() + gone)
 
 
 def open_of(session_ids: Iterable[int]) -> dict[int, Run]:

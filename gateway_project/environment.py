@@ -26,6 +26,24 @@ def text(name: str, default: str = "") -> str:
     return os.environ.get(name, "") or default
 
 
+# New name -> the one that is still read, for a while: `llm` and other programs read it too.
+OLD_NAMES = {
+    "GATEWAY_MODEL": "LLM_MODEL",
+    "GATEWAY_MODEL_URL": "LLM_BASE_URL",
+    "GATEWAY_MODEL_KEY": "LLM_API_KEY",
+}
+
+
+def renamed(name: str, default: str = "") -> str:
+    """The value of ``name``, else of its old name."""
+    return text(name) or text(OLD_NAMES[name], default)
+
+
+def old_names() -> dict[str, str]:
+    """The old names that are read now, each with its new one."""
+    return {old: new for new, old in OLD_NAMES.items() if text(old) and not text(new)}
+
+
 def number(name: str, default: int, *, minimum: int = 0) -> int:
     """A whole number of at least ``minimum``."""
     value = text(name, str(default))

@@ -218,11 +218,12 @@ SPECTACULAR_SETTINGS = {
     ],
 }
 
-# The model. LLM_BASE_URL empty: `manage.py up` starts the embedded model and sets it.
+# The model. GATEWAY_MODEL_URL empty: `manage.py up` starts the embedded model and sets it.
 LLM_PROVIDER: str = env.text("LLM_PROVIDER", "openai-compatible")
-LLM_BASE_URL: str = env.text("LLM_BASE_URL").rstrip("/")
-LLM_API_KEY: str = env.text("LLM_API_KEY")
-LLM_MODEL: str = env.text("LLM_MODEL", "default")
+LLM_BASE_URL: str = env.renamed("GATEWAY_MODEL_URL").rstrip("/")
+LLM_API_KEY: str = env.renamed("GATEWAY_MODEL_KEY")
+LLM_MODEL: str = env.renamed("GATEWAY_MODEL", "default")
+GATEWAY_OLD_NAMES: dict[str, str] = env.old_names()
 LLM_SCRIPT: str = env.text("LLM_SCRIPT")
 LLM_CONTEXT_TOKENS: int = env.number("LLM_CONTEXT_TOKENS", 8192, minimum=512)
 LLM_MAX_OUTPUT_TOKENS: int = env.number("LLM_MAX_OUTPUT_TOKENS", 1024, minimum=16)

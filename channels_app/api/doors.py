@@ -42,6 +42,12 @@ def content(schema: Json | None, *, stream: bool = False) -> Json:
     return found
 
 
+def refusal(error: str, tag: str) -> Json:
+    """What the answer to a refused request holds; a sentence too, where people read it."""
+    sentence = {"text/plain": {"schema": STRING}} if tag == "ui" else {}
+    return {**content(ref(error)), **sentence}
+
+
 def operation(
     summary: str,
     *,
@@ -60,7 +66,7 @@ def operation(
             for status, found in answers.items()
         },
         **{
-            status: {"description": WORDS[status], "content": content(ref(error))}
+            status: {"description": WORDS[status], "content": refusal(error, tag)}
             for status in sorted(refused)
         },
     }

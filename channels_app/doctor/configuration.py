@@ -22,6 +22,7 @@ NEW_SECRET = "python -c 'import secrets; print(secrets.token_urlsafe(48))'"  # n
 def examine() -> Iterator[Finding]:
     """Everything that settings and files say; asks the broker, and no database."""
     yield from switches()
+    yield from names()
     yield from keys()
     yield from hosts()
     yield from bindings()
@@ -48,6 +49,12 @@ def switches() -> Iterator[Finding]:
             "DEBUG is on: an error shows source code and settings to whoever caused it.",
             "Remove DEBUG from the environment and start again.",
         )
+
+
+def names() -> Iterator[Finding]:
+    """Settings under names that other programs read as well."""
+    for old, new in settings.GATEWAY_OLD_NAMES.items():
+        yield warning("old-name", f"{old} is now called {new}.", f"Rename it: {old} will go.")
 
 
 def is_weak(secret: str) -> bool:

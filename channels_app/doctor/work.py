@@ -11,6 +11,8 @@ from channels_app.doctor.findings import Finding, error, warning
 from core import files, runs, schema, sealed
 from core.long import skills
 from core.models import ChannelAccount, Delivery, InboundMessage, User
+from core.providers import health as model_health
+from core.providers.failures import KINDS, OWN
 from core.text import visible_line
 
 
@@ -119,6 +121,17 @@ def running() -> Iterator[Finding]:
                 problem,
                 "Start what is missing (`manage.py up`, docs/deploy.md); its log says why it died.",
             )
+
+
+def model() -> Iterator[Finding]:
+    """How the model fails, until it answers again."""
+    for row in model_health.troubles():
+        because = f" The server says: “{visible_line(row.reason, 200)}”" if row.reason else ""
+        yield error(
+            "model",
+            f"The model fails ({row.code}) since {row.since:%Y-%m-%d %H:%M} UTC.{because}",
+            KINDS.get(row.code, OWN).owner,
+        )
 
 
 def migrations() -> Iterator[Finding]:

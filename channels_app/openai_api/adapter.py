@@ -53,6 +53,7 @@ from core.messages import (
     VideoMessage,
     event_data,
 )
+from core.providers.failures import KINDS
 
 TraceLink = Literal["off", "content", "reasoning"]
 Field = Literal["content", "reasoning_content"]
@@ -229,13 +230,15 @@ class OpenAIAdapter:
         return [*frames, DONE]
 
     def _error_frame(self, data: Mapping[str, object]) -> ErrorFrame:
-        """Type and code are both the message's code; its details are the owner's."""
+        """In the API's words, where it has some; the message's details are the owner's."""
         if self.error is not None:
             code = self.error.props.get("code") or "server_error"
             text = self.error.props.get("message") or self._words.failed
         else:
             code, text = "stream_error", str(data.get("error") or self._words.failed)
-        return {"error": {"message": text, "type": code, "code": code, "param": None}}
+        kind = KINDS.get(code)
+        named = (kind.type, kind.name) if kind else (code, code)
+        return {"error": {"message": text, "type": named[0], "code": named[1], "param": None}}
 
     def _sources(self) -> list[Frame]:
         """The numbered list of sources; the annotations point into it."""

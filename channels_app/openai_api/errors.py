@@ -1,8 +1,12 @@
 """Errors in OpenAI's shape, with the words that its clients know."""
 
+import math
+from collections.abc import Mapping
+
 from channels_app import http
 from channels_app.http import RefusedError, Send
 from channels_app.openai_api.wire import Completion, Error, ErrorFrame
+from core.providers.failures import KINDS
 
 # Status -> (type, code).
 WORDS: dict[int, tuple[str, str | None]] = {
@@ -18,8 +22,9 @@ WORDS: dict[int, tuple[str, str | None]] = {
     503: ("server_error", "unavailable"),
     504: ("server_error", "timeout"),
 }
-# A failed run: the code of its error message -> the status of an answer that is not streamed.
-STATUS = {"rate_limited": 429, "timeout": 504}
+# A failed run: the code of its error frame -> the kind of failure; several have the same.
+KIND_OF = {kind.name: kind for kind in KINDS.values()}
+OWN_STATUS = {"too_long": 504, "internal": 500}
 
 
 def body(status: int, message: str, *, param: str = "") -> ErrorFrame:
@@ -39,13 +44,34 @@ def plain(status: int, message: str) -> ErrorFrame:
 async def refuse(send: Send, error: RefusedError) -> None:
     """Answer a refused request."""
     param = "" if error.field == "body" else error.field
-    await http.answer(
-        send, error.status, body(error.status, str(error), param=param), error.headers
-    )
+    headers = {**rates(error.headers), **error.headers} if error.status == 429 else error.headers
+    await http.answer(send, error.status, body(error.status, str(error), param=param), headers)
+
+
+def rates(headers: http.Headers) -> http.Headers:
+    """What clients of the API read besides ``Retry-After``."""
+    seconds = headers.get("Retry-After", http.RETRY_SECONDS)
+    return {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": f"{seconds}s"}
 
 
 def status_of(found: Completion | ErrorFrame) -> int:
     """The status of a finished run: 200, or what its error is called in HTTP."""
-    if "error" in found:
-        return STATUS.get(found["error"]["code"] or "", 502)
-    return 200
+    if "error" not in found:
+        return 200
+    code = found["error"]["code"] or ""
+    kind = KIND_OF.get(code)
+    return kind.status if kind else OWN_STATUS.get(code, 502)
+
+
+def headers_of(found: Completion | ErrorFrame, end: Mapping[str, object]) -> http.Headers:
+    """Whether and when a failed run is worth another request; ``end``: data of its last event."""
+    if "error" not in found:
+        return {}
+    kind = KIND_OF.get(found["error"]["code"] or "")
+    seconds = end.get("retry_after")
+    known = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    headers = {"Retry-After": str(math.ceil(float(str(seconds))))} if known else {}
+    if kind is not None and not kind.is_retried:
+        # What the official clients obey: they would repeat a 502 or a 429 otherwise.
+        return {**headers, "x-should-retry": "false"}
+    return {**rates(headers), **headers} if kind is not None and kind.status == 429 else headers

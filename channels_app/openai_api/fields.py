@@ -1,7 +1,7 @@
 """The body of ``POST /v1/chat/completions``, checked field by field ([D5]).
 
-``null`` counts as absent. What we do not have is refused when it would change the answer (audio,
-several choices, log probabilities), and ignored when it would not (``user``, ``metadata``, …).
+``null`` counts as absent. Every field is read here, passed on to the model's server, or refused by
+its name: nothing is dropped. The table in docs/http.md is that of :func:`table`.
 """
 
 from collections.abc import Callable
@@ -69,15 +69,22 @@ def known_model(value: Any) -> str:
 
 def refuse_what_we_lack(body: Json) -> None:
     """Raises RefusedError 400 for what would silently be missing from the answer."""
-    if body.get("n") not in (None, 1) or isinstance(body.get("n"), bool):
-        raise refused("must be 1", "n")
-    if body.get("logprobs") not in (None, False) or body.get("top_logprobs") not in (None, 0):
-        raise refused("is not supported", "logprobs")
-    if body.get("modalities") not in (None, ["text"]):
-        raise refused('must be ["text"]', "modalities")
-    for name in ("functions", "function_call"):
-        if body.get(name) is not None:
-            raise refused("is not supported: use tools", name)
+    for name, value in body.items():
+        if value is None or name in READ_HERE or name in KEPT or name in CHECKS:
+            continue
+        if name in ONLY:
+            allowed, words = ONLY[name]
+            if not any(value == each and type(value) is type(each) for each in allowed):
+                raise refused(words, name)
+        elif name in INSTEAD:
+            raise refused(f"is not supported: use {INSTEAD[name]}", name)
+        else:
+            shown = name[:MAX_WORD].encode("ascii", "backslashreplace").decode()
+            raise refused("is not supported", shown)
+    if settings.LLM_PROVIDER not in ANY_FIELD:
+        for name in sorted(CHECKS.keys() & body.keys() - LIBRARY_FIELDS):
+            if body[name] is not None:
+                raise refused("is not supported by this gateway's model provider", name)
 
 
 def include_usage(value: Any, *, stream: bool) -> bool:
@@ -183,6 +190,13 @@ def logit_bias(value: Any, name: str) -> dict[str, float]:
     return value
 
 
+def small(value: Any, name: str) -> Any:
+    """Any JSON of bounded size."""
+    if chat_tools.too_big(value):
+        raise refused("is too large or too deep", name)
+    return value
+
+
 CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "temperature": partial(number, low=0, high=2),
     "top_p": partial(number, low=0, high=1),
@@ -195,5 +209,64 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "logit_bias": logit_bias,
     "parallel_tool_calls": flag,
     "reasoning_effort": word,
+    "verbosity": word,
+    "service_tier": word,
     "response_format": response_format,
+    "prompt_cache_key": word,
+    "prompt_cache_retention": word,
+    "safety_identifier": word,
+    # Of OpenAI, and of other servers: their server checks them.
+    **dict.fromkeys(
+        (
+            *("moderation", "prediction", "prompt_cache_options", "web_search_options"),
+            *("top_k", "min_p", "top_a", "typical_p", "min_tokens", "length_penalty"),
+            *("repetition_penalty", "repeat_penalty", "repeat_last_n", "ignore_eos"),
+            *("mirostat", "mirostat_tau", "mirostat_eta", "xtc_probability", "xtc_threshold"),
+            *("dry_multiplier", "dry_base", "dry_allowed_length", "stop_token_ids"),
+            *("chat_template_kwargs", "reasoning", "include_reasoning", "thinking"),
+            *("enable_thinking", "thinking_budget", "think", "cache_prompt", "grammar"),
+            *("json_schema", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
+            "structured_outputs",
+        ),
+        small,
+    ),
 }
+READ_HERE = frozenset(
+    {"model", "messages", "stream", "stream_options", "tools", "tool_choice", "user"}
+)
+# They say how OpenAI keeps a conversation; here the gateway keeps it.
+KEPT = frozenset({"store", "metadata"})
+# Field -> the values that change nothing, and the words for any other.
+ONLY: dict[str, tuple[tuple[Any, ...], str]] = {
+    "n": ((1,), "must be 1"),
+    "logprobs": ((False,), "is not supported"),
+    "top_logprobs": ((0,), "is not supported"),
+    "modalities": ((["text"],), 'must be ["text"]'),
+}
+INSTEAD = {"functions": "tools", "function_call": "tool_choice", "audio": "text"}
+# Providers that send what they are given; the others know these names only.
+ANY_FIELD = frozenset({"openai-compatible", "scripted"})
+LIBRARY_FIELDS = frozenset(
+    {
+        *("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop"),
+        *("presence_penalty", "frequency_penalty", "parallel_tool_calls"),
+    }
+)
+
+
+def table() -> str:
+    """What becomes of each field, as the table of docs/http.md."""
+    refused_names = [*ONLY, *INSTEAD]
+    rows = {
+        "read by the gateway": sorted(READ_HERE),
+        "passed on, checked": [name for name, check in CHECKS.items() if check is not small],
+        "passed on as it is": [name for name, check in CHECKS.items() if check is small],
+        "not used: the gateway keeps conversations itself": sorted(KEPT),
+        "refused by name, unless it changes nothing": sorted(refused_names),
+        "refused by name": ["any other"],
+    }
+    lines = [
+        f"| {', '.join(f'`{name}`' if name != 'any other' else name for name in names)} | {what} |"
+        for what, names in rows.items()
+    ]
+    return "\n".join(["| field | what becomes of it |", "|---|---|", *lines])

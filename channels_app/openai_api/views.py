@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -21,6 +21,7 @@ from channels_app.inbound import Receipt, receive_personal, receive_sender
 from channels_app.links import Links
 from channels_app.openai_api import adapter, errors, fields, sessions
 from channels_app.openai_api.completion import completion
+from channels_app.openai_api.wire import DONE, ErrorFrame, Frame
 from core import hub, runs
 from core.db import in_thread, write
 from core.inbox import Draft, RepeatKey, body_digest
@@ -30,6 +31,10 @@ from core.together import Informed, committed
 
 ORIGIN = sessions.ORIGIN
 DELIVERY_FIELDS = {"stream", "stream_options"}
+# Until then the head of a stream may wait for its first word; usual proxies wait 60 s for a head.
+HEAD_SECONDS = 45.0
+# Events that say nothing to a client yet.
+SILENT = ("event", "loading", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,22 +240,78 @@ def trace_link(account: ChannelAccount) -> adapter.TraceLink:
     return word if word in ("content", "reasoning") else "off"
 
 
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a stream begins: its first frames, and the event that they end with."""
+
+    frames: list[Frame]
+    last: MessageDict
+
+    @property
+    def failure(self) -> ErrorFrame | None:
+        """The error, where it came before anything else."""
+        return next((each for each in self.frames if each != DONE and "error" in each), None)
+
+
 async def stream_run(request: Request, send: Send, work: Work) -> None:
-    """The run as chunks; it is stopped when the client leaves."""
-    if not await http.stream(request, send, blocks(work), headers=work.headers):
-        await stop(work)
+    """The run as chunks; it is stopped when the client leaves.
 
-
-async def blocks(work: Work) -> AsyncGenerator[bytes, None]:
-    """The chunks as server-sent events, and comments while nothing is said."""
+    The head waits for the first word: a run that fails before it is answered with its status.
+    """
     translate = adapter.OpenAIAdapter(work.config)
     async with contextlib.aclosing(runlog.follow(work.run, since_before=work.heard)) as log:
-        async for event in log:
-            if event is None:
-                yield runlog.BEAT
-                continue
-            for frame in translate.feed(event):
-                yield adapter.encode(frame)
+        opening = await unless_gone(request, opening_of(log, translate))
+        if opening is None:
+            await stop(work)
+        elif opening.failure is not None:
+            await answer_failure(send, work, opening.failure, opening.last)
+        else:
+            told = blocks(log, translate, opening.frames)
+            if not await http.stream(request, send, told, headers=work.headers):
+                await stop(work)
+
+
+async def unless_gone(request: Request, begins: Awaitable[Opening]) -> Opening | None:
+    """What ``begins`` gives; None when the client left first."""
+    begun = asyncio.ensure_future(begins)
+    gone = asyncio.ensure_future(request.gone())
+    try:
+        await asyncio.wait({begun, gone}, return_when=asyncio.FIRST_COMPLETED)
+        return begun.result() if begun.done() else None
+    finally:
+        for task in (begun, gone):
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(begun, gone, return_exceptions=True)
+
+
+async def opening_of(log: runlog.Log, translate: adapter.OpenAIAdapter) -> Opening:
+    """The frames up to the first word, the end, or HEAD_SECONDS: a proxy waits no longer."""
+    deadline = asyncio.get_running_loop().time() + HEAD_SECONDS
+    frames: list[Frame] = []
+    last: MessageDict = {"type": "event", "props": {}}
+    async for event in log:
+        if event is not None:
+            frames += translate.feed(event)
+            last = event
+        ended = bool(frames) and frames[-1] == DONE
+        if ended or last["type"] not in SILENT or asyncio.get_running_loop().time() > deadline:
+            break
+    return Opening(frames, last)
+
+
+async def blocks(
+    log: runlog.Log, translate: adapter.OpenAIAdapter, frames: list[Frame]
+) -> AsyncGenerator[bytes, None]:
+    """The chunks as server-sent events, and comments while nothing is said."""
+    for frame in frames:
+        yield adapter.encode(frame)
+    async for event in log:
+        if event is None:
+            yield runlog.BEAT
+            continue
+        for frame in translate.feed(event):
+            yield adapter.encode(frame)
 
 
 async def answer_run(request: Request, send: Send, work: Work) -> None:
@@ -282,7 +343,17 @@ async def whole_log(work: Work) -> list[MessageDict]:
 async def answer(send: Send, work: Work, log: list[MessageDict]) -> None:
     """Send a finished run."""
     found = completion(log, work.config)
-    await http.answer(send, errors.status_of(found), found, work.headers)
+    if "error" in found:
+        await answer_failure(send, work, found, log[-1])
+    else:
+        await http.answer(send, 200, found, work.headers)
+
+
+async def answer_failure(send: Send, work: Work, found: ErrorFrame, last: MessageDict) -> None:
+    """Send what a run failed with. ``last``: the last event of its log."""
+    data = last["props"].get("data")
+    headers = errors.headers_of(found, data if isinstance(data, dict) else {})
+    await http.answer(send, errors.status_of(found), found, {**work.headers, **headers})
 
 
 async def stop(work: Work) -> None:

@@ -12,7 +12,10 @@ from channels_app import body_fields, chat_messages, chat_tools
 from channels_app.chat_messages import Document, Json, data_url, file_name, refused
 
 MAX_ID = 100
-TOOL_STATES = ("output-available", "output-error")
+# States of a tool part that tell the model something; the others are still on their way.
+TOOL_STATES = ("output-available", "output-error", "output-denied", "approval-responded")
+DENIED = "The user did not allow this call."
+APPROVED = "The user allowed this call; it has not been made yet."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,7 @@ def read(body: Json) -> Asked:
         converted += converted_message(item, f"messages[{number}]")
     return Asked(
         chat=chat,
-        messages=chat_messages.checked(converted),
+        messages=chat_messages.checked(converted, keeps_system=True),
         history=not only_last,
         message_id=continued(given[-1]),
         tools=chat_tools.checked(body.get("tools")),
@@ -121,11 +124,23 @@ def assistant(parts: list[Json]) -> list[Json]:
         {
             "role": "tool",
             "tool_call_id": part.get("toolCallId"),
-            "content": as_text(part.get("output", part.get("errorText"))),
+            "content": outcome(part),
         }
         for part in tools
     ]
     return [said, *results]
+
+
+def outcome(part: Json) -> str:
+    """What a model reads of a finished, a refused or an allowed call."""
+    approval = part.get("approval")
+    given = approval if isinstance(approval, dict) else {}
+    is_denied = part["state"] == "output-denied" or given.get("approved") is False
+    if part["state"] in ("output-denied", "approval-responded"):
+        reason = given.get("reason")
+        words = DENIED if is_denied else APPROVED
+        return f"{words} Reason: {reason}" if isinstance(reason, str) and reason else words
+    return as_text(part.get("output", part.get("errorText")))
 
 
 def is_own_tool(part: Json) -> bool:

@@ -45,7 +45,7 @@ async def chat(scope: Scope, receive: Receive, send: Send) -> None:
             receipt = await in_thread(accept, user, asked, caller.key.pk)
             await stream_run(request, send, work_of(receipt.run, language=request.language()))
     except RefusedError as error:
-        await refuse(send, error)
+        await refuse(request, send, error)
     except http.ClientGoneError:
         return
 
@@ -64,7 +64,7 @@ async def resume(scope: Scope, receive: Receive, send: Send) -> None:
         with slot(caller):
             await stream_run(request, send, work_of(run, language=request.language()))
     except RefusedError as error:
-        await refuse(send, error)
+        await refuse(request, send, error)
     except http.ClientGoneError:
         return
 
@@ -77,7 +77,7 @@ async def stop(scope: Scope, receive: Receive, send: Send) -> None:
         asked = await in_thread(stop_run, user, chat_in(request))
         await http.answer(send, 200, {"ok": True, "status": 200, "cancelled": asked})
     except RefusedError as error:
-        await refuse(send, error)
+        await refuse(request, send, error)
 
 
 async def person(request: Request, method: str) -> tuple[Caller, User]:
@@ -173,9 +173,10 @@ async def blocks(work: Work) -> AsyncGenerator[bytes, None]:
                 yield adapter.encode(frame)
 
 
-async def refuse(send: Send, error: RefusedError) -> None:
-    """Answer a refused request in the shape of ``/inbound``."""
-    body = http.error_body(error.status, str(error))
-    if error.field:
-        body["field"] = error.field
-    await http.answer(send, error.status, body, error.headers)
+async def refuse(request: Request, send: Send, error: RefusedError) -> None:
+    """Answer a refused request: in a sentence, which ``useChat`` shows to the person as it is; in
+    the shape of ``/inbound`` to whoever asks for JSON."""
+    if "application/json" in request.header("accept"):
+        await http.answer(send, error.status, http.refused_body(error), error.headers)
+    else:
+        await http.answer_text(send, error.status, str(error), error.headers)

@@ -324,7 +324,9 @@ def locked_out(
     request: HttpRequest, _response: object = None, _credentials: object = None
 ) -> HttpResponse:
     """What django-axes answers after too many wrong passwords."""
-    return sign_in_page(request, target="/", problem=LOCKED, status=429)
+    page = sign_in_page(request, target="/", problem=LOCKED, status=429)
+    page.headers["Retry-After"] = str(settings.AXES_COOLOFF_TIME * 3600)
+    return page
 
 
 def sign_in_page(

@@ -13,6 +13,7 @@ A turn keeps what it said so far: a cancelled one is answered with the part that
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 from contextlib import aclosing
@@ -38,6 +39,8 @@ from core.messages import (
 )
 from core.providers import sight
 from core.providers.base import (
+    LIMITS,
+    MOST_BYTES,
     ChatMessage,
     Delta,
     Finish,
@@ -49,7 +52,9 @@ from core.providers.base import (
     ToolCallDelta,
     Usage,
     Whole,
+    most_bytes,
 )
+from core.providers.failures import DEFAULT_RETRY_SECONDS, KINDS, OWN, Failure
 from core.text import clean
 from core.tools import languages, phrases, registry
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
@@ -57,7 +62,12 @@ from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 logger = logging.getLogger(__name__)
 
 PROVIDER_TRIES = 4
+# Whoever waits is told at once when the model's server asks for more than this.
+PATIENCE_SECONDS = 30.0
 TOOL_TEXT_CHARACTERS = 50_000
+MOST_NAME = 256
+CALL_BYTES = 64  # what a piece of a tool call costs besides its text
+CUT_HERE = "The answer was cut here: it is longer than this gateway allows."
 
 
 @dataclass(slots=True)
@@ -67,6 +77,7 @@ class Call:
     id: str = ""
     name: str = ""
     arguments: str = ""
+    pieces: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -88,6 +99,8 @@ class Turn:
         default_factory=lambda: {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     )
     finish_reason: str = "stop"
+    answered: bool = False
+    _left: int = 0
     _open: tuple[str, str] | None = None
     _counts: dict[str, int] = field(default_factory=dict)
     _call_ids: set[str] = field(default_factory=set)
@@ -173,20 +186,50 @@ class Turn:
             self.texts[number] = ""
 
     async def _ask_with_patience(self) -> list[Call]:
+        """What the model calls. One that gives an empty answer is asked once more."""
+        for is_last in (False, True):
+            said, whole = len(self.texts), self._counts.get("whole", 0)
+            calls = await self._ask_until_answered()
+            if calls or self._said_anything(said, whole):
+                self.answered = True
+                return calls
+            if self.finish_reason == "content_filter":
+                raise ProviderError.of(Failure("content"))
+            if not is_last:
+                self._tell_retry("The model gave an empty answer. Asking again…")
+        if self.files:
+            return []
+        raise ProviderError.of(Failure("empty"))
+
+    def _said_anything(self, said: int, whole: int) -> bool:
+        """Whether the last answer holds something, or may be empty: its client set its end."""
+        is_limited = self.finish_reason == "length" and bool(LIMITS & self.options.keys())
+        if is_limited or self.options.get("stop"):
+            return True
+        told = any(text.strip() for text in self.texts[said:])
+        return told or self._counts.get("whole", 0) > whole
+
+    async def _ask_until_answered(self) -> list[Call]:
+        """The calls of one answer; the question is repeated while the server is only busy."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
         for tries in range(1, PROVIDER_TRIES + 1):
             said = len(self.texts)
             try:
                 return await self._ask()
             except ProviderError as error:
-                silent = len(self.texts) == said
-                if error.retry_after is None or not silent or tries == PROVIDER_TRIES:
+                seconds = pause_before(tries + 1, error)
+                is_silent = len(self.texts) == said
+                if not is_silent or time.monotonic() + seconds > deadline:
                     raise
                 self._end_message()
-                self._whole(
-                    loading_message("The model is busy, trying again…", message_id=f"retry-{tries}")
-                )
-                await asyncio.sleep(error.retry_after * tries)
+                self._tell_retry(KINDS.get(error.code, OWN).waiting)
+                await asyncio.sleep(seconds)
         return []
+
+    def _tell_retry(self, line: str) -> None:
+        """Show why nothing is said yet."""
+        self._counts["retry"] = self._counts.get("retry", 0) + 1
+        self._whole(loading_message(line, message_id=f"retry-{self._counts['retry']}"))
 
     async def _ask(self) -> list[Call]:
         """Ask; once more without pictures where the model seems to refuse those."""
@@ -208,26 +251,49 @@ class Turn:
     async def _ask_once(self) -> list[Call]:
         request = ModelRequest(self.messages, self._tools(), model=self.model, options=self.options)
         calls: dict[int, Call] = {}
+        self._left = most_bytes(self.options)
         async with aclosing(self.provider.stream(request)) as stream:
             async for delta in stream:
                 self._take(delta, calls)
+                if self._left <= 0:
+                    self._cut(calls)
+                    break
         self._end_message()
         found = [calls[number] for number in sorted(calls)]
         for call in found:
+            call.arguments, call.pieces = "".join(call.pieces), []
             self._name(call)
         return found
+
+    def _cut(self, calls: dict[int, Call]) -> None:
+        """End an answer that is too long; the calls in it may be incomplete and are not made."""
+        calls.clear()
+        self._end_message()
+        line = phrases.in_language(CUT_HERE, languages.language_of(self.context.request))
+        self.note(f"*{line}*")
+        self.finish_reason = "length"
+
+    def _fitting(self, text: str) -> str:
+        """As much of ``text`` as is left of the answer's bound."""
+        text = clean(text)
+        size = len(text.encode())
+        if size > self._left:
+            text = text.encode()[: self._left].decode(errors="ignore")
+        self._left -= size
+        return text
 
     def _take(self, delta: Delta, calls: dict[int, Call]) -> None:
         match delta:
             case TextDelta():
-                self._say("text", clean(delta.text))
+                self._say("text", self._fitting(delta.text))
             case ThinkingDelta():
-                self._say("thinking", clean(delta.text))
+                self._say("thinking", self._fitting(delta.text))
             case ToolCallDelta():
                 call = calls.setdefault(delta.index, Call())
-                call.id = call.id or delta.id
-                call.name += delta.name
-                call.arguments += delta.arguments
+                call.id = call.id or delta.id[:MOST_NAME]
+                call.name += delta.name[:MOST_NAME]
+                call.pieces.append(delta.arguments)
+                self._left -= len(delta.arguments) + CALL_BYTES
             case Whole():
                 self._pass_on(delta.message)
             case Usage():
@@ -333,7 +399,8 @@ class Turn:
             {"role": "tool", "tool_call_id": call.id, "content": result.text[:TOOL_TEXT_CHARACTERS]}
         )
         if result.final and result.text:
-            self._say("text", clean(result.text))
+            self._left = MOST_BYTES
+            self._say("text", self._fitting(clean(result.text)))
             self._end_message()
         for message in result.messages:
             self.context.send(message)
@@ -373,3 +440,12 @@ class Turn:
     def interrupt(self) -> None:
         """End the message that was being said when the turn was cancelled."""
         self._end_message()
+
+
+def pause_before(tries: int, error: ProviderError) -> float:
+    """Seconds until try number ``tries``; for ever when there is none to come. The server's own
+    word is kept, ours grows from try to try."""
+    if error.retry_after is None or tries > PROVIDER_TRIES:
+        return math.inf
+    usual = error.retry_after <= DEFAULT_RETRY_SECONDS
+    return error.retry_after * (tries - 1) if usual else error.retry_after

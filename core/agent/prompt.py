@@ -40,9 +40,14 @@ def build(run: Run, pictures: Sequence[str] = ()) -> list[ChatMessage]:
     The budget is ``LLM_CONTEXT_TOKENS`` less the answer's; oldest messages are left out first.
     """
     own: list[ChatMessage] = run.options.get("messages") or []
-    system = {"role": "system", "content": settings.LLM_SYSTEM_PROMPT or SYSTEM_PROMPT}
+    rules = settings.LLM_SYSTEM_PROMPT or SYSTEM_PROMPT
+    system = {"role": "system", "content": rules}
     if own:
-        return [system, *with_documents(own, run, pictures)]
+        instructions = [each["content"] for each in own if each["role"] == "system"]
+        said = [each for each in own if each["role"] != "system"] or own
+        if said is not own:
+            system["content"] = "\n\n".join([rules, *instructions])
+        return [system, *with_documents(said, run, pictures)]
     current = {"role": "user", "content": content(run, pictures)}
     budget = settings.LLM_CONTEXT_TOKENS - settings.LLM_MAX_OUTPUT_TOKENS
     budget -= estimate(system["content"]) + estimate(run.text)

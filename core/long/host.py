@@ -10,14 +10,14 @@ import jsonschema
 import orjson
 from django.conf import settings
 
-from core import jobs
+from core import db, jobs
 from core.db import in_thread
 from core.long import steps
 from core.messages import Message
 from core.models import Job
 from core.plugins.base import Cancelled, PluginError
-from core.providers import registry
-from core.providers.base import ChatMessage, ModelRequest, ProviderError, TextDelta
+from core.providers import health, registry
+from core.providers.base import ChatMessage, ModelRequest, ProviderError, text_of
 
 TRIES = 4
 TELL_SECONDS = 0.2
@@ -101,9 +101,10 @@ class Host:
             try:
                 return await self._answer(ModelRequest(asked, options=options))
             except ProviderError as error:
-                if strict and error.code == "refused":
+                if strict and error.code in {"bad_request", "unprocessable"}:
                     strict = False  # a server without grammars: the schema goes into the words
                 elif error.retry_after is None or tries == TRIES:
+                    await in_thread(notice, job=self._job, error=error)
                     raise PluginError(str(error)) from error
                 else:
                     await asyncio.sleep(min(error.retry_after * tries, MOST_RETRY_SECONDS))
@@ -123,9 +124,13 @@ class Host:
         return said
 
     async def _asked(self, request: ModelRequest) -> str:
-        stream = registry.current().stream(request)
-        said = [delta.text async for delta in stream if isinstance(delta, TextDelta)]
-        return "".join(said)
+        return await text_of(registry.current(), request)
+
+
+def notice(*, job: Job, error: ProviderError) -> None:
+    """Count a failure of the model in a long task."""
+    with db.write():
+        health.noticed(run=job.run, error=error)
 
 
 def options_of(max_tokens: int, schema: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import base64
 from django.conf import settings
 
 from core.providers import registry
-from core.providers.base import ModelRequest, ProviderError, TextDelta
+from core.providers.base import ModelRequest, ProviderError, text_of
 
 PROMPT = (
     "Describe this image in a few sentences for somebody who cannot see it. Give any text in it "
@@ -24,10 +24,7 @@ async def image(content: bytes, *, content_type: str) -> str:
         {"type": "image_url", "image_url": {"url": url}},
     ]
     request = ModelRequest([{"role": "user", "content": parts}], model=settings.VISION_MODEL)
-    said = ""
-    async for delta in registry.current().stream(request):
-        if isinstance(delta, TextDelta):
-            said += delta.text
+    said = await text_of(registry.current(), request)
     if not said.strip():
-        raise ProviderError("The vision model said nothing.", code="bad_stream")
+        raise ProviderError("The vision model said nothing.", code="empty")
     return said.strip()[:MOST_CHARACTERS]

@@ -315,9 +315,11 @@ def stream_end(
     error: str = "",
     usage: Mapping[str, int] | None = None,
     finish_reason: str = "",
+    retry_after: float | None = None,
 ) -> EventMessage:
     """The last event of a run. `usage` has prompt_tokens, completion_tokens, total_tokens;
-    `finish_reason` is the model's: stop, length, tool_calls, content_filter."""
+    `finish_reason` is the model's: stop, length, tool_calls, content_filter; `retry_after` are the
+    seconds after which a failed run may be asked for again."""
     data: dict[str, object] = {"status": status}
     given = {
         "finish_reason": finish_reason,
@@ -326,6 +328,7 @@ def stream_end(
         "duration_ms": duration_ms,
         "error": error,
         "usage": usage,
+        "retry_after": retry_after,
     }
     data.update({name: value for name, value in given.items() if value not in (None, "")})
     return event_message("stream_end", f"Stream {status}", data)

@@ -51,7 +51,7 @@ from core.providers.base import (
     ToolCallDelta,
     Usage,
 )
-from core.providers.openai_compatible import broken, refusal
+from core.providers.failures import CutStreamError, Failure, SilenceError, bounded, classify
 
 FINISH = {"tool_call": "tool_calls", "error": "stop"}
 # OpenAI's name -> the library's. Others are left out: each vendor refuses different ones.
@@ -73,7 +73,9 @@ def build(name: str) -> "AgentLibrary":
         model = infer_model(name)
     except (UserError, ImportError, ValueError) as error:
         raise ProviderError(
-            f"The model is not set up. The owner should check LLM_PROVIDER: {error}", code="setup"
+            "The model is not set up. The owner should check LLM_PROVIDER.",
+            code="setup",
+            reason=bounded(str(error)),
         ) from error
     return AgentLibrary(
         model,
@@ -105,19 +107,19 @@ class AgentLibrary:
         try:
             async with asyncio.timeout(self._first_seconds) as bound, asked as response:
                 async for event in response:
-                    bound.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
                     for delta in deltas(event):
                         spoke = True
                         yield delta
+                    if spoke:
+                        bound.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
                 last = ending(response, spoke=spoke)
         except TimeoutError as error:
-            raise ProviderError(
-                "The model did not answer in time.", code="timeout", retry_after=1
-            ) from error
+            cause = SilenceError() if spoke else error
+            raise ProviderError.of(classify(exception=cause)) from error
         except ModelHTTPError as error:
             raise refused(error) from error
         except (AgentRunError, ValueError) as error:
-            raise (broken() if spoke else unreachable_or_broken(error)) from error
+            raise (cut(error) if spoke else broken(error)) from error
         for each in last:
             yield each
 
@@ -129,7 +131,7 @@ def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
     """What follows the last event. Raises ProviderError when nothing came at all."""
     reason = response.finish_reason
     if reason is None and not spoke:
-        raise broken()
+        raise cut()
     called = any(isinstance(part, ToolCallPart) for part in response.get().parts)
     usage = response.usage
     given = FINISH.get(reason or "", reason) or ("tool_calls" if called else "stop")
@@ -165,20 +167,28 @@ def json_of(arguments: str | dict[str, Any] | None) -> str:
 
 
 def refused(error: ModelHTTPError) -> ProviderError:
-    """The error for an HTTP status: the same words as the lean provider's."""
+    """The error for an HTTP status."""
     seconds = error.retry_after
-    return refusal(error.status_code, str(int(seconds)) if seconds is not None else "")
+    headers = {} if seconds is None else {"retry-after": str(seconds)}
+    body = error.body if error.body is not None else error.message
+    return ProviderError.of(
+        classify(status=error.status_code, headers=headers, body=orjson.dumps(body, default=str))
+    )
 
 
-def unreachable_or_broken(error: Exception) -> ProviderError:
+def cut(error: Exception | None = None) -> ProviderError:
+    """The error for a stream without an end."""
+    return ProviderError.of(classify(exception=CutStreamError(type(error).__name__)))
+
+
+def broken(error: Exception) -> ProviderError:
     """The error for a call that failed without a status."""
     cause: BaseException | None = error
     while cause is not None:
         if "Connect" in type(cause).__name__:
-            text = "The model server cannot be reached."
-            return ProviderError(text, code="unreachable", retry_after=1)
+            return ProviderError.of(Failure("unreachable", type(cause).__name__))
         cause = cause.__cause__
-    return broken()
+    return cut(error)
 
 
 def options(given: dict[str, Any]) -> ModelSettings:

@@ -1,12 +1,22 @@
 """The seam between agent and model: a request in OpenAI's chat form in, a stream of deltas out."""
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from django.conf import settings
+
 from core.messages import Message
+from core.providers.failures import Failure
 
 ChatMessage = dict[str, Any]
+MOST_BYTES = 1_000_000
+# An answer may be so many times as long as was allowed: estimates of tokens differ.
+ALLOWANCE = 4
+BYTES_PER_TOKEN = 4
+LEAST_TOKENS = 256
+LIMITS = {"max_tokens", "max_completion_tokens"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +81,29 @@ Delta = TextDelta | ThinkingDelta | ToolCallDelta | Whole | Usage | Finish
 class ProviderError(Exception):
     """A model call failed. The text is for the user; it names no secret and no address.
 
-    ``code``: unreachable, unauthorised, rate_limited, refused, server, bad_stream, timeout, setup.
-    ``retry_after``: seconds to wait before another try, or None when another try is useless.
+    ``code``: of :data:`core.providers.failures.KINDS`, or one of the gateway's own (steps,
+    attempts). ``retry_after``: seconds to wait before another try, or None when another try is
+    useless. ``reason``: the server's own words, for the owner.
     """
 
-    def __init__(self, message: str, *, code: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, code: str, retry_after: float | None = None, reason: str = ""
+    ) -> None:
         """Keep what the agent needs to decide about another try."""
         super().__init__(message)
         self.code = code
         self.retry_after = retry_after
+        self.reason = reason
+
+    @classmethod
+    def of(cls, failure: Failure) -> "ProviderError":
+        """The error of a classified failure, with its words for the person."""
+        return cls(
+            failure.words,
+            code=failure.code,
+            retry_after=failure.retry_after,
+            reason=failure.reason,
+        )
 
 
 class Provider(Protocol):
@@ -92,6 +116,28 @@ class Provider(Protocol):
     async def close(self) -> None:
         """Drop kept connections."""
         ...
+
+
+def most_bytes(options: dict[str, Any]) -> int:
+    """How long one answer may be, with its reasoning and its calls: ALLOWANCE times the tokens that
+    were allowed, at most MOST_BYTES. Without a limit of the request it is the model's window."""
+    asked = [options[name] for name in LIMITS & options.keys()]
+    tokens = max([*asked, LEAST_TOKENS]) if asked else settings.LLM_CONTEXT_TOKENS
+    return min(MOST_BYTES, int(tokens) * ALLOWANCE * BYTES_PER_TOKEN)
+
+
+async def text_of(provider: Provider, request: ModelRequest) -> str:
+    """The text of one answer, as far as it may be long. Raises ProviderError."""
+    pieces: list[str] = []
+    left = most_bytes(request.options)
+    async with aclosing(provider.stream(request)) as stream:
+        async for delta in stream:
+            if isinstance(delta, TextDelta):
+                pieces.append(delta.text)
+            left -= len(delta.text.encode()) if isinstance(delta, TextDelta | ThinkingDelta) else 0
+            if left <= 0:
+                break
+    return "".join(pieces)
 
 
 class Unavailable:

@@ -6,7 +6,7 @@ The `openai` SDK costs 0.4 ms of CPU a streamed token, this 0.05 (docs/decisions
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 import aiohttp
@@ -23,17 +23,24 @@ from core.providers.base import (
     ToolCallDelta,
     Usage,
 )
+from core.providers.failures import (
+    BODY_BYTES,
+    BadStreamError,
+    CutStreamError,
+    NoStreamError,
+    SilenceError,
+    classify,
+)
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
-MAX_RETRY_SECONDS = 30.0
 AT_ONCE_SECONDS = 0.01  # an answer that comes whole is not held up
 
 
-class BadStreamError(ValueError):
-    """The server's stream is not what the format allows."""
-
-
-FAILURES = (TimeoutError, aiohttp.ClientError, BadStreamError)
+FAILURES = (TimeoutError, aiohttp.ClientError, BadStreamError, NoStreamError)
+NO_STREAMS = {"text/html", "application/xhtml+xml", "application/json"}
+FIELDS = (b"data:", b":", b"event:", b"id:", b"retry:", b"data\r", b"\xef\xbb\xbf")
+LONGEST_FIELD = 16  # as much of a first line says whether it is one of a stream
+ERROR_SECONDS = 10.0  # for the body of an error
 
 
 class OpenAICompatible:
@@ -55,27 +62,29 @@ class OpenAICompatible:
         reason, begun = "", 0.0
         try:
             async with asyncio.timeout(self._first_seconds) as bound, self._post(request) as answer:
-                if answer.status != 200:
-                    raise refusal(answer.status, answer.headers.get("Retry-After", ""))
+                if answer.status != 200 or answer.content_type in NO_STREAMS:
+                    raise await refusal(answer)
                 async for block in blocks(answer):
                     now = asyncio.get_running_loop().time()
-                    bound.reschedule(now + self._idle_seconds)
                     speaks = False
                     for delta in joined(block):
-                        speaks = True
+                        # Comments, a role and usage are no token: whoever waits has nothing yet.
+                        speaks = speaks or not isinstance(delta, Usage)
                         if isinstance(delta, Finish):
                             reason = delta.reason
                         else:
                             yield delta
                     begun = begun or (now if speaks else 0.0)
+                    if speaks:
+                        bound.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
                     if speaks and not reason and now - begun > AT_ONCE_SECONDS:
                         await until_the_next_frame(answer)
         except FAILURES as error:
             # Whole already: some servers end a finished answer by dropping the connection.
             if not reason:
-                raise failure(error) from error
+                raise failed(error, begun=bool(begun)) from error
         if not reason:
-            raise broken()
+            raise failed(CutStreamError("the stream ended before the answer"), begun=bool(begun))
         yield Finish(reason)
 
     async def close(self) -> None:
@@ -119,17 +128,30 @@ async def blocks(response: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]
 
     The body's last line may be open.
     """
-    rest = b""
+    rest, begun = b"", False
     async for block in response.content.iter_any():
         *lines, rest = (rest + block).split(b"\n")
+        if not begun:
+            begun = check_beginning(lines, rest)
         if len(rest) > MAX_LINE_BYTES:
             raise BadStreamError("a line is too long")
         end = next((number for number, line in enumerate(lines) if is_end(line)), None)
         yield [line for line in lines[:end] if line.startswith(b"data:")]
         if end is not None:
             return
+    check_beginning([rest] if not begun else [], b"")
     if rest.startswith(b"data:") and not is_end(rest):
         yield [rest]
+
+
+def check_beginning(lines: list[bytes], rest: bytes) -> bool:
+    """Whether a stream has begun, as one does. Raises NoStreamError where another thing has."""
+    for line in (*lines, *([rest] if len(rest) >= LONGEST_FIELD else [])):
+        if line.strip() and not line.startswith(FIELDS):
+            raise NoStreamError(line[:200].decode("utf-8", "replace"))
+        if line.strip():
+            return True
+    return False
 
 
 async def until_the_next_frame(response: aiohttp.ClientResponse) -> None:
@@ -202,7 +224,7 @@ def deltas(chunk: dict[str, Any]) -> list[Delta]:
     Raises ProviderError on an error frame, BadStreamError on what is none of the format.
     """
     if chunk.get("error"):
-        raise ProviderError("The model reported an error.", code="server", retry_after=1)
+        raise ProviderError.of(classify(body=orjson.dumps(chunk)))
     found: list[Delta] = []
     try:
         for choice in chunk.get("choices") or ():
@@ -245,45 +267,22 @@ def of_choice(choice: dict[str, Any]) -> list[Delta]:
     return found
 
 
-def failure(error: Exception) -> ProviderError:
-    """The error for a call that ended without an answer."""
-    match error:
-        case TimeoutError():
-            text = "The model did not answer in time."
-            return ProviderError(text, code="timeout", retry_after=1)
-        case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
-            text = "The model's address is wrong. The owner should check LLM_BASE_URL."
-            return ProviderError(text, code="setup")
-        case aiohttp.ClientConnectorError() | aiohttp.ServerDisconnectedError():
-            text = "The model server cannot be reached."
-            return ProviderError(text, code="unreachable", retry_after=1)
-    return broken()
+async def refusal(answer: aiohttp.ClientResponse) -> ProviderError:
+    """The error for an answer whose status is not 200."""
+    body = b""
+    with suppress(TimeoutError, aiohttp.ClientError):
+        async with asyncio.timeout(ERROR_SECONDS):
+            async for piece in answer.content.iter_any():
+                body += piece
+                if len(body) > BODY_BYTES:
+                    break
+    failure = classify(status=answer.status, headers=answer.headers, body=body)
+    if answer.status == 200 and failure.code == "server" and b'"error"' not in body:
+        failure = classify(exception=NoStreamError(failure.reason or answer.content_type))
+    return ProviderError.of(failure)
 
 
-def broken() -> ProviderError:
-    """The error for a stream without an end."""
-    return ProviderError("The model's answer broke off.", code="bad_stream", retry_after=1)
-
-
-def refusal(status: int, retry_after: str) -> ProviderError:
-    """The error for an HTTP status that is not 200."""
-    if status in {401, 403}:
-        return ProviderError(
-            "The model refused the gateway's key. The owner should check LLM_API_KEY.",
-            code="unauthorised",
-        )
-    if status == 404:
-        return ProviderError(
-            "The model was not found. The owner should check LLM_MODEL and LLM_BASE_URL.",
-            code="refused",
-        )
-    if status == 429:
-        seconds = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 2.0
-        return ProviderError(
-            "The model is busy (rate limit). Please try again in a moment.",
-            code="rate_limited",
-            retry_after=min(seconds, MAX_RETRY_SECONDS),
-        )
-    if status >= 500:
-        return ProviderError("The model server failed.", code="server", retry_after=1)
-    return ProviderError(f"The model refused the request ({status}).", code="refused")
+def failed(error: Exception, *, begun: bool) -> ProviderError:
+    """The error for a call that ended without an answer, or in the middle of one (``begun``)."""
+    silent = begun and isinstance(error, TimeoutError)
+    return ProviderError.of(classify(exception=SilenceError() if silent else error))

@@ -39,7 +39,7 @@ def build() -> Provider:
     if name == "openai-compatible":
         if not settings.LLM_BASE_URL:
             raise ProviderError(
-                "No model is set up. The owner should set LLM_BASE_URL.", code="setup"
+                "No model is set up. The owner should set GATEWAY_MODEL_URL.", code="setup"
             )
         return OpenAICompatible(
             base_url=settings.LLM_BASE_URL,

@@ -5,8 +5,8 @@ The first whose ``match`` is found in the last user message is played; a rule wi
 true`` only when the last message is a tool's result. Steps: ``{"text": "…", "tokens_per_second":
 n?}``, ``{"thinking": "…"}``, ``{"sleep": seconds}``, ``{"tool": "name", "arguments": {…}}``,
 ``{"native": {"type": …, "props": …}}`` (a message of the protocol, as it is), ``{"error": code,
-"message": "…", "retry_after": s?}``, ``{"hang": true}``. ``{input}`` in a text stands for the last
-user message. Without a script it repeats the last user message.
+"message": "…"?, "retry_after": s?, "reason": "…"?}``, ``{"hang": true}``. ``{input}`` in a text
+stands for the last user message. Without a script it repeats the last user message.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ from core.providers.base import (
     Usage,
     Whole,
 )
+from core.providers.failures import KINDS, OWN
 
 Rule = dict[str, Any]
 ECHO: Rule = {"match": "", "steps": [{"text": "{input}"}]}
@@ -117,9 +118,10 @@ async def pause(step: dict[str, Any]) -> None:
         await asyncio.Event().wait()
     if "error" in step:
         raise ProviderError(
-            step.get("message", "The model failed."),
+            step.get("message") or KINDS.get(step["error"], OWN).person,
             code=step["error"],
             retry_after=step.get("retry_after"),
+            reason=step.get("reason", ""),
         )
 
 

@@ -32,6 +32,13 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Lecture du document…",
         "文書を読んでいます…",
     ),
+    "The answer was cut here: it is longer than this gateway allows.": (
+        "回答在此处被截断：它超过了本网关允许的长度。",
+        "La respuesta se cortó aquí: es más larga de lo que permite esta pasarela.",
+        "Die Antwort wurde hier abgeschnitten: Sie ist länger, als dieses Gateway erlaubt.",
+        "La réponse a été coupée ici : elle est plus longue que ce que permet cette passerelle.",
+        "回答はここで打ち切られました。このゲートウェイが許す長さを超えています。",
+    ),
     "Saving the result…": (
         "正在保存结果…",
         "Guardando el resultado…",

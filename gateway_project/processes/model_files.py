@@ -12,8 +12,8 @@ SLOTS = 4
 SLOT_TOKENS = 3072
 IT_IS_A_TOY = "The embedded model is a toy of 135 million parameters: it shows that all works."
 HOW_TO_SET_A_MODEL = (
-    "For a real one set LLM_BASE_URL (any OpenAI-compatible address, such as "
-    "http://127.0.0.1:11434/v1), LLM_API_KEY and LLM_MODEL, and start again."
+    "For a real one set GATEWAY_MODEL_URL (any OpenAI-compatible address, such as "
+    "http://127.0.0.1:11434/v1), GATEWAY_MODEL_KEY and GATEWAY_MODEL, and start again."
 )
 
 
@@ -43,9 +43,9 @@ def what_is_missing() -> str:
 def environment(*, port: int, key: str) -> dict[str, str]:
     """The settings that make the gateway use the embedded model."""
     return {
-        "LLM_BASE_URL": f"http://127.0.0.1:{port}/v1",
-        "LLM_API_KEY": key,
-        "LLM_MODEL": ALIAS,
+        "GATEWAY_MODEL_URL": f"http://127.0.0.1:{port}/v1",
+        "GATEWAY_MODEL_KEY": key,
+        "GATEWAY_MODEL": ALIAS,
         "LLM_IS_EMBEDDED": "1",
         "LLM_CONTEXT_TOKENS": str(SLOT_TOKENS),
         "LLM_MAX_OUTPUT_TOKENS": "768",

@@ -90,9 +90,9 @@ def wait_for_completion(*, port: int, key: str) -> bool:
 
 
 def main() -> int:
-    """Serve until SIGTERM, at the address and with the key of ``LLM_BASE_URL``, ``LLM_API_KEY``."""
-    port = urlsplit(os.environ["LLM_BASE_URL"]).port or 0
-    key = os.environ["LLM_API_KEY"]
+    """Serve until SIGTERM, at ``GATEWAY_MODEL_URL`` with the key ``GATEWAY_MODEL_KEY``."""
+    port = urlsplit(os.environ["GATEWAY_MODEL_URL"]).port or 0
+    key = os.environ["GATEWAY_MODEL_KEY"]
     weights = model_files.weights()
     if weights is None:
         sys.stderr.write(f"{model_files.what_is_missing()}\n")

@@ -102,7 +102,7 @@ def read_secret(name: str) -> str:
 def uses_own_model() -> bool:
     """Whether the owner named a model, or a provider that needs none."""
     provider = environment.text("LLM_PROVIDER", "openai-compatible")
-    return bool(environment.text("LLM_BASE_URL")) or provider != "openai-compatible"
+    return bool(environment.renamed("GATEWAY_MODEL_URL")) or provider != "openai-compatible"
 
 
 def add_model(

@@ -190,7 +190,7 @@ def start_gateway(
     """The gateway, migrated and running."""
     url = server.url("gateway") if server else f"sqlite:///{folder / 'gateway.sqlite3'}"
     (folder / "home").mkdir()
-    extra = {**UNLIMITED, **LEAN, "LLM_BASE_URL": f"{stub.url}/v1", "LLM_MODEL": "stub"}
+    extra = {**UNLIMITED, **LEAN, "GATEWAY_MODEL_URL": f"{stub.url}/v1", "GATEWAY_MODEL": "stub"}
     gateway = Gateway(folder=folder, database_url=url, extra=extra)
     gateway.manage("migrate", "--verbosity", "0")
     stack.callback(gateway.stop)

@@ -22,7 +22,9 @@ from core.providers.base import (
     ToolCallDelta,
     Unavailable,
     Usage,
+    most_bytes,
 )
+from core.providers.failures import KINDS
 from core.tokens import estimate
 from core.tools import registry
 from core.tools.base import ToolContext, ToolResult
@@ -198,12 +200,122 @@ async def test_a_busy_model_is_asked_again_and_people_are_told(events: Events) -
     model = Model([BUSY], [ThinkingDelta("hm"), BUSY], DONE)
     await turn(model, events).run()
     assert [each["message"] for each in events.of("loading")] == [
-        "The model is busy, trying again…"
+        "The model is busy (rate limit). Trying again…"
     ] * 2
     assert events.of("text") == [{"content": "done"}]
     starts = [each for each in events if each["props"].get("event") == "message_start"]
     ends = [each for each in events if each["props"].get("event") == "message_end"]
     assert len(starts) == len(ends)
+
+
+EMPTY: Step = [Finish("stop")]
+
+
+async def test_an_empty_answer_is_asked_for_once_more(events: Events) -> None:
+    model = Model([TextDelta(" \n"), Finish("stop")], DONE)
+    it = turn(model, events)
+    await it.run()
+    assert events.of("text")[-1] == {"content": "done"}
+    assert [each["message"] for each in events.of("loading")] == [
+        "The model gave an empty answer. Asking again…"
+    ]
+    assert it.answered
+
+
+@pytest.mark.parametrize(
+    ("steps", "code"),
+    [
+        ([EMPTY, EMPTY], "empty"),
+        ([[ThinkingDelta("hm"), Finish("stop")], EMPTY], "empty"),
+        ([[Usage(1, 0), Finish("length")], EMPTY], "empty"),
+        ([[Finish("content_filter")]], "content"),
+        ([[TextDelta("let me see"), *call("nope"), Finish("tool_calls")], EMPTY, EMPTY], "empty"),
+    ],
+)
+async def test_an_answer_that_stays_empty_is_a_failure_with_its_words(
+    steps: list[Step], code: str, events: Events
+) -> None:
+    """A person never gets nothing, and nothing never counts as an answer."""
+    it = turn(Model(*(list(step) for step in steps)), events)
+    with pytest.raises(ProviderError) as failure:
+        await it.run()
+    assert failure.value.code == code
+    assert str(failure.value) == KINDS[code].person
+
+
+@pytest.mark.parametrize("options", [{"stop": ["x"]}, {"max_tokens": 5}])
+async def test_an_answer_may_be_empty_where_its_client_set_the_end(
+    options: dict[str, Any], events: Events
+) -> None:
+    it = turn(Model([Finish("length")]), events, options=options)
+    await it.run()
+    assert events.of("text") == []
+
+
+def endless(kind: str) -> Step:
+    """A model that does not stop: 50 pieces of 64 KB."""
+    piece = "x" * 65_536
+    made: dict[str, Delta] = {
+        "text": TextDelta(piece),
+        "thinking": ThinkingDelta(piece),
+        "arguments": ToolCallDelta(index=0, name="nope", arguments=piece),
+    }
+    if kind == "calls":
+        return [ToolCallDelta(index=number, name="nope") for number in range(50_000)]
+    return [made[kind]] * 50
+
+
+@pytest.mark.parametrize("kind", ["text", "thinking", "arguments", "calls"])
+async def test_an_answer_ends_at_its_bound_and_says_so(
+    kind: str, events: Events, settings: Settings
+) -> None:
+    """Whatever it consists of: text, reasoning, the arguments of a call, or calls."""
+    settings.LLM_CONTEXT_TOKENS = 1000
+    model = Model([*endless(kind), Finish("stop")])
+    it = turn(model, events)
+    await it.run()
+    assert model.closed == 1
+    assert len(model.requests) == 1
+    size = sum(len(str(each["props"])) for each in events)
+    assert size < 20_000
+    assert events.of("text")[-1]["content"] == f"*{loop.CUT_HERE}*"
+    assert it.finish_reason == "length"
+    assert events.of("tool_call") == []
+    starts = [each for each in events if each["props"].get("event") == "message_start"]
+    ends = [each for each in events if each["props"].get("event") == "message_end"]
+    assert len(starts) == len(ends)
+
+
+def test_the_bound_is_four_times_what_was_allowed_and_at_most_a_megabyte(
+    settings: Settings,
+) -> None:
+    settings.LLM_CONTEXT_TOKENS = 8192
+    assert most_bytes({}) == 8192 * 16
+    assert most_bytes({"max_tokens": 2000}) == 2000 * 16
+    assert most_bytes({"max_completion_tokens": 3, "max_tokens": 1}) == 256 * 16
+    assert most_bytes({"max_tokens": 2**60}) == 1_000_000
+
+
+async def test_a_wait_that_is_longer_than_our_patience_is_said_at_once(
+    events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that asks for an hour is asked once; nobody waits for three tries."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    later = ProviderError("busy for an hour", code="rate_limited", retry_after=3600)
+    model = Model([later])
+    with pytest.raises(ProviderError, match="hour"):
+        await turn(model, events).run()
+    assert events.of("loading") == []
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    soon = ProviderError("busy", code="rate_limited", retry_after=7)
+    await turn(Model([soon], [soon], DONE), events).run()
+    usual = ProviderError("failed", code="server", retry_after=1)
+    await turn(Model([usual], [usual], DONE), events).run()
+    assert slept == [7, 7, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -405,3 +517,17 @@ def test_d5_a_client_that_brings_its_own_history_is_told_nothing_else(
     own = [{"role": "user", "content": "mine"}]
     built = prompt.build(say("mine", options={"messages": own}))
     assert built == [{"role": "system", "content": "Be kind."}, *own]
+
+
+def test_a_clients_instructions_follow_the_rules_in_the_one_system_message(
+    say: Say, settings: Settings
+) -> None:
+    """[O3] Some servers take only one, and only as the first."""
+    settings.LLM_SYSTEM_PROMPT = "Rules."
+    own = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "mine"},
+        {"role": "system", "content": "Be kind."},
+    ]
+    built = prompt.build(say("mine", options={"messages": own}))
+    assert built == [{"role": "system", "content": "Rules.\n\nBe brief.\n\nBe kind."}, own[1]]

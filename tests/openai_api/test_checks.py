@@ -4,11 +4,15 @@ import base64
 from typing import Any
 
 import pytest
+from openai.types.chat.completion_create_params import CompletionCreateParamsBase
+from pytest_django import Settings
 
 from channels_app import chat_messages, chat_tools, pictures
 from channels_app.http import RefusedError
 from channels_app.openai_api import fields
 from core.fetch import Fetched, FetchError
+from core.providers import agent_library
+from gateway_project.home import BASE_DIR
 from tests.people import PIXEL
 
 Json = dict[str, Any]
@@ -110,9 +114,12 @@ async def test_a_picture_behind_an_address_is_fetched_and_looked_at() -> None:
     await chat_messages.fetch_pictures(messages, get=get)
     assert messages[0]["content"][0]["image_url"]["url"] == PIXEL
     for url in ("https://example.org/svg", "https://example.org/away"):
+        wrong = message(url)
+        wrong[0]["content"].insert(0, {"type": "text", "text": "See"})
         with pytest.raises(RefusedError) as caught:
-            await chat_messages.fetch_pictures(message(url), get=get)
+            await chat_messages.fetch_pictures(wrong, get=get)
         assert caught.value.status == 400
+        assert caught.value.field == "messages[0].content[1].image_url.url"
 
 
 def test_pictures_are_known_by_their_first_bytes() -> None:
@@ -154,6 +161,49 @@ def test_a_wrong_tool_is_named(tools: Any, field: str) -> None:
     assert caught.value.field == field
 
 
+TREE = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "replies": {"type": "array", "items": {"$ref": "#"}},
+    },
+}
+LIST = {
+    "$defs": {
+        "node": {
+            "type": "object",
+            "properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},
+        }
+    },
+    "$ref": "#/$defs/node",
+}
+
+
+@pytest.mark.parametrize("schema", [TREE, LIST])
+def test_a_schema_may_hold_itself(schema: Json) -> None:
+    """[O4] Trees and lists are what tools are about."""
+    assert chat_tools.schema(schema, "x") is schema
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
+        {"anyOf": [{"type": "null"}, {"$ref": "#"}]},
+        {
+            "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}},
+            "properties": {"x": {"$ref": "#/$defs/a"}},
+        },
+        {"properties": {"x": {"not": {"$ref": "#/properties/x"}}}},
+    ],
+)
+def test_a_schema_that_is_nothing_but_itself_is_refused(schema: Json) -> None:
+    """[O4] It leads nowhere."""
+    with pytest.raises(RefusedError):
+        chat_tools.schema(schema, "x")
+
+
 def test_a_schema_may_refer_to_its_own_parts() -> None:
     """[O4] References that end are kept as they are; lists and escapes are followed."""
     schema = {
@@ -175,6 +225,14 @@ def test_a_schema_may_refer_to_its_own_parts() -> None:
         ({"logprobs": True}, "logprobs"),
         ({"modalities": ["audio"]}, "modalities"),
         ({"functions": []}, "functions"),
+        ({"function_call": "auto"}, "function_call"),
+        ({"audio": {"voice": "x"}}, "audio"),
+        ({"n": 2}, "n"),
+        ({"n": True}, "n"),
+        ({"top_logprobs": 3}, "top_logprobs"),
+        ({"surprise": 1}, "surprise"),
+        ({"verbosity": 5}, "verbosity"),
+        ({"top_k": list(range(20_000))}, "top_k"),
         ({"user": 5}, "user"),
         ({"stop": [""]}, "stop"),
         ({"reasoning_effort": ""}, "reasoning_effort"),
@@ -192,3 +250,42 @@ def test_a_wrong_option_is_named(body: Json, field: str) -> None:
     with pytest.raises(RefusedError) as caught:
         fields.read(whole)
     assert (caught.value.status, caught.value.field) == (400, field)
+
+
+def test_every_field_of_the_api_is_read_passed_on_or_refused_by_name() -> None:
+    """[D5] Nothing is dropped: the official client's own list of fields."""
+    whole = {"model": "default", "messages": [said("x")]}
+    values: Json = {"response_format": {"type": "text"}, "stop": "x", "logit_bias": {}}
+    for name in CompletionCreateParamsBase.__annotations__.keys() | fields.CHECKS.keys():
+        if name in fields.READ_HERE or name in fields.KEPT:
+            continue
+        value = values.get(name, 1 if name != "parallel_tool_calls" else True)
+        for given in (value, "x", {"a": 1}):
+            assert outcome({**whole, name: given}) in ({name: given}, {}, name)
+            assert outcome({**whole, name: given}) != {} or (name, given) == ("n", 1)
+
+
+def outcome(body: Json) -> Any:
+    """What is passed on of a body; the field that it was refused for."""
+    try:
+        return fields.read(body).options
+    except RefusedError as error:
+        return error.field.split(".")[0]
+
+
+def test_a_provider_that_takes_few_fields_refuses_the_others(settings: Settings) -> None:
+    """By name, instead of leaving them out."""
+    settings.LLM_PROVIDER = "anthropic:claude-x"
+    whole = {"model": "default", "messages": [said("x")]}
+    assert fields.read({**whole, "top_p": 0.5}).options == {"top_p": 0.5}
+    for name, value in (("top_k", 3), ("reasoning_effort", "low")):
+        with pytest.raises(RefusedError) as caught:
+            fields.read({**whole, name: value})
+        assert caught.value.field == name
+    assert agent_library.OPTIONS.keys() | {"stop"} == fields.LIBRARY_FIELDS
+
+
+def test_the_table_of_fields_in_the_documentation_is_true() -> None:
+    """``python -c`` is not needed to mend it: the message holds the table."""
+    text = (BASE_DIR / "docs" / "http.md").read_text()
+    assert fields.table() in text, fields.table()

@@ -356,7 +356,7 @@ def nested(depth: int) -> Json:
     [
         {"$ref": "#"},
         {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
-        {"properties": {"x": {"items": {"$ref": "#/properties/x"}}}},
+        {"properties": {"x": {"anyOf": [{"$ref": "#/properties/x"}]}}},
         {"$ref": "http://169.254.169.254/schema"},
         {"$ref": "#/nowhere"},
         nested(20),

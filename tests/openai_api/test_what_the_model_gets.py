@@ -33,8 +33,8 @@ def gateway(module_gateways: Callable[..., Gateway], model: FakeModel) -> Gatewa
     """A gateway that asks it, under a name, and links to its traces."""
     return module_gateways(
         LLM_PROVIDER="openai-compatible",
-        LLM_BASE_URL=model.url,
-        LLM_MODEL="house/model",
+        GATEWAY_MODEL_URL=model.url,
+        GATEWAY_MODEL="house/model",
         LLM_SYSTEM_PROMPT="These are the house rules.",
         OPENAI_TRACE_LINK="content",
         RATE_PER_MINUTE_USER="0",
@@ -100,6 +100,13 @@ def test_options_reach_the_model_and_the_rest_does_not(
         "frequency_penalty": -1,
         "logit_bias": {"50256": -100},
         "reasoning_effort": "low",
+        "verbosity": "low",
+        "service_tier": "auto",
+        "prediction": {"type": "content", "content": "Hi"},
+        "web_search_options": {"search_context_size": "low"},
+        "top_k": 40,
+        "min_p": 0.05,
+        "chat_template_kwargs": {"enable_thinking": False},
         "parallel_tool_calls": False,
         "response_format": {
             "type": "json_schema",

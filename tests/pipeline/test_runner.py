@@ -253,7 +253,7 @@ def test_a_model_that_is_not_set_up_is_a_clear_answer(say: Say, settings: Settin
     settings.LLM_PROVIDER, settings.LLM_BASE_URL = "openai-compatible", ""
     run = ended(say("hello"))
     assert (run.state, run.attempt) == ("failed", 1)
-    assert "LLM_BASE_URL" in run.error
+    assert "GATEWAY_MODEL_URL" in run.error
 
 
 def test_a_run_that_takes_too_long_ends(script: Runner, say: Say, settings: Settings) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
+from channels_app.doctor import configuration
 from gateway_project import environment
 from gateway_project.processes import (
     broker,
@@ -164,7 +166,7 @@ def test_without_the_models_wheel_the_rest_runs_and_it_says_what_to_set(
     assert names == ["broker", "web", "runs", "long"]
     said = capsys.readouterr().out
     assert "no embedded model server for this system" in said
-    assert "set LLM_BASE_URL" in said
+    assert "set GATEWAY_MODEL_URL" in said
 
 
 def test_without_the_weights_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,8 +189,8 @@ def test_a_model_server_without_weights_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its last words are what the supervisor shows."""
-    monkeypatch.setenv("LLM_BASE_URL", "http://127.0.0.1:1/v1")
-    monkeypatch.setenv("LLM_API_KEY", "x")
+    monkeypatch.setenv("GATEWAY_MODEL_URL", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("GATEWAY_MODEL_KEY", "x")
     monkeypatch.setattr(model_files, "weights", lambda: None)
     monkeypatch.setattr(model_files, "what_is_missing", lambda: "the weights are missing")
     assert model_server.main() == 1
@@ -215,14 +217,14 @@ def test_without_the_brokers_binary_it_says_how_to_name_one(
 def test_a_named_broker_and_model_are_used_instead_of_ours(
     tmp_path: Path, door: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``REDIS_URL`` and ``LLM_BASE_URL`` reach the children as they are."""
+    """``REDIS_URL`` and ``GATEWAY_MODEL_URL`` reach the children as they are."""
     preflight.check_home(tmp_path)
     monkeypatch.setenv("REDIS_URL", "redis://elsewhere:6379/0")
-    monkeypatch.setenv("LLM_BASE_URL", "http://elsewhere/v1")
+    monkeypatch.setenv("GATEWAY_MODEL_URL", "http://elsewhere/v1")
     children = {each.name: each for each in plan.services(home=tmp_path, url="http://x", door=door)}
     assert list(children) == ["web", "runs", "long"]
     assert children["runs"].env["REDIS_URL"] == "redis://elsewhere:6379/0"
-    assert children["runs"].env["LLM_BASE_URL"] == "http://elsewhere/v1"
+    assert children["runs"].env["GATEWAY_MODEL_URL"] == "http://elsewhere/v1"
     assert children["web"].fds == (door.fileno(),)
 
 
@@ -235,9 +237,9 @@ def test_the_embedded_model_is_made_known_to_the_workers(
     monkeypatch.delenv("REDIS_URL")
     children = {each.name: each for each in plan.services(home=tmp_path, url="http://x", door=door)}
     env = children["runs"].env
-    assert env["LLM_BASE_URL"].startswith("http://127.0.0.1:")
-    assert env["LLM_API_KEY"] == "secret-model_key"
-    assert env["LLM_MODEL"] == "smollm2-135m-instruct"
+    assert env["GATEWAY_MODEL_URL"].startswith("http://127.0.0.1:")
+    assert env["GATEWAY_MODEL_KEY"] == "secret-model_key"
+    assert env["GATEWAY_MODEL"] == "smollm2-135m-instruct"
     assert env["LLM_IS_EMBEDDED"] == "1"
     assert env["REDIS_URL"].startswith("redis://:secret-broker_password@127.0.0.1:")
     assert not any("secret-" in part for each in children.values() for part in each.arguments)
@@ -265,3 +267,24 @@ def test_a_broker_that_is_not_there_or_not_ours_does_not_answer(door: socket.soc
     """Nobody listens; somebody listens and says nothing."""
     assert not broker.answers(port=listener.free_port(), password="x")
     assert not broker.answers(port=door.getsockname()[1], password="x")
+
+
+def test_the_models_old_settings_are_read_and_named(
+    tmp_path: Path, door: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``LLM_MODEL`` breaks the ``llm`` command in the same shell; ours has a name of its own."""
+    preflight.check_home(tmp_path)
+    monkeypatch.setenv("LLM_BASE_URL", "http://elsewhere/v1")
+    monkeypatch.setenv("LLM_MODEL", "old")
+    assert environment.renamed("GATEWAY_MODEL") == "old"
+    assert environment.old_names() == {
+        "LLM_MODEL": "GATEWAY_MODEL",
+        "LLM_BASE_URL": "GATEWAY_MODEL_URL",
+    }
+    assert plan.uses_own_model()
+    monkeypatch.setenv("GATEWAY_MODEL", "new")
+    assert environment.renamed("GATEWAY_MODEL") == "new"
+    assert "LLM_MODEL" not in environment.old_names()
+    monkeypatch.setattr(settings, "GATEWAY_OLD_NAMES", environment.old_names(), raising=False)
+    [finding] = configuration.names()
+    assert "LLM_BASE_URL is now called GATEWAY_MODEL_URL" in finding.what

@@ -120,6 +120,8 @@ def credentials(door: str, body: bytes) -> tuple[str, str, dict[str, str]]:
     headers = {"x-telegram-bot-api-secret-token": houses.WEBHOOK_SECRET}
     if door == "process":
         return "bridge", "POST", signing.headers(secret=SIGNING, now=time.time(), body=body)
+    if door == "ui":  # in words, unless JSON is asked for
+        return "own", "POST", {"accept": "application/json"}
     if door == "mcp":
         return "own", "POST", dict(ACCEPT)
     method = "PATCH" if door == "retitle" else "POST"

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from channels_app.ui_stream import fields
 from tests import people
 from tests.servers import wait_until
 
@@ -178,9 +179,13 @@ def test_garbage_is_refused_by_name(client: httpx.Client) -> None:
         ({"tools": 5}, "tools"),
     ]
     for body, field in wrong:
-        answer = client.post("/ui/chat", json={**asked("x"), **body})
+        json_please = {"Accept": "application/json"}
+        answer = client.post("/ui/chat", json={**asked("x"), **body}, headers=json_please)
         assert answer.status_code == 400, body
         assert answer.json()["field"] == field
+    answer = client.post("/ui/chat", json=asked("x", tools=5))
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert answer.text == "tools must be a list."
     assert client.get("/ui/chat/%C3%A9/stream").status_code == 400
 
 
@@ -195,3 +200,47 @@ def test_a_personal_key_is_needed(client: httpx.Client, tokens: dict[str, str]) 
     assert client.get("/ui/chat").status_code == 405
     assert client.post("/ui/chat/a/stream").status_code == 405
     assert client.get("/ui/chat/a/stop").status_code == 405
+
+
+def tool_part(state: str, **more: Any) -> Json:
+    """A part of a tool that the client runs."""
+    return {"type": "tool-pay", "toolCallId": "c1", "state": state, "input": {"sum": 5}, **more}
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        (tool_part("output-available", output="paid"), "paid"),
+        (tool_part("output-error", errorText="no money"), "no money"),
+        (tool_part("output-denied", approval={"id": "a", "approved": False}), fields.DENIED),
+        (
+            tool_part("approval-responded", approval={"approved": False, "reason": "too much"}),
+            f"{fields.DENIED} Reason: too much",
+        ),
+        (tool_part("approval-responded", approval={"approved": True}), fields.APPROVED),
+        (tool_part("approval-requested", approval={"id": "a"}), None),
+        (tool_part("input-streaming"), None),
+        (tool_part("input-available"), None),
+        (tool_part("output-available", output="x", providerExecuted=True), None),
+    ],
+)
+def test_each_state_of_a_clients_tool_is_told_to_the_model(part: Json, told: str | None) -> None:
+    """[M3] What was decided or done; what is still on its way is no call yet."""
+    assistant = {"id": "m2", "role": "assistant", "parts": [{"type": "text", "text": "Hm"}, part]}
+    found = fields.read({"id": "c", "messages": [said("pay"), assistant, said("go on")]})
+    results = [each["content"] for each in found.messages if each["role"] == "tool"]
+    assert results == ([] if told is None else [told])
+
+
+def test_system_messages_stay_system() -> None:
+    """Each is told after the gateway's rules, and none is a turn of the user."""
+    given = [said("Be brief.", "system"), said("Be kind.", "system"), said("Hello")]
+    found = fields.read({"id": "c", "messages": given})
+    assert [each["role"] for each in found.messages] == ["system", "system", "user"]
+
+
+def test_a_tool_whose_schema_holds_itself_is_taken() -> None:
+    """As of comments that have comments."""
+    tree = {"type": "object", "properties": {"replies": {"type": "array", "items": {"$ref": "#"}}}}
+    tool = {"type": "function", "function": {"name": "post", "parameters": tree}}
+    assert fields.read({**asked("x"), "tools": [tool]}).tools == [tool]

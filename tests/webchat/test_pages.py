@@ -212,7 +212,7 @@ def test_the_page_says_who_one_is_and_what_the_model_is(page: Client, settings: 
     settings.LLM_IS_EMBEDDED = True
     shown = page.get("/").content.decode()
     assert "toy model" in shown
-    assert "LLM_BASE_URL" in shown
+    assert "GATEWAY_MODEL_URL" in shown
 
 
 def test_a_guest_is_not_shown_the_admin(bob: User) -> None:

@@ -1,0 +1,450 @@
+"""How a model call fails: the one classification, for people, owners, clients and retries.
+
+``classify`` is a pure function of what the server said (status, headers, body) or of the exception;
+:data:`KINDS` says what follows from each code. Error bodies differ: OpenAI, Anthropic, Google,
+vLLM, Ollama and llama.cpp each have their own, and gateways before them answer with HTML.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import aiohttp
+import orjson
+
+from core.text import one_line
+
+REASON_CHARACTERS = 500
+BODY_BYTES = 64 * 1024  # of an error's body, more is not read
+DEFAULT_RETRY_SECONDS = 1.0
+RATE_LIMIT_SECONDS = 2.0
+# What looks like a credential never reaches a log, a page or a person.
+SECRET = re.compile(r"(?i)\b(?:sk|pk|rk|gsk|xai|key|AIza)[-_][\w*.-]{4,}|bearer\s+[\w.*~+/-]+=*")
+ADDRESS = re.compile(r"\bhttps?://[^\s\"'<>]+")
+
+
+class BadStreamError(ValueError):
+    """The server's stream is not what the format allows."""
+
+
+class CutStreamError(Exception):
+    """The stream ended before the answer did."""
+
+
+class SilenceError(Exception):
+    """The model began to answer and then said nothing for too long."""
+
+
+class NoStreamError(Exception):
+    """What came is no stream at all: a web page, or another service's answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What follows from one cause.
+
+    ``person``: the words for whoever asked. ``owner``: what the owner can do. ``status``, ``type``
+    and ``name``: the error at ``/v1``. ``is_retried``: the same call may work in a moment.
+    ``is_ours``: a client's call was right, and repeating it is useless until the owner acts.
+    ``is_told``: it means that the model does not work, which the owner is told.
+    """
+
+    code: str
+    person: str
+    owner: str
+    status: int = 502
+    type: str = "server_error"
+    name: str = ""
+    is_retried: bool = False
+    is_ours: bool = False
+    is_told: bool = True
+
+    @property
+    def waiting(self) -> str:
+        """The line that a person reads while it is tried again."""
+        return f"{self.person.split('. ')[0].rstrip('.')}. Trying again…"
+
+
+SETTINGS = "GATEWAY_MODEL, GATEWAY_MODEL_URL and GATEWAY_MODEL_KEY"
+REQUEST = "invalid_request_error"
+
+KINDS: dict[str, Kind] = {
+    kind.code: kind
+    for kind in (
+        Kind(
+            code="rate_limited",
+            person="The model is busy (rate limit). Please try again later.",
+            owner="The provider limits how often it is asked. Ask for a higher limit.",
+            status=429,
+            type="rate_limit_error",
+            name="rate_limit_exceeded",
+            is_retried=True,
+        ),
+        Kind(
+            code="overloaded",
+            person="The model server is overloaded. Please try again in a moment.",
+            owner="The provider has no room, or the model is still being loaded.",
+            status=503,
+            name="overloaded",
+            is_retried=True,
+        ),
+        Kind(
+            code="quota",
+            person="The model's quota is used up. The owner of this gateway has to renew it.",
+            owner="The account at the provider has no credit left, or its budget is reached.",
+            status=429,
+            type="insufficient_quota",
+            name="insufficient_quota",
+            is_ours=True,
+        ),
+        Kind(
+            code="unauthorised",
+            person="The model refused the gateway's key. The owner has to correct it.",
+            owner="The provider refuses the key. Check GATEWAY_MODEL_KEY.",
+            name="model_unauthorised",
+            is_ours=True,
+        ),
+        Kind(
+            code="context_length",
+            person="This conversation is too long for the model. Send less, or start a new one.",
+            owner="The request was longer than the model's window. Check LLM_CONTEXT_TOKENS.",
+            status=400,
+            type=REQUEST,
+            name="context_length_exceeded",
+            is_told=False,
+        ),
+        Kind(
+            code="too_large",
+            person="The request is too large for the model server. Send less at once.",
+            owner="The server refuses requests of this size.",
+            status=413,
+            type=REQUEST,
+            name="request_too_large",
+            is_told=False,
+        ),
+        Kind(
+            code="content",
+            person="The model's provider refuses this request because of its content.",
+            owner="The provider's content filter refused the request.",
+            status=400,
+            type=REQUEST,
+            name="content_filter",
+            is_told=False,
+        ),
+        Kind(
+            code="bad_request",
+            person="The model server did not accept the request.",
+            owner="The server refused the request as wrong; its reason is on the run's page.",
+            status=400,
+            type=REQUEST,
+            name="bad_request",
+            is_told=False,
+        ),
+        Kind(
+            code="unprocessable",
+            person="The model server did not accept the request.",
+            owner="The server refused the request as wrong; its reason is on the run's page.",
+            status=422,
+            type=REQUEST,
+            name="unprocessable",
+            is_told=False,
+        ),
+        Kind(
+            code="not_found",
+            person="The model was not found. The owner has to correct its name or address.",
+            owner="The server knows no such model or address. Check GATEWAY_MODEL(_URL).",
+            status=404,
+            type=REQUEST,
+            name="model_not_found",
+        ),
+        Kind(
+            code="timeout",
+            person="The model did not answer in time.",
+            owner="No token came within LLM_FIRST_TOKEN_SECONDS.",
+            status=504,
+            name="timeout",
+            is_retried=True,
+        ),
+        Kind(
+            code="silence",
+            person="The model fell silent in the middle of its answer.",
+            owner="The stream went on for LLM_IDLE_SECONDS without a token.",
+            status=504,
+            name="timeout",
+            is_retried=True,
+        ),
+        Kind(
+            code="cut",
+            person="The connection to the model broke off in the middle of its answer.",
+            owner="The server, or a proxy before it, closed the stream before its end.",
+            name="model_cut_off",
+            is_retried=True,
+        ),
+        Kind(
+            code="bad_stream",
+            person="The model's answer could not be read.",
+            owner="The stream is not that of the chat completions API.",
+            name="model_bad_stream",
+            is_retried=True,
+        ),
+        Kind(
+            code="unreachable",
+            person="The model server cannot be reached.",
+            owner="Nothing answers at the model's address. Check that it runs, and its address.",
+            name="model_unreachable",
+            is_retried=True,
+        ),
+        Kind(
+            code="no_model_server",
+            person="What answers at the model's address is no model server.",
+            owner="A web page or another service answers there. Check GATEWAY_MODEL_URL.",
+            name="model_not_a_server",
+            is_ours=True,
+        ),
+        Kind(
+            code="server",
+            person="The model server failed.",
+            owner="The server reported an error of its own.",
+            name="model_server_error",
+            is_retried=True,
+        ),
+        Kind(
+            code="empty",
+            person="The model gave an empty answer, twice. Please ask in other words.",
+            owner="The model ended its answer without a word.",
+            name="model_empty_answer",
+        ),
+        Kind(
+            code="setup",
+            person="The model is not set up. The owner has to set it up.",
+            owner=f"Check {SETTINGS}.",
+            name="model_not_set_up",
+            is_ours=True,
+        ),
+    )
+}
+# What ends a run and is not the model's.
+OWN = Kind(code="internal", person="Something went wrong.", owner="See the log.", is_told=False)
+
+# Codes and types of the servers' error bodies, in lower case, each with what it means.
+NAMES: dict[str, str] = {
+    "insufficient_quota": "quota",
+    "billing_hard_limit_reached": "quota",
+    "billing_error": "quota",
+    "insufficient_balance": "quota",
+    "rate_limit_exceeded": "rate_limited",
+    "rate_limit_error": "rate_limited",
+    "resource_exhausted": "rate_limited",
+    "context_length_exceeded": "context_length",
+    "exceed_context_size_error": "context_length",
+    "string_above_max_length": "context_length",
+    "content_filter": "content",
+    "content_policy_violation": "content",
+    "responsibleaipolicyviolation": "content",
+    "moderation_blocked": "content",
+    "overloaded_error": "overloaded",
+    "unavailable_error": "overloaded",
+    "unavailable": "overloaded",
+    "engine_overloaded": "overloaded",
+    "invalid_api_key": "unauthorised",
+    "authentication_error": "unauthorised",
+    "permission_error": "unauthorised",
+    "model_not_found": "not_found",
+    "not_found_error": "not_found",
+    "request_too_large": "too_large",
+}
+WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), code)
+    for pattern, code in (
+        (r"credit balance|insufficient (?:credits?|balance|funds|quota)|exceeded your (?:current|"
+         r"monthly) (?:quota|spend)|quota (?:is )?(?:used up|exhausted)|billing|spending limit",
+         "quota"),
+        (r"maximum context length|context (?:length|window|size)|prompt is too long|too many "
+         r"(?:input )?tokens|input token count|exceeds the available context|reduce the length|"
+         r"maximum (?:input )?(?:prompt )?tokens|longer than the maximum model length|"
+         r"max_model_len|input is too long", "context_length"),
+        (r"content (?:management )?(?:policy|filter)|safety system|flagged|moderation", "content"),
+        (r"api[ _-]key (?:not valid|is invalid)|(?:invalid|incorrect) api[ _-]key", "unauthorised"),
+        (r"loading model|overloaded|currently (?:un)?available|no slot available|server busy",
+         "overloaded"),
+        (r"\bmodel\b.{0,200}(?:not found|does not exist)|(?:not found|no such) model", "not_found"),
+    )
+)  # fmt: skip
+BY_STATUS = {
+    400: "bad_request",
+    401: "unauthorised",
+    402: "quota",
+    403: "unauthorised",
+    404: "not_found",
+    405: "not_found",
+    408: "timeout",
+    413: "too_large",
+    422: "unprocessable",
+    429: "rate_limited",
+    503: "overloaded",
+    504: "timeout",
+    529: "overloaded",
+}
+SOON = re.compile(r"(?i)\b(?:retry|try again) (?:in|after) [0-9]")
+# What the words of a body may turn a status into: a 401 that says "billing" is still our key.
+REFINED = {400, 402, 403, 404, 413, 422, 429, 500, 502, 503, 529}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed call: its code, the server's own reason (one line, bounded, without credentials)
+    and the seconds that the server asks to wait, where it does."""
+
+    code: str
+    reason: str = ""
+    asked_seconds: float | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """What follows from it."""
+        return KINDS.get(self.code, OWN)
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds until another try, or None when another try is useless."""
+        if not self.kind.is_retried:
+            return None
+        usual = RATE_LIMIT_SECONDS if self.code == "rate_limited" else DEFAULT_RETRY_SECONDS
+        return self.asked_seconds if self.asked_seconds is not None else usual
+
+    @property
+    def words(self) -> str:
+        """What the person is told."""
+        seconds = self.asked_seconds
+        if self.code == "rate_limited" and seconds:
+            return f"The model is busy (rate limit). Please try again in {duration(seconds)}."
+        return self.kind.person
+
+
+def duration(seconds: float) -> str:
+    """``90.0`` -> ``2 min``: rounded up, so that who waits that long has waited enough."""
+    whole = int(-(-seconds // 1))
+    if whole <= 90:
+        return f"{whole} s"
+    minutes = -(-whole // 60)
+    return f"{minutes} min" if minutes <= 90 else f"{-(-minutes // 60)} h"
+
+
+def classify(
+    *,
+    status: int | None = None,
+    headers: Mapping[str, str] | None = None,
+    body: bytes = b"",
+    exception: BaseException | None = None,
+) -> Failure:
+    """The failure of a call: of its ``exception``, else of the server's answer."""
+    if exception is not None:
+        return of_exception(exception)
+    given = {name.lower(): value for name, value in (headers or {}).items()}
+    return of_answer(status or 200, given, body)
+
+
+def of_answer(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+    """The failure that a server told: with a status, or as an error inside a stream (200)."""
+    names, reason = told(body)
+    seconds = wait_seconds(headers)
+    if 300 <= status < 400 or (is_page(body) and status in {200, 400, 404, 405}):
+        return Failure("no_model_server", reason, seconds)
+    code = BY_STATUS.get(status, "server" if status >= 500 or status == 200 else "bad_request")
+    if status in REFINED or status == 200:
+        code = refined(status, names, reason) or code
+    return Failure(code, reason, seconds)
+
+
+def refined(status: int, names: tuple[str, ...], reason: str) -> str:
+    """The code that the words of a body mean; empty when they say no more than the status."""
+    by_name = next((NAMES[name] for name in names if name in NAMES), "")
+    by_words = next((code for pattern, code in WORDS if pattern.search(reason)), "")
+    if by_words == "quota" and SOON.search(reason):
+        by_words = "rate_limited"  # of this minute
+    if by_words == "context_length" and status == 429:
+        by_words = ""  # "too many tokens" a minute
+    # "rate_limit_error" and "invalid_request_error" are said of used-up credit as well.
+    code = by_words if by_words in {"quota", "context_length"} else by_name or by_words
+    return "" if code == "rate_limited" and status in {400, 403, 404, 413, 422} else code
+
+
+def of_exception(error: BaseException) -> Failure:
+    """The failure of a call that ended without an answer of the server."""
+    match error:
+        case SilenceError():
+            return Failure("silence")
+        case TimeoutError():
+            return Failure("timeout")
+        case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
+            return Failure("setup", "The model's address is wrong.")
+        case aiohttp.ClientConnectorError() | aiohttp.ServerDisconnectedError():
+            return Failure("unreachable", bounded(type(error).__name__))
+        case NoStreamError():
+            return Failure("no_model_server", bounded(str(error)))
+        case BadStreamError():
+            return Failure("bad_stream", bounded(str(error)))
+        case CutStreamError() | aiohttp.ClientPayloadError() | aiohttp.ClientConnectionError():
+            return Failure("cut", bounded(str(error)))
+        case aiohttp.ClientResponseError():
+            return Failure("no_model_server", bounded(str(error.message)))
+    return Failure("bad_stream", bounded(type(error).__name__))
+
+
+def told(body: bytes) -> tuple[tuple[str, ...], str]:
+    """What an error's body says: its codes and types in lower case, its message."""
+    try:
+        found: Any = orjson.loads(body[:BODY_BYTES] or b"null")
+    except orjson.JSONDecodeError:
+        return (), bounded(text_of_page(body))
+    found = found[0] if isinstance(found, list) and found else found
+    if not isinstance(found, dict):
+        return (), bounded(found if isinstance(found, str) else "")
+    inner = found.get("error")
+    error: dict[str, Any] = inner if isinstance(inner, dict) else found
+    more = error.get("innererror")
+    values = [error.get(name) for name in ("code", "type", "status")]
+    values += [more.get("code")] if isinstance(more, dict) else []
+    names = tuple(value.lower() for value in values if isinstance(value, str))
+    message = inner if isinstance(inner, str) else error.get("message") or error.get("detail") or ""
+    return names, bounded(message if isinstance(message, str) else orjson.dumps(message).decode())
+
+
+def bounded(text: str) -> str:
+    """``text`` on one line, without credentials and addresses, at most REASON_CHARACTERS."""
+    short = text[: REASON_CHARACTERS * 4]
+    return one_line(ADDRESS.sub("[address]", SECRET.sub("[key]", short)), REASON_CHARACTERS)
+
+
+def is_page(body: bytes) -> bool:
+    """Whether this is HTML."""
+    return body.lstrip()[:15].lower().startswith((b"<!doctype", b"<html", b"<head"))
+
+
+def text_of_page(body: bytes) -> str:
+    """The words of a web page, or of a plain text."""
+    text = body[:BODY_BYTES].decode("utf-8", "replace")
+    return re.sub(r"<[^<>]{0,500}>", " ", text)
+
+
+def wait_seconds(headers: Mapping[str, str]) -> float | None:
+    """What ``Retry-After`` (seconds or a date) or ``retry-after-ms`` asks for."""
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            return max(0.0, float(milliseconds) / 1000)
+        return max(0.0, float(headers["retry-after"]))
+    except KeyError:
+        return None
+    except ValueError:
+        return until(headers.get("retry-after", ""))
+
+
+def until(date: str) -> float | None:
+    """Seconds until an HTTP date; None when it is none."""
+    try:
+        return max(0.0, (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,102 @@
+"""Whether the model works, as its runs show: failures are kept, counted and, once, told.
+
+A trouble begins with a failure that means that the model does not work, and ends with the next
+answer. Each process remembers whether there is one, so an answer costs no question where all is
+well; another process's trouble is known with the next sweep (:func:`look`).
+"""
+
+import logging
+from dataclasses import dataclass
+
+from django.db.models import F
+from django.db.models.functions import Coalesce, Now
+
+from core import db
+from core.models import ModelTrouble, Run, RunFailure
+from core.providers.base import ProviderError
+from core.providers.failures import KINDS, OWN, REASON_CHARACTERS
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Known:
+    """What this process knows."""
+
+    is_troubled: bool = False
+
+
+known = Known()
+
+
+def failed(*, run: Run, error: ProviderError) -> None:
+    """Keep why a run failed, and count it. Inside the transaction that ends the run."""
+    RunFailure.objects.update_or_create(
+        run=run, defaults={"code": error.code[:40], "reason": error.reason[:REASON_CHARACTERS]}
+    )
+    noticed(run=run, error=error)
+
+
+def noticed(*, run: Run, error: ProviderError) -> None:
+    """Log and count a failure that a run met with. Inside a transaction."""
+    kind = KINDS.get(error.code, OWN)
+    reason = error.reason[:REASON_CHARACTERS]
+    code = error.code[:40]
+    logger.warning(
+        "the model failed in run %s of user %s: %s (%s)%s",
+        run.public_id,
+        run.user_id,
+        error,
+        code,
+        f": {reason}" if reason else "",
+    )
+    ModelTrouble.objects.get_or_create(code=code)
+    rows = ModelTrouble.objects.filter(code=code)
+    rows.update(count=F("count") + 1, last_at=Now(), reason=reason, run=run)
+    if kind.is_told:
+        rows.update(since=Coalesce("since", Now()))
+        known.is_troubled = True
+
+
+def answered() -> None:
+    """The model gave an answer: what was wrong is over. Inside a transaction."""
+    if known.is_troubled:
+        ModelTrouble.objects.filter(since__isnull=False).update(since=None)
+        known.is_troubled = False
+
+
+def look() -> None:
+    """Learn whether another process has seen a failure. A chore.
+
+    That one is over is learnt by the next answer: of one that is just being committed we see
+    nothing yet.
+    """
+    if not known.is_troubled:
+        known.is_troubled = ModelTrouble.objects.filter(since__isnull=False).exists()
+
+
+def troubles() -> list[ModelTrouble]:
+    """What is wrong with the model now, oldest first."""
+    return list(ModelTrouble.objects.filter(since__isnull=False).order_by("since", "code"))
+
+
+def counts() -> dict[str, int]:
+    """How many runs failed so far, by code."""
+    return dict(ModelTrouble.objects.order_by("code").values_list("code", "count"))
+
+
+def to_tell() -> list[tuple[ModelTrouble, bool]]:
+    """The troubles that the owner does not know of yet, and those whose end they do not know of
+    (True: it is over). Marked as told: inside the transaction that tells."""
+    begun = ModelTrouble.objects.filter(since__isnull=False, told_at=None)
+    over = ModelTrouble.objects.filter(since=None, told_at__isnull=False)
+    if not (begun.exists() or over.exists()):
+        return []
+    found: list[tuple[ModelTrouble, bool]] = []
+    with db.write(joins=True):
+        for rows, is_over in ((begun, False), (over, True)):
+            for row in list(rows.order_by("code")):
+                told_at = None if is_over else Now()
+                if rows.filter(pk=row.pk).update(told_at=told_at):
+                    found.append((row, is_over))
+    return found

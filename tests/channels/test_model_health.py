@@ -1,0 +1,118 @@
+"""What the owner sees of a model that fails: told once, and once when it answers again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from channels_app import notices
+from channels_app.memory.channel import PLATFORM, say
+from channels_app.runner import Runner
+from core.models import ChannelAccount, Delivery, ModelTrouble, Run, RunFailure, User
+from core.providers import health
+from tests.channels.running import memory_account, until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SCRIPT: list[dict[str, Any]] = [
+    {"match": "^quota", "steps": [{"error": "quota", "reason": "No credit on [account]"}]},
+    {"match": "^cut", "steps": [{"text": "Half"}, {"error": "cut"}]},
+    {"match": "^long", "steps": [{"error": "context_length"}]},
+]
+
+
+@pytest.fixture
+def account(
+    runner: Runner, owner: User, guest: User, settings: Settings, tmp_path: Path
+) -> ChannelAccount:
+    """A channel that the owner, who is told there, and a guest speak on."""
+    path = tmp_path / "script.json"
+    path.write_text(json.dumps(SCRIPT))
+    settings.LLM_SCRIPT = str(path)
+    made = memory_account()
+    owner.last_account, owner.last_target = made, {"chat": "own", "thread": ""}
+    owner.save()
+    return made
+
+
+def write(account: ChannelAccount, text: str, number: int) -> None:
+    """The guest writes."""
+    place: dict[str, Any] = {"account": account, "sender": "556", "chat": "c"}
+    say(text=text, message_id=str(number), now=timezone.now(), **place)
+    until(lambda: Run.objects.filter(text=text, state__in=Run.FINAL).exists())
+
+
+def told() -> list[str]:
+    """What the owner was told."""
+    return PLATFORM.texts("own")
+
+
+def test_the_owner_is_told_once_and_once_when_it_is_good_again(account: ChannelAccount) -> None:
+    """However many people's runs fail meanwhile."""
+    write(account, "quota 1", 1)
+    write(account, "quota 2", 2)
+    until(told)
+    [first] = told()
+    assert first.startswith("The model fails (quota).")
+    assert "No credit on" in first
+    assert "quota is used up" in PLATFORM.texts("c")[0]
+    write(account, "hello", 3)
+    until(lambda: len(told()) == 2)
+    assert told()[1] == "The model answers again (quota)."
+    assert health.troubles() == []
+    assert health.counts() == {"quota": 2}
+
+
+def test_a_request_that_the_model_cannot_take_is_no_trouble_of_the_model(
+    account: ChannelAccount,
+) -> None:
+    """It is kept and counted; the owner has nothing to do."""
+    write(account, "long", 1)
+    assert health.counts() == {"context_length": 1}
+    assert health.troubles() == []
+    notices.model_health(now=timezone.now())
+    assert not Delivery.objects.filter(dedupe_key__startswith="notice:model").exists()
+    assert "too long for the model" in PLATFORM.texts("c")[0]
+
+
+def test_a_model_that_fails_and_answers_by_turns_is_told_of_once_an_hour(
+    account: ChannelAccount,
+) -> None:
+    """Not with every other message."""
+    for number in range(4):
+        write(account, f"cut {number}", 2 * number)
+        until(lambda: ModelTrouble.objects.filter(told_at__isnull=False).exists())
+        write(account, f"hello {number}", 2 * number + 1)
+        until(lambda: ModelTrouble.objects.filter(told_at=None).exists())
+    hours = Delivery.objects.filter(dedupe_key__startswith="notice:model").count()
+    assert hours <= 4  # two, or four where the hour ended meanwhile
+
+
+def test_the_servers_reason_is_on_the_runs_page_only(account: ChannelAccount) -> None:
+    """[D8] For who may see runs in the admin; the person gets words, not the server's."""
+    write(account, "quota", 1)
+    run = Run.objects.get()
+    failure = RunFailure.objects.get(run=run)
+    assert (failure.code, failure.reason) == ("quota", "No credit on [account]")
+    assert "No credit" not in json.dumps(run.result) + run.error
+    assert "No credit" not in " ".join(run.events.values_list("data", flat=True))
+    chief = User.objects.get(is_owner=True)
+    chief.is_staff = chief.is_superuser = True
+    chief.save()
+    browser = Client()
+    browser.force_login(chief)
+    page = browser.get(f"/admin/core/run/{run.pk}/change/").content.decode()
+    assert "No credit on [account]" in page
+    assert "The model fails (quota)" in browser.get("/admin/").content.decode()
+
+
+def test_another_processs_trouble_ends_with_an_answer_here(account: ChannelAccount) -> None:
+    """It is known with the next sweep."""
+    health.known.is_troubled = False
+    ModelTrouble.objects.create(code="server", count=1, since=timezone.now())
+    health.look()
+    write(account, "hello", 1)
+    until(lambda: not health.troubles())

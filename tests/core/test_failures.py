@@ -1,0 +1,293 @@
+"""How a model call fails: error bodies as the servers send them, each with the code it means."""
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from core.providers import failures
+from core.providers.base import ProviderError
+from core.providers.failures import KINDS, classify, wait_seconds
+
+Case = tuple[str, int, dict[str, str], Any, str]
+
+
+def openai(message: str, kind: str = "invalid_request_error", code: str | None = None) -> Any:
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def anthropic(kind: str, message: str) -> Any:
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_01"}
+
+
+def llama(code: int, message: str, kind: str, **more: int) -> Any:
+    return {"error": {"code": code, "message": message, "type": kind, **more}}
+
+
+def vllm(code: int, message: str, kind: str = "BadRequestError") -> Any:
+    return {"object": "error", "message": message, "type": kind, "param": None, "code": code}
+
+
+CASES: list[Case] = [
+    # OpenAI
+    (
+        "openai key",
+        401,
+        {},
+        openai("Incorrect API key provided: sk-abcd*efgh. You can find", code="invalid_api_key"),
+        "unauthorised",
+    ),
+    (
+        "openai rate",
+        429,
+        {"retry-after": "20"},
+        openai(
+            "Rate limit reached for gpt-4o in organization org-x on tokens per min (TPM): Limit "
+            "30000, Used 29000, Requested 2000. Please try again in 2s. Visit "
+            "https://platform.openai.com/account/billing to learn more.",
+            "tokens",
+            "rate_limit_exceeded",
+        ),
+        "rate_limited",
+    ),
+    (
+        "openai quota",
+        429,
+        {},
+        openai(
+            "You exceeded your current quota, please check your plan and billing details.",
+            "insufficient_quota",
+            "insufficient_quota",
+        ),
+        "quota",
+    ),
+    (
+        "openai context",
+        400,
+        {},
+        openai(
+            "This model's maximum context length is 128000 tokens. However, your messages resulted "
+            "in 150000 tokens. Please reduce the length of the messages.",
+            code="context_length_exceeded",
+        ),
+        "context_length",
+    ),
+    (
+        "openai model",
+        404,
+        {},
+        openai("The model `gpt-9` does not exist or you do not have access to it.",
+               code="model_not_found"),
+        "not_found",
+    ),
+    ("openai overloaded", 503, {}, openai("The engine is currently overloaded", "server_error"),
+     "overloaded"),
+    ("openai server", 500, {}, openai("The server had an error", "server_error"), "server"),
+    ("openai value", 400, {}, openai("Invalid value: 'x'.", code="invalid_value"), "bad_request"),
+    ("openai in a stream", 200, {}, openai("The server had an error", "server_error"), "server"),
+    (
+        "azure content",
+        400,
+        {},
+        {
+            "error": {
+                "message": "The response was filtered due to the prompt triggering Azure OpenAI's "
+                "content management policy.",
+                "code": "content_filter",
+                "status": 400,
+                "innererror": {"code": "ResponsibleAIPolicyViolation"},
+            }
+        },
+        "content",
+    ),
+    # Anthropic
+    ("anthropic key", 401, {}, anthropic("authentication_error", "invalid x-api-key"),
+     "unauthorised"),
+    ("anthropic overloaded", 529, {}, anthropic("overloaded_error", "Overloaded"), "overloaded"),
+    ("anthropic overloaded in a stream", 200, {}, anthropic("overloaded_error", "Overloaded"),
+     "overloaded"),
+    (
+        "anthropic credit",
+        400,
+        {},
+        anthropic(
+            "invalid_request_error",
+            "Your credit balance is too low to access the Anthropic API. Please go to Plans.",
+        ),
+        "quota",
+    ),
+    (
+        "anthropic context",
+        400,
+        {},
+        anthropic("invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
+        "context_length",
+    ),
+    ("anthropic rate", 429, {"retry-after": "5"},
+     anthropic("rate_limit_error", "This request would exceed your rate limit"), "rate_limited"),
+    ("anthropic size", 413, {}, anthropic("request_too_large", "Request exceeds the maximum size"),
+     "too_large"),
+    ("anthropic model", 404, {}, anthropic("not_found_error", "model: claude-9"), "not_found"),
+    # vLLM
+    (
+        "vllm context",
+        400,
+        {},
+        vllm(400, "This model's maximum context length is 4096 tokens. However, you requested 5000 "
+             "tokens (4000 in the messages, 1000 in the completion)."),
+        "context_length",
+    ),
+    ("vllm model", 404, {}, vllm(404, "The model `x` does not exist.", "NotFoundError"),
+     "not_found"),
+    ("vllm newer", 400, {}, {"error": vllm(400, "top_k must be -1 or at least 1, got -5.")},
+     "bad_request"),
+    ("vllm detail", 422, {}, {"detail": [{"loc": ["body"], "msg": "field required"}]},
+     "unprocessable"),
+    ("vllm key", 401, {}, {"error": "Unauthorized"}, "unauthorised"),
+    # Ollama
+    ("ollama model", 404, {},
+     openai('model "llama9" not found, try pulling it first', "api_error"), "not_found"),
+    ("ollama native model", 404, {}, {"error": "model 'x' not found"}, "not_found"),
+    ("ollama context", 400, {}, openai("the input length exceeds the context length", "api_error"),
+     "context_length"),
+    ("ollama busy", 503, {}, {"error": "server busy, please try again. maximum pending requests "
+                              "exceeded"}, "overloaded"),
+    # llama.cpp
+    ("llama loading", 503, {}, llama(503, "Loading model", "unavailable_error"), "overloaded"),
+    (
+        "llama context",
+        400,
+        {},
+        llama(
+            400,
+            "the request exceeds the available context size, try increasing it",
+            "exceed_context_size_error",
+            n_prompt_tokens=9000,
+            n_ctx=4096,
+        ),
+        "context_length",
+    ),
+    ("llama key", 401, {}, llama(401, "Invalid API Key", "authentication_error"), "unauthorised"),
+    ("llama older context", 500, {},
+     llama(500, "the request exceeds the available context size", "server_error"),
+     "context_length"),
+    # Google, OpenRouter, Groq, DeepSeek, Bedrock
+    ("google key", 400, {},
+     [{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}],
+     "unauthorised"),
+    ("google quota", 429, {},
+     [{"error": {"code": 429, "message": "You exceeded your current quota, please check your plan.",
+                 "status": "RESOURCE_EXHAUSTED"}}], "quota"),
+    ("google rate", 429, {},
+     [{"error": {"code": 429, "message": "You exceeded your current quota. Please retry in 31.2s.",
+                 "status": "RESOURCE_EXHAUSTED"}}], "rate_limited"),
+    ("openrouter credits", 402, {}, {"error": {"message": "Insufficient credits", "code": 402}},
+     "quota"),
+    ("openrouter moderation", 403, {},
+     {"error": {"message": "Your input was flagged", "code": 403}}, "content"),
+    ("groq size", 413, {},
+     openai("Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested "
+            "8000", "tokens", "rate_limit_exceeded"), "too_large"),
+    ("deepseek balance", 402, {}, openai("Insufficient Balance", "unknown_error"), "quota"),
+    ("bedrock rate", 429, {},
+     {"message": "Too many tokens, please wait before trying again."}, "rate_limited"),
+    # What stands between
+    ("nginx 502", 502, {}, b"<html><head><title>502 Bad Gateway</title></head></html>", "server"),
+    ("nginx 413", 413, {}, b"<html><h1>413 Request Entity Too Large</h1></html>", "too_large"),
+    ("a web site", 404, {}, b"<!DOCTYPE html><html><body>Page not found</body></html>",
+     "no_model_server"),
+    ("no route", 404, {}, {"detail": "Not Found"}, "not_found"),
+    ("a redirect to a sign-in", 302, {}, b"", "no_model_server"),
+    ("a plain error", 500, {}, b"Internal Server Error", "server"),
+    ("cloudflare", 524, {}, b"<html>A timeout occurred</html>", "server"),
+    ("nothing at all", 400, {}, b"", "bad_request"),
+    ("text", 400, {}, {"error": "unexpected"}, "bad_request"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "code"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
+)
+def test_what_a_server_says_has_one_code(
+    status: int, headers: dict[str, str], body: Any, code: str
+) -> None:
+    data = body if isinstance(body, bytes) else orjson.dumps(body)
+    failure = classify(status=status, headers=headers, body=data)
+    assert failure.code == code
+    assert len(failure.reason) <= failures.REASON_CHARACTERS
+    assert "sk-abcd" not in failure.reason
+    assert "platform.openai.com" not in failure.reason
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (TimeoutError(), "timeout"),
+        (failures.SilenceError(), "silence"),
+        (failures.CutStreamError(), "cut"),
+        (failures.BadStreamError("x"), "bad_stream"),
+        (failures.NoStreamError("220 smtp"), "no_model_server"),
+        (aiohttp.ServerDisconnectedError(), "unreachable"),
+        (aiohttp.InvalidURL("x"), "setup"),
+        (aiohttp.ClientPayloadError(), "cut"),
+        (ConnectionResetError(), "bad_stream"),
+        (asyncio.IncompleteReadError(b"", 1), "bad_stream"),
+    ],
+)
+def test_what_was_not_answered_has_one_code(error: BaseException, code: str) -> None:
+    assert classify(exception=error).code == code
+
+
+def test_every_kind_has_words_for_all() -> None:
+    """A person is told what happened, the owner what to do; a client gets a status and a code."""
+    for code, kind in KINDS.items():
+        assert kind.code == code
+        assert kind.person.endswith(".")
+        assert kind.owner.endswith(".")
+        assert kind.name
+        assert 400 <= kind.status < 600
+        assert not (kind.is_ours and kind.is_retried)
+        assert "GATEWAY_" not in kind.person
+        assert kind.waiting.endswith("Trying again…")
+    assert KINDS["unauthorised"].status == 502  # the client's own key was right
+    assert not KINDS["context_length"].is_told
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "-5"}, 0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
+    ],
+)
+def test_a_server_says_how_long_to_wait_in_several_ways(
+    headers: dict[str, str], seconds: float | None
+) -> None:
+    assert wait_seconds(headers) == seconds
+
+
+def test_whoever_has_to_wait_is_told_how_long() -> None:
+    """And what a server asks for is kept as it is: the agent decides whether it waits."""
+    failure = classify(status=429, headers={"Retry-After": "3600"})
+    assert failure.retry_after == 3600
+    assert "in 60 min" in failure.words
+    assert "in 3 s" in classify(status=429, headers={"Retry-After": "2.1"}).words
+    assert "in 2 h" in classify(status=429, headers={"Retry-After": "7200"}).words
+    error = ProviderError.of(classify(status=429))
+    assert (error.code, error.retry_after) == ("rate_limited", failures.RATE_LIMIT_SECONDS)
+    assert ProviderError.of(classify(status=402)).retry_after is None
+
+
+def test_a_reason_holds_no_credential_and_no_address() -> None:
+    words = "Bearer abc.def-1 and sk-proj-12345678 at http://10.0.0.7:8000/v1 failed\nbadly"
+    reason = classify(status=400, body=orjson.dumps({"error": words})).reason
+    assert reason == "[key] and [key] at [address] failed badly"
+    long = classify(status=500, body=b"x" * 10_000_000).reason
+    assert len(long) == failures.REASON_CHARACTERS
