@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 from channels_app import notices, registry
 from channels_app.base import Account, Channel, ChannelError, Gateway, Health, Polls
 from channels_app.sending import account_of
+from core import outbox
 from core.compiled import Select
 from core.db import in_thread, write
 from core.models import ChannelAccount
@@ -65,7 +66,9 @@ class Gateways:
         for row in changed:
             await self._switch(row)
         for row in rows:
-            if row.id not in polled and self.checks.get(row.id, 0.0) <= now:
+            if (row.id not in polled or row.deliveries_held) and self.checks.get(
+                row.id, 0.0
+            ) <= now:
                 self.checks[row.id] = now + CHECK_SECONDS
                 await self._check(row)
         return LOOK_SECONDS
@@ -151,6 +154,7 @@ def saved(*, account_id: int) -> None:
     rows = ChannelAccount.objects.filter(id=account_id, channel__in=registry.names())
     rows.filter(enabled=True).update(status=STARTING, status_text="")
     rows.filter(enabled=False).exclude(status="stopped").update(status=STOPPING, status_text="")
+    outbox.release(account_id=account_id)
 
 
 def look() -> tuple[list[ChannelAccount], list[ChannelAccount]]:
@@ -220,6 +224,8 @@ def note(*, account_id: int, health: Health) -> None:
             settled.update(status="error", status_text=health.problem[:500])
         else:
             settled.exclude(status="running").update(status="running", status_text="")
+            if rows.exclude(deliveries_held="").exists():
+                outbox.release(account_id=account_id)
 
 
 def waiting() -> dict[str, int]:

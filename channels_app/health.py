@@ -11,7 +11,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from allowlist import waiting
-from channels_app import gateways, http
+from channels_app import gateways, http, outages
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.lean import Route
 from core import outbox, runs, schema
@@ -28,22 +28,29 @@ async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
-    """Whether all parts work; 503 names what does not. ``waiting``: updates held back for us."""
+    """Whether all parts work; 503 names what does not. ``waiting``: updates held back for us;
+    ``deliveries``: how many wait after a failure, and how many were given up."""
     del scope, receive
-    problems, waiting = await in_thread(how_it_is)
-    body = {"ok": not problems, "problems": problems, "waiting": waiting}
+    problems, waiting, deliveries = await in_thread(how_it_is)
+    body = {
+        "ok": not problems,
+        "problems": problems,
+        "waiting": waiting,
+        "deliveries": deliveries,
+    }
     await http.answer(send, 503 if problems else 200, body)
 
 
-def how_it_is() -> tuple[list[str], dict[str, int]]:
-    """What is wrong, and what the platforms hold back; nothing where the database is away."""
+def how_it_is() -> tuple[list[str], dict[str, int], dict[str, int]]:
+    """What is wrong, what the platforms hold back, and what was not delivered; nothing where the
+    database is away."""
     problems = problems_now()
     if NO_DATABASE in problems:
-        return problems, {}  # asking again would cost another time-out
+        return problems, {}, {}  # asking again would cost another time-out
     try:
-        return problems, gateways.waiting()
+        return problems, gateways.waiting(), outages.counted()
     except DatabaseFailure:
-        return problems, {}
+        return problems, {}, {}
 
 
 def problems_now() -> list[str]:
@@ -72,9 +79,10 @@ def problems_now() -> list[str]:
         if not runs.workers_alive(queue):
             nobody = [f"No {queue} worker was heard from in the last 30 s."]
             problems += runs.idle_workers(queue) or nobody
-    if outbox.oldest_pending_seconds() > settings.UNDELIVERED_SECONDS:
-        problems.append("Deliveries are waiting too long.")
-    return problems + gateways.problems()
+    stuck = outages.problems()
+    if not stuck and outbox.oldest_pending_seconds() > settings.UNDELIVERED_SECONDS:
+        stuck = ["Deliveries are waiting too long."]
+    return problems + stuck + gateways.problems()
 
 
 async def metrics(scope: Scope, receive: Receive, send: Send) -> None:
@@ -109,6 +117,7 @@ def measured() -> bytes:
         "latchkey_runs_queued": Run.objects.filter(state=Run.State.QUEUED).count(),
         "latchkey_runs_running": Run.objects.filter(state=Run.State.RUNNING).count(),
         "latchkey_deliveries_waiting_seconds": outbox.oldest_pending_seconds(),
+        "latchkey_deliveries_failing": outages.counted()["waiting"],
         "latchkey_deliveries_dead": outbox.dead_count(),
         "latchkey_unknown_requests_pending": waiting.count(),
         "latchkey_workers_runs": runs.workers_alive("runs"),

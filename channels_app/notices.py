@@ -156,8 +156,12 @@ def tell(
     text: str,
     now: datetime,
     buttons: list[list[dict[str, str]]] | None = None,
+    page: str = WAITING_PAGE,
 ) -> None:
-    """Send a notice to where the owner last spoke, if that channel can be written to."""
+    """Send a notice to where the owner last spoke, if that channel can be written to.
+
+    ``page``: where the owner does what the buttons do, on a channel without buttons.
+    """
     account = owner.last_account
     channel = registry.get(account.channel) if account is not None else None
     chat = owner.last_target.get("chat", "")
@@ -171,7 +175,7 @@ def tell(
         account_id=account.pk,
         conversation=outbox.conversation(account_id=account.pk, chat=chat, thread=thread),
         target={"chat": chat, "thread": thread, "reply_to": ""},
-        payload=block(channel, owner, text, buttons, now),
+        payload=block(channel, owner, text, buttons, now, page=page),
     )
 
 
@@ -181,6 +185,8 @@ def block(
     text: str,
     buttons: list[list[dict[str, str]]] | None,
     now: datetime,
+    *,
+    page: str,
 ) -> Block:
     """A plain text with buttons; where there are none, with a link that signs the owner in once."""
     if not buttons:
@@ -188,7 +194,7 @@ def block(
     if Capability.BUTTONS in channel.capabilities:
         return {"text": text, "buttons": buttons}
     token = sign_in.create(user=owner, now=now)
-    return {"text": f"{text}\n{settings.GATEWAY_URL}/sign-in/{token}?next={WAITING_PAGE}"}
+    return {"text": f"{text}\n{settings.GATEWAY_URL}/sign-in/{token}?next={page}"}
 
 
 def tell_web(owner: User, card: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 
 from channels_app.base import Account, ChannelError, Trouble
+from core import leases
 
 BASE = "https://api.telegram.org"
 CONNECT_SECONDS = 10.0
@@ -93,6 +94,7 @@ async def call(account: Account, method: str, *, seconds: float = 0.0, **values:
     token = account.secrets.get("token", "")
     if not token:
         raise no_token()
+    leases.check()
     timeout = aiohttp.ClientTimeout(total=READ_SECONDS + seconds, sock_connect=CONNECT_SECONDS)
     try:
         url = f"{base_of(account)}/bot{token}/{method}"
@@ -148,6 +150,8 @@ def refusal(status: int, payload: bytes, *, token: str) -> ChannelError:
         return ChannelError(words, trouble="migrated", moved_to=moved)
     if status == 429:
         return ChannelError(words, retry_after=float(parameters.get("retry_after") or 1))
+    if status == 404 and "method not found" in words.lower():
+        return ChannelError(words, permanent=True)  # of a Bot API server of one's own
     if status in {401, 404}:
         return ChannelError(words, permanent=True, trouble="auth")
     if status == 409:
