@@ -197,9 +197,9 @@ class FakeBotApi:
             return self._failed(request, failure)
         if token in self.revoked:
             return answer(401, "Unauthorized")
-        if self.hook is not None:
-            self.hook(method, params, "before")
         try:
+            if self.hook is not None:
+                self.hook(method, params, "before")
             result = await self._do(token, method, params)
         except Refusal as error:
             return answer(error.status, error.description)
