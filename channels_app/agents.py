@@ -175,9 +175,7 @@ def remove_results(session: ChatSession) -> None:
         Run.objects.filter(session=session, origin=results.ORIGIN).delete()
         return
     found = results.of(session)
-    found.filter(state=Delivery.State.PENDING, external_message_id="").update(
-        state=Delivery.State.DISMISSED
-    )
+    outbox.take_back(found)
     if isinstance(channel.outbound, Deletes):
         for row in found.filter(state__in=(*outbox.OPEN, Delivery.State.SENT)).order_by("id"):
             outbox.change(delivery=row, payload={"kind": "delete", "lenient": True})

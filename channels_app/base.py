@@ -29,6 +29,7 @@ class Capability(StrEnum):
 
     EDIT = "edit"  # Edits
     DELETE = "delete"  # Deletes
+    FIND = "find"  # FindsSent; only with EDIT
     TYPING = "typing"  # Types
     REACTIONS = "reactions"  # Reacts
     FILES = "files"  # SendsFiles
@@ -97,6 +98,7 @@ class Pace:
     group_per_minute: int = 0
     edit_seconds: float = 1.2
     group_edit_seconds: float = 3.0
+    find_seconds: float = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +266,28 @@ class Deletes(Protocol):
 
     async def delete_message(self, *, account: Account, target: Target, message_id: str) -> None:
         """Remove a message; one that is gone is a success. Raises ChannelError."""
+        ...
+
+
+@runtime_checkable
+class FindsSent(Protocol):
+    """Capability FIND: a message whose id was lost can be found again.
+
+    Message ids are numbers that grow within a sequence, and an account can tell its own messages.
+    """
+
+    def sequence(self, chat: str) -> str:
+        """The name of the sequence that numbers the messages of ``chat``. Pure."""
+        ...
+
+    async def is_ours(
+        self, *, account: Account, target: Target, message_id: str, block: Block
+    ) -> bool:
+        """Whether a message is one of ours in the place ``target`` and of the kind of ``block``.
+
+        Such a message shows ``block`` afterwards; no other one is changed. ``block`` is a text or
+        ``{"kind": …, "caption": …}``. Raises ChannelError when that cannot be told now.
+        """
         ...
 
 

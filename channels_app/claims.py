@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import orjson
+from django.conf import settings
 from django.db import DatabaseError, IntegrityError
 
 from channels_app.endings import end_queued, opening_of
@@ -17,6 +18,7 @@ from core.agent import prompt
 from core.agent.loop import Call
 from core.db import write
 from core.events import Log
+from core.leases import OWN_LEASE, Lease, elapsed
 from core.messages import MessageDict, reset_delta
 from core.models import Run
 from core.providers.base import ChatMessage
@@ -29,7 +31,7 @@ logger = logging.getLogger(__name__)
 class Begun:
     """A claimed run with all that its turn needs; ``events`` is its log so far.
 
-    ``resumed``: the long tasks that an earlier attempt began.
+    ``resumed``: the long tasks that an earlier attempt began. ``lease``: as it is measured here.
     """
 
     run: Run
@@ -37,6 +39,7 @@ class Begun:
     messages: list[ChatMessage]
     events: list[MessageDict]
     resumed: list[Call]
+    lease: Lease
 
 
 class Claims(Together[int, Begun | None]):
@@ -55,16 +58,17 @@ def begin(run_ids: list[int], worker: str) -> list[Begun | Exception | None]:
     is not for us to begin. A run that cannot be prepared is tried again when its lease runs out.
     """
     # In the order of their ids: two workers do not wait for each other crosswise.
+    began = elapsed()
     claimed = claim(sorted(run_ids), worker)
-    return [attempt(partial(begun, run_id, claimed.get(run_id))) for run_id in run_ids]
+    return [attempt(partial(begun, run_id, claimed.get(run_id), began)) for run_id in run_ids]
 
 
-def begun(run_id: int, run: Run | None) -> Begun | None:
+def begun(run_id: int, run: Run | None, began: float) -> Begun | None:
     """A claimed run with what its turn needs; one that was not claimed may have to end ([C9])."""
     if run is None:
         end_queued(run_id)
         return None
-    return prepare(run)
+    return prepare(run, began)
 
 
 def claim(run_ids: list[int], worker: str) -> dict[int, Run]:
@@ -98,8 +102,9 @@ def claim_singly(run_ids: list[int], worker: str) -> dict[int, Run]:
     return claimed
 
 
-def prepare(run: Run) -> Begun:
-    """What the turn of a claimed run needs; a further attempt empties what the last one said."""
+def prepare(run: Run, began: float) -> Begun:
+    """What the turn of a run needs that was claimed at ``began`` (:func:`core.leases.elapsed`); a
+    further attempt empties what the last one said."""
     logged = [event for _, event in events.after(run_id=run.id, seq=0)] if run.attempt > 1 else []
     log = events.log_of(run=run, seq=len(logged) or 1)
     again = [reset_delta(kind, message_id=name) for name, kind in said(logged).items()]
@@ -108,7 +113,8 @@ def prepare(run: Run) -> Begun:
         Call(id=job.tool_call_id, name=job.tool, arguments=orjson.dumps(job.parameters).decode())
         for job in (jobs.begun(run_id=run.id) if run.attempt > 1 else [])
     ]
-    return Begun(run, log, prompt.build(run), logged, resumed)
+    lease = Lease(seconds=settings.RUN_LEASE_SECONDS * OWN_LEASE, began=began)
+    return Begun(run, log, prompt.build(run), logged, resumed, lease)
 
 
 def said(events: list[MessageDict]) -> dict[str, str]:

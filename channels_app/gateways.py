@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from channels_app import notices, registry
 from channels_app.base import Account, Channel, ChannelError, Gateway, Health, Polls
 from channels_app.sending import account_of
-from core import db
+from core import db, outbox
 from core.compiled import Select
 from core.db import in_thread, write
 from core.models import ChannelAccount
@@ -73,7 +73,9 @@ class Gateways:
             elif account_id in self.pollers:
                 self.pollers.pop(account_id).task.cancel()
         for row in rows:
-            if row.id not in polled and self.checks.get(row.id, 0.0) <= now:
+            if (row.id not in polled or row.deliveries_held) and self.checks.get(
+                row.id, 0.0
+            ) <= now:
                 self.checks[row.id] = now + CHECK_SECONDS
                 await self._check(row)
         return LOOK_SECONDS
@@ -178,6 +180,7 @@ def saved(*, account_id: int) -> None:
     rows = ChannelAccount.objects.filter(id=account_id, channel__in=registry.names())
     rows.filter(enabled=True).update(status=STARTING, status_text="")
     rows.filter(enabled=False).exclude(status="stopped").update(status=STOPPING, status_text="")
+    outbox.release(account_id=account_id)
 
 
 def look() -> tuple[list[ChannelAccount], list[ChannelAccount]]:
@@ -252,6 +255,8 @@ def note(*, account_id: int, health: Health) -> None:
             settled.update(status="error", status_text=health.problem[:500])
         else:
             settled.exclude(status="running").update(status="running", status_text="")
+            if rows.exclude(deliveries_held="").exists():
+                outbox.release(account_id=account_id)
 
 
 def waiting() -> dict[str, int]:

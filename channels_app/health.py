@@ -27,7 +27,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from allowlist import keys, waiting
-from channels_app import gateways, http
+from channels_app import gateways, http, outages
 from channels_app.credentials import count_address, count_failure, token_of
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.lean import Route
@@ -54,12 +54,16 @@ async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
-    """Whether all parts work: 503 when not. What is wrong, ``waiting`` (updates held back for us) and
-    ``warnings`` (what is wrong elsewhere, as a model that fails: another gateway would not do
-    better) are told to a key, a member of staff and METRICS_TOKEN only: they name accounts."""
+    """Whether all parts work: 503 when not.
+
+    Told to a key, a member of staff and METRICS_TOKEN only, since they name accounts: what is
+    wrong; ``warnings`` (what is wrong elsewhere, as a model that fails: another gateway would not
+    do better); ``waiting`` (updates held back for us); ``deliveries`` (how many wait after a
+    failure, and how many were given up).
+    """
     request = Request(scope, receive)
-    (problems, waiting), stuck = await asyncio.gather(
-        soon(how_it_is, otherwise=([NO_DATABASE], {})), soon(write_problem, otherwise=NO_WRITES)
+    (problems, waiting, deliveries), stuck = await asyncio.gather(
+        soon(how_it_is, otherwise=([NO_DATABASE], {}, {})), soon(write_problem, otherwise=NO_WRITES)
     )
     if stuck and NO_DATABASE not in problems:
         problems = [*problems, stuck]
@@ -69,7 +73,7 @@ async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
             # Asking a database that is away once more would cost another time-out.
             known: list[str] = [] if NO_DATABASE in problems else await in_thread(model_problems)
             body |= {"problems": problems, "warnings": known, "waiting": waiting}
-            body["version"] = VERSION
+            body |= {"deliveries": deliveries, "version": VERSION}
     except RefusedError as error:
         await http.answer(send, error.status, {"ok": False, "error": str(error)}, error.headers)
         return
@@ -135,15 +139,16 @@ def has_credential(request: Request, token: str) -> bool:
     return bool(user.is_authenticated and user.is_active and user.is_staff)
 
 
-def how_it_is() -> tuple[list[str], dict[str, int]]:
-    """What is wrong, and what the platforms hold back; nothing where the database is away."""
+def how_it_is() -> tuple[list[str], dict[str, int], dict[str, int]]:
+    """What is wrong, what the platforms hold back, and what was not delivered; nothing where the
+    database is away."""
     problems = problems_now()
     if NO_DATABASE in problems:
-        return problems, {}  # asking again would cost another time-out
+        return problems, {}, {}  # asking again would cost another time-out
     try:
-        return problems, gateways.waiting()
+        return problems, gateways.waiting(), outages.counted()
     except DatabaseFailure:
-        return problems, {}
+        return problems, {}, {}
 
 
 def model_problems() -> list[str]:
@@ -185,8 +190,10 @@ def problems_now() -> list[str]:
         if not runs.workers_alive(queue):
             nobody = [f"No {queue} worker was heard from in the last 30 s."]
             problems += runs.idle_workers(queue) or nobody
-    if outbox.oldest_pending_seconds() > settings.UNDELIVERED_SECONDS:
-        problems.append("Deliveries are waiting too long.")
+    stuck = outages.problems()
+    if not stuck and outbox.oldest_pending_seconds() > settings.UNDELIVERED_SECONDS:
+        stuck = ["Deliveries are waiting too long."]
+    problems += stuck
     if misplaced := files.misplaced():
         problems.append(misplaced)
     return problems
@@ -224,6 +231,7 @@ def measured() -> bytes:
         "latchkey_runs_queued": Run.objects.filter(state=Run.State.QUEUED).count(),
         "latchkey_runs_running": Run.objects.filter(state=Run.State.RUNNING).count(),
         "latchkey_deliveries_waiting_seconds": outbox.oldest_pending_seconds(),
+        "latchkey_deliveries_failing": outages.counted()["waiting"],
         "latchkey_deliveries_dead": outbox.dead_count(),
         "latchkey_unknown_requests_pending": waiting.count(),
         "latchkey_workers_runs": runs.workers_alive("runs"),

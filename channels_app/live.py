@@ -27,7 +27,9 @@ from channels_app.pace import pacer
 from channels_app.sending import account_of, target_of
 from channels_app.text_rendering import render
 from channels_app.wording import ENGLISH
+from core import leases
 from core.db import in_thread, write
+from core.leases import Lease, LeaseOverError
 from core.markdown import live_view
 from core.messages import Message, Transcript
 from core.models import Delivery, Run
@@ -62,6 +64,7 @@ class Live:
 
     run: Run
     channel: Channel
+    lease: Lease
     now: Callable[[], Draft]
     progress_of: Callable[[Message], str] = silent
     progress: str = ""
@@ -106,6 +109,8 @@ class Live:
                 await self._show()
             except ChannelError as error:
                 logger.info("a live edit failed: %s", error)
+            except LeaseOverError:
+                logger.info("an edit was not made: another worker may have the run")
             except Exception:
                 logger.exception("an answer could not be shown while it grows")
                 return
@@ -173,13 +178,16 @@ class Live:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._over.wait(), seconds)
             return  # the final text comes anyway
-        await self._call_edit(row, known, block)
+        with leases.under(self.lease):
+            await self._call_edit(row, known, block)
 
     async def _call_edit(self, row: Delivery, known: str, block: Block) -> None:
         assert isinstance(self.channel.outbound, Edits)  # noqa: S101 - for the type checker
         account = account_of(self.run.session.account)
         try:
-            async with asyncio.timeout(CALL_SECONDS):
+            # A process that stood still must not change what another worker shows by now.
+            async with asyncio.timeout(min(CALL_SECONDS, self.lease.left)):
+                leases.check()
                 await self.channel.outbound.edit_text(
                     account=account, target=target_of(row), message_id=known, block=block
                 )
@@ -213,7 +221,7 @@ def begin_block(run: Run, index: int, block: Block) -> Delivery | None:
         return outbound.put_block(run=run, index=index, payload=block)
 
 
-def live_of(run: Run, transcript: Transcript) -> Live | None:
+def live_of(run: Run, transcript: Transcript, *, lease: Lease) -> Live | None:
     """What shows a run while it grows; None where clients follow the log themselves."""
     channel = registry.get(run.session.account.channel)
     if channel is None or Capability.WHOLE in channel.capabilities:
@@ -228,4 +236,4 @@ def live_of(run: Run, transcript: Transcript) -> Live | None:
             render(message, links=links, words=ENGLISH).progress if run.user.show_progress else ""
         )
 
-    return Live(run=run, channel=channel, now=now, progress_of=progress_of)
+    return Live(run=run, channel=channel, lease=lease, now=now, progress_of=progress_of)

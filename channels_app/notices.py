@@ -33,6 +33,7 @@ LOOKED_AFTER = 100
 PATIENCE = timedelta(minutes=5)
 SOONEST_AGAIN, LATEST_AGAIN = timedelta(minutes=10), timedelta(days=1)
 SENDER_LENGTH = 64
+Buttons = list[list[dict[str, str]]]
 BUTTONS = (("Approve", "approve"), ("Approve 24 h", "approve_24h"), ("Deny", "deny"),
            ("Block", "block"))  # fmt: skip
 WORDS = {
@@ -77,13 +78,9 @@ def is_spent(now: datetime) -> bool:
 
 def put_request(request: UnknownRequest, owner: User, target: notice_targets.Target) -> None:
     """Send the notice of a request to one target, once for each ``notice_at``."""
-    put(
-        owner,
-        target,
-        key=key_of(request, owner.pk, target.account.pk),
-        text=f"{headline(request)}\n{quote(request)}".strip(),
-        request=request,
-    )
+    text = f"{headline(request)}\n{quote(request)}".strip()
+    payload = request_block(target.channel, owner, text, request)
+    put(target, key=key_of(request, owner.pk, target.account.pk), payload=payload)
 
 
 def key_of(request: UnknownRequest, owner: int, account: int) -> str:
@@ -236,7 +233,7 @@ def clock_set_back(*, by: timedelta, now: datetime) -> None:
     for owner in owners():
         key = f"notice:clock:{owner.pk}:{int(now.timestamp()) // 3600}"
         with db.write():
-            tell(owner, key=key, text=text, now=now)
+            tell(owner, key=key, text=text)
 
 
 def model_health(*, now: datetime) -> None:
@@ -255,7 +252,7 @@ def model_health(*, now: datetime) -> None:
                 text = f"The model fails ({row.code}). {kind.owner}{because}"
             for owner in owners():
                 key = f"notice:model:{owner.pk}:{hour}:{row.code}:{'over' if is_over else 'begun'}"
-                tell(owner, key=key, text=text, now=now)
+                tell(owner, key=key, text=text)
 
 
 def is_spoken_in(account: ChannelAccount, chat: str) -> bool:
@@ -286,7 +283,7 @@ def quote(request: UnknownRequest) -> str:
     return f"They say: “{one_line(said, 200)}”" if said else ""
 
 
-def buttons(request: UnknownRequest) -> list[list[dict[str, str]]]:
+def buttons(request: UnknownRequest) -> Buttons:
     """Rows of buttons; each carries the choice and the request's single-use id (≤ 64 bytes)."""
     made = [{"text": label, "data": f"{choice}:{request.public_id}"} for label, choice in BUTTONS]
     return [made[:2], made[2:]]
@@ -303,21 +300,21 @@ def tell(
     key: str,
     text: str,
     besides: tuple[int, str] | None = None,
+    rows: Buttons | None = None,
+    page: str = "",
 ) -> None:
     """Send a notice to the owner's last-used channel, or, where that cannot be written to, to each
-    other one ([A5]); nothing when there is none. ``besides``: (account, chat) to leave out."""
+    other one ([A5]); nothing when there is none.
+
+    ``besides``: (account, chat) to leave out. ``rows``: of buttons; ``page``: where the owner does
+    what they do, on a channel without buttons.
+    """
     for target in notice_targets.of(owner, besides=besides):
-        put(owner, target, key=f"{key}:{target.account.pk}"[:200], text=text)
+        block = block_of(target.channel, text, rows, page)
+        put(target, key=f"{key}:{target.account.pk}"[:200], payload=block)
 
 
-def put(
-    owner: User,
-    target: notice_targets.Target,
-    *,
-    key: str,
-    text: str,
-    request: UnknownRequest | None = None,
-) -> None:
+def put(target: notice_targets.Target, *, key: str, payload: Block) -> None:
     """Put a notice into the outbox, once for each ``key``. Inside a transaction."""
     account, chat, thread = target.account, target.chat, target.thread
     outbox.enqueue(
@@ -325,15 +322,22 @@ def put(
         account_id=account.pk,
         conversation=outbox.conversation(account_id=account.pk, chat=chat, thread=thread),
         target={"chat": chat, "thread": thread, "reply_to": ""},
-        payload=block(target.channel, owner, text, request),
+        payload=payload,
     )
 
 
-def block(channel: Channel, owner: User, text: str, request: UnknownRequest | None) -> Block:
-    """A plain text; about a request with buttons, or, on a channel without, with a link to its
-    decision, which is made when it is sent."""
-    if request is None:
+def block_of(channel: Channel, text: str, rows: Buttons | None, page: str) -> Block:
+    """A text with buttons, or, on a channel without, with the address of the page."""
+    if not rows:
         return {"text": text}
+    if Capability.BUTTONS in channel.capabilities:
+        return {"text": text, "buttons": rows}
+    return {"text": f"{text}\n{settings.GATEWAY_URL}{page}"}
+
+
+def request_block(channel: Channel, owner: User, text: str, request: UnknownRequest) -> Block:
+    """A text about a request with buttons, or, on a channel without, with a link to its decision,
+    which is made when it is sent."""
     if Capability.BUTTONS in channel.capabilities:
         return {"text": text, "buttons": buttons(request)}
     return secret_blocks.with_decision_link(text, request=request.public_id, owner=owner.pk)

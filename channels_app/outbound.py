@@ -3,27 +3,31 @@
 import asyncio
 import logging
 import random
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from django.conf import settings
 
-from channels_app import notices, registry, sending
+from channels_app import finding, notices, outages, registry, sending
 from channels_app.base import (
     AnswersWhole,
     Block,
     Capability,
     Channel,
     ChannelError,
+    FindsSent,
     WholeAnswer,
 )
 from channels_app.pace import pacer
 from channels_app.wording import wording
-from core import outbox
-from core.db import in_thread
+from core import doubts, leases, outbox
+from core.db import in_thread, write
 from core.models import Delivery, InboundMessage, Run
 from core.runs import Outcome
+from core.text import one_line
 from core.together import committed
 
 logger = logging.getLogger(__name__)
@@ -32,12 +36,26 @@ logger = logging.getLogger(__name__)
 PATIENCE_SECONDS = 2.0
 
 
+# When the last edit of a run that was taken over is repeated.
+REPEAT_SECONDS = 3.0
+# Deliveries of runs that another worker had before, and that were settled here.
+TAKEN_OVER: deque[int] = deque(maxlen=1000)
+repeating: set[asyncio.Task[None]] = set()
+
+
 @dataclass(frozen=True, slots=True)
 class Next:
     """A delivery to look at, in so many seconds."""
 
     delivery_id: int
     seconds: float = 0.0
+
+
+Ended = Callable[[Delivery], None]
+
+
+def unheard(_: Delivery) -> None:
+    """Nothing follows the end of a delivery."""
 
 
 def enqueue_answer(run: Run, outcome: Outcome) -> None:
@@ -62,7 +80,9 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
     payloads += attachments(outcome, takes_files=Capability.FILES in channel.capabilities)
     for index, payload in enumerate(payloads):
         if index >= final:
-            put_block(run=run, index=index, payload=payload)
+            block = put_block(run=run, index=index, payload=payload)
+            if run.attempt > 1 and Capability.EDIT in channel.capabilities:
+                TAKEN_OVER.append(block.id)
     outbox.retract(run_id=run.id, from_index=len(payloads))
 
 
@@ -162,51 +182,129 @@ def after_what_was_said(run: Run, said: list[Block], payloads: list[Block]) -> l
     return [*said, {"text": wording(run.user.language).restarted.strip("*")}, *payloads]
 
 
-async def deliver(delivery_id: int) -> Next | None:
-    """Send one delivery if its turn has come; what to look at next, if that is known."""
-    delivery = await committed(partial(outbox.claim, delivery_id=delivery_id))
+@dataclass(slots=True)
+class Slot:
+    """The pace's answer for one delivery: its turn is in so many ``seconds``."""
+
+    seconds: float = 0.0
+
+    def __call__(self, delivery: Delivery) -> bool:
+        """Whether it is now. A turn that is near is taken."""
+        channel = registry.get(delivery.account.channel)
+        if channel is None:
+            return True
+        chat = delivery.target.get("chat", "")
+        self.seconds = pacer().reserve(
+            account_id=delivery.account_id,
+            chat=chat,
+            pace=channel.pace,
+            is_group=channel.is_group(chat),
+            most=PATIENCE_SECONDS,
+        )
+        return self.seconds <= 0
+
+
+async def deliver(delivery_id: int, *, ended: Ended = unheard) -> Next | None:
+    """Send one delivery if its turn has come; what to look at next, if that is known.
+
+    ``ended`` is called with a delivery that was sent or given up.
+    """
+    # The pace first: what is claimed is sent at once, so that a pause is no try and no doubt.
+    slot = Slot()
+    delivery = await committed(partial(outbox.claim, delivery_id=delivery_id, ready=slot))
+    if slot.seconds > PATIENCE_SECONDS:
+        return Next(delivery_id, slot.seconds)
+    if delivery is None and slot.seconds > 0:
+        await asyncio.sleep(slot.seconds)
+        delivery = await committed(partial(outbox.claim, delivery_id=delivery_id))
     if delivery is None:
         return None
     channel = registry.get(delivery.account.channel)
     if channel is None:
         error = ChannelError("This channel is not installed.", permanent=True)
-        return await record_failure(delivery=delivery, error=error)
-    chat = delivery.target.get("chat", "")
-    seconds = pacer().reserve(
-        account_id=delivery.account_id,
-        chat=chat,
-        pace=channel.pace,
-        is_group=channel.is_group(chat),
-        most=PATIENCE_SECONDS,
-    )
-    if seconds > PATIENCE_SECONDS:
-        await in_thread(outbox.postpone, delivery=delivery, seconds=seconds)
-        return Next(delivery.id, seconds)
-    await asyncio.sleep(seconds)
-    return await send_now(channel=channel, delivery=delivery)
+        return await record_failure(delivery=delivery, error=error, ended=ended)
+    return await send_now(channel=channel, delivery=delivery, ended=ended)
 
 
-async def send_now(*, channel: Channel, delivery: Delivery) -> Next | None:
+async def send_now(*, channel: Channel, delivery: Delivery, ended: Ended) -> Next | None:
     """Send a claimed delivery and write down what became of it."""
+    lease = delivery.lease
+    assert lease is not None  # noqa: S101 - for the type checker: it is claimed
     try:
         # Longer than this and another worker takes it for lost.
-        async with asyncio.timeout(settings.DELIVERY_LEASE_SECONDS * 0.8):
-            message_id = await sending.perform(channel=channel, delivery=delivery)
+        longest = min(settings.DELIVERY_LEASE_SECONDS * 0.8, lease.left)
+        with leases.under(lease):
+            async with asyncio.timeout(longest):
+                if delivery.doubt_chat:
+                    await finding.clear_doubt(channel=channel, delivery=delivery)
+                message_id = await sending.perform(channel=channel, delivery=delivery)
+    except finding.NotYetError as error:
+        await in_thread(outbox.postpone, delivery=delivery, seconds=error.seconds)
+        return Next(delivery.id, error.seconds)
+    except leases.LeaseOverError:
+        logger.warning("delivery %d: this process stood still past its lease", delivery.id)
+        await in_thread(outbox.postpone, delivery=delivery, seconds=0)
+        return Next(delivery.id)
     except TimeoutError:
         unknown = ChannelError("The platform did not answer in time.", unsure=True)
-        return await record_failure(delivery=delivery, error=unknown)
+        return await record_failure(delivery=delivery, error=unknown, ended=ended)
     except ChannelError as error:
-        return await record_failure(delivery=delivery, error=error)
-    await committed(partial(outbox.sent, delivery=delivery, external_message_id=message_id))
+        return await record_failure(delivery=delivery, error=error, ended=ended)
+    await record_sent(channel=channel, delivery=delivery, message_id=message_id)
+    ended(delivery)
     return None
 
 
-async def record_failure(*, delivery: Delivery, error: ChannelError) -> Next | None:
+async def record_sent(*, channel: Channel, delivery: Delivery, message_id: str) -> None:
+    """Write down that a delivery was sent. A new message's id waits for no others' work: without
+    it the message has to be found again."""
+    record = partial(outbox.sent, delivery=delivery, external_message_id=message_id)
+    if message_id == delivery.external_message_id:
+        await committed(record)
+    else:
+        await in_thread(record)
+    if delivery.may_repeat and (delivery.settles_doubt or not delivery.doubt_chat):
+        await in_thread(tell_reader, channel=channel, delivery=delivery)
+    if delivery.tries:
+        await in_thread(outbox.resume, account_id=delivery.account_id)
+    if delivery.id in TAKEN_OVER and delivery.external_message_id:
+        TAKEN_OVER.remove(delivery.id)
+        repeat_later(delivery.id)
+
+
+def repeat_later(delivery_id: int) -> None:
+    """Repeat the last edit of a run that was taken over: an edit of the worker that had it before
+    may still have been on its way."""
+    loop = asyncio.get_running_loop()
+
+    def begin() -> None:
+        task = loop.create_task(in_thread(outbox.repeat, delivery_id=delivery_id))
+        repeating.add(task)
+        task.add_done_callback(repeating.discard)
+
+    loop.call_later(REPEAT_SECONDS, begin)
+
+
+def tell_reader(*, channel: Channel, delivery: Delivery) -> None:
+    """Say in a conversation that a message in it may be a repeat."""
+    session = delivery.session
+    words = wording(session.user.language if session is not None else "")
+    with write():
+        for block in channel.outbound.render(words.repeated)[:1]:
+            outbox.enqueue(
+                key=f"repeated:{delivery.id}:{delivery.attempt}",
+                account_id=delivery.account_id,
+                conversation=delivery.conversation,
+                target={**delivery.target, "reply_to": ""},
+                payload=block,
+                session_id=delivery.session_id,
+            )
+
+
+async def record_failure(
+    *, delivery: Delivery, error: ChannelError, ended: Ended = unheard
+) -> Next | None:
     """Write down how a delivery failed, and tell the owner about a chat in trouble."""
-    logger.warning("delivery %d failed: %s", delivery.id, error)
-    if error.unsure:
-        await in_thread(outbox.unsure, delivery=delivery, idempotent=is_repeatable(delivery))
-        return Next(delivery.id, jitter(1.0))
     if error.trouble == "gone" and delivery.external_message_id:
         await in_thread(outbox.gone, delivery=delivery)
         return Next(delivery.id)
@@ -219,28 +317,76 @@ async def record_failure(*, delivery: Delivery, error: ChannelError) -> Next | N
             chat=delivery.target.get("chat", ""),
             seconds=error.retry_after,
         )
-    await in_thread(fail, delivery=delivery, error=error)
-    if error.permanent:
-        following = await in_thread(outbox.following, delivery)
-        return Next(following) if following is not None else None
-    return Next(delivery.id, error.retry_after or jitter(1.0))
+    seconds = await in_thread(fail, delivery=delivery, error=error)
+    if seconds is not None:
+        return Next(delivery.id, seconds)
+    if error.trouble == "auth":
+        return None  # the account goes on when it is saved, or well again
+    ended(delivery)
+    following = await in_thread(outbox.following, delivery)
+    return Next(following) if following is not None else None
 
 
-def fail(*, delivery: Delivery, error: ChannelError) -> None:
-    """Record a failure, and what it says about the chat."""
-    outbox.failed(
-        delivery=delivery,
-        error=str(error),
-        permanent=error.permanent,
-        retry_after=error.retry_after,
-    )
-    if error.trouble:
-        notices.trouble(
-            account=delivery.account,
-            chat=delivery.target.get("chat", ""),
-            trouble=error.trouble,
-            words=str(error),
+def fail(*, delivery: Delivery, error: ChannelError) -> float | None:
+    """Record a failure, and what it says about the chat; in how many seconds it is tried again."""
+    words = str(error)
+    if error.trouble == "auth":
+        logger.warning("%s is held: %s", described(delivery), words)
+        outbox.hold(delivery=delivery, error=words)
+        tell_trouble(delivery, error, chat="")
+        return None
+    if error.unsure:
+        repeatable = is_repeatable(delivery)
+        seconds = outbox.unsure(
+            delivery=delivery,
+            error=words,
+            repeatable=repeatable,
+            after_id=None if repeatable else last_known(delivery),
         )
+    else:
+        seconds = outbox.failed(
+            delivery=delivery,
+            error=words,
+            permanent=error.permanent,
+            retry_after=error.retry_after,
+        )
+    if seconds is None:
+        logger.warning("%s was given up: %s", described(delivery), words)
+    else:
+        seconds = seconds if error.retry_after is not None else jitter(seconds)
+        logger.warning("%s failed, again in %.0f s: %s", described(delivery), seconds, words)
+    if error.trouble:
+        tell_trouble(delivery, error, chat=delivery.target.get("chat", ""))
+    elif seconds is None:
+        outages.given_up(account=delivery.account)
+    return seconds
+
+
+def tell_trouble(delivery: Delivery, error: ChannelError, *, chat: str) -> None:
+    """Tell the owner about a chat, or without one about the account."""
+    notices.trouble(account=delivery.account, chat=chat, trouble=error.trouble, words=str(error))
+
+
+def described(delivery: Delivery) -> str:
+    """A delivery for the log: with its account, its person and its run."""
+    run = delivery.run
+    session = delivery.session
+    person = run.user if run is not None else session.user if session is not None else None
+    chat = one_line(delivery.target.get("chat", ""), 64)
+    return (
+        f"delivery {delivery.id} ({delivery.account}, chat {chat}, "
+        f"person {person or 'none'}, run {run.public_id if run is not None else 'none'})"
+    )
+
+
+def last_known(delivery: Delivery) -> int | None:
+    """The last message id that was known before a delivery was sent; None where the channel cannot
+    find what was sent."""
+    channel = registry.get(delivery.account.channel)
+    if channel is None or not isinstance(channel.outbound, FindsSent):
+        return None
+    shares = finding.shares(channel.outbound, delivery)
+    return doubts.last_known(delivery=delivery, shares=shares)
 
 
 def follow_chat(*, delivery: Delivery, new_chat: str) -> None:
@@ -254,8 +400,8 @@ def follow_chat(*, delivery: Delivery, new_chat: str) -> None:
 
 
 def jitter(seconds: float) -> float:
-    """Somewhere around ``seconds``, so that many do not come back at once."""
-    return seconds * random.uniform(0.8, 1.4)  # noqa: S311 - no secret
+    """A little more than ``seconds``, so that many do not come back at once."""
+    return seconds * random.uniform(1.0, 1.4)  # noqa: S311 - no secret
 
 
 def is_repeatable(delivery: Delivery) -> bool:
@@ -265,10 +411,19 @@ def is_repeatable(delivery: Delivery) -> bool:
         return False
     kind: Any = delivery.payload.get("kind", "text")
     known = bool(delivery.external_message_id)
-    return channel.idempotent or kind in {"delete", "answer", "close_topic"} or known
+    harmless = kind in {"answer", "close_topic"}
+    # A delete without an id looks for what it is to remove.
+    return channel.idempotent or harmless or known or (kind == "delete" and not delivery.doubt_chat)
 
 
 def recover_lost() -> None:
-    """Decide about deliveries whose sender disappeared."""
+    """Decide about deliveries whose sender disappeared; they are due at once."""
     for delivery in outbox.lost():
-        outbox.unsure(delivery=delivery, idempotent=is_repeatable(delivery))
+        repeatable = is_repeatable(delivery)
+        outbox.unsure(
+            delivery=delivery,
+            error="The worker that sent it is gone.",
+            repeatable=repeatable,
+            after_id=None if repeatable else last_known(delivery),
+            at_once=True,
+        )

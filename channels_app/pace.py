@@ -4,6 +4,7 @@ Counted in this process. The platform's own ``retry_after`` is obeyed for its ch
 account only when a second chat got one meanwhile.
 """
 
+import threading
 import time
 from bisect import bisect_right, insort
 from collections import OrderedDict
@@ -16,7 +17,7 @@ GROUP_SECONDS = 60.0
 
 
 class Pacer:
-    """Hands out turns. Every time is in seconds of a monotonic clock."""
+    """Hands out turns, in any thread. Every time is in seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         """Nobody has spoken yet."""
@@ -24,6 +25,7 @@ class Pacer:
         self._group: dict[tuple[int, str], list[float]] = {}
         self._second: dict[int, list[float]] = {}
         self._held: dict[tuple[int, str], float] = {}
+        self._lock = threading.Lock()
 
     def reserve(
         self,
@@ -37,7 +39,15 @@ class Pacer:
     ) -> float:
         """Seconds to wait before speaking; the turn is taken when that is at most ``most``."""
         moment = time.monotonic() if now is None else now
-        place = (account_id, chat)
+        with self._lock:
+            at = self._at((account_id, chat), pace, is_group=is_group, moment=moment)
+            if at - moment <= most:
+                self._take((account_id, chat), at, pace, is_group=is_group, now=moment)
+        return at - moment
+
+    def _at(self, place: tuple[int, str], pace: Pace, *, is_group: bool, moment: float) -> float:
+        """When the next turn of ``place`` is."""
+        account_id = place[0]
         at = max(
             moment,
             self._held.get(place, 0.0),
@@ -48,9 +58,7 @@ class Pacer:
             at = room(self._group.get(place, []), pace.group_per_minute, GROUP_SECONDS, at)
         if pace.per_second:
             at = room(self._second.get(account_id, []), pace.per_second, 1.0, at)
-        if at - moment <= most:
-            self._take(place, at, pace, is_group=is_group, now=moment)
-        return at - moment
+        return at
 
     def _take(
         self, place: tuple[int, str], at: float, pace: Pace, *, is_group: bool, now: float
@@ -69,12 +77,13 @@ class Pacer:
     def hold(self, *, account_id: int, chat: str, seconds: float, now: float | None = None) -> None:
         """The platform asked for a pause in ``chat``."""
         moment = time.monotonic() if now is None else now
-        for place in [place for place, until in self._held.items() if until <= moment]:
-            del self._held[place]
-        others = [p for p in self._held if p[0] == account_id and p[1] not in {"", chat}]
-        self._held[account_id, chat] = moment + seconds
-        if others:
-            self._held[account_id, ""] = moment + seconds
+        with self._lock:
+            for place in [place for place, until in self._held.items() if until <= moment]:
+                del self._held[place]
+            others = [p for p in self._held if p[0] == account_id and p[1] not in {"", chat}]
+            self._held[account_id, chat] = moment + seconds
+            if others:
+                self._held[account_id, ""] = moment + seconds
 
 
 def room(times: list[float], most: int, seconds: float, at: float) -> float:

@@ -1,8 +1,9 @@
 """What people see while they wait ([C4]): the reaction on their message, and "typing…".
 
-A reaction is put on when a message waits and taken off when its run has ended; which messages wear
-it is in the database, so a worker that dies leaves none behind: the sweeper takes them off. Typing
-is repeated by whoever holds the work (a batch that waits, a run's lease) and ends with it.
+A reaction is put on when a message waits. It is taken off when its run has ended and the answer was
+delivered or given up; which messages have one is in the database, so a worker that dies leaves none
+behind: the sweeper takes them off. Typing is repeated by whoever holds the work (a batch that
+waits, a run's lease) and ends with it.
 """
 
 import asyncio
@@ -13,14 +14,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from django.conf import settings
+from django.db.models import Exists, OuterRef
 
 from channels_app import registry
 from channels_app.base import Account, Channel, ChannelError, Reacts, Target, Types
 from channels_app.sending import account_of
-from core import statements
+from core import outbox, statements
 from core.compiled import Among, Change, Given, Rows
 from core.db import write_one
-from core.models import ChannelAccount, ChatSession, InboundMessage, Run
+from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run
 from core.together import AT_ONCE, asked_at_once, attempt, committed
 
 logger = logging.getLogger(__name__)
@@ -50,6 +52,11 @@ TO_MARK = statements.Select(
         UNION ALL
         SELECT "id" FROM "core_inboundmessage" WHERE "session_id" {statements.AMONG}
         AND "ack" = 'shown' AND "state" NOT IN ('received', 'batched')
+        AND NOT EXISTS (
+            SELECT 1 FROM "core_delivery"
+            WHERE "core_delivery"."run_id" = "core_inboundmessage"."run_id"
+            AND "core_delivery"."state" IN ('pending', 'sending')
+        )
     ) ORDER BY "core_inboundmessage"."ack", "core_inboundmessage"."id" LIMIT {MOST * AT_ONCE}""",  # noqa: S608 - our own names
 )
 SHOWN = Change(
@@ -177,7 +184,9 @@ def were_answered(message_ids: list[int]) -> list[bool]:
 
 def leftovers() -> list[int]:
     """Sessions with reactions that nobody took off: the worker that should have is gone."""
+    on_its_way = Delivery.objects.filter(run_id=OuterRef("run_id"), state__in=outbox.OPEN)
     rows = InboundMessage.objects.filter(ack=Ack.SHOWN).exclude(state__in=WAITING)
+    rows = rows.exclude(Exists(on_its_way))
     return list(rows.values_list("session_id", flat=True).distinct()[:MOST])
 
 

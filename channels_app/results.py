@@ -326,9 +326,7 @@ def withdraw(rows: list[Delivery]) -> bool:
     """Take back what is not on its way; whether nothing is any more."""
     ids = [row.id for row in rows]
     with write():
-        Delivery.objects.filter(
-            id__in=ids, state=Delivery.State.PENDING, external_message_id=""
-        ).update(state=Delivery.State.DISMISSED)
+        outbox.take_back(Delivery.objects.filter(id__in=ids))
         left = Delivery.objects.filter(id__in=ids).exclude(state=Delivery.State.DISMISSED)
         if left.exists():
             return not left.exclude(state=Delivery.State.SENT).exists()

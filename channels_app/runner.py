@@ -28,14 +28,26 @@ from django.utils import timezone
 
 from allowlist import requests, revocation
 from allowlist.held import sweep_ignored
-from channels_app import agents, notices, outbound, presence, registry, turns
+from channels_app import agents, notices, outages, outbound, presence, registry, turns
 from channels_app.claims import Begun, Claims
 from channels_app.endings import end_queued
 from channels_app.gateways import LOOK_SECONDS, Gateways
 from channels_app.turns import Held
-from core import events, file_purge, frame_clock, hub, inbox, jobs, outbox, runs, schema, wake
+from core import (
+    events,
+    file_purge,
+    frame_clock,
+    hub,
+    inbox,
+    jobs,
+    leases,
+    outbox,
+    runs,
+    schema,
+    wake,
+)
 from core.db import checkpoint, in_thread, write
-from core.models import ChatSession, Run
+from core.models import ChatSession, Delivery, Run
 from core.providers import registry as providers
 from core.together import asked_at_once, attempt, committed
 from core.tools import registry as tools
@@ -72,6 +84,8 @@ class Runner:
         self._again: dict[tuple[str, int], bool] = {}
         # Runs of batches that were flushed here: the eyes on their messages are there already.
         self._seen: deque[int] = deque(maxlen=settings.RUNS_PER_WORKER)
+        # Runs whose deliveries ended before they did.
+        self._settled: deque[int] = deque(maxlen=settings.RUNS_PER_WORKER)
         self._typists = presence.Typists()
         self._gateways = Gateways(worker=self.name)
         self._claims = Claims(worker=self.name)
@@ -218,7 +232,11 @@ class Runner:
         held = {run_id: each.run.attempt for run_id, each in self.held.items()}
         if not held:
             return keep_seconds()
+        began = leases.elapsed()
         lost, cancelled = await in_thread(runs.keep, held=held, worker=self.name)
+        for run_id in held.keys() - lost:
+            if run_id in self.held:
+                self.held[run_id].lease.renew(began=began)
         for run_id in lost:
             self._interrupt(run_id, lost=True)
         for run_id in cancelled:
@@ -270,6 +288,7 @@ class Runner:
         await in_thread(notices.look_after, now=timezone.now())
         await in_thread(agents.close_idle, now=timezone.now())
         await in_thread(file_purge.discard_unfinished)
+        await in_thread(outages.look, now=timezone.now())
         return float(settings.SWEEP_SECONDS)
 
     async def _watch_clock(self) -> None:
@@ -353,12 +372,19 @@ class Runner:
         await in_thread(end_queued, run_id)
 
     async def _deliver(self, delivery_id: int) -> None:
-        following = await outbound.deliver(delivery_id)
+        following = await outbound.deliver(delivery_id, ended=self._delivered)
         while following is not None:
             if following.seconds:
                 self._later(following)
                 return
-            following = await outbound.deliver(following.delivery_id)
+            following = await outbound.deliver(following.delivery_id, ended=self._delivered)
+
+    def _delivered(self, delivery: Delivery) -> None:
+        """Take the reactions off that an answer kept on; those of a run that goes on stay."""
+        if delivery.run_id in self.held:
+            self._settled.append(delivery.run_id)
+        elif delivery.run_id is not None and delivery.session_id is not None:
+            self._spawn("ack", delivery.session_id)
 
     def _later(self, following: outbound.Next) -> None:
         self.loop.call_later(following.seconds, self._spawn, "delivery", following.delivery_id)
@@ -372,7 +398,7 @@ class Runner:
             if begun is None:
                 return
             task = self.loop.create_task(self._turn(begun))
-            self.held[run_id] = Held(run=begun.run, task=task)
+            self.held[run_id] = Held(run=begun.run, task=task, lease=begun.lease)
             place = presence.place_of_run(begun.run)
             if place is not None and run_id not in self._seen:
                 self._spawn("ack", begun.run.session_id)
@@ -382,7 +408,8 @@ class Runner:
             finally:
                 if not self._stopping:
                     del self.held[run_id]
-                    if place is not None:
+                    # Else its deliveries are on their way: the last one takes the reaction off.
+                    if place is not None and run_id in self._settled:
                         self._spawn("ack", begun.run.session_id)
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error

@@ -29,7 +29,7 @@ from channels_app.base import (
     Target,
 )
 from channels_app.secret_blocks import as_sent
-from core import files
+from core import files, leases
 from core.db import in_thread
 from core.models import ChannelAccount, Delivery, StoredFile
 from core.sealed import SealError
@@ -37,6 +37,14 @@ from core.sealed import SealError
 logger = logging.getLogger(__name__)
 
 EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
+
+
+def opened(row: ChannelAccount) -> Account:
+    """:func:`account_of` for a delivery. Raises ChannelError when its secrets cannot be opened."""
+    try:
+        return account_of(row)
+    except SealError as error:
+        raise ChannelError(str(error), trouble="auth") from error
 
 
 def account_of(row: ChannelAccount) -> Account:
@@ -75,7 +83,8 @@ async def perform(*, channel: Channel, delivery: Delivery) -> str:
     work = KINDS.get(kind)
     if work is None:
         raise ChannelError(f"There is no payload {kind!r}.", permanent=True)
-    return await work(channel, account_of(delivery.account), delivery)
+    leases.check()
+    return await work(channel, opened(delivery.account), delivery)
 
 
 async def send_block(channel: Channel, account: Account, delivery: Delivery) -> str:

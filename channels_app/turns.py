@@ -15,6 +15,7 @@ from core.agent import prompt
 from core.agent.loop import Turn
 from core.db import in_thread
 from core.events import LostLeaseError
+from core.leases import Lease
 from core.messages import Message, Transcript
 from core.models import Run
 from core.providers import registry as providers
@@ -30,6 +31,7 @@ class Held:
 
     run: Run
     task: asyncio.Task[None]
+    lease: Lease
     cancelled: bool = False
     lost: bool = False
     closing: bool = False
@@ -42,7 +44,7 @@ async def take(begun: Begun, held: Held) -> None:
     for event in begun.events:
         transcript.read(event)
 
-    live = live_of(run, transcript)
+    live = live_of(run, transcript, lease=begun.lease)
 
     def emit(message: Message) -> None:
         transcript.read(log.append(message))

@@ -16,6 +16,7 @@ class Wording:
     failed: str
     stopped: str = "Stopped."
     nothing: str = "The assistant had nothing to say."
+    repeated: str = "↻ The connection broke: a message above may be shown twice."
 
 
 ENGLISH = Wording(
@@ -35,6 +36,7 @@ LANGUAGES = {
         failed="请求失败。",
         stopped="已停止。",
         nothing="助手没有可说的内容。",
+        repeated="↻ 连接曾中断：上面的某条消息可能重复显示。",
     ),
     "de": Wording(
         processing="Der Assistent arbeitet",
@@ -44,6 +46,7 @@ LANGUAGES = {
         failed="Die Anfrage ist fehlgeschlagen.",
         stopped="Angehalten.",
         nothing="Der Assistent hatte nichts zu sagen.",
+        repeated="↻ Die Verbindung brach ab: Eine Nachricht oben steht vielleicht doppelt da.",
     ),
 }
 

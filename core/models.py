@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import Q
 
 from core.ids import public_id
+from core.leases import Lease
 from core.sealed import unseal
 from core.text import visible_line
 
@@ -59,6 +60,8 @@ class ChannelAccount(models.Model):
     ``status``: stopped -> starting -> running | error (the platform's words in ``status_text``).
     ``health`` is what the platform last said about its side (pending updates, its last error).
     A polled account is polled by one worker at a time: ``poller`` until ``poller_until``.
+    ``deliveries_held``: why nothing is sent (its credentials are refused). ``outage_at``: when the
+    owner was told that its deliveries wait.
     """
 
     channel = models.CharField(max_length=64)
@@ -71,6 +74,8 @@ class ChannelAccount(models.Model):
     health = models.JSONField(default=dict, blank=True, editable=False)
     poller = models.CharField(max_length=100, blank=True, editable=False)
     poller_until = models.DateTimeField(null=True, blank=True, editable=False)
+    deliveries_held = models.CharField(max_length=300, blank=True, editable=False)
+    outage_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -480,6 +485,11 @@ class Delivery(models.Model):
     by id. ``dedupe_key`` is ``run:<id>:<block>`` or ``notice:<what>``: a block is enqueued once.
     sent -> pending when its payload changes: the message exists, so the new one goes out as an
     edit, which may be repeated without harm.
+
+    ``attempt`` is the fence of a claim, ``tries`` counts requests to the platform that failed.
+    ``queued_at``: since when it is to go out, where that is not ``created_at``.
+    In doubt (``doubt_chat``, the account and chat): an earlier request may have made a message that
+    is not known, with an id above ``after_id``.
     """
 
     class State(models.TextChoices):
@@ -504,12 +514,23 @@ class Delivery(models.Model):
     payload = models.JSONField(default=dict)
     state = models.CharField(max_length=16, choices=State.choices, default=State.PENDING)
     attempt = models.PositiveIntegerField(default=0)
+    tries = models.PositiveIntegerField(default=0)
+    queued_at = models.DateTimeField(null=True, blank=True)
     retry_at = models.DateTimeField(null=True, blank=True)
+    claimed_at = models.DateTimeField(null=True, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     external_message_id = models.CharField(max_length=200, blank=True)
+    doubt_chat = models.CharField(max_length=160, blank=True)
+    after_id = models.BigIntegerField(null=True, blank=True)
     error = models.CharField(max_length=500, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     sent_at = models.DateTimeField(null=True, blank=True)
+
+    # Of this process, while it sends: the lease of its claim, whether the reader may see a repeat,
+    # and whether nothing is left to be found afterwards.
+    lease: Lease | None = None
+    may_repeat: bool = False
+    settles_doubt: bool = False
 
     class Meta:
         verbose_name_plural = "deliveries"
@@ -523,6 +544,15 @@ class Delivery(models.Model):
             models.Index(fields=["id"], condition=Q(state="pending"), name="pending_deliveries"),
             models.Index(
                 fields=["lease_until"], condition=Q(state="sending"), name="sending_by_lease"
+            ),
+            models.Index(
+                fields=["doubt_chat"], condition=~Q(doubt_chat=""), name="deliveries_in_doubt"
+            ),
+            # When an account is well again, its waiting deliveries are due at once.
+            models.Index(
+                fields=["account"],
+                condition=Q(state="pending", tries__gt=0),
+                name="failing_deliveries",
             ),
         ]
 

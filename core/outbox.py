@@ -1,29 +1,34 @@
 """The outbox: blocks on their way to a platform. Knows no platform.
 
 The row is ``sending`` before the network call. Whoever finds it so after its lease ran out cannot
-know whether the platform got it: it goes out again where that is idempotent, else once more and
-marked.
+know whether the platform got it: it goes out again where that is idempotent, else it is in doubt
+(:mod:`core.doubts`). What fails is tried again for DELIVERY_RETRY_HOURS (docs/decisions/163).
 """
 
-from datetime import timedelta
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
 from core import db, statements, wake
 from core.compiled import Change, Given, Rows, Select
-from core.models import ChatSession, Delivery
+from core.leases import OWN_LEASE, Lease, elapsed
+from core.models import ChannelAccount, ChatSession, Delivery
 
 OPEN = (Delivery.State.PENDING, Delivery.State.SENDING)
-MAX_ATTEMPTS = 10
+GIVEN_UP = (Delivery.State.DEAD, Delivery.State.UNCERTAIN)
 BACKOFF_SECONDS = (1, 2, 5, 15, 60, 300)
+RESUMED_AT_ONCE = 200
 # What a platform asks for beyond this is waited for in parts.
 LONGEST_RETRY = timedelta(minutes=15)
-RESENT = "The outcome of an earlier try is unknown; it was sent again."
+UNKNOWN = "The outcome of an earlier try is unknown."
+REPEATED = "The outcome of an earlier try is unknown; it was sent again."
 
 KNOWN = Select(lambda: Delivery.objects.select_for_update().filter(dedupe_key=Given("key")))
 SURPLUS = Rows(
@@ -85,7 +90,7 @@ def change(*, delivery: Delivery, payload: dict[str, Any]) -> None:
     row.update(payload=payload)
     # In this order: who records a sending after the first line sees that the payload changed.
     row.filter(state=Delivery.State.SENT).update(
-        state=Delivery.State.PENDING, retry_at=None, error=""
+        state=Delivery.State.PENDING, retry_at=None, error="", tries=0, queued_at=Now()
     )
     delivery.payload = payload
     wake.delivery(delivery.id)
@@ -96,11 +101,15 @@ def retract(*, run_id: int, from_index: int) -> None:
     if not SURPLUS(run=run_id, index=from_index):
         return
     surplus = Delivery.objects.filter(run_id=run_id, block_index__gte=from_index)
-    surplus.filter(state=Delivery.State.PENDING, external_message_id="").update(
-        state=Delivery.State.DISMISSED
-    )
+    take_back(surplus)
     for row in surplus.filter(state__in=(*OPEN, Delivery.State.SENT)):
         change(delivery=row, payload={"kind": "delete"})
+
+
+def take_back(rows: QuerySet[Delivery]) -> int:
+    """Dismiss those of ``rows`` that surely never left; how many. Inside a transaction."""
+    unsent = rows.filter(state=Delivery.State.PENDING, external_message_id="", doubt_chat="")
+    return unsent.update(state=Delivery.State.DISMISSED)
 
 
 def earlier() -> QuerySet[Delivery]:
@@ -110,9 +119,29 @@ def earlier() -> QuerySet[Delivery]:
     )
 
 
-CLAIM = Change(
-    lambda: (
-        Delivery.objects.filter(
+def doubtful() -> QuerySet[Delivery]:
+    """The deliveries in doubt in the chat ``place``, but for the outer query's."""
+    return (
+        Delivery.objects.filter(doubt_chat=Given("place"))
+        .exclude(doubt_chat="")  # the words of the partial index
+        .exclude(id=OuterRef("id"))
+    )
+
+
+def pending() -> QuerySet[Delivery]:
+    """What may go out now, as far as its account and its time say."""
+    return Delivery.objects.filter(
+        Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
+        state=Delivery.State.PENDING,
+        account__enabled=True,
+        account__deliveries_held="",
+    )
+
+
+def claiming(rows: QuerySet[Delivery]) -> tuple[QuerySet[Delivery], dict[str, Any]]:
+    """The claim of one of ``rows``."""
+    return (
+        rows.filter(
             Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
             id=Given("id"),
             attempt=Given("attempt"),
@@ -121,28 +150,61 @@ CLAIM = Change(
         {
             "state": Delivery.State.SENDING,
             "attempt": F("attempt") + 1,
+            "claimed_at": Now(),
             "lease_until": Now() + Given("lease", DurationField()),
         },
     )
+
+
+CLAIM = Change(lambda: claiming(Delivery.objects.exclude(Exists(doubtful()))))
+# Of two in doubt in one chat the older one is looked for first.
+CLAIM_DOUBTFUL = Change(
+    lambda: claiming(Delivery.objects.exclude(Exists(doubtful().filter(id__lt=OuterRef("id")))))
 )
-WHOLE = Select(lambda: Delivery.objects.select_related("account").filter(id=Given("id")))
+WHOLE = Select(
+    lambda: pending().select_related("account").filter(id=Given("id")).exclude(Exists(earlier()))
+)
 
 
-def claim(*, delivery_id: int) -> Delivery | None:
-    """Take a pending delivery that is due and first in its conversation; None when it is not."""
+def unpaced(_: Delivery) -> bool:
+    """No delivery has to wait."""
+    return True
+
+
+def claim(*, delivery_id: int, ready: Callable[[Delivery], bool] = unpaced) -> Delivery | None:
+    """Take a pending delivery that is due and first in its conversation; None when it is not.
+
+    ``ready`` is asked about such a delivery before it is taken.
+    """
     # Read first: who claims and cannot read would leave behind what looks as if it had been sent.
     # A payload that is changed in between goes out as an edit, when the sending is recorded.
     row = WHOLE.first(id=delivery_id)
-    if row is None or row.state != Delivery.State.PENDING:
+    if row is None or not ready(row) or (row.doubt_chat and is_sending_beside(row)):
         return None
-    lease = timedelta(seconds=settings.DELIVERY_LEASE_SECONDS)
+    seconds, began = settings.DELIVERY_LEASE_SECONDS, elapsed()
+    take = CLAIM_DOUBTFUL if row.doubt_chat else CLAIM
+    given = {"id": row.id, "attempt": row.attempt, "place": place_of(row)}
     with db.write_one():
-        claimed = CLAIM(id=row.id, attempt=row.attempt, lease=lease)
+        claimed = take(**given, lease=timedelta(seconds=seconds))
     row.state, row.attempt = Delivery.State.SENDING, row.attempt + 1
+    row.lease = Lease(seconds=seconds * OWN_LEASE, began=began)
     return row if claimed else None
 
 
-def mine(delivery: Delivery) -> Any:
+def place_of(delivery: Delivery) -> str:
+    """The chat of a delivery as ``doubt_chat`` has it."""
+    return f"{delivery.account_id}:{delivery.target.get('chat', '')}"[:160]
+
+
+def is_sending_beside(delivery: Delivery) -> bool:
+    """Whether another message of the same chat is being sent, whose id is not known yet."""
+    rows = Delivery.objects.filter(
+        account_id=delivery.account_id, state=Delivery.State.SENDING, external_message_id=""
+    ).exclude(id=delivery.id)
+    return any(place_of(row) == place_of(delivery) for row in rows)
+
+
+def mine(delivery: Delivery) -> QuerySet[Delivery]:
     """The row of ``delivery`` as long as this attempt still owns it."""
     return Delivery.objects.filter(
         id=delivery.id, attempt=delivery.attempt, state=Delivery.State.SENDING
@@ -156,10 +218,13 @@ SENT = Change(
             attempt=Given("attempt"),
             state=Delivery.State.SENDING,
             payload=Given("payload", JSONField()),
+            doubt_chat="",
         ),
         {
             "state": Delivery.State.SENT,
             "external_message_id": Given("message_id"),
+            "error": Given("error"),
+            "tries": 0,
             "sent_at": Now(),
             "lease_until": None,
             "retry_at": None,
@@ -171,7 +236,8 @@ SENT = Change(
 def sent(*, delivery: Delivery, external_message_id: str) -> None:
     """Record that the platform has it, and wake a worker for the next one of the conversation.
 
-    When the payload was changed meanwhile, that is this very delivery, as an edit.
+    When the payload was changed meanwhile, that is this very delivery, as an edit. So it is when it
+    was in doubt: its new id ends the interval in which an earlier message may be.
     """
     with db.write_one():
         as_it_was = SENT(
@@ -179,25 +245,30 @@ def sent(*, delivery: Delivery, external_message_id: str) -> None:
             attempt=delivery.attempt,
             payload=delivery.payload,
             message_id=external_message_id,
+            error=REPEATED if delivery.may_repeat else "",
         )
     if not as_it_was:
-        sent_before_a_change(delivery=delivery, external_message_id=external_message_id)
+        sent_but_open(delivery=delivery, external_message_id=external_message_id)
     # Looked for after the commit: whoever puts one behind it still sees this one open.
     transaction.on_commit(partial(wake_following, delivery), robust=True)
 
 
-def sent_before_a_change(*, delivery: Delivery, external_message_id: str) -> None:
-    """Record that the platform has what was changed meanwhile; nothing when it is lost to us."""
+def sent_but_open(*, delivery: Delivery, external_message_id: str) -> None:
+    """Record that the platform has what was changed meanwhile, or what is in doubt; nothing when it
+    is lost to us."""
     with db.write(joins=True):
         for row in mine(delivery).select_for_update():
-            changed = row.payload != delivery.payload
+            in_doubt = row.doubt_chat != "" and not delivery.settles_doubt
+            again = row.payload != delivery.payload or in_doubt
             mine(delivery).update(
-                state=Delivery.State.PENDING if changed else Delivery.State.SENT,
+                state=Delivery.State.PENDING if again else Delivery.State.SENT,
+                doubt_chat=row.doubt_chat if in_doubt else "",
                 external_message_id=external_message_id,
+                tries=0,
                 sent_at=Now(),
                 lease_until=None,
                 retry_at=None,
-                error="" if changed else row.error,
+                error=REPEATED if delivery.may_repeat else "",
             )
 
 
@@ -240,47 +311,128 @@ def moved(*, account_id: int, chat: str, new_chat: str) -> None:
             account_id=account_id, target__chat=chat, state__in=OPEN
         ):
             target = {**row.target, "chat": new_chat, "reply_to": ""}
-            Delivery.objects.filter(id=row.id).update(target=target)
+            # The ids of the new chat begin anew: what was sent to the old one is not found there.
+            Delivery.objects.filter(id=row.id).update(target=target, doubt_chat="", after_id=None)
 
 
-def failed(*, delivery: Delivery, error: str, permanent: bool, retry_after: float | None) -> None:
-    """Record that the platform surely did not take it: another try later, or dead."""
-    exhausted = retry_after is None and tried_enough(delivery)
-    if permanent or exhausted:
-        values: dict[str, Any] = {"state": Delivery.State.DEAD, "lease_until": None}
-    else:
-        step = min((delivery.attempt - 1) % MAX_ATTEMPTS, len(BACKOFF_SECONDS) - 1)
-        seconds = retry_after if retry_after is not None else BACKOFF_SECONDS[step]
-        values = {
-            "state": Delivery.State.PENDING,
-            "lease_until": None,
-            "retry_at": Now() + min(timedelta(seconds=seconds), LONGEST_RETRY),
+def failed(
+    *, delivery: Delivery, error: str, permanent: bool, retry_after: float | None
+) -> float | None:
+    """Record that the platform surely did not take it; in how many seconds it is tried again, None
+    when it is given up."""
+    if permanent or is_too_old(delivery):
+        with db.write():
+            mine(delivery).update(
+                state=Delivery.State.DEAD,
+                error=error[:500],
+                tries=F("tries") + 1,
+                lease_until=None,
+                doubt_chat="",
+            )
+        return None
+    seconds = backoff(delivery) if retry_after is None else retry_after
+    again(delivery, seconds, error=error, tries=F("tries") + int(retry_after is None))
+    return seconds
+
+
+def unsure(
+    *,
+    delivery: Delivery,
+    error: str,
+    repeatable: bool,
+    after_id: int | None = None,
+    at_once: bool = False,
+) -> float | None:
+    """Record that it is not known whether the platform took it; in how many seconds it is tried
+    again, None when it is given up.
+
+    ``repeatable``: another try shows nothing twice. Else it is in doubt from now on, and so is its
+    chat; ``after_id`` is the last message id that was known before it was sent, None where a
+    message cannot be found again: that is sent once more, and after a second doubt left to the
+    owner.
+    """
+    second = not repeatable and after_id is None and delivery.doubt_chat != ""
+    if second or is_too_old(delivery):
+        with db.write():
+            mine(delivery).update(
+                state=Delivery.State.DEAD if repeatable else Delivery.State.UNCERTAIN,
+                error=f"{UNKNOWN} {error}"[:500],
+                tries=F("tries") + 1,
+                lease_until=None,
+                doubt_chat="",
+                after_id=after_id if delivery.after_id is None else delivery.after_id,
+            )
+        return None
+    doubt: dict[str, Any] = {}
+    if not repeatable:
+        first = delivery.after_id is None
+        doubt = {
+            "doubt_chat": place_of(delivery),
+            "after_id": after_id if first else delivery.after_id,
         }
-    with db.write():
-        mine(delivery).update(error=said(delivery, error), **values)
+    seconds = 0.0 if at_once else backoff(delivery)
+    again(delivery, seconds, error=f"{UNKNOWN} {error}", tries=F("tries") + 1, **doubt)
+    return seconds
 
 
-def unsure(*, delivery: Delivery, idempotent: bool) -> None:
-    """Record that nobody knows whether the platform took it: once more, or left to the owner."""
-    again = idempotent or not delivery.error.startswith(RESENT)
-    again = again and not tried_enough(delivery)
+def again(delivery: Delivery, seconds: float, *, error: str, **values: Any) -> None:
+    """Give a claimed delivery back; it is due in so many seconds."""
     with db.write():
         mine(delivery).update(
-            state=Delivery.State.PENDING if again else Delivery.State.UNCERTAIN,
-            error="" if idempotent else RESENT,
+            state=Delivery.State.PENDING,
+            error=error[:500],
             lease_until=None,
+            retry_at=Now() + min(timedelta(seconds=seconds), LONGEST_RETRY) if seconds else None,
+            **values,
         )
 
 
-def tried_enough(delivery: Delivery) -> bool:
-    """Whether this was the last try by itself. ``attempt`` is a fence and never begins anew."""
-    return delivery.attempt % MAX_ATTEMPTS == 0
+def backoff(delivery: Delivery) -> float:
+    """How long a delivery that has just failed once more waits, in seconds."""
+    return float(BACKOFF_SECONDS[min(delivery.tries, len(BACKOFF_SECONDS) - 1)])
 
 
-def said(delivery: Delivery, error: str) -> str:
-    """``error`` for the owner; that an earlier try is unknown stays known."""
-    unknown = delivery.error.startswith(RESENT)
-    return (f"{RESENT} {error}" if unknown else error)[:500]
+def is_too_old(delivery: Delivery) -> bool:
+    """Whether a delivery that fails is tried no more."""
+    most = timedelta(hours=settings.DELIVERY_RETRY_HOURS)
+    return db.now() - (delivery.queued_at or delivery.created_at) > most
+
+
+def hold(*, delivery: Delivery, error: str) -> None:
+    """Send nothing more for the account of ``delivery``: its credentials are refused."""
+    with db.write():
+        again(delivery, 0, error=error, tries=F("tries") + 1)
+        ChannelAccount.objects.filter(id=delivery.account_id).update(deliveries_held=error[:300])
+
+
+def release(*, account_id: int) -> None:
+    """Let the deliveries of an account go on, if they were held."""
+    with db.write():
+        held = ChannelAccount.objects.filter(id=account_id).exclude(deliveries_held="")
+        held.update(deliveries_held="")
+        resume(account_id=account_id)
+
+
+def resume(*, account_id: int) -> None:
+    """Make the deliveries that wait after a failure due: the platform of the account is back."""
+    with db.write(joins=True):
+        rows = Delivery.objects.filter(
+            account_id=account_id, state=Delivery.State.PENDING, tries__gt=0
+        )
+        rows.filter(retry_at__gt=Now()).update(retry_at=None)
+        ready = rows.exclude(Exists(earlier())).order_by("id").values_list("id", flat=True)
+        for delivery_id in ready[:RESUMED_AT_ONCE]:
+            wake.delivery(delivery_id)
+
+
+def repeat(*, delivery_id: int) -> None:
+    """Make the edit of a message once more that was sent as it is."""
+    with db.write():
+        rows = Delivery.objects.filter(id=delivery_id, state=Delivery.State.SENT)
+        if rows.exclude(external_message_id="").update(
+            state=Delivery.State.PENDING, queued_at=Now()
+        ):
+            wake.delivery(delivery_id)
 
 
 def lost() -> list[Delivery]:
@@ -306,9 +458,7 @@ def bring_near() -> None:
 
 def due(*, limit: int = 200) -> list[int]:
     """The ids of deliveries that may go out now."""
-    rows = Delivery.objects.filter(
-        Q(retry_at__isnull=True) | Q(retry_at__lte=Now()), state=Delivery.State.PENDING
-    ).exclude(Exists(earlier()))
+    rows = pending().exclude(Exists(earlier()))
     return list(rows.order_by("id").values_list("id", flat=True)[:limit])
 
 
@@ -320,35 +470,81 @@ def following(delivery: Delivery) -> int | None:
 def retry(delivery_id: int) -> bool:
     """Send a dead or uncertain delivery again, by the owner's hand; whether it was one."""
     with db.write():
-        changed = Delivery.objects.filter(
-            id=delivery_id, state__in=(Delivery.State.DEAD, Delivery.State.UNCERTAIN)
-        ).update(state=Delivery.State.PENDING, retry_at=None, error="")
+        rows = Delivery.objects.filter(id=delivery_id, state__in=GIVEN_UP).select_for_update()
+        row = rows.first()
+        if row is None:
+            return False
+        Delivery.objects.filter(id=row.id).update(
+            state=Delivery.State.PENDING,
+            retry_at=None,
+            error="",
+            tries=0,
+            queued_at=Now(),
+            doubt_chat="" if row.after_id is None else place_of(row),
+        )
         wake.delivery(delivery_id)
-    return changed == 1
+    return True
 
 
 def dismiss(delivery_id: int) -> bool:
     """Put a dead or uncertain delivery away; whether it was one."""
     with db.write():
-        changed = Delivery.objects.filter(
-            id=delivery_id, state__in=(Delivery.State.DEAD, Delivery.State.UNCERTAIN)
-        ).update(state=Delivery.State.DISMISSED)
+        changed = Delivery.objects.filter(id=delivery_id, state__in=GIVEN_UP).update(
+            state=Delivery.State.DISMISSED
+        )
     return changed == 1
 
 
 def dead_count() -> int:
     """How many deliveries wait for the owner."""
-    return Delivery.objects.filter(
-        state__in=(Delivery.State.DEAD, Delivery.State.UNCERTAIN)
-    ).count()
+    return Delivery.objects.filter(state__in=GIVEN_UP).count()
 
 
 def oldest_pending_seconds() -> float:
-    """The age of the oldest delivery that is due and not delivered; 0 when there is none."""
+    """The age of the oldest delivery that is due and not delivered; 0 when there is none.
+
+    Those of accounts that send nothing now are not due.
+    """
     oldest = (
-        Delivery.objects.filter(Q(retry_at__isnull=True) | Q(retry_at__lte=Now()), state__in=OPEN)
-        .order_by("created_at")
-        .values_list("created_at", flat=True)
+        Delivery.objects.filter(
+            Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
+            state__in=OPEN,
+            account__enabled=True,
+            account__deliveries_held="",
+        )
+        .annotate(since=Coalesce("queued_at", "created_at"))
+        .order_by("since")
+        .values_list("since", flat=True)
         .first()
     )
     return (db.now() - oldest).total_seconds() if oldest else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """The deliveries of an account that wait after a failure: how many, since when, and why."""
+
+    number: int
+    since: datetime
+    error: str
+
+
+def backlogs(*, older_than: timedelta = timedelta()) -> dict[int, Backlog]:
+    """The backlogs of enabled accounts by id, of deliveries that have waited so long.
+
+    A delivery that waits behind one that failed is counted too.
+    """
+    failing = Delivery.objects.filter(state__in=OPEN, tries__gt=0, account__enabled=True)
+    behind = failing.filter(conversation=OuterRef("conversation"), id__lte=OuterRef("id"))
+    rows = (
+        Delivery.objects.filter(Exists(behind), state__in=OPEN)
+        .annotate(since=Coalesce("queued_at", "created_at"))
+        .filter(since__lte=Now() - older_than)
+        .order_by("since", "id")
+        .values_list("account_id", "since", "error")
+    )
+    found: dict[int, Backlog] = {}
+    for account_id, since, error in rows:
+        known = found.get(account_id) or Backlog(0, since, error)
+        found[account_id] = replace(known, number=known.number + 1, error=known.error or error)
+    return found

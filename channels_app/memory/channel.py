@@ -222,7 +222,8 @@ class MemoryChannel:
     idempotent: bool = False
     pace: Pace = PACE
     capabilities: frozenset[Capability] = frozenset(
-        set(Capability) - {Capability.POLLING, Capability.ONE_MESSAGE, Capability.WHOLE}
+        set(Capability)
+        - {Capability.POLLING, Capability.ONE_MESSAGE, Capability.WHOLE, Capability.FIND}
     )
     config: MemoryConfig = field(default_factory=MemoryConfig)
     gateway: MemoryGateway = field(default_factory=MemoryGateway)

@@ -11,14 +11,15 @@ from telegram.request import BaseRequest, RequestData
 
 from channels_app.base import Account, ChannelError
 from channels_app.telegram import plain
+from core import leases
 
 T = TypeVar("T")
 
 
 class CarriedError(TelegramError):
-    """A ChannelError on its way through python-telegram-bot, which lets only its own kind pass."""
+    """Our error on its way through python-telegram-bot, which lets only its own kind pass."""
 
-    def __init__(self, error: ChannelError) -> None:
+    def __init__(self, error: ChannelError | leases.LeaseOverError) -> None:
         """Keep it."""
         super().__init__(str(error))
         self.error = error
@@ -47,10 +48,13 @@ class AiohttpRequest(BaseRequest):
     ) -> tuple[int, bytes]:
         """See ``BaseRequest``. Raises CarriedError."""
         try:
+            leases.check()
             async with plain.request(method, url, data=body_of(request_data)) as answer:
                 status, payload = answer.status, await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:
             raise CarriedError(plain.not_answered(error)) from None
+        except leases.LeaseOverError as error:
+            raise CarriedError(error) from None
         if status != 200:
             raise CarriedError(plain.refusal(status, payload, token=self._token))
         return status, payload
@@ -95,7 +99,7 @@ def bot_of(account: Account) -> Bot:
 
 
 async def calling(call: Awaitable[T]) -> T:
-    """Await a call of the Bot API. Raises ChannelError."""
+    """Await a call of the Bot API. Raises ChannelError, LeaseOverError."""
     try:
         return await call
     except CarriedError as error:

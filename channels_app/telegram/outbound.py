@@ -4,7 +4,13 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from telegram import InlineKeyboardMarkup, LinkPreviewOptions, MessageEntity, ReplyParameters
+from telegram import (
+    InlineKeyboardMarkup,
+    LinkPreviewOptions,
+    Message,
+    MessageEntity,
+    ReplyParameters,
+)
 
 from channels_app.base import Account, Block, ChannelError, OutgoingFile, RemoteFile, Target
 from channels_app.telegram import adapter, api, plain
@@ -13,6 +19,7 @@ ACK = "👀"  # one of the reactions a bot may give
 PHOTO_BYTES = 10 * 1024 * 1024
 # "can't parse entities: …", ENTITY_BOUNDS_INVALID, ENTITIES_TOO_LONG: the words stay, plainly.
 REFUSED_ENTITIES = re.compile("entit", re.IGNORECASE)
+OF_ANOTHER_KIND = re.compile("there is no (text|caption) in the message to edit", re.IGNORECASE)
 ADDRESS = re.compile(r"\w\.\w|://")  # what Telegram could take for an address
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
@@ -85,27 +92,80 @@ class TelegramOutbound:
     ) -> None:
         """Replace a message; the same text again is a success."""
         try:
-            await self._edit(account, target, message_id, block)
+            await self._edit_some(account, target, message_id, block)
         except ChannelError as error:
-            if not has_refused_entities(error, block):
+            if not is_unchanged(error):
                 raise
-            await self._edit(account, target, message_id, without_entities(block))
 
-    async def _edit(self, account: Account, target: Target, message_id: str, block: Block) -> None:
+    async def _edit_some(
+        self, account: Account, target: Target, message_id: str, block: Block
+    ) -> Message | bool:
+        """Edit with markup or entities; without them when it is those that Telegram refuses."""
         try:
-            await api.calling(
-                api.bot_of(account).edit_message_text(
-                    chat_id=int(target.chat),
-                    message_id=int(message_id),
-                    text=block["text"],
-                    entities=entities_of(block),
-                    reply_markup=markup_of(block),
-                    link_preview_options=preview_of(block),
-                ),
-            )
+            if "markdown_v2" in block:
+                return await self._edit(account, target, message_id, block, "MarkdownV2")
+            return await self._edit(account, target, message_id, block, None)
         except ChannelError as error:
-            if "message is not modified" not in str(error).lower():
+            markup = "markdown_v2" in block and REFUSED_ENTITIES.search(str(error)) is not None
+            if not (markup or has_refused_entities(error, block)):
                 raise
+        return await self._edit(account, target, message_id, without_entities(block), None)
+
+    async def _edit(
+        self,
+        account: Account,
+        target: Target,
+        message_id: str,
+        block: Block,
+        parse_mode: str | None,
+    ) -> Message | bool:
+        return await api.calling(
+            api.bot_of(account).edit_message_text(
+                chat_id=int(target.chat),
+                message_id=int(message_id),
+                text=block["markdown_v2"] if parse_mode else block["text"],
+                parse_mode=parse_mode,
+                entities=entities_of(block),
+                reply_markup=markup_of(block),
+                link_preview_options=preview_of(block),
+            ),
+        )
+
+    def sequence(self, chat: str) -> str:
+        """Supergroups and channels count their own messages; a bot's other chats count as one."""
+        return chat if chat.startswith("-100") else ""
+
+    async def is_ours(
+        self, *, account: Account, target: Target, message_id: str, block: Block
+    ) -> bool:
+        """Whether a message is ours: a bot can edit only its own. An edit also tells a text from a
+        file, and its answer names the topic."""
+        try:
+            found = await self._claim_by_edit(account, target, message_id, block)
+        except ChannelError as error:
+            if is_unchanged(error):
+                return True
+            if error.trouble == "gone" or OF_ANOTHER_KIND.search(str(error)):
+                return False
+            raise
+        return not isinstance(found, Message) or topic_of(found) == (thread_of(target) or 0)
+
+    async def _claim_by_edit(
+        self, account: Account, target: Target, message_id: str, block: Block
+    ) -> Message | bool:
+        """Edit what may be ours so that it shows ``block``."""
+        bot, chat, number = api.bot_of(account), int(target.chat), int(message_id)
+        kind = block.get("kind", "text")
+        if kind in {"photo", "document"}:
+            caption = block.get("caption", "")[: adapter.CAPTION_LIMIT]
+            return await api.calling(
+                bot.edit_message_caption(chat_id=chat, message_id=number, caption=caption)
+            )
+        if "text" in block:
+            return await self._edit_some(account, target, message_id, block)
+        return await api.calling(
+            bot.edit_message_reply_markup(chat_id=chat, message_id=number, reply_markup=None)
+        )
 
     async def delete_message(self, *, account: Account, target: Target, message_id: str) -> None:
         """Remove a message; one that is gone is a success."""
@@ -213,6 +273,16 @@ def entities_of(block: Block) -> list[MessageEntity] | None:
     return [MessageEntity(**each) for each in found] if found else None
 
 
+def is_unchanged(error: ChannelError) -> bool:
+    """Whether an edit was refused because the message is as it should be."""
+    return "message is not modified" in str(error).lower()
+
+
+def topic_of(message: Message) -> int:
+    """The topic that a message is in; 0 for none and for General."""
+    return (message.message_thread_id or 0) if message.is_topic_message else 0
+
+
 def has_refused_entities(error: ChannelError, block: Block) -> bool:
     """Whether Telegram took offence at the entities of a block, and did nothing."""
     refused = REFUSED_ENTITIES.search(str(error)) is not None
@@ -221,7 +291,7 @@ def has_refused_entities(error: ChannelError, block: Block) -> bool:
 
 def without_entities(block: Block) -> Block:
     """The same words, plainly."""
-    return {name: value for name, value in block.items() if name != "entities"}
+    return {name: value for name, value in block.items() if name not in {"entities", "markdown_v2"}}
 
 
 def preview_of(block: Block) -> LinkPreviewOptions | None:

@@ -16,6 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 
 from channels_app.base import Account, ChannelError, Trouble
+from core import leases
 
 BASE = "https://api.telegram.org"
 CONNECT_SECONDS = 10.0
@@ -98,6 +99,7 @@ async def call(account: Account, method: str, *, seconds: float = 0.0, **values:
     token = account.secrets.get("token", "")
     if not token:
         raise no_token()
+    leases.check()
     timeout = aiohttp.ClientTimeout(total=READ_SECONDS + seconds, sock_connect=CONNECT_SECONDS)
     try:
         url = f"{base_of(account)}/bot{token}/{method}"

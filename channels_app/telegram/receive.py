@@ -15,7 +15,7 @@ from django.utils import timezone
 from allowlist import audit, link_codes, permissions
 from allowlist.identities import InvalidIdentity
 from allowlist.requests import STATES, NotAnOwner, RequestNotFound, choice
-from channels_app import commands, decisions, notices, senders
+from channels_app import commands, decisions, notices, outages, senders
 from channels_app.base import Account, ChannelError
 from channels_app.inbound import receive_known, receive_sender
 from channels_app.telegram import plain, updates
@@ -221,19 +221,21 @@ def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage
 def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
     """A button of a notice: an owner's decision. Anybody else's tap changes nothing ([A6])."""
     verdict, _, request = press.data.partition(":")
-    if verdict not in STATES:
+    if verdict not in STATES and verdict != outages.SEND_AGAIN:
         return ignore(row=row, update_id=press.update_id, kind="callback_query of no button")
     person = owner_of(row, press)
     text = ""
     if person is None:
         audit.record(
             actor=f"{row}:{press.sender.id}",
-            action="request.refused",
+            action="request.refused" if verdict in STATES else "delivery.refused",
             subject=one_line(request, 40),
             data={"via": row.channel, "why": "not an owner"},
             now=timezone.now(),
         )
         text = "Only the owner can decide."
+    elif verdict == outages.SEND_AGAIN:
+        text = send_again(request)
     else:
         text = decide(request, verdict, person, row)
     with write():
@@ -245,6 +247,14 @@ def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
             payload={"kind": "answer", "press": press.id, "text": text},
         )
     return "pressed"
+
+
+def send_again(account_id: str) -> str:
+    """Send what was given up of an account again; what became of it, in words."""
+    if not (account_id.isascii() and account_id.isdigit()):
+        return "There is no such account."
+    number = outages.send_again(account_id=int(account_id))
+    return f"{number} message(s) are sent again." if number else "Nothing is left to send again."
 
 
 def owner_of(row: ChannelAccount, press: updates.Pressed) -> User | None:

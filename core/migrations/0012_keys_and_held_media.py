@@ -4,7 +4,7 @@ from django.db.models import Q
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("core", "0009_purged_files"),
+        ("core", "0011_deliveries_by_time"),
     ]
 
     operations = [

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('core', '0009_purged_files'),
+        ('core', '0012_keys_and_held_media'),
     ]
 
     operations = [

@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('core', '0009_purged_files'),
+        ('core', '0013_model_failures'),
     ]
 
     operations = [

@@ -5,7 +5,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('core', '0009_purged_files'),
+        ('core', '0014_installation'),
     ]
 
     operations = [

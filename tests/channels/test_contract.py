@@ -13,6 +13,7 @@ from gateway_project.home import BASE_DIR
 PROTOCOLS: dict[Capability, type] = {
     Capability.EDIT: base.Edits,
     Capability.DELETE: base.Deletes,
+    Capability.FIND: base.FindsSent,
     Capability.TYPING: base.Types,
     Capability.REACTIONS: base.Reacts,
     Capability.FILES: base.SendsFiles,
@@ -61,6 +62,10 @@ def test_a_capability_is_declared_exactly_when_it_is_there(channel: Channel) -> 
     for capability, protocol in PROTOCOLS.items():
         side = channel.gateway if capability == Capability.POLLING else channel.outbound
         assert (capability in channel.capabilities) == isinstance(side, protocol), capability
+
+
+def test_what_can_be_found_again_can_be_edited(channel: Channel) -> None:
+    assert Capability.FIND not in channel.capabilities or Capability.EDIT in channel.capabilities
 
 
 def test_its_id_is_the_name_it_is_registered_by(channel: Channel) -> None:

@@ -9,9 +9,10 @@ import pytest
 from django.utils import timezone
 
 from channels_app import outbound
-from channels_app.base import Block, Capability, ChannelError
-from channels_app.memory.channel import CHANNEL, PLATFORM, say
+from channels_app.base import Account, Block, Capability, ChannelError, Health
+from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryGateway, say
 from channels_app.runner import Runner
+from channels_app.wording import ENGLISH
 from core import files, outbox
 from core.db import write
 from core.models import ChannelAccount, Delivery, Run, StoredFile, User
@@ -109,17 +110,38 @@ def test_where_nothing_can_be_edited_another_answer_begins_anew(
     assert "interrupted" in PLATFORM.texts("c")[1]
 
 
-def test_the_outcome_of_a_lost_sending_is_unknown_and_it_goes_out_once_more(
+def test_the_outcome_of_a_lost_sending_is_unknown_it_goes_out_once_more_and_the_reader_is_told(
     runner: Runner, owner: User
 ) -> None:
     PLATFORM.refusals.append(ChannelError("no answer", unsure=True))
     put(memory_account(), {"text": "hello"})
-    until(lambda: PLATFORM.texts("c") == ["hello"])
-    until(lambda: Delivery.objects.get().state == "sent")
-    assert "unknown" in Delivery.objects.get().error
-    Delivery.objects.update(state="sending", lease_until=timezone.now(), external_message_id="1")
-    until(lambda: Delivery.objects.get().state == "sent")
-    assert PLATFORM.texts("c") == ["hello"]
+    until(lambda: PLATFORM.texts("c") == ["hello", ENGLISH.repeated])
+    until(lambda: not Delivery.objects.exclude(state="sent").exists())
+    first = Delivery.objects.order_by("id")[0]
+    assert first.error == outbox.REPEATED
+    Delivery.objects.filter(id=first.id).update(state="sending", lease_until=timezone.now())
+    until(lambda: Delivery.objects.get(id=first.id).state == "sent")
+    assert PLATFORM.texts("c") == ["hello", ENGLISH.repeated]
+
+
+def test_where_a_repeat_is_possible_the_platform_is_asked_for_its_health_first(
+    runner: Runner, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = ChannelError("no connection")
+    asked: list[str] = []
+
+    async def check(self: MemoryGateway, account: Account) -> Health:
+        asked.append(account.name)
+        if len(asked) < 3:
+            raise away
+        return Health()
+
+    monkeypatch.setattr(MemoryGateway, "check", check)
+    PLATFORM.refusals.append(ChannelError("no answer", unsure=True))
+    put(memory_account(), {"text": "hello"})
+    until(lambda: Delivery.objects.get().tries == 2)
+    assert PLATFORM.texts("c") == []
+    until(lambda: PLATFORM.texts("c")[:1] == ["hello"])
 
 
 def test_c8_what_a_dead_worker_was_sending_is_work_of_the_sweep_that_finds_it(

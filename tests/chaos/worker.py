@@ -111,9 +111,6 @@ def keep_forking(work: Callable[[], None], *modules: str, workers: int = 1) -> N
     """Load everything and ``modules`` once, say so, and fork ``work`` whenever one is missing."""
     processes.load()
     django.setup()
-    # A death in the middle of a delivery is a try of it; here are more than a house ever has.
-    outbox: Any = import_module("core.outbox")
-    outbox.MAX_ATTEMPTS = 10_000
     for name in ("channels_app.tasks", "core.providers.scripted", *CELERY, *modules):
         import_module(name)
     ready.tell()

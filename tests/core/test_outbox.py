@@ -8,7 +8,7 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
-from core import outbox
+from core import doubts, outbox
 from core.db import write
 from core.models import ChannelAccount, Delivery
 
@@ -88,19 +88,47 @@ def test_blocks_of_a_conversation_leave_in_order_others_do_not_wait(put: Any, wo
     assert woken == []
 
 
-def test_a_surely_failed_one_waits_longer_each_time_and_then_is_dead(put: Any) -> None:
+def age(delivery: Delivery, *, hours: float) -> None:
+    """Let ``delivery`` be this old."""
+    Delivery.objects.filter(id=delivery.id).update(created_at=Now() - timedelta(hours=hours))
+
+
+def test_one_that_fails_waits_longer_each_time_and_is_given_up_after_a_day(put: Any) -> None:
+    """F4.3: by its age, however often it was tried."""
     row, waits = put("1"), []
-    for _ in range(outbox.MAX_ATTEMPTS - 1):
+    for _ in range(12):
         fails(claimed(row))
         row.refresh_from_db()
         assert outbox.claim(delivery_id=row.id) is None
         assert outbox.due() == []
         waits.append(round(wait_seconds(row)))
         due_now(row)
-    assert waits == [1, 2, 5, 15, 60, 300, 300, 300, 300]
+    assert waits == [1, 2, 5, 15, 60, 300, 300, 300, 300, 300, 300, 300]
+    assert row.tries == 12
+    age(row, hours=23.9)
+    assert fails(claimed(row)).state == State.PENDING
+    due_now(row)
+    age(row, hours=24.1)
     assert fails(claimed(row), error="x" * 900).state == State.DEAD
     row.refresh_from_db()
     assert len(row.error) == 500
+
+
+def test_a_claim_is_no_try(put: Any) -> None:
+    row = put("1")
+    for _ in range(30):
+        outbox.postpone(delivery=claimed(row), seconds=0)
+    row.refresh_from_db()
+    assert (row.state, row.tries, row.attempt) == (State.PENDING, 0, 30)
+    assert wait_seconds(fails(claimed(row))) < 2
+
+
+def test_what_is_sent_again_by_hand_has_a_day_of_its_own(put: Any) -> None:
+    row = put("1")
+    age(row, hours=50)
+    assert fails(claimed(row)).state == State.DEAD
+    assert outbox.retry(row.id)
+    assert fails(claimed(row)).state == State.PENDING
 
 
 def test_429_obeys_the_seconds_of_the_platform(put: Any) -> None:
@@ -115,38 +143,108 @@ def test_a_permanent_failure_is_dead_at_once_and_lets_the_next_one_go(put: Any) 
     assert outbox.dead_count() == 1
 
 
-def test_an_unknown_outcome_is_sent_once_more_marked_and_then_left(put: Any) -> None:
-    row = put("1")
-    outbox.unsure(delivery=claimed(row), idempotent=False)
-    row.refresh_from_db()
-    assert (row.state, row.error) == (State.PENDING, outbox.RESENT)
-    outbox.unsure(delivery=claimed(row), idempotent=False)
-    row.refresh_from_db()
-    assert row.state == State.UNCERTAIN
+def in_doubt(delivery: Delivery, **how: Any) -> Delivery:
+    """``delivery`` after a try whose outcome is not known."""
+    outbox.unsure(delivery=delivery, **{"error": "no", "repeatable": False, **how})
+    due_now(delivery)
+    delivery.refresh_from_db()
+    return delivery
+
+
+def test_where_nothing_can_be_found_again_a_second_doubt_is_left_to_the_owner(put: Any) -> None:
+    row = in_doubt(claimed(put("1")))
+    assert (row.state, row.error) == (State.PENDING, f"{outbox.UNKNOWN} no")
+    fails(claimed(row), retry_after=0.0)
+    due_now(row)
+    assert in_doubt(claimed(row)).state == State.UNCERTAIN
     assert outbox.dead_count() == 1
 
 
-def test_a_sure_failure_between_two_unknown_ones_does_not_allow_a_third_sending(put: Any) -> None:
+def test_where_it_can_be_found_it_stays_in_doubt_for_a_day(put: Any) -> None:
     row = put("1")
-    outbox.unsure(delivery=claimed(row), idempotent=False)
-    fails(claimed(row), retry_after=0.0)
+    for _ in range(15):
+        row = in_doubt(claimed(row), after_id=7)
+        assert row.state == State.PENDING
+    outbox.unsure(delivery=claimed(row), error="no", repeatable=False, after_id=99)
+    row.refresh_from_db()
+    assert row.after_id == 7
     due_now(row)
+    age(row, hours=25)
+    assert in_doubt(claimed(row), after_id=7).state == State.UNCERTAIN
+    assert outbox.retry(row.id)
     row.refresh_from_db()
-    assert row.error == f"{outbox.RESENT} no"
-    outbox.unsure(delivery=claimed(row), idempotent=False)
-    row.refresh_from_db()
-    assert row.state == State.UNCERTAIN
+    assert row.doubt_chat, "what was sent may still be found"
 
 
-def test_an_idempotent_channel_gets_it_again_but_not_for_ever(put: Any) -> None:
+def test_what_may_be_repeated_is_tried_for_a_day(put: Any) -> None:
     row = put("1")
-    for _ in range(outbox.MAX_ATTEMPTS - 1):
-        outbox.unsure(delivery=claimed(row), idempotent=True)
-        row.refresh_from_db()
-        assert (row.state, row.error) == (State.PENDING, "")
-    outbox.unsure(delivery=claimed(row), idempotent=True)
-    row.refresh_from_db()
-    assert row.state == State.UNCERTAIN
+    for _ in range(15):
+        row = in_doubt(claimed(row), repeatable=True)
+        assert (row.state, row.doubt_chat) == (State.PENDING, "")
+    age(row, hours=25)
+    assert in_doubt(claimed(row), repeatable=True).state == State.DEAD
+
+
+def test_while_one_is_in_doubt_nothing_else_begins_in_its_chat(put: Any) -> None:
+    first, other = put("1", "c"), put("2", "d")
+    in_doubt(claimed(first), after_id=7)
+    assert outbox.claim(delivery_id=other.id) is None
+    sending = claimed(first)
+    assert outbox.claim(delivery_id=other.id) is None
+    outbox.sent(delivery=sending, external_message_id="9")
+    first.refresh_from_db()
+    assert (first.state, first.external_message_id) == (State.PENDING, "9"), "to be closed"
+    assert outbox.claim(delivery_id=other.id) is None
+    closing = claimed(first)
+    doubts.resolved(delivery=closing)
+    outbox.sent(delivery=closing, external_message_id="9")
+    first.refresh_from_db()
+    assert first.state == State.SENT
+    claimed(other)
+
+
+def test_a_search_waits_for_what_is_being_sent_in_its_chat(put: Any) -> None:
+    first, other = put("1", "c"), put("2", "d")
+    leaving, sending = claimed(first), claimed(other)
+    in_doubt(leaving, after_id=7)
+    assert outbox.claim(delivery_id=first.id) is None
+    outbox.sent(delivery=sending, external_message_id="8")
+    claimed(first)
+
+
+def test_of_two_in_doubt_in_a_chat_the_older_one_is_searched_for_first(put: Any) -> None:
+    first, other = claimed(put("1", "c")), claimed(put("2", "d"))
+    in_doubt(first, after_id=7)
+    in_doubt(other, after_id=7)
+    assert outbox.claim(delivery_id=other.id) is None
+    claimed(first)
+
+
+def test_nothing_leaves_an_account_that_is_held_or_disabled(
+    put: Any, account: ChannelAccount, woken: Woken
+) -> None:
+    row, behind = put("1"), put("2")
+    outbox.hold(delivery=claimed(row), error="Unauthorized")
+    assert outbox.due() == []
+    assert outbox.claim(delivery_id=row.id) is None
+    woken.clear()
+    outbox.release(account_id=account.id)
+    assert woken == [("wake_delivery", row.id)]
+    outbox.sent(delivery=claimed(row), external_message_id="1")
+    ChannelAccount.objects.update(enabled=False)
+    assert outbox.claim(delivery_id=behind.id) is None
+
+
+def test_the_first_success_makes_what_waits_due(
+    put: Any, account: ChannelAccount, woken: Woken
+) -> None:
+    first, other = put("1", "c"), put("2", "d")
+    fails(claimed(first))
+    fails(claimed(other))
+    woken.clear()
+    outbox.resume(account_id=account.id)
+    assert sorted(woken) == [("wake_delivery", first.id), ("wake_delivery", other.id)]
+    claimed(first)
 
 
 def test_what_a_dead_worker_was_sending_is_found_when_its_lease_ran_out(put: Any) -> None:
@@ -158,7 +256,7 @@ def test_what_a_dead_worker_was_sending_is_found_when_its_lease_ran_out(put: Any
 
 def test_a_late_sender_changes_nothing(put: Any) -> None:
     late = claimed(put("1"))
-    outbox.unsure(delivery=late, idempotent=False)
+    in_doubt(late)
     again = claimed(late)
     outbox.sent(delivery=late, external_message_id="late")
     again.refresh_from_db()
@@ -167,18 +265,17 @@ def test_a_late_sender_changes_nothing(put: Any) -> None:
 
 @pytest.mark.parametrize("permanent", [True, False])
 def test_the_owner_sends_a_dead_one_again_with_a_new_fence(put: Any, permanent: bool) -> None:
-    row = put("1")
-    old = claimed(row)
+    old = claimed(put("1"))
     if permanent:
         fails(old, permanent=True)
     else:
-        Delivery.objects.update(error=outbox.RESENT)
-        old.refresh_from_db()
-        outbox.unsure(delivery=old, idempotent=False)
+        old = claimed(in_doubt(old))
+        in_doubt(old)
+    row = Delivery.objects.get()
     assert outbox.retry(row.id)
     assert not outbox.retry(row.id)
     new = claimed(row)
-    assert new.attempt == 2
+    assert new.attempt == row.attempt + 1
     outbox.sent(delivery=old, external_message_id="old")
     new.refresh_from_db()
     assert new.state == State.SENDING

@@ -5,7 +5,6 @@
 """
 
 import asyncio
-import itertools
 import json
 import threading
 import time
@@ -20,6 +19,10 @@ from gateway_project.processes import listener
 Params = dict[str, Any]
 START_SECONDS = 240.0
 TEXT_LIMIT = 4096
+NOT_MODIFIED = (
+    "Bad Request: message is not modified: specified new message content and reply markup are "
+    "exactly the same as a current content and reply markup of the message"
+)
 
 
 @dataclass(slots=True)
@@ -47,7 +50,6 @@ class Shown:
     file: bytes = b""
     filename: str = ""
     history: list[str] = field(default_factory=list)
-    silent_duplicate_of: int = 0
 
 
 @dataclass(slots=True)
@@ -83,7 +85,9 @@ class FakeBotApi:
     topics: dict[int, str] = field(default_factory=dict)
     revoked: set[str] = field(default_factory=set)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1000))
+    people: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    last_ids: dict[tuple[str, int], int] = field(default_factory=dict)
+    lost_words: list[tuple[str, int, int]] = field(default_factory=list)
     delay: float = 0.0
     hook: Callable[[str, Params, str], None] | None = None
     _loop: asyncio.AbstractEventLoop | None = None
@@ -133,6 +137,26 @@ class FakeBotApi:
         """The texts of :meth:`shown`."""
         return [each.text for each in self.shown(token, chat, thread)]
 
+    def take_id(self, token: str, chat: int) -> int:
+        """The id of the next message in a chat, as the bot ``token`` sees it.
+
+        One sequence a bot for private chats and basic groups, one for each supergroup; people's
+        messages count in it too.
+        """
+        with self.lock:
+            key = sequence_of(token, chat)
+            self.last_ids[key] = self.last_ids.get(key, 1000) + 1
+            return self.last_ids[key]
+
+    def say(self, token: str, chat: int, message_id: int = 0) -> int:
+        """Somebody writes in a chat; the id of their message, a new one unless it is given."""
+        with self.lock:
+            number = message_id or self.take_id(token, chat)
+            key = sequence_of(token, chat)
+            self.last_ids[key] = max(self.last_ids.get(key, 1000), number)
+            self.people.setdefault((token, chat), set()).add(number)
+            return number
+
     def of(self, method: str, chat: int | None = None) -> list[Call]:
         """The calls of one method."""
         with self.lock:
@@ -173,9 +197,11 @@ class FakeBotApi:
             return answer(401, "Unauthorized")
         if failure is not None and not failure.effect:
             return self._failed(request, failure)
-        if self.hook is not None:
-            self.hook(method, params, "before")
+        if token in self.revoked:
+            return answer(401, "Unauthorized")
         try:
+            if self.hook is not None:
+                self.hook(method, params, "before")
             result = await self._do(token, method, params)
         except Refusal as error:
             return answer(error.status, error.description)
@@ -246,7 +272,7 @@ class FakeBotApi:
     def _do_createForumTopic(self, token: str, params: Params) -> Params:  # noqa: N802
         if int(params["chat_id"]) not in self.forums:
             raise Refusal(400, "Bad Request: the chat is not a forum")
-        thread = next(self.ids)
+        thread = self.take_id(token, int(params["chat_id"]))
         self.topics[thread] = str(params["name"])
         return {"message_thread_id": thread, "name": params["name"], "icon_color": 0}
 
@@ -265,7 +291,10 @@ class FakeBotApi:
         return self._show(token, params, text=params.get("caption", ""), kind="audio")
 
     def _show(self, token: str, params: Params, *, text: str, kind: str = "text") -> Params:
-        message_id = next(self.ids)
+        answered = int((params.get("reply_parameters") or {}).get("message_id", 0))
+        if answered:
+            self.say(token, int(params["chat_id"]), answered)
+        message_id = self.take_id(token, int(params["chat_id"]))
         content, filename = params.get(f"{kind}_file", (b"", ""))
         chat = int(params["chat_id"])
         self.chats.setdefault((token, chat), {})[message_id] = Shown(
@@ -273,7 +302,7 @@ class FakeBotApi:
             chat=chat,
             thread=int(params.get("message_thread_id") or 0),
             text=text,
-            reply_to=int((params.get("reply_parameters") or {}).get("message_id", 0)),
+            reply_to=answered,
             entities=params.get("entities") or [],
             keyboard=(params.get("reply_markup") or {}).get("inline_keyboard", []),
             kind=kind,
@@ -281,30 +310,64 @@ class FakeBotApi:
             filename=filename,
             history=[text],
         )
-        return sent(message_id, chat)
+        return sent(message_id, chat, thread=int(params.get("message_thread_id") or 0))
 
-    def _do_editMessageText(self, token: str, params: Params) -> Params:  # noqa: N802
-        check_text(params)
+    def _ours(self, token: str, params: Params) -> Shown:
+        """The message that a bot wants to edit: one of its own."""
         chat, message_id = int(params["chat_id"]), int(params["message_id"])
         found = self.chats.get((token, chat), {}).get(message_id)
-        if found is None:
-            raise Refusal(400, "Bad Request: message to edit not found")
+        if found is not None:
+            return found
+        if message_id in self.people.get((token, chat), set()):
+            raise Refusal(400, "Bad Request: message can't be edited")
+        raise Refusal(400, "Bad Request: message to edit not found")
+
+    def _do_editMessageCaption(self, token: str, params: Params) -> Params:  # noqa: N802
+        found = self._ours(token, params)
+        if found.kind == "text":
+            raise Refusal(400, "Bad Request: there is no caption in the message to edit")
+        if found.text == params.get("caption", ""):
+            raise Refusal(400, NOT_MODIFIED)
+        found.text = params.get("caption", "")
+        found.history.append(found.text)
+        return sent(found.id, found.chat, thread=found.thread)
+
+    def _do_editMessageReplyMarkup(self, token: str, params: Params) -> Params:  # noqa: N802
+        found = self._ours(token, params)
+        keyboard = (params.get("reply_markup") or {}).get("inline_keyboard", [])
+        if found.keyboard == keyboard:
+            raise Refusal(400, NOT_MODIFIED)
+        found.keyboard = keyboard
+        return sent(found.id, found.chat, thread=found.thread)
+
+    def _do_editMessageText(self, token: str, params: Params) -> Params:  # noqa: N802
+        parse(params)
+        check_text(params)
+        found = self._ours(token, params)
+        if found.kind != "text":
+            raise Refusal(400, "Bad Request: there is no text in the message to edit")
         keyboard = (params.get("reply_markup") or {}).get("inline_keyboard", [])
         if found.text == params["text"] and found.keyboard == keyboard:
-            raise Refusal(400, "Bad Request: message is not modified: same content")
+            raise Refusal(400, NOT_MODIFIED)
         found.text, found.keyboard = params["text"], keyboard
         found.entities = params.get("entities") or []
         found.history.append(params["text"])
-        return sent(message_id, chat)
+        return sent(found.id, found.chat, thread=found.thread)
 
     def _do_deleteMessage(self, token: str, params: Params) -> bool:  # noqa: N802
-        place = self.chats.get((token, int(params["chat_id"])), {})
-        if place.pop(int(params["message_id"]), None) is None:
+        chat, message_id = int(params["chat_id"]), int(params["message_id"])
+        if message_id in self.people.get((token, chat), set()) and chat > 0:
+            self.people[token, chat].discard(message_id)  # in private chats bots may
+            self.lost_words.append((token, chat, message_id))
+            return True
+        if self.chats.get((token, chat), {}).pop(message_id, None) is None:
             raise Refusal(400, "Bad Request: message to delete not found")
         return True
 
     def _do_setMessageReaction(self, token: str, params: Params) -> bool:  # noqa: N802
         place = (token, int(params["chat_id"]), int(params["message_id"]))
+        if place[2] not in self.chats.get(place[:2], {}):
+            self.say(*place)
         given = params.get("reaction") or []
         if given:
             self.reactions[place] = given[0]["emoji"]
@@ -390,12 +453,19 @@ def check_text(params: Params) -> None:
                 raise Refusal(400, "Bad Request: BUTTON_DATA_INVALID")
 
 
-def sent(message_id: int, chat: int) -> Params:
+def sequence_of(token: str, chat: int) -> tuple[str, int]:
+    """Which messages are counted together: those of a bot, or those of a supergroup."""
+    return ("", chat) if str(chat).startswith("-100") else (token, 0)
+
+
+def sent(message_id: int, chat: int, *, thread: int = 0) -> Params:
     """A Message object, as small as may be."""
+    topic: Params = {"message_thread_id": thread, "is_topic_message": True} if thread else {}
     return {
         "message_id": message_id,
         "date": 1_700_000_000,
         "chat": {"id": chat, "type": "private" if chat > 0 else "supergroup"},
+        **topic,
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from channels_app.http import Scope
 from channels_app.telegram import plain, views
 from tests.telegram.fake_api import FakeBotApi
-from tests.telegram.people import Params, message
+from tests.telegram.people import Params, message, numbered
 
 T = TypeVar("T")
 SECRET = "Whs_0123"
@@ -50,6 +50,8 @@ class Local:
         self, update: Params | bytes, *, account: str = "main", secret: str | None = SECRET
     ) -> tuple[int, Params]:
         """One request: (status, answer). ``body_was_read`` tells whether the door asked for it."""
+        if isinstance(update, dict):
+            numbered(update, self.api, self.tokens.get(account, ""))
         return self.loop.run(self._post(update, account, secret))
 
     async def _post(

@@ -47,6 +47,22 @@ def number() -> int:
     return next(_numbers)
 
 
+class Unnumbered(int):
+    """A message id that stands for the next one of its chat, until the message is brought."""
+
+
+def numbered(update: Params, api: FakeBotApi, token: str) -> None:
+    """Give the message of ``update`` its id in the bot's chat, where it has none yet; each counts
+    in the sequence of the bot's messages."""
+    body = update.get("message")
+    if not isinstance(body, dict) or not isinstance(body.get("chat"), dict):
+        return
+    number, chat = body.get("message_id"), body["chat"].get("id")
+    if isinstance(number, int) and isinstance(chat, int):
+        given = 0 if isinstance(number, Unnumbered) else number
+        body["message_id"] = api.say(token, chat, given)
+
+
 def person(user_id: int, name: str = "Ada", **more: Any) -> Params:
     """Telegram's ``User``."""
     return {"id": user_id, "is_bot": False, "first_name": name, **more}
@@ -65,7 +81,7 @@ def message(
     """A new message as an update; a private chat has the id of its person."""
     place = chat or user
     body: Params = {
-        "message_id": message_id or number(),
+        "message_id": message_id or Unnumbered(number()),
         "date": int(time.time()),
         "from": person(user, name),
         "chat": {"id": place, "type": "private" if place > 0 else "supergroup"},
@@ -130,6 +146,8 @@ class Bots:
         self, update: Params | bytes, *, account: str = "main", secret: str | None = SECRET
     ) -> int:
         """One try to bring an update; the status."""
+        if isinstance(update, dict):
+            numbered(update, self.api, self.tokens.get(account, ""))
         body = update if isinstance(update, bytes) else json.dumps(update).encode()
         headers = {"Content-Type": "application/json"}
         if secret is not None:

@@ -1,0 +1,143 @@
+"""Before a delivery in doubt is sent: whether an earlier try of it left a message.
+
+Where the channel can find one (capability FIND), the ids at which it may be are tried, and the
+delivery goes on as an edit of what was found. Where it was sent anew meanwhile, an earlier message
+that is found is removed. Other channels are only asked whether they are well (decision 162).
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from channels_app.base import Account, Block, Channel, ChannelError, Deletes, FindsSent
+from channels_app.pace import pacer
+from channels_app.sending import opened, target_of
+from core import doubts, leases
+from core.db import in_thread
+from core.models import Delivery
+
+logger = logging.getLogger(__name__)
+
+# The part of a lease that is left when a search stops for now: enough for the calls that follow.
+RESERVE = 0.25
+
+
+class NotYetError(Exception):
+    """The search goes on later; what it has seen is written down."""
+
+    def __init__(self, seconds: float) -> None:
+        """In so many seconds."""
+        super().__init__(f"in {seconds:.1f} s")
+        self.seconds = seconds
+
+
+async def clear_doubt(*, channel: Channel, delivery: Delivery) -> None:
+    """Find what an earlier try of a claimed delivery left: its message id is known afterwards, or
+    it may be sent. Raises ChannelError, NotYetError."""
+    account = opened(delivery.account)
+    if not isinstance(channel.outbound, FindsSent):
+        if not delivery.external_message_id:
+            await ask_health(channel, account)
+            delivery.may_repeat = delivery.settles_doubt = True
+        return
+    search = Search(channel=channel, finder=channel.outbound, account=account, delivery=delivery)
+    await search.run()
+
+
+async def ask_health(channel: Channel, account: Account) -> None:
+    """Ask the platform how the account is: where it does not answer, nothing is sent that may be a
+    repeat. Raises ChannelError."""
+    try:
+        await channel.gateway.check(account)
+    except ChannelError as error:
+        raise ChannelError(
+            str(error), retry_after=error.retry_after, trouble=error.trouble
+        ) from error
+
+
+def shares(finder: FindsSent, delivery: Delivery) -> doubts.Shares:
+    """Whether a chat numbers its messages in one sequence with the chat of ``delivery``."""
+    sequence = finder.sequence(delivery.target.get("chat", ""))
+    return lambda chat: finder.sequence(chat) == sequence
+
+
+class Search:
+    """The search for what an earlier try of one delivery left."""
+
+    def __init__(
+        self, *, channel: Channel, finder: FindsSent, account: Account, delivery: Delivery
+    ) -> None:
+        """Nothing is asked yet."""
+        self.channel, self.finder = channel, finder
+        self.account, self.delivery = account, delivery
+        self.block = shown_by(delivery)
+
+    async def run(self) -> None:
+        """See :func:`clear_doubt`."""
+        row = self.delivery
+        span = await in_thread(doubts.span, delivery=row, shares=shares(self.finder, row))
+        ids, complete = span.unknown()
+        passed = row.after_id or 0
+        try:
+            for number in ids:
+                if await self.take_turn_for(number) and await self.has(number):
+                    return
+                passed = min(number, span.newest)
+        finally:
+            if row.doubt_chat and passed > (row.after_id or 0):
+                await in_thread(doubts.passed, delivery=row, after_id=passed)
+        if span.closed or row.payload.get("kind") == "delete":
+            await in_thread(doubts.resolved, delivery=row)
+        row.may_repeat = not complete
+
+    async def has(self, number: int) -> bool:
+        """Whether message ``number``, which is ours, is that of the delivery; one that it does not
+        need any more is removed."""
+        row = self.delivery
+        logger.info("delivery %d: a message of an earlier try was found", row.id)
+        if row.external_message_id:
+            await self.remove(number)
+            return False
+        await in_thread(doubts.found, delivery=row, external_message_id=str(number))
+        return True
+
+    async def take_turn_for(self, number: int) -> bool:
+        """Whether message ``number`` is ours, asked at the platform's pace."""
+        row = self.delivery
+        assert row.lease is not None  # noqa: S101 - for the type checker: it is claimed
+        chat = row.target.get("chat", "")
+        most = row.lease.left - RESERVE * row.lease.seconds
+        seconds = pacer().reserve(
+            account_id=row.account_id,
+            chat=chat,
+            pace=replace(self.channel.pace, chat_seconds=self.channel.pace.find_seconds),
+            is_group=self.channel.is_group(chat),
+            most=most,
+        )
+        if seconds > most:
+            raise NotYetError(seconds)
+        await asyncio.sleep(seconds)
+        leases.check()
+        return await self.finder.is_ours(
+            account=self.account,
+            target=target_of(row),
+            message_id=str(number),
+            block=self.block,
+        )
+
+    async def remove(self, number: int) -> None:
+        """Remove a message that an earlier try left beside the one that was sent since."""
+        if isinstance(self.channel.outbound, Deletes):
+            await self.channel.outbound.delete_message(
+                account=self.account, target=target_of(self.delivery), message_id=str(number)
+            )
+        else:
+            self.delivery.may_repeat = True
+
+
+def shown_by(delivery: Delivery) -> Block:
+    """What a message of ``delivery`` shows, as :class:`FindsSent` wants it."""
+    payload = delivery.payload
+    if payload.get("kind") in {"photo", "document"}:
+        return {"kind": payload["kind"], "caption": payload.get("caption", "")}
+    return payload

@@ -1,0 +1,126 @@
+"""Platforms that take no deliveries: the owner is told once, and once more when they do again.
+
+An account is out when a delivery that failed has waited UNDELIVERED_SECONDS; ``outage_at`` in its
+row says that the owner was told. What was finally given up is told of once an hour, with a button
+that sends it again.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from channels_app import notice_targets, notices
+from core import db, outbox
+from core.models import ChannelAccount, Delivery
+from core.outbox import Backlog
+from core.text import one_line
+
+SEND_AGAIN = "send_again"
+PAGE = "/admin/core/delivery/?state__exact=dead"
+AT_ONCE = 500
+
+
+def look(*, now: datetime) -> None:
+    """Tell the owner of accounts whose deliveries wait too long, and of those that are well again.
+    A chore."""
+    waiting = outbox.backlogs()
+    late = now - timedelta(seconds=settings.UNDELIVERED_SECONDS)
+    rows = ChannelAccount.objects.filter(id__in=waiting, outage_at__isnull=True)
+    for account in rows.filter(deliveries_held=""):  # of refused credentials the owner knows
+        if waiting[account.pk].since < late:
+            tell_begin(account, waiting[account.pk], now=now)
+    for account in ChannelAccount.objects.filter(outage_at__isnull=False).exclude(id__in=waiting):
+        tell_end(account, now=now)
+
+
+def tell_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) -> None:
+    """Tell the owners that an account's deliveries wait: once an outage, whoever finds it."""
+    with db.write():
+        found = ChannelAccount.objects.filter(id=account.pk, outage_at__isnull=True)
+        if not found.update(outage_at=now):
+            return
+        text = f"{in_words(account, backlog)} They are kept and sent when it takes them again."
+        tell(text, key=f"{key_of(account, now)}:begin", away=account.pk)
+
+
+def tell_end(account: ChannelAccount, *, now: datetime) -> None:
+    """Tell the owners that an account delivers again; what they have not heard yet they need not
+    hear any more."""
+    with db.write():
+        began = account.outage_at
+        found = ChannelAccount.objects.filter(id=account.pk, outage_at=began)
+        if began is None or not found.update(outage_at=None):
+            return
+        key = key_of(account, began)
+        outbox.take_back(Delivery.objects.filter(dedupe_key__startswith=f"{key}:begin:"))
+        text = (
+            f"{account}: the messages that waited (told at {began:%Y-%m-%d %H:%M} UTC) have left."
+        )
+        tell(text, key=f"{key}:end")
+
+
+def key_of(account: ChannelAccount, began: datetime) -> str:
+    """The beginning of the keys of the notices of an outage."""
+    return f"notice:outage:{account.pk}:{int(began.timestamp())}"
+
+
+def tell(text: str, *, key: str, away: int | None = None) -> None:
+    """Tell every owner, in their open web chats and a channel: where they have one, not on the
+    account ``away``."""
+    for owner in notices.owners():
+        notices.tell_web(owner, {"text": text})
+        there = (away, owner.last_target.get("chat", "")) if away is not None else None
+        besides = there if there and notice_targets.of(owner, besides=there) else None
+        notices.tell(owner, key=f"{key}:{owner.pk}", text=text, besides=besides)
+
+
+def given_up(*, account: ChannelAccount) -> None:
+    """Tell the owners that deliveries of an account were given up: once an hour, with a button that
+    sends them again."""
+    now = timezone.now()
+    hour = int(now.timestamp()) // 3600
+    text = f"{account}: a message could not be delivered and is not tried any more."
+    for owner in notices.owners():
+        with transaction.atomic():
+            notices.tell(
+                owner,
+                key=f"notice:given-up:{account.pk}:{hour}:{owner.pk}",
+                text=text,
+                rows=[[{"text": "Send again", "data": f"{SEND_AGAIN}:{account.pk}"}]],
+                page=PAGE,
+            )
+
+
+def send_again(*, account_id: int) -> int:
+    """Send what was given up of an account again, by an owner's hand; how many deliveries."""
+    rows = Delivery.objects.filter(account_id=account_id, state__in=outbox.GIVEN_UP)
+    return sum(
+        outbox.retry(delivery_id)
+        for delivery_id in rows.order_by("id").values_list("id", flat=True)[:AT_ONCE]
+    )
+
+
+def in_words(account: ChannelAccount, backlog: Backlog) -> str:
+    """How an account's backlog stands, in a sentence."""
+    why = account.deliveries_held or backlog.error
+    return (
+        f"{account}: {backlog.number} message(s) have not been delivered since "
+        f"{backlog.since:%Y-%m-%d %H:%M} UTC ({one_line(why, 200) or 'no reason was given'})."
+    )
+
+
+def problems() -> list[str]:
+    """The accounts whose deliveries wait too long, in words for ``/readyz``."""
+    late = timedelta(seconds=settings.UNDELIVERED_SECONDS)
+    waiting = outbox.backlogs(older_than=late)
+    rows: Iterable[ChannelAccount] = ChannelAccount.objects.filter(id__in=waiting).order_by("id")
+    return [in_words(row, waiting[row.pk]) for row in rows]
+
+
+def counted() -> dict[str, int]:
+    """How many deliveries wait after a failure, and how many were given up."""
+    waiting = sum(each.number for each in outbox.backlogs().values())
+    return {"waiting": waiting, "given_up": outbox.dead_count()}

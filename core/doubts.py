@@ -1,0 +1,115 @@
+"""Deliveries in doubt: between which message ids an earlier try may have left a message.
+
+For channels whose message ids are numbers that grow within a sequence, which several chats of an
+account may share. Knows no platform (docs/decisions/162).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from core import db, outbox
+from core.models import Delivery, InboundMessage
+
+MOST = 30
+# Ids after the newest one that is known; what else is in doubt is added.
+MARGIN = 5
+LOOKED_AT = 1000
+# How far the clocks of our processes may be apart.
+SKEW = timedelta(seconds=60)
+
+# Whether a chat numbers its messages in the same sequence.
+Shares = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The ids among which a message may be: those after ``after`` and before ``end`` that are not
+    ``known`` to be other messages. ``newest`` is the highest id that surely exists."""
+
+    after: int
+    end: int
+    newest: int
+    known: frozenset[int]
+    closed: bool
+
+    def unknown(self) -> tuple[list[int], bool]:
+        """At most MOST of the ids to try, in order, and whether these are all."""
+        first = self.after + 1
+        if self.closed and self.end - first > MOST + len(self.known):
+            first = max(first, self.end - MOST - len(self.known))
+        found = [each for each in range(first, self.end) if each not in self.known]
+        complete = first == self.after + 1 and len(found) <= MOST
+        return (found[-MOST:] if self.closed else found[:MOST]), complete
+
+
+def last_known(*, delivery: Delivery, shares: Shares) -> int:
+    """The highest message id of the sequence that was known when ``delivery`` was claimed; 0 when
+    none was."""
+    since = delivery.claimed_at or delivery.created_at
+    before = [number for number, at in ids_of(delivery, shares) if at is None or at < since]
+    return max(before, default=0)
+
+
+def span(*, delivery: Delivery, shares: Shares) -> Span:
+    """Where a message of ``delivery``, which is in doubt, may be."""
+    known = frozenset(number for number, _ in ids_of(delivery, shares))
+    after = delivery.after_id or 0
+    own = number_of(delivery.external_message_id)
+    newest = max((*known, after))
+    if own is not None:
+        return Span(after, own, newest, known, closed=True)
+    beside = Delivery.objects.filter(account_id=delivery.account_id).exclude(doubt_chat="")
+    return Span(after, newest + MARGIN + beside.count(), newest, known, closed=False)
+
+
+def ids_of(delivery: Delivery, shares: Shares) -> Iterator[tuple[int, datetime | None]]:
+    """The message ids of the sequence that are known, with a time before which each was; None where
+    that was surely before ``delivery``."""
+    answered = [delivery.target.get("reply_to", "")]
+    if delivery.run is not None:
+        answered.append(str(delivery.run.route.get("reply_to", "")))
+    for each in answered:
+        if (number := number_of(each)) is not None:
+            yield number, None
+    inbound = InboundMessage.objects.filter(account_id=delivery.account_id).order_by("-id")
+    for chat, name, at in inbound.values_list("chat", "external_message_id", "received_at")[
+        :LOOKED_AT
+    ]:
+        if shares(chat) and (number := number_of(name)) is not None:
+            yield number, at + SKEW
+    sent = Delivery.objects.filter(account_id=delivery.account_id).exclude(external_message_id="")
+    for row in sent.exclude(id=delivery.id).order_by("-id")[:LOOKED_AT]:
+        number = number_of(row.external_message_id)
+        if shares(row.target.get("chat", "")) and number is not None and row.sent_at is not None:
+            yield number, row.sent_at
+
+
+def number_of(message_id: str) -> int | None:
+    """A message id as a number; None for anything else."""
+    return int(message_id) if message_id.isascii() and message_id.isdigit() else None
+
+
+def found(*, delivery: Delivery, external_message_id: str) -> bool:
+    """Record which message a claimed delivery has; whether it is still ours."""
+    with db.write():
+        changed = outbox.mine(delivery).update(
+            external_message_id=external_message_id, doubt_chat="", after_id=None
+        )
+    delivery.external_message_id = external_message_id
+    delivery.doubt_chat, delivery.after_id = "", None
+    return changed == 1
+
+
+def passed(*, delivery: Delivery, after_id: int) -> None:
+    """Record that no message of a claimed delivery has an id up to ``after_id``."""
+    with db.write():
+        outbox.mine(delivery).update(after_id=after_id)
+    delivery.after_id = after_id
+
+
+def resolved(*, delivery: Delivery) -> None:
+    """Record that nothing more is to be found of a claimed delivery."""
+    with db.write():
+        outbox.mine(delivery).update(doubt_chat="", after_id=None)
+    delivery.doubt_chat, delivery.after_id = "", None

@@ -1,0 +1,60 @@
+"""Leases as their holder measures them: no call to a platform is made past the end of one.
+
+A process that was frozen (SIGSTOP, a laptop that sleeps) does not know that another one has taken
+over. The clock here also counts the time for which the machine was suspended.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+# The part of a lease that its holder uses: it ends here before it ends in the database.
+OWN_LEASE = 0.9
+
+
+class LeaseOverError(Exception):
+    """What is held now may belong to another process: the call was not made."""
+
+
+def elapsed() -> float:
+    """Seconds of a clock that nobody sets and that runs while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Lease:
+    """A lease that this process holds."""
+
+    def __init__(self, *, seconds: float, began: float | None = None) -> None:
+        """``began``: :func:`elapsed` before the lease was asked for; now unless given."""
+        self.seconds = seconds
+        self.until = (elapsed() if began is None else began) + seconds
+
+    def renew(self, *, began: float) -> None:
+        """The lease was renewed by a request that was made at ``began`` (:func:`elapsed`)."""
+        self.until = began + self.seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds until it is over; negative afterwards."""
+        return self.until - elapsed()
+
+
+_current: ContextVar[Lease | None] = ContextVar("lease", default=None)
+
+
+@contextmanager
+def under(lease: Lease) -> Iterator[None]:
+    """Make the calls of the block under ``lease``."""
+    token = _current.set(lease)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def check() -> None:
+    """Raise LeaseOverError when the lease of the running block is over. Without one: nothing."""
+    lease = _current.get()
+    if lease is not None and lease.left <= 0:
+        raise LeaseOverError("The lease is over.")
