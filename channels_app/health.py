@@ -62,8 +62,9 @@ async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
     failure, and how many were given up).
     """
     request = Request(scope, receive)
+    nothing: tuple[list[str], dict[str, int], dict[str, int]] = ([NO_DATABASE], {}, {})
     (problems, waiting, deliveries), stuck = await asyncio.gather(
-        soon(how_it_is, otherwise=([NO_DATABASE], {}, {})), soon(write_problem, otherwise=NO_WRITES)
+        soon(how_it_is, otherwise=nothing), soon(write_problem, otherwise=NO_WRITES)
     )
     if stuck and NO_DATABASE not in problems:
         problems = [*problems, stuck]

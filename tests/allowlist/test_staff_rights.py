@@ -91,7 +91,7 @@ def house(telegram: ChannelAccount, owner: User, make_user: MakeUser) -> House:
     assert sum(name.startswith("code") for name in found.secrets) == 2
     say(telegram, "700", "hello")
     for request in UnknownRequest.objects.all():
-        payload = notices.block(PlainChannel(), owner, "A notice", request)  # type: ignore[arg-type]
+        payload = notices.request_block(PlainChannel(), owner, "A notice", request)  # type: ignore[arg-type]
         Delivery.objects.create(
             account=telegram,
             dedupe_key=f"notice:request:{request.public_id}:x",

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Dialog, Page
 
 from core.plugins import slide_show
 from core.plugins.html_slides.html_file import document
@@ -296,7 +296,12 @@ def test_f4_a_page_opens_no_box_under_our_address(browser: Browser, links: dict[
     """[F4] ``alert``, ``confirm``, ``prompt``: they look as if the gateway asked."""
     boxes: list[str] = []
     page = browser.new_context().new_page()
-    page.on("dialog", lambda box: (boxes.append(box.message), box.dismiss()))
+
+    def note(box: Dialog) -> None:
+        boxes.append(box.message)
+        box.dismiss()
+
+    page.on("dialog", note)
     page.goto(links["boxes"])
     page.wait_for_timeout(SETTLE_MILLISECONDS)
     assert boxes == []
