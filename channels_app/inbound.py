@@ -18,7 +18,8 @@ from django.utils import timezone
 
 from allowlist import link_codes, permissions, requests
 from allowlist.models import UnknownRequest
-from channels_app import agents, commands, linking, media, notices, room, strangers
+from channels_app import agents, commands, linking, media, notices, results, room, strangers
+from channels_app.http import RefusedError
 from channels_app.senders import KnownSender
 from core import inbox, wake
 from core.db import write
@@ -29,7 +30,7 @@ from core.visits import Set, written
 # The items of an album come one by one, without an end marker.
 ALBUM = inbox.Wait(timedelta(seconds=1), timedelta(seconds=10))
 JUST_NOW = timedelta(seconds=1)
-# Where a message keeps what its door answered: the same request again gets the same words.
+# Where a refused message keeps what its sender was told: the same request again gets the same.
 SAID = "said"
 
 
@@ -37,7 +38,7 @@ SAID = "said"
 class Receipt:
     """What became of a message: accepted, duplicate, denied or unknown_session.
 
-    ``said``: the answer to a command, for a door that gives it in its own response.
+    ``said``: why a typed code was refused, for an endpoint that says so in its response.
     """
 
     outcome: str
@@ -55,10 +56,13 @@ def receive_personal(
     now: datetime,
     origin: str = "",
     session: ChatSession | None = None,
+    command: commands.Command | None = None,
 ) -> Receipt:
     """A message of a person known by their own credential (web session, personal key) [A10].
 
     ``session``: the open conversation of ``draft``, where the door has looked it up already.
+    ``command``: what it asks of the gateway itself. Raises RefusedError 413, and 422 for a key that
+    stands for another message.
     """
     with write(joins=True):
         if session_id:
@@ -68,11 +72,13 @@ def receive_personal(
         if not session_id:
             duplicate = inbox.find_duplicate(draft)
             if duplicate is not None:
-                return seen_before(duplicate)
+                return repeated(duplicate, draft)
         if session is None:
             session = inbox.open_session(
                 user=user, account=draft.account, chat=draft.chat, thread=draft.thread
             )
+        if command is not None and not agents.listens(session, now=now):
+            return obey(draft=draft, user=user, session=session, now=now, command=command)
         return accept(draft=draft, user=user, session=session, now=now, origin=origin)
 
 
@@ -99,16 +105,20 @@ def receive_sender(
     """A message of a sender whom a platform or a bridge names: the rule decides [A1].
 
     ``command``: what the message asks of the gateway itself; a stranger's is held like any word.
+    The rule is asked before a repetition is looked for: a key that a client chose tells nothing of
+    a message to a sender who may not speak (any more). Raises RefusedError 413, and 422 for a key
+    that stands for another message of the same sender.
     """
     sender = permissions.Sender(
         account=draft.account, kind=draft.kind, value=draft.sender, group=group
     )
     with write(joins=True):
-        duplicate = inbox.find_duplicate(draft) if command is not None else None
-        if duplicate is not None:
-            return seen_before(duplicate)
         decision = permissions.decide(sender=sender, now=now)
         if decision.rule != "listed" and command is not None and command.is_code and not group:
+            duplicate = inbox.find_duplicate(draft)
+            if duplicate is not None:  # a code is tried once, however often its message comes
+                known = decision.user is not None or draft.repeat is None
+                return repeated(duplicate, draft) if known else refused_again(duplicate)
             draft, command = take_code(draft=draft, command=command, now=now)
             decision = permissions.decide(sender=sender, now=now)
         if decision.user is None:
@@ -121,8 +131,8 @@ def receive_sender(
         session = session_for(draft=draft, user=decision.user, command=command, now=now)
         if session is None:
             duplicate = inbox.find_duplicate(draft)
-            if duplicate is not None:  # whose conversation was closed since: it stays closed
-                return seen_before(duplicate)
+            if duplicate is not None and not waits_for_sender(duplicate):
+                return repeated(duplicate, draft)  # its conversation was closed: it stays closed
             session = inbox.open_session(
                 user=decision.user, account=draft.account, chat=draft.chat, thread=draft.thread
             )
@@ -177,8 +187,8 @@ def obey(
     message, new = inbox.store(
         draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session
     )
-    if not new:
-        return seen_before(message)
+    if not new and not inbox.take_over(message, draft=draft, user=user, session=session, now=now):
+        return repeated(message, draft)
     written(*last_used(user=user, draft=draft, session=session, now=now))
 
     def decide(request: str, choice: requests.Choice) -> str:
@@ -198,9 +208,6 @@ def obey(
             command=command, user=user, session=session, message=message, now=now, decide=decide
         )
     )
-    if command.at_door:
-        options = {**message.options, SAID: said}
-        InboundMessage.objects.filter(id=message.id).update(options=options)
     if command.name == "new" and command.argument:
         InboundMessage.objects.filter(id=message.id).update(
             state=InboundMessage.State.RECEIVED, text=command.argument, note=""
@@ -209,7 +216,11 @@ def obey(
         run = inbox.start_run(session=session, messages=[message], now=now)
         return Receipt("accepted", message=message, run=run, session=session)
     wake.batch(session.id)
-    return Receipt("accepted", message=message, session=session, said=said)
+    if not command.at_door:
+        return Receipt("accepted", message=message, session=session)
+    run = results.settled_command(session=session, asked=draft.text, words=said)
+    InboundMessage.objects.filter(id=message.id).update(run=run)
+    return Receipt("accepted", message=message, run=run, session=session)
 
 
 def accept(
@@ -223,7 +234,8 @@ def accept(
 ) -> Receipt:
     """Store an allowed message; start its run, or let it wait for more. Inside a transaction.
 
-    Raises RefusedError 413 when its sender may not keep the files that are in it.
+    Raises RefusedError 413 when its sender may not keep the files that are in it, 422 for a key
+    that stands for another message.
     """
     check_room(draft=draft, user=user)
     used = last_used(user=user, draft=draft, session=session, now=now)
@@ -233,8 +245,10 @@ def accept(
     received = InboundMessage.State.RECEIVED
     if draft.may_come_twice or for_agent:
         message, new = inbox.store(draft=draft, state=received, now=now, user=user, session=session)
-        if not new:
-            return seen_before(message)
+        if not new and not inbox.take_over(
+            message, draft=draft, user=user, session=session, now=now
+        ):
+            return repeated(message, draft)
     else:  # stored with its run: one statement less
         message = inbox.message_of(draft=draft, state=received, now=now, user=user, session=session)
     if for_agent:
@@ -252,7 +266,9 @@ def let_wait(*, draft: Draft, session: ChatSession, now: datetime, used: list[Se
     inbox.flush_before(session=session, now=now)
     wait = ALBUM if draft.options.get("album") else inbox.usual_wait()
     message, new = inbox.store_waiting(draft=draft, session=session, now=now, wait=wait, also=used)
-    return Receipt("accepted", message=message, session=session) if new else seen_before(message)
+    return (
+        Receipt("accepted", message=message, session=session) if new else repeated(message, draft)
+    )
 
 
 def check_room(*, draft: Draft, user: User) -> None:
@@ -272,7 +288,9 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
     """
     message, new = inbox.store(draft=draft, state=InboundMessage.State.HELD, now=now)
     if not new:
-        return seen_before(message)
+        if draft.repeat is None or waits_for_sender(message):
+            return repeated(message, draft)
+        return None  # it was accepted: of what became of it only those are told who may speak
     if group:
         request = requests.record_group(
             account=draft.account,
@@ -302,14 +320,35 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
     return Receipt("denied", message=message)
 
 
-def seen_before(message: InboundMessage) -> Receipt:
-    """The receipt of a message that was already stored."""
-    said = str(message.options.get(SAID, ""))
-    if message.state in {InboundMessage.State.HELD, InboundMessage.State.PURGED}:
-        return Receipt("denied", message=message, said=said)
-    return Receipt(
-        "duplicate", message=message, run=message.run, session=message.session, said=said
-    )
+def waits_for_sender(message: InboundMessage) -> bool:
+    """Whether a message was refused because its sender was unknown."""
+    return message.state in {InboundMessage.State.HELD, InboundMessage.State.PURGED}
+
+
+def refused_again(message: InboundMessage) -> Receipt:
+    """The receipt of a repetition of a sender who may not speak: only why it was refused."""
+    said = str(message.options.get(SAID, "")) if waits_for_sender(message) else ""
+    return Receipt("denied", message=message, said=said)
+
+
+def repeated(message: InboundMessage, draft: Draft) -> Receipt:
+    """The receipt of a message that the same sender sent before.
+
+    Raises RefusedError 422 when ``draft`` is another message under the same key.
+    """
+    if waits_for_sender(message):
+        return refused_again(message)
+    if draft.repeat is not None and not is_same(message, draft.repeat):
+        text = f"{draft.repeat.field} was sent before, with another body."
+        raise RefusedError(422, text, field=draft.repeat.field)
+    return Receipt("duplicate", message=message, run=message.run, session=message.session)
+
+
+def is_same(message: InboundMessage, repeat: inbox.RepeatKey) -> bool:
+    """Whether a stored message has the body of the request that ``repeat`` is the key of."""
+    session = message.session
+    elsewhere = repeat.session and (session is None or session.public_id != repeat.session)
+    return message.body_digest in {"", repeat.digest} and not elsewhere
 
 
 def last_used(*, user: User, draft: Draft, session: ChatSession, now: datetime) -> list[Set]:

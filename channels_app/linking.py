@@ -57,7 +57,7 @@ def answer(*, draft: Draft, words: str) -> None:
     if not words:
         return
     outbox.enqueue(
-        key=f"link:{draft.account.pk}:{draft.chat}:{draft.message_id or draft.update_id}"[:200],
+        key=f"link:{draft.account.pk}:{draft.chat}:{draft.known_by or draft.message_id}"[:200],
         account_id=draft.account.pk,
         conversation=outbox.conversation(
             account_id=draft.account.pk, chat=draft.chat, thread=draft.thread

@@ -1,5 +1,7 @@
 """The inbox: what was accepted is committed, deduplicated, batched, and becomes a run."""
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -22,6 +24,11 @@ from core.visits import Do, Insert, Set, Write, written, written_soon
 TITLE_CHARACTERS = 60
 MAX_BATCH = 100
 DUE_AT_ONCE = 500
+# What the repetition of a refused message changes in it.
+TAKEN_OVER = (
+    *("state", "user", "session", "sender_name", "text", "media", "options", "raw"),
+    *("body_digest", "note", "received_at"),
+)
 
 # The conditions repeat those of the partial indexes, letter by letter: SQLite takes no other. So
 # does each side of an OR.
@@ -56,8 +63,43 @@ BATCH = Change(
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatKey:
+    """The name that a client gives its request, so that it may send the request again.
+
+    ``scope`` names the endpoint, and the credential of a person; a sender whom a bridge names is
+    part of the key by :meth:`stored`. ``field`` is the client's word for the key, ``digest`` that
+    of the request's body and ``session`` the conversation that it names, if any: the same key with
+    others is an error.
+    """
+
+    scope: str
+    key: str
+    field: str
+    digest: str
+    session: str = ""
+
+    def stored(self, sender: str) -> str:
+        """What the inbox keeps: unique for an account, at most 200 characters.
+
+        The key of a named sender is kept as a digest: both may be long.
+        """
+        if not sender:
+            return f"{self.scope}:{self.key}"
+        pair = f"{len(sender)}:{sender}:{self.key}"
+        return f"{self.scope}:{hashlib.sha256(pair.encode()).hexdigest()}"
+
+
+def body_digest(*parts: object) -> str:
+    """The digest of a request's normalised body; ``parts`` are JSON values of its fields."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
-    """What a door understood of one message. Ids are the platform's; empty: no deduplication."""
+    """What a door understood of one message. Ids are the platform's; empty: no deduplication.
+
+    ``repeat``: the key that a client chose, in place of ``update_id``.
+    """
 
     account: ChannelAccount
     kind: str = "im"
@@ -71,11 +113,17 @@ class Draft:
     media: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     raw: bytes = b""
+    repeat: RepeatKey | None = None
+
+    @property
+    def known_by(self) -> str:
+        """By what a repetition is known: the platform's id, or the client's key and its sender."""
+        return self.update_id if self.repeat is None else self.repeat.stored(self.sender)
 
     @property
     def may_come_twice(self) -> bool:
         """Whether it has an id by which a repetition is known."""
-        return bool(self.update_id or self.message_id)
+        return bool(self.known_by or self.message_id)
 
 
 def find_duplicate(draft: Draft) -> InboundMessage | None:
@@ -85,12 +133,12 @@ def find_duplicate(draft: Draft) -> InboundMessage | None:
     rows = InboundMessage.objects.filter(account=draft.account)
     # Two queries that repeat the conditions of their partial indexes: anything else reads every
     # message that the account ever had.
-    if draft.update_id:
-        same = rows.filter(external_update_id=draft.update_id)
+    if draft.known_by:
+        same = rows.filter(external_update_id=draft.known_by)
         for found in same.exclude(external_update_id="")[:1]:
             return found
-    if draft.message_id:
-        same = rows.filter(chat=draft.chat, external_message_id=draft.message_id)
+    if draft.message_id and draft.repeat is None:
+        same = rows.filter(chat=draft.chat, external_message_id=draft.message_id, body_digest="")
         for found in same.exclude(external_message_id="")[:1]:
             return found
     return None
@@ -115,7 +163,7 @@ def message_of(
         sender_name=one_line(draft.sender_name, 200),
         chat=draft.chat,
         thread=draft.thread,
-        external_update_id=draft.update_id,
+        external_update_id=draft.known_by,
         external_message_id=draft.message_id,
         text=clean(draft.text),
         media=draft.media,
@@ -123,6 +171,7 @@ def message_of(
         raw=draft.raw,
         state=state,
         note=note[:300],
+        body_digest=draft.repeat.digest if draft.repeat is not None else "",
         received_at=now,
     )
 
@@ -140,6 +189,30 @@ def store(
     row = message_of(draft=draft, state=state, now=now, user=user, session=session, note=note)
     find = partial(find_duplicate, draft)
     return statements.insert_or_find(row, find, unless_known=draft.may_come_twice)
+
+
+def take_over(
+    message: InboundMessage,
+    *,
+    draft: Draft,
+    user: User,
+    session: ChatSession,
+    now: datetime,
+) -> bool:
+    """Make of a message that was refused, and whose sender may speak now, the same request sent
+    again; False when it was not refused, or is taken already. Inside a transaction."""
+    refused = (InboundMessage.State.HELD, InboundMessage.State.PURGED)
+    if message.state not in refused:
+        return False
+    received = InboundMessage.State.RECEIVED
+    anew = message_of(draft=draft, state=received, now=now, user=user, session=session)
+    values = {name: getattr(anew, name) for name in TAKEN_OVER}
+    if not InboundMessage.objects.filter(id=message.pk, state__in=refused).update(**values):
+        message.refresh_from_db()
+        return False
+    for name, value in values.items():
+        setattr(message, name, value)
+    return True
 
 
 def own_session(*, user: User, session_id: str) -> ChatSession | None:
@@ -395,9 +468,10 @@ def edit_waiting(
 
     Only its own sender can. Inside a transaction.
     """
-    row = InboundMessage.objects.filter(
-        account=account, chat=chat, external_message_id=message_id, sender=sender
-    ).first()
+    rows = InboundMessage.objects.filter(
+        account=account, chat=chat, external_message_id=message_id, sender=sender, body_digest=""
+    )
+    row = rows.exclude(external_message_id="").first()  # the conditions of the partial index
     waiting = {InboundMessage.State.RECEIVED, InboundMessage.State.HELD}
     if row is None or not (row.state in waiting or row.state == InboundMessage.State.BATCHED):
         return False

@@ -287,6 +287,13 @@ class InboundMessage(models.Model):
     state = models.CharField(max_length=16, choices=State.choices, default=State.RECEIVED)
     ack = models.CharField(max_length=8, choices=Ack.choices, blank=True)
     note = models.CharField(max_length=300, blank=True)
+    body_digest = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Of the request, where its client chose the key by which a repetition is known.",
+    )
     received_at = models.DateTimeField()
 
     class Meta:
@@ -298,7 +305,8 @@ class InboundMessage(models.Model):
             ),
             models.UniqueConstraint(
                 fields=["account", "chat", "external_message_id"],
-                condition=~Q(external_message_id=""),
+                # What a client calls its message is unique for one sender only: ``one_update``.
+                condition=~Q(external_message_id="") & Q(body_digest=""),
                 name="one_platform_message",
             ),
         ]

@@ -7,7 +7,7 @@ from django.conf import settings
 
 from channels_app.body_fields import data_url_flaw, place, text
 from channels_app.http import RefusedError
-from core.inbox import Draft
+from core.inbox import Draft, RepeatKey, body_digest
 from core.models import ChannelAccount
 
 MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file"}
@@ -27,6 +27,11 @@ class Asked:
     context: str = ""
     media: list[dict[str, Any]] = field(default_factory=list)
 
+    @property
+    def digest(self) -> str:
+        """That of what is asked."""
+        return body_digest(self.text, self.media, self.chat_id, self.thread_id, self.context)
+
     def draft(self, *, account: ChannelAccount, request_id: str) -> Draft:
         """The message for the inbox."""
         return Draft(
@@ -36,7 +41,7 @@ class Asked:
             sender_name=self.user_name,
             chat=place(self.chat_id or self.user_id),
             thread=place(self.thread_id),
-            update_id=f"process:{request_id}",
+            repeat=RepeatKey("process", request_id, "request_id", self.digest),
             message_id=request_id,
             text=self.text,
             media=self.media,

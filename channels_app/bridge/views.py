@@ -33,6 +33,7 @@ async def process(scope: Scope, receive: Receive, send: Send) -> None:
             raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
         account = bridge_of(caller)
+        request.require_json()
         raw = await request.body(settings.MAX_BODY_BYTES)
         await in_thread(check_signature, request, account, raw)
         asked = fields.read(parsed(raw))

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -23,12 +23,13 @@ from channels_app.openai_api import adapter, errors, fields, sessions
 from channels_app.openai_api.completion import completion
 from core import hub, runs
 from core.db import in_thread, write
-from core.inbox import Draft
+from core.inbox import Draft, RepeatKey, body_digest
 from core.messages import MessageDict
 from core.models import ChannelAccount, Run
 from core.together import Informed, committed
 
 ORIGIN = sessions.ORIGIN
+DELIVERY_FIELDS = {"stream", "stream_options"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +61,9 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         allow(request, "POST")
         caller = await authenticate(request, scope=ApiKey.Scope.CHAT)
         session = sessions.checked(request.header("x-session-id"))
-        asked = fields.read(await request.json())
-        key = request.idempotency_key()
+        body = await request.json()
+        asked = fields.read(body)
+        key = repeat_key(caller, body, session, request.idempotency_key())
         if caller.user is None and not asked.user:
             raise RefusedError(400, "user is required with a bridge key.", field="user")
         # Before anything is stored: a refused request must not leave a run behind.
@@ -104,11 +106,23 @@ def allow(request: Request, method: str) -> None:
         raise RefusedError(405, f"Use {method}.", headers={"Allow": method})
 
 
+def repeat_key(caller: Caller, body: Mapping[str, Any], session: str, key: str) -> RepeatKey | None:
+    """The key that a repeated request has; None when the client gave none.
+
+    How the answer is asked for (``stream``) may change. Before pictures are fetched.
+    """
+    if not key:
+        return None
+    asked = {name: value for name, value in body.items() if name not in DELIVERY_FIELDS}
+    scope = f"key:{caller.key.pk}" if caller.user is not None else "v1"
+    return RepeatKey(scope, key, "Idempotency-Key", body_digest(asked, session))
+
+
 def accept(
     caller: Caller,
     asked: fields.Asked,
     session: str,
-    idempotency_key: str,
+    repeat: RepeatKey | None,
     lane: sessions.Lane | None = None,
 ) -> Receipt:
     """Put what was asked into the inbox. ``lane``: the key's, if known. Raises RefusedError."""
@@ -119,8 +133,7 @@ def accept(
         "tools": asked.tools,
         "model_options": asked.options,
     }
-    update_id = f"key:{caller.key.pk}:{idempotency_key}" if idempotency_key else ""
-    said = Said(text, media, options, update_id)
+    said = Said(text, media, options, repeat)
     if caller.user is None:
         return accept_sender(caller, asked, session, said)
     with write(joins=True):
@@ -136,7 +149,7 @@ def accept(
             account=account,
             chat=chat,
             thread=thread,
-            update_id=update_id,
+            repeat=repeat,
             text=text,
             media=media,
             options=options,
@@ -158,7 +171,7 @@ class Said:
     text: str
     media: list[dict[str, Any]]
     options: dict[str, Any]
-    update_id: str
+    repeat: RepeatKey | None
 
 
 def accept_sender(caller: Caller, asked: fields.Asked, session: str, said: Said) -> Receipt:
@@ -170,7 +183,7 @@ def accept_sender(caller: Caller, asked: fields.Asked, session: str, said: Said)
         sender=asked.user,
         chat=asked.user[:128],
         thread=sessions.named_thread(session),
-        update_id=said.update_id,
+        repeat=said.repeat,
         text=said.text,
         media=said.media,
         options=said.options,
@@ -183,7 +196,7 @@ def work_of(
     asked: fields.Asked,
     request: Request,
     session: str,
-    key: str,
+    repeat: RepeatKey | None,
     heard: hub.Listener | None,
     lane: sessions.Lane | None,
 ) -> Work | None:
@@ -191,7 +204,7 @@ def work_of(
 
     Nothing of what it stored stays when it raises RefusedError; what a stranger said is kept.
     """
-    receipt = accept(caller, asked, session, key, lane)
+    receipt = accept(caller, asked, session, repeat, lane)
     run = receipt.run
     if run is None or receipt.session is None:
         return None
@@ -209,7 +222,7 @@ def work_of(
         run=run,
         session=receipt.session.public_id,
         config=config,
-        keep=bool(key),
+        keep=repeat is not None,
         heard=heard if receipt.outcome == "accepted" else None,
     )
 

@@ -199,7 +199,8 @@ def is_of_our_album(row: ChannelAccount, message: updates.TelegramMessage) -> bo
     if not message.album:
         return False
     rows = InboundMessage.objects.filter(account=row, chat=str(message.chat))
-    rows = rows.exclude(external_message_id="")  # what the index of a chat's messages leaves out
+    # What the index of a chat's messages leaves out.
+    rows = rows.filter(body_digest="").exclude(external_message_id="")
     return rows.filter(sender=str(message.sender.id), options__album=message.album).exists()
 
 

@@ -22,7 +22,7 @@ def ask(mail):  # One e-mail is one request. Answers of robots would go round in
     try:
         urllib.request.urlopen(urllib.request.Request(E["GATEWAY_URL"] + "/process", body, headers), timeout=60)
     except urllib.error.HTTPError as error:
-        if error.code not in (400, 401, 413): raise  # later; 401: a stranger, and the owner was told
+        if error.code not in (400, 401, 413, 422): raise  # later; 401: a stranger, and the owner was told
         if error.code != 401: raise ValueError(error.read().decode()) from error
 
 class Answers(BaseHTTPRequestHandler):

@@ -181,7 +181,7 @@ def test_each_of_the_requests_of_one_moment_has_a_lane_of_its_own(transactional_
     asked = fields.read({"model": model, "messages": [{"role": "user", "content": "hello"}]})
 
     def accept(key: ApiKey, lane: Lane | None) -> Receipt:
-        return views.accept(Caller(key, key.user, None), asked, "", "", lane)
+        return views.accept(Caller(key, key.user, None), asked, "", None, lane)
 
     works = [
         together.Informed(partial(accept, key), asked=key, find=first_lanes)
