@@ -6,7 +6,7 @@ A command is answered through the outbox, at once, past the debounce and the que
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.conf import settings
@@ -79,12 +79,10 @@ def parse(text: str) -> Command | None:
     return Command(found[1].lower(), (found[2] or "").strip())
 
 
-def code_in(text: str) -> Command | None:
-    """``/link CODE``, for doors that know no other command and answer in their response."""
+def answered_at_once(text: str) -> Command | None:
+    """The command that ``text`` is, for endpoints that answer in their own response."""
     command = parse(text)
-    if command is None or not command.is_code:
-        return None
-    return Command(command.name, command.argument, at_door=True)
+    return replace(command, at_door=True) if command is not None else None
 
 
 def carry_out(asked: Asked) -> str:
@@ -161,9 +159,11 @@ def whoami(asked: Asked) -> str:
     """``/whoami``."""
     role = "the owner" if asked.user.is_owner else "a guest"
     message = asked.message
-    return (
-        f"You are {asked.user}, {role}.\n{message.account.channel} id: {message.sender}"
-        f"\nchat: {message.chat}" + (f", topic: {message.thread}" if message.thread else "")
+    line = f"You are {asked.user}, {role}."
+    if not message.sender:  # known by their own credential
+        return line
+    return f"{line}\n{message.account.channel} id: {message.sender}\nchat: {message.chat}" + (
+        f", topic: {message.thread}" if message.thread else ""
     )
 
 
@@ -173,6 +173,8 @@ def link(asked: Asked) -> str:
         return asked.command.said
     if asked.command.argument:
         return "This address is known already. Ask the owner to move it to somebody else."
+    if asked.command.at_door:  # the answer is kept in the transcript, where no code belongs
+        return "Codes are given in the menu of the web chat, and in private chats of messengers."
     channel = registry.get(asked.message.account.channel)
     if channel is None or channel.is_group(asked.message.chat):
         return "Ask me in a private chat: whoever reads the code may use it."

@@ -30,6 +30,7 @@ from core.text import clean
 from core.tokens import estimate
 
 ORIGIN = "agent"
+COMMAND = "command"
 CAPTION_UNITS = 1024  # of UTF-16, what Telegram shows below a file; no platform of ours shows less
 PREFIX = "result"
 LOOK_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -214,12 +215,13 @@ def settled_run(
     text: str,
     files: list[dict[str, str]],
     asked: str = "",
+    origin: str = ORIGIN,
 ) -> Run:
     """A run that no worker ever holds: its whole log is what was said. Inside a transaction."""
     run = Run.objects.create(
         session=session,
         user=session.user,
-        origin=ORIGIN,
+        origin=origin,
         text=asked,
         route={"account": session.account_id, "chat": "", "thread": "", "reply_to": "", "acks": []},
     )
@@ -242,6 +244,23 @@ def settled_run(
     log = [start, *said, end]
     runs.settle_queued(run=run, outcome=outcome, last_seq=len(log), also=nothing_else)
     events.append_unheld(run=run, seq=0, messages=log)
+    return run
+
+
+def settled_command(*, session: ChatSession, asked: str, words: str) -> Run:
+    """The run of a command ([C8]) that its endpoint answers with ``words``. Inside a transaction.
+
+    People read both in the transcript; the model is told neither.
+    """
+    touch(session)
+    shown: list[ProtocolMessage] = [text_message(words)] if words else []
+    run = settled_run(
+        session=session, said=shown, text=words, files=[], asked=asked, origin=COMMAND
+    )
+    for row in Message.objects.filter(run=run):
+        row.data = {**row.data, "said": row.text}
+        row.text, row.tokens = "", 0
+        row.save(update_fields=["data", "text", "tokens"])
     return run
 
 

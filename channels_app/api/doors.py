@@ -24,6 +24,7 @@ WORDS = {
     "410": "It was taken back.",
     "413": "Too large.",
     "415": "Not this kind of body.",
+    "422": "The key stands for another body.",
     "429": "Too fast, or too many at once; see `Retry-After`.",
     "502": "The model failed.",
     "503": "Try again in a moment.",
@@ -81,6 +82,7 @@ def parameter(name: str, where: str, *, required: bool = False, schema: Json = S
 
 
 IDEMPOTENCY = parameter("Idempotency-Key", "header", schema={**STRING, "maxLength": 128})
+SENDER = parameter("user_id", "query")  # for which of its senders a bridge asks
 ANSWER, BOTH = content(ref("Answer")), content(ref("Answer"), stream=True)
 
 
@@ -101,7 +103,7 @@ def inbound_paths() -> Json:
                     **finished,
                     **{
                         status: content(ref("DoorError"), stream=True)
-                        for status in (*KEYED, *BODY, "404")
+                        for status in (*KEYED, *BODY, "404", "422")
                     },
                     "200": BOTH,
                 },
@@ -114,7 +116,7 @@ def inbound_paths() -> Json:
                 tag="inbound",
                 answers=finished,
                 errors=("404",),
-                parameters=(parameter("run_id", "query", required=True),),
+                parameters=(parameter("run_id", "query", required=True), SENDER),
             )
         },
         "/inbound/cancel": {
@@ -135,6 +137,7 @@ def inbound_paths() -> Json:
                 parameters=(
                     parameter("run_id", "path"),
                     parameter("after", "query"),
+                    SENDER,
                     parameter("Last-Event-ID", "header"),
                 ),
             )
@@ -201,7 +204,7 @@ def openai_paths() -> Json:
                 error="OpenAIError",
                 body="ChatCompletionRequest",
                 answers={"200": content(ref("ChatCompletion"), stream=True)},
-                errors=("404", "502", "504"),
+                errors=("404", "422", "502", "504"),
                 parameters=(parameter("X-Session-Id", "header"), IDEMPOTENCY),
             )
         },
@@ -283,7 +286,7 @@ def bridge_paths() -> Json:
         tag="bridge",
         body="Process",
         answers={"202": content(ref("Queued"))},
-        errors=("409",),
+        errors=("409", "422"),
         parameters=(
             parameter("X-Latchkey-Timestamp", "header"),
             parameter("X-Latchkey-Signature", "header"),

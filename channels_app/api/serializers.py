@@ -63,6 +63,11 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
         fields = ("id", "role", "text", "format", "data", "run_id", "created_at")
         read_only_fields = fields
 
+    def to_representation(self, instance: Message) -> dict[str, Any]:
+        """With the words of a command, which the model is not told."""
+        found: dict[str, Any] = super().to_representation(instance)
+        return found if instance.text else {**found, "text": instance.data.get("said", "")}
+
 
 class RunSerializer(serializers.ModelSerializer[Run]):
     """One turn of the assistant."""

@@ -90,7 +90,7 @@ SCHEMAS: Json = {
         size=INTEGER,
         type=STRING,
     ),
-    "RunName": shape(("run_id",), run_id=STRING),
+    "RunName": shape(("run_id",), run_id=STRING, user_id=STRING),
     "Stopped": shape(("ok", "cancelled"), ok=FLAG, status=INTEGER, cancelled=FLAG, run_id=STRING),
     "ChatMessage": shape(
         ("role",),

@@ -12,6 +12,7 @@ urlpatterns = [
     path("agent-sessions/<str:session_id>", views.AgentSession.as_view()),
     path("sessions/<str:session_id>", views.Session.as_view()),
     path("sessions/<str:session_id>/messages", views.Messages.as_view()),
+    path("runs", views.Runs.as_view()),
     path("runs/<str:run_id>", views.RunDetail.as_view()),
     path("runs/<str:run_id>/cancel", views.CancelRun.as_view()),
     path("runs/<str:run_id>/sources/<str:source_id>/feedback", views.RateSource.as_view()),
@@ -19,4 +20,5 @@ urlpatterns = [
     path("requests", views.UnknownRequests.as_view()),
     path("requests/<str:request_id>/decision", views.Decide.as_view()),
     path("schema", SpectacularAPIView.as_view(), name="schema"),
+    path("<path:rest>", views.nothing_here),
 ]

@@ -6,9 +6,10 @@ A foreign object answers like one that does not exist.
 from typing import Any, Literal, cast
 
 from django.db.models import QuerySet
-from django.http import Http404
+from django.http import Http404, HttpRequest, JsonResponse
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
+from django.views.decorators.csrf import csrf_exempt
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import generics
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -27,10 +28,21 @@ from core.db import write
 from core.ids import is_public_id
 from core.models import ChatSession, Message, Run, StoredFile, User
 
+RUN_STATE = OpenApiParameter("state", enum=Run.State.values)
+SESSION_ID = OpenApiParameter("session_id", str)
+
 
 def person(request: Request) -> User:
     """Who asks; the permission classes let only people pass."""
     return cast(User, request.user)
+
+
+@csrf_exempt  # nothing happens here, whoever asks
+def nothing_here(request: HttpRequest, rest: str) -> JsonResponse:
+    """Any other address under ``/api/``."""
+    del rest
+    body = {"ok": False, "status": 404, "error": f"There is no {request.method} here."}
+    return JsonResponse(body, status=404)
 
 
 class Sessions(generics.ListCreateAPIView[ChatSession]):
@@ -137,6 +149,37 @@ class Messages(generics.ListAPIView[Message]):
         if session is None:
             raise Http404
         return Message.objects.filter(session=session).select_related("run").order_by("-id")
+
+
+class Runs(generics.ListAPIView[Run]):
+    """One's own runs, newest first."""
+
+    permission_classes = (MayChat,)
+    serializer_class = serializers.RunSerializer
+    queryset = Run.objects.none()
+
+    @extend_schema(parameters=[RUN_STATE, SESSION_ID])
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Also of one session, or in one state only."""
+        return super().get(request, *args, **kwargs)
+
+    def get_queryset(self) -> QuerySet[Run]:
+        """Of open sessions; those of another person's session are none."""
+        mine = Run.objects.filter(user=person(self.request), session__closed_at__isnull=True)
+        state = self.request.query_params.get("state", "")
+        session = self.request.query_params.get("session_id", "")
+        if state:
+            mine = mine.filter(state=checked_state(state))
+        if session:
+            mine = mine.filter(session__public_id=session) if is_public_id(session) else mine.none()
+        return mine.select_related("session").order_by("-id")
+
+
+def checked_state(state: str) -> str:
+    """A state of a run. Raises ValidationError."""
+    if state not in Run.State.values:
+        raise ValidationError({"state": [f"must be one of {', '.join(Run.State.values)}."]})
+    return state
 
 
 class RunDetail(generics.RetrieveAPIView[Run]):

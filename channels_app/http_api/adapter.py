@@ -45,6 +45,8 @@ class ProgressFrame(TypedDict):
     message: str
     tool: str
     percent: NotRequired[float]
+    run_id: NotRequired[str]
+    session_id: NotRequired[str]
 
 
 class Body(TypedDict):
@@ -159,8 +161,13 @@ class InboundAdapter:
 
 
 def progress(line: str = PROCESSING, *, tool: str = "") -> ProgressFrame:
-    """A progress frame; without arguments the one that every stream begins with."""
+    """A progress frame."""
     return {"event": "progress", "message": line, "tool": tool}
+
+
+def first_frame(*, run_id: str, session_id: str) -> ProgressFrame:
+    """The frame that every stream begins with; its ids are what a client that is cut off needs."""
+    return {**progress(), "run_id": run_id, "session_id": session_id}
 
 
 def body(given: Reply, *, run_id: str, session_id: str) -> Body:

@@ -1,16 +1,20 @@
 """The body of ``POST /inbound``, checked field by field [D1]."""
 
+import asyncio
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
 
+from channels_app import pictures
 from channels_app.body_fields import check_data_url, place, text, uploaded
 from channels_app.http import RefusedError
-from core.inbox import Draft
+from core.inbox import Draft, RepeatKey, body_digest
 from core.models import ChannelAccount
 
 MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file"}
+ADDRESS = ("http://", "https://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +29,41 @@ class Asked:
     channel_name: str = ""
     session_id: str = ""
     media: list[dict[str, Any]] = field(default_factory=list)
+    digest: str = ""
 
-    def draft(self, *, account: ChannelAccount, update_id: str, sender: str = "") -> Draft:
-        """The message for the inbox."""
+    def repeat(self, *, scope: str, key: str) -> RepeatKey | None:
+        """The key that a repeated request has; None when the client gave none. How the answer is
+        asked for (``stream``, ``async``) may change."""
+        if not key:
+            return None
+        return RepeatKey(scope, key, "Idempotency-Key", self.digest, session=self.session_id)
+
+    def draft(
+        self, *, account: ChannelAccount, repeat: RepeatKey | None, sender: str = ""
+    ) -> Draft:
+        """The message for the inbox.
+
+        A person's own key: without ``session_id`` the open conversation of this label goes on, and
+        ``user_id`` is the label, never who speaks ([A10]).
+        """
+        label = "" if self.session_id else place(f"user:{self.user_id}")
         return Draft(
             account=account,
             kind=str(account.config.get("kind", "im")),
             sender=sender,
             sender_name=self.user_name,
-            chat=place(sender),
-            update_id=update_id,
+            chat=place(sender) if sender else label,
+            repeat=repeat,
             text=self.text,
             media=self.media,
         )
 
 
-def read(body: dict[str, Any]) -> Asked:
-    """The fields of ``body``; unknown ones are ignored. RefusedError 400 names the field."""
+def read(body: dict[str, Any], *, keyed: bool = False) -> Asked:
+    """The fields of ``body``; unknown ones are ignored. RefusedError 400 names the field.
+
+    ``keyed``: whether the request may be repeated, and needs a digest.
+    """
     media = [item for name, kind in MEDIA.items() for item in attachments(body, name, kind)]
     asked = Asked(
         text=text(body, "text", settings.MAX_TEXT_CHARACTERS, required=True),
@@ -55,6 +77,9 @@ def read(body: dict[str, Any]) -> Asked:
     )
     if not asked.text.strip() and not media:
         raise RefusedError(400, "text must not be empty.", field="text")
+    if keyed:  # before pictures are fetched, which may look different the next time
+        digest = body_digest(asked.text, asked.media, asked.user_id)
+        return dataclasses.replace(asked, digest=digest)
     return asked
 
 
@@ -91,5 +116,30 @@ def attachment(value: Any, name: str, kind: str) -> dict[str, Any]:
     public = uploaded(given)
     if public:
         return {"kind": kind, "upload": public, **named}
-    check_data_url(given, name)
+    if not (kind == "image" and given.startswith(ADDRESS)):
+        check_data_url(given, name)
     return {"kind": kind, "url": given, **named}
+
+
+async def fetch_pictures(media: list[dict[str, Any]], *, get: pictures.Get | None = None) -> None:
+    """Replace the addresses of pictures by what they hold. Raises RefusedError 400 or 413.
+
+    One after the other, and together no larger than a body that had held them.
+    """
+    more = {"get": get} if get else {}
+    size = 0
+    try:
+        async with asyncio.timeout(settings.BODY_SECONDS):
+            for item in pictures_elsewhere(media):
+                item["url"] = await pictures.as_data_url(item["url"], field="images", **more)
+                size += len(item["url"])
+                if size > settings.MAX_BODY_BYTES:
+                    raise RefusedError(413, "images are too large together.", field="images")
+    except TimeoutError as error:
+        text = "images were not fetched: it took too long."
+        raise RefusedError(400, text, field="images") from error
+
+
+def pictures_elsewhere(media: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The pictures of which a message holds only the address."""
+    return [item for item in media if str(item.get("url", "")).startswith(ADDRESS)]

@@ -10,8 +10,10 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
+from allowlist import permissions
 from allowlist.models import ApiKey
 from channels_app import commands, http
+from channels_app.body_fields import place, text
 from channels_app.credentials import Caller, authenticate, count_sender, slot
 from channels_app.door_accounts import door_account
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
@@ -21,7 +23,7 @@ from channels_app.links import Links
 from core import events, files, runs
 from core.db import in_thread
 from core.ids import is_public_id
-from core.models import Run
+from core.models import ChannelAccount, Run
 from core.outbound_format import classified
 
 
@@ -33,6 +35,11 @@ class Work:
     session: str
     user_id: int
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The ids by which a client that was cut off finds the run again."""
+        return {"X-Run-Id": self.run.public_id, "X-Session-Id": self.session}
+
 
 async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
     """``POST /inbound``."""
@@ -42,20 +49,19 @@ async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
         if request.method != "POST":
             raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
-        asked = fields.read(await request.json())
-        wants_stream = asked.stream and not asked.is_async
         key = request.idempotency_key()
+        asked = fields.read(await request.json(), keyed=bool(key))
+        wants_stream = asked.stream and not asked.is_async
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(caller, sender=asked.user_id, wanted=wants_stream):
+            await fetch_pictures(caller, asked)
             receipt = await in_thread(accept, caller, asked, key)
-            if receipt.said:
-                await answer_words(send, receipt, as_stream=wants_stream)
-                return
             work = work_of(receipt)
             if asked.is_async:
-                await http.answer(send, 202, pending(work))
+                await http.answer(send, 202, pending(work), work.headers)
             elif asked.stream:
-                await http.stream(request, send, blocks(work, after=0, fresh=True))
+                frames = blocks(work, after=0, fresh=True)
+                await http.stream(request, send, frames, headers=work.headers)
             else:
                 await answer_run(send, work)
     except RefusedError as error:
@@ -64,22 +70,52 @@ async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
         return
 
 
+async def fetch_pictures(caller: Caller, asked: fields.Asked) -> None:
+    """Fetch the pictures that a message names by their address. Raises RefusedError.
+
+    Not for a sender of a bridge who may not speak: what is held of theirs has no such picture.
+    """
+    elsewhere = fields.pictures_elsewhere(asked.media)
+    if not elsewhere:
+        return
+    account = caller.account
+    if account is None or await in_thread(may_speak, account, asked.user_id):
+        await fields.fetch_pictures(asked.media)
+        return
+    for item in elsewhere:
+        asked.media.remove(item)
+
+
+def may_speak(account: ChannelAccount, sender: str) -> bool:
+    """Whether the rule lets a sender of a bridge in ([A1])."""
+    kind = str(account.config.get("kind", "im"))
+    named = permissions.Sender(account, kind, sender)
+    return permissions.decide(sender=named, now=timezone.now()).allowed
+
+
 def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
     """Put what was asked into the inbox. Raises RefusedError."""
     now = timezone.now()
-    update_id = f"key:{caller.key.id}:{key}" if key else ""
+    command = None if asked.media else commands.answered_at_once(asked.text)
     if caller.user is not None:
-        draft = asked.draft(account=door_account("http"), update_id=update_id)
+        repeat = asked.repeat(scope=f"key:{caller.key.pk}", key=key)
+        draft = asked.draft(account=door_account("http"), repeat=repeat)
         receipt = receive_personal(
-            user=caller.user, draft=draft, session_id=asked.session_id, now=now, origin="http"
+            user=caller.user,
+            draft=draft,
+            session_id=asked.session_id,
+            now=now,
+            origin="http",
+            command=command,
         )
     else:
         assert caller.account is not None  # noqa: S101 - a constraint of ApiKey
         if not asked.user_id:
             raise RefusedError(400, "user_id is required with a bridge key.", field="user_id")
         count_sender(caller.account, asked.user_id)
-        draft = asked.draft(account=caller.account, update_id=update_id, sender=asked.user_id)
-        receipt = receive_sender(draft=draft, now=now, command=commands.code_in(asked.text))
+        repeat = asked.repeat(scope="inbound", key=key)
+        draft = asked.draft(account=caller.account, repeat=repeat, sender=asked.user_id)
+        receipt = receive_sender(draft=draft, now=now, command=command)
     if receipt.outcome == "unknown_session":
         raise RefusedError(404, "There is no session with this session_id.", field="session_id")
     return receipt
@@ -88,7 +124,7 @@ def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
 def work_of(receipt: Receipt) -> Work:
     """The run to wait for. Raises RefusedError 401 when the sender is unknown."""
     if receipt.run is None or receipt.session is None:
-        raise RefusedError(401, "Permission denied")
+        raise RefusedError(401, receipt.said or "Permission denied")
     return Work(receipt.run, receipt.session.public_id, receipt.run.user_id)
 
 
@@ -103,24 +139,6 @@ def pending(work: Work) -> dict[str, Any]:
         "run_id": work.run.public_id,
         "session_id": work.session,
     }
-
-
-async def answer_words(send: Send, receipt: Receipt, *, as_stream: bool) -> None:
-    """Answer a link code that was typed here: there is no run. Raises RefusedError 401."""
-    if receipt.session is None:
-        raise RefusedError(401, receipt.said)
-    body = {
-        "ok": True,
-        "status": 200,
-        "text": receipt.said,
-        "format": "plain",
-        "run_id": "",
-        "session_id": receipt.session.public_id,
-    }
-    if as_stream:
-        await send_done(send, body)
-    else:
-        await http.answer(send, 200, body)
 
 
 async def refuse(send: Send, error: RefusedError, *, as_stream: bool) -> None:
@@ -152,15 +170,15 @@ async def answer_run(send: Send, work: Work) -> None:
                     body = {key: value for key, value in frame.items() if key != "event"}
     except TimeoutError:
         late = {**pending(work), "ok": False, "status": 504, "error": "The answer takes longer."}
-        await http.answer(send, 504, late)
+        await http.answer(send, 504, late, work.headers)
         return
-    await http.answer(send, int(body["status"]), body)
+    await http.answer(send, int(body["status"]), body, work.headers)
 
 
 async def blocks(work: Work, *, after: int, fresh: bool) -> AsyncGenerator[bytes, None]:
     """The frames of a run as SSE; what a client that resumes already has is left out."""
     if fresh:
-        yield http.sse(adapter.progress())
+        yield http.sse(adapter.first_frame(run_id=work.run.public_id, session_id=work.session))
     async with aclosing(frames_of(work, beat=settings.HEARTBEAT_SECONDS)) as frames:
         async for seq, frame in frames:
             if frame is None:
@@ -209,10 +227,12 @@ async def run_events(scope: Scope, receive: Receive, send: Send) -> None:
         if request.method != "GET":
             raise RefusedError(405, "Use GET.", headers={"Allow": "GET"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
-        work = await in_thread(find, caller, request.path.split("/")[2])
+        sender = request.query("user_id")
+        work = await in_thread(find, caller, request.path.split("/")[2], sender)
         after = position(request.header("last-event-id") or request.query("after") or "0")
         with slot(caller):
-            await http.stream(request, send, blocks(work, after=after, fresh=False))
+            frames = blocks(work, after=after, fresh=False)
+            await http.stream(request, send, frames, headers=work.headers)
     except RefusedError as error:
         await refuse(send, error, as_stream=False)
     except http.ClientGoneError:
@@ -226,8 +246,11 @@ def position(given: str) -> int:
     return int(given)
 
 
-def find(caller: Caller, public_id: str) -> Work:
-    """The caller's own run. Raises RefusedError 404, also for another person's."""
+def find(caller: Caller, public_id: str, sender: str = "") -> Work:
+    """The caller's own run. Raises RefusedError 404, also for another person's.
+
+    A bridge may say for which ``sender`` it asks; then another sender's run does not exist.
+    """
     run = None
     if is_public_id(public_id):
         own = Run.objects.select_related("session").filter(public_id=public_id)
@@ -235,9 +258,24 @@ def find(caller: Caller, public_id: str) -> Work:
             run = own.filter(user=caller.user).first()
         else:
             run = own.filter(session__account=caller.account).first()
+    if run is not None and caller.account is not None and sender:
+        run = run if is_of_sender(run, caller.account, sender) else None
     if run is None:
         raise RefusedError(404, "There is no run with this run_id.", field="run_id")
     return Work(run, run.session.public_id, run.user_id)
+
+
+def is_of_sender(run: Run, account: ChannelAccount, sender: str) -> bool:
+    """Whether ``sender``, who may speak, is whom a run answers: several may be one person."""
+    kind = str(account.config.get("kind", "im"))
+    named = permissions.Sender(account, kind, sender)
+    decision = permissions.decide(sender=named, now=timezone.now())
+    if decision.user is None or decision.user.pk != run.user_id:
+        return False
+    said = set(run.inbound.values_list("sender", flat=True))
+    if not said:  # an answer of the gateway itself
+        return run.session.chat == place(sender)
+    return not said.isdisjoint({sender, permissions.value_of(named)})
 
 
 async def result(scope: Scope, receive: Receive, send: Send) -> None:
@@ -247,11 +285,11 @@ async def result(scope: Scope, receive: Receive, send: Send) -> None:
         if request.method != "GET":
             raise RefusedError(405, "Use GET.", headers={"Allow": "GET"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
-        work = await in_thread(find, caller, request.query("run_id"))
+        work = await in_thread(find, caller, request.query("run_id"), request.query("user_id"))
         if work.run.state in Run.FINAL:
             await answer_run(send, work)
         else:
-            await http.answer(send, 202, pending(work))
+            await http.answer(send, 202, pending(work), work.headers)
     except RefusedError as error:
         await refuse(send, error, as_stream=False)
     except http.ClientGoneError:
@@ -265,10 +303,11 @@ async def cancel(scope: Scope, receive: Receive, send: Send) -> None:
         if request.method != "POST":
             raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
-        run_id = (await request.json()).get("run_id")
+        body = await request.json()
+        run_id, sender = body.get("run_id"), text(body, "user_id", 256)
         if not isinstance(run_id, str):
             raise RefusedError(400, "run_id must be a string.", field="run_id")
-        work = await in_thread(find, caller, run_id)
+        work = await in_thread(find, caller, run_id, sender)
         asked = await in_thread(runs.request_cancel, run=work.run)
         await http.answer(
             send, 200, {"ok": True, "status": 200, "cancelled": asked, "run_id": run_id}

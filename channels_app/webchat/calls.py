@@ -16,21 +16,16 @@ from channels_app.webchat import frames
 from channels_app.webchat.access import Speaker
 from core import runs
 from core.ids import is_public_id
-from core.inbox import Draft
+from core.inbox import Draft, RepeatKey, body_digest
 from core.models import ChatSession, Run, User
 
 SHOWN_NOTICES = 3
 
 
-class SettledError(Exception):
-    """A link code was typed and taken: no run follows. (words, public id of the session)"""
-
-
 def accept(frame: frames.Say, *, speaker: Speaker) -> tuple[Run, str]:
     """Put a message into the inbox: its run, and the public id of its session.
 
-    The same ``client_id`` again is the same run. Raises RefusedError, and SettledError when there
-    is no run because the door itself has the answer.
+    The same ``client_id`` again is the same run. Raises RefusedError.
     """
     count(frame, speaker)
     if speaker.user is not None:
@@ -39,12 +34,8 @@ def accept(frame: frames.Say, *, speaker: Speaker) -> tuple[Run, str]:
         receipt = accept_bridged(frame, speaker)
     if receipt.outcome == "unknown_session":
         raise RefusedError(404, "There is no such chat.", field="session_id")
-    if receipt.said and receipt.session is not None:
-        raise SettledError(receipt.said, receipt.session.public_id)
-    if receipt.said:
-        raise RefusedError(401, receipt.said)
     if receipt.run is None or receipt.session is None:
-        raise RefusedError(401, "Permission denied")
+        raise RefusedError(401, receipt.said or "Permission denied")
     return receipt.run, receipt.session.public_id
 
 
@@ -64,12 +55,17 @@ def accept_personal(frame: frames.Say, user: User) -> inbound.Receipt:
         raise RefusedError(401, "Permission denied")
     draft = Draft(
         account=door_account("web"),
-        update_id=f"web:{user.id}:{frame.client_id}" if frame.client_id else "",
+        repeat=repeat_key(frame, scope=f"web:{user.id}"),
         text=frame.text,
         media=frame.media,
     )
     return inbound.receive_personal(
-        user=user, draft=draft, session_id=frame.session_id, now=timezone.now(), origin="web"
+        user=user,
+        draft=draft,
+        session_id=frame.session_id,
+        now=timezone.now(),
+        origin="web",
+        command=command_in(frame),
     )
 
 
@@ -83,12 +79,25 @@ def accept_bridged(frame: frames.Say, speaker: Speaker) -> inbound.Receipt:
         kind=str(speaker.account.config.get("kind", "im")),
         sender=frame.user_id,
         chat=frame.user_id,
-        update_id=f"ws:{speaker.key_id}:{frame.client_id}" if frame.client_id else "",
+        repeat=repeat_key(frame, scope="ws"),
         text=frame.text,
         media=frame.media,
     )
-    command = commands.code_in(frame.text)
-    return inbound.receive_sender(draft=draft, now=timezone.now(), command=command)
+    return inbound.receive_sender(draft=draft, now=timezone.now(), command=command_in(frame))
+
+
+def command_in(frame: frames.Say) -> commands.Command | None:
+    """The command that a frame is, if any ([C8])."""
+    return None if frame.media else commands.answered_at_once(frame.text)
+
+
+def repeat_key(frame: frames.Say, *, scope: str) -> RepeatKey | None:
+    """The key that a repeated frame has; None without a ``client_id``. The page may name the
+    session only when it sends a message again."""
+    if not frame.client_id:
+        return None
+    digest = body_digest(frame.text, frame.media)
+    return RepeatKey(scope, frame.client_id, "client_id", digest, session=frame.session_id)
 
 
 def own_run(*, user_id: int, run_id: str) -> Run:

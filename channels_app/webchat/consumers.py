@@ -270,11 +270,6 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         except RefusedError as error:
             await self.tell(adapter.refused_plainly(error, client_id=frame.client_id))
             return
-        except calls.SettledError as settled:
-            said = {"state": "succeeded", "text": settled.args[0]}
-            names = {"session_id": settled.args[1], "client_id": frame.client_id}
-            await self.tell(adapter.plain_answer(said, run_id="", **names))
-            return
         self.spawn(self.answer_plainly(run.id, run.public_id, session, frame.client_id))
 
     async def answer_plainly(self, run_id: int, name: str, session: str, client_id: str) -> None:

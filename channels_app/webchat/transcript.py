@@ -93,7 +93,7 @@ def answer_in(row: Message, parts: list[dict[str, Any]]) -> dict[str, Any]:
         shown.append(with_html(whole, format=row.format))
     return {
         "parts": shown,
-        "text": row.text,
+        "text": row.data.get("said", row.text),
         "format": row.format,
         "images": row.data.get("images", []),
         "files": row.data.get("files", []),

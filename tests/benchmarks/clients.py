@@ -178,7 +178,8 @@ class Inbound:
     async def ask(self) -> tuple[Turn, str]:
         """An answer, and the tag that was asked with."""
         tag = new_tag()
-        body = orjson.dumps({"text": f"hello {tag}", "stream": self.stream})
+        # A conversation of its own: no history, and nothing to wait for.
+        body = orjson.dumps({"text": f"hello {tag}", "stream": self.stream, "user_id": tag})
         headers = {"Authorization": f"Bearer {self.key}"}
         async with asyncio.timeout(SECONDS), Http(self.url) as http:
             turn = Turn()

@@ -21,10 +21,12 @@ from core.models import ChannelAccount
 from core.sealed import seal
 from gateway_project.processes import listener
 from tests.channels.running import guest, owner, runner
+from tests.redteam.house import end_tasks
 from tests.telegram.local import Loop
 
 SECRET = "a-secret-of-this-bridge"
 Json = dict[str, Any]
+JSON = {"Content-Type": "application/json"}
 DOORS = {"/process": process, "/inbound": inbound}
 
 
@@ -112,13 +114,13 @@ class Bridge:
     def post(self, data: bytes, headers: dict[str, str], **more: str) -> tuple[int, Json]:
         """One request as it is."""
         return self.loop.run(
-            self._post(data, {"Authorization": f"Bearer {self.key}"} | headers | more)
+            self._post(data, {"Authorization": f"Bearer {self.key}"} | JSON | headers | more)
         )
 
     def inbound(self, *, idempotency: str = "", **body: Any) -> tuple[int, bytes]:
         """``POST /inbound`` with the bridge's key, which waits for no run here: the raw answer."""
         data = json.dumps({"user_id": "555", **body}).encode()
-        headers = {"Authorization": f"Bearer {self.key}"}
+        headers = {"Authorization": f"Bearer {self.key}"} | JSON
         if idempotency:
             headers["Idempotency-Key"] = idempotency
         return self.loop.run(self._bring("/inbound", data, headers))
@@ -138,14 +140,23 @@ class Bridge:
             "client": ("127.0.0.1", 1),
         }
 
+        given = False
+
         async def receive() -> Json:
+            nonlocal given
+            if given:
+                await asyncio.Event().wait()
+            given = True
             return {"type": "http.request", "body": data, "more_body": False}
 
         async def send(event: Any) -> None:
             sent.append(event)
 
-        await DOORS[path](scope, receive, send)
-        return sent[0]["status"], sent[1]["body"]
+        try:
+            await DOORS[path](scope, receive, send)
+        finally:
+            await end_tasks()
+        return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:])
 
 
 def tick() -> float:

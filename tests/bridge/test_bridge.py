@@ -61,6 +61,31 @@ def test_a_request_is_queued_and_answered_by_a_signed_callback(
     )
 
 
+@pytest.mark.parametrize(
+    ("chosen", "shown"),
+    [
+        ("whatsapp", "*Done*: _all_ of [it]"),
+        ("plain", "Done: all of [it]"),
+        ("none", "**Done**: *all* of [it]"),
+    ],
+)
+def test_t4_a_callback_has_the_format_of_the_setting(
+    chosen: str, shown: str, bridge: Bridge, callback: Callback, settings: Any
+) -> None:
+    """[T4] OUTBOUND_MARKDOWN_FORMAT is what the channel's text is converted to."""
+    settings.OUTBOUND_MARKDOWN_FORMAT = chosen
+    assert bridge.ask(text="**Done**: *all* of [it]", request_id="r1")[0] == 202
+    until(lambda: callback.got)
+    assert callback.got[0]["text"] == shown
+
+
+def test_t4_what_is_answered_in_the_response_is_raw_markdown(bridge: Bridge, settings: Any) -> None:
+    """[T4] Whatever the setting says: a client of ``/inbound`` renders it itself."""
+    settings.OUTBOUND_MARKDOWN_FORMAT = "plain"
+    answer = json.loads(bridge.inbound(text="**Done**: *all* of [it]")[1])
+    assert (answer["text"], answer["format"]) == ("**Done**: *all* of [it]", "markdown")
+
+
 def test_the_requests_of_a_conversation_are_answered_in_order_each_once(
     bridge: Bridge, callback: Callback
 ) -> None:

@@ -134,6 +134,7 @@ def test_a_chunked_body_of_20_mb_is_cut_off(ada: Client, house: Gateway) -> None
     with socket.create_connection(("127.0.0.1", house.port), timeout=20) as connection:
         connection.sendall(
             b"POST /inbound HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
+            b"Content-Type: application/json\r\n"
             b"Authorization: Bearer " + ada.token.encode() + b"\r\n\r\n"
         )
         answer = b""

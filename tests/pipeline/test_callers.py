@@ -180,5 +180,8 @@ def scope_of(token: str) -> dict[str, Any]:
         "path": "/",
         "query_string": b"",
         "client": (ADDRESS, 1),
-        "headers": [(b"authorization", f"Bearer {token}".encode())],
+        "headers": [
+            (b"authorization", f"Bearer {token}".encode()),
+            (b"content-type", b"application/json"),
+        ],
     }

@@ -76,7 +76,7 @@ def request(
 
 async def test_a_body_in_pieces_is_put_together() -> None:
     wire = Wire(part(b'{"a"', more=True), part(b": 1}"))
-    assert await request(wire).json() == {"a": 1}
+    assert await request(wire, [("content-type", "application/json")]).json() == {"a": 1}
 
 
 async def test_a_client_that_leaves_in_its_body_is_gone() -> None:

@@ -1,5 +1,6 @@
 """[D1] [D2] ``POST /inbound`` and the event stream of a run, through a real gateway."""
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -9,11 +10,17 @@ import psutil
 import pytest
 
 from tests.gateways import Gateway
-from tests.pipeline.client import Client, Event, counts, query
+from tests.pipeline.client import Client, Event, counts, events, people, query
 from tests.pipeline.conftest import INJECTION
 from tests.servers import wait_until
 
 pytestmark = pytest.mark.slow
+PAIR = """
+from core.models import ChannelIdentity
+for name in ("pair-a", "pair-b"):
+    user = User.objects.create(username=name, only_listed=True)
+    ChannelIdentity.objects.create(user=user, kind="im", channel="bridge", value=name)
+"""
 PROGRESS = {"event": "progress", "message": "Processing your request…", "tool": ""}
 
 
@@ -45,7 +52,7 @@ def test_d1_a_message_is_answered(ada: Client) -> None:
 
 
 def test_d1_a_session_goes_on_and_is_remembered(ada: Client, house: Gateway) -> None:
-    first = ada.say("my name is Ada").body
+    first = ada.say("my name is Ada", user_id="a label").body
     second = ada.say("and now?", session_id=first["session_id"]).body
     assert second["session_id"] == first["session_id"]
     rows = query(
@@ -137,7 +144,8 @@ def test_d1_an_idempotency_key_that_is_too_long_is_refused(ada: Client) -> None:
 
 def test_d2_a_stream_begins_at_once_and_ends_with_one_done(ada: Client) -> None:
     found = ada.stream("POST", "/inbound", {"text": "hello", "stream": True})
-    assert (found[0].id, found[0].data) == ("", PROGRESS)
+    ids = {name: found[-1].data[name] for name in ("run_id", "session_id")}
+    assert (found[0].id, found[0].data) == ("", {**PROGRESS, **ids})
     done = [event for event in found if event.data["event"] == "done"]
     assert [event.id for event in done] == [found[-1].id]
     body = {name: value for name, value in done[0].data.items() if name != "event"}
@@ -150,6 +158,120 @@ def test_d2_the_headers_of_a_stream_are_those_of_the_contract(ada: Client) -> No
         assert response.getheader("Cache-Control") == "no-cache"
         assert response.getheader("X-Accel-Buffering") == "no"
         response.read()
+
+
+def test_d2_a_client_that_was_cut_off_goes_on_by_what_it_saw(ada: Client) -> None:
+    """[D1] The first event and the headers name the run; so does the list of one's runs."""
+    body = json.dumps({"text": "slow cut", "stream": True}).encode()
+    with ada.request("POST", "/inbound", body) as response:
+        header = response.getheader("X-Run-Id")
+        first = next(events(response)).data
+    assert first["run_id"] == header
+    listed = ada.get(f"/api/runs?session_id={first['session_id']}").body["results"]
+    assert [row["id"] for row in listed][:1] == [header]
+    rest = ada.stream("GET", f"/runs/{header}/events", Last_Event_ID="0")
+    assert rest[-1].data["text"].count("word") == 60
+    assert rest[-1].data["session_id"] == first["session_id"]
+
+
+def test_c9_a_client_that_was_cut_off_cancels_by_what_it_saw(ada: Client) -> None:
+    """[D1] Nothing but the first event is known of the run."""
+    found = ada.stream("POST", "/inbound", {"text": "hang cut", "stream": True}, stop_after=1)
+    run = found[0].data["run_id"]
+    assert ada.post("/inbound/cancel", {"run_id": run}).body["cancelled"] is True
+    wait_until(lambda: ended(ada, run), seconds=20)
+    assert ada.result(run).status == 409
+
+
+def test_d2_a_client_that_saw_nothing_goes_on_by_its_key(ada: Client) -> None:
+    """[D1] The same request with the same Idempotency-Key is the same stream."""
+    body = {"text": "slow keyed", "stream": True}
+    cut = ada.stream("POST", "/inbound", body, stop_after=1, Idempotency_Key="cut")
+    whole = ada.stream("POST", "/inbound", body, Idempotency_Key="cut")
+    assert whole[0].data == cut[0].data
+    assert whole[-1].data["text"].count("word") == 60
+    assert ada.post("/inbound", {**body, "text": "x"}, Idempotency_Key="cut").status == 422
+
+
+def test_d1_two_senders_of_a_bridge_with_one_key_get_their_own_answers(house: Gateway) -> None:
+    """[A3] [A10] An unlisted one gets none, and what they said is held."""
+    bridge = people(house, number=0, name="pair", more=PAIR)[0]
+    said = {"text": "hello", "user_id": "pair-a"}
+    first = bridge.post("/inbound", said, Idempotency_Key="shared")
+    other = bridge.post("/inbound", {**said, "user_id": "pair-b"}, Idempotency_Key="shared")
+    assert (first.status, other.status) == (200, 200)
+    for name in ("run_id", "session_id"):
+        assert first.body[name] != other.body[name]
+    stranger = bridge.post("/inbound", {**said, "user_id": "pair-c"}, Idempotency_Key="shared")
+    assert stranger.status == 401
+    assert not {first.body["run_id"], first.body["session_id"]} & set(stranger.headers.values())
+    assert stranger.body["text"] == ""
+    held = "SELECT state, text FROM core_inboundmessage WHERE sender = 'pair-c'"
+    assert query(house, held) == [("held", "hello")]
+    again = bridge.post("/inbound", said, Idempotency_Key="shared")
+    assert again.raw == first.raw
+    changed = bridge.post("/inbound", {**said, "text": "bye"}, Idempotency_Key="shared")
+    assert (changed.status, changed.body["field"]) == (422, "Idempotency-Key")
+    name = first.body["run_id"]
+    assert bridge.get(f"/inbound/result?run_id={name}&user_id=pair-a").raw == first.raw
+    assert bridge.get(f"/inbound/result?run_id={name}&user_id=pair-b").status == 404
+
+
+def test_d1_without_a_session_the_conversation_of_a_label_goes_on(
+    crowd: list[Client], house: Gateway
+) -> None:
+    """``user_id`` with a personal key is a label, never who speaks [A10]."""
+    eve, fay = crowd[40:42]
+    first = eve.say("my name is Eve", user_id="phone").body
+    second = eve.say("and now?", user_id="phone").body
+    other = eve.say("hello", user_id="laptop").body
+    foreign = fay.say("hello", user_id="phone").body
+    assert second["session_id"] == first["session_id"]
+    assert len({first["session_id"], other["session_id"], foreign["session_id"]}) == 3
+    messages = eve.get(f"/api/sessions/{first['session_id']}/messages").body["results"]
+    assert [row["text"] for row in messages][::-1][::2] == ["my name is Eve", "and now?"]
+
+
+def test_c8_commands_are_obeyed_at_inbound(crowd: list[Client]) -> None:
+    """[C8] They are answered by the gateway; the model hears nothing of them."""
+    gil = crowd[42]
+    helped = gil.say("/help").body
+    assert (helped["ok"], "/status" in helped["text"]) == (True, True)
+    gil.say("the word is heron")
+    assert gil.say("/whoami").body["text"].startswith("You are ")
+    assert gil.say("/status").body["text"].startswith("0 answer(s)")
+    done = gil.stream("POST", "/inbound", {"text": "/new", "stream": True})[-1].data
+    assert (done["event"], done["text"]) == ("done", "A new conversation begins.")
+    assert gil.say("/requests").body["text"] == "Only the owner can do that."
+    rows = gil.get(f"/api/sessions/{helped['session_id']}/messages").body["results"]
+    assert "/help" in [row["text"] for row in rows]
+
+
+def test_d1_a_body_that_does_not_say_that_it_is_json_is_refused(ada: Client) -> None:
+    """415 names the header; a form of another site's page could send the others."""
+    kinds = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+    for kind in (*kinds, "", "application/json; charset=latin-1"):
+        answer = ada.call("POST", "/inbound", b'{"text": "x"}', Content_Type=kind)
+        assert (answer.status, answer.body["field"]) == (415, "Content-Type"), kind
+    for kind in ("application/json", "Application/JSON; charset=UTF-8", "application/x+json"):
+        body = b'{"text": "x", "async": true}'
+        assert ada.call("POST", "/inbound", body, Content_Type=kind).status == 202, kind
+
+
+def test_a10_a_key_without_the_scope_is_told_its_name(house: Gateway) -> None:
+    """In the word that the admin and the documents use."""
+    code = "from allowlist import keys; from core.models import User; print('KEY', keys.create("
+    code += "name='c', user=User.objects.first(), scopes=['chat'])[1])"
+    output = house.manage("shell", "-v0", "-c", code)
+    token = next(line for line in output.splitlines() if line.startswith("KEY"))[4:]
+    answer = Client(house, token).say("x")
+    assert (answer.status, answer.body["error"]) == (403, "This key has no scope 'inbound'.")
+
+
+def test_d9_an_unknown_address_of_the_rest_interface_is_json(ada: Client) -> None:
+    for method in ("GET", "POST"):
+        answer = ada.call(method, "/api/nothing/here")
+        assert (answer.status, answer.body["ok"]) == (404, False)
 
 
 def test_i14_an_answer_cannot_forge_events(ada: Client) -> None:
@@ -189,8 +311,7 @@ def test_d2_a_live_stream_that_is_cut_and_resumed_over_and_over_is_whole(ada: Cl
 
 def test_i12_a_run_goes_on_when_its_client_leaves(ada: Client) -> None:
     found = ada.stream("POST", "/inbound", {"text": "slow", "stream": True}, stop_after=1)
-    assert found[0].data == PROGRESS
-    run = query(ada.gateway, "SELECT public_id FROM core_run ORDER BY id DESC LIMIT 1")[0][0]
+    run = found[0].data["run_id"]
     wait_until(lambda: ended(ada, run), seconds=20)
     assert ada.follow(run)[-1].data["text"].count("word") == 60
 

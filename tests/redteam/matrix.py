@@ -52,6 +52,7 @@ ACCEPT = (("accept", "application/json, text/event-stream"),)
 #                                                  anon other own staff owner revoked bridge
 PAGES: dict[str, list[Row]] = {
     "": [Row("GET", "/", "302 200 200 200 200 302 302")],
+    "api/<path:rest>": [Row("GET", "/api/nothing", "404 404 404 404 404 404 404")],
     "favicon.ico": [Row("GET", "/favicon.ico", "302 302 302 302 302 302 302")],
     # The page of any address: what it shows is asked for by chat/sessions/<id>/messages.
     "c/<str:session_id>": [Row("GET", "/c/{session}", "302 200 200 200 200 302 302")],
@@ -103,6 +104,7 @@ API: dict[str, list[Row]] = {
     "api/sessions/<str:session_id>/files": [
         Row("GET", "/api/sessions/{session}/files", "401 404 200 404 404 401 401", hides=True),
     ],
+    "api/runs": [Row("GET", "/api/runs", "401 200 200 200 200 401 401")],
     "api/runs/<str:run_id>": [
         Row("GET", "/api/runs/{run}", "401 404 200 404 404 401 401", hides=True),
     ],

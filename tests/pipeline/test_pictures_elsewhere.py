@@ -1,0 +1,66 @@
+"""Pictures that a client of ``/inbound`` names by their address [D1]."""
+
+import asyncio
+
+import pytest
+
+from allowlist import keys
+from channels_app.http import RefusedError
+from channels_app.http_api import fields
+from core.fetch import Fetched
+from core.models import ChannelAccount, InboundMessage, User
+from tests.redteam.house import House
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"x" * 20
+ADDRESS = "https://pictures.example/cat"
+
+
+async def get(url: str) -> Fetched:
+    """What the public address holds."""
+    assert url == ADDRESS
+    return Fetched(url, "image/png", PNG)
+
+
+def test_a_public_picture_is_fetched_and_becomes_what_it_holds() -> None:
+    """As at ``/v1``: the model, and who opens the chat later, need no other server."""
+    body = {"text": "what is this?", "images": [{"url": ADDRESS, "name": "cat"}, ADDRESS]}
+    asked = fields.read(body, keyed=True)
+    asyncio.run(fields.fetch_pictures(asked.media, get=get))
+    assert [each["kind"] for each in asked.media] == ["image", "image"]
+    assert asked.media[0]["name"] == "cat"
+    assert {each["url"][:22] for each in asked.media} == {"data:image/png;base64,"}
+    # The same request is the same request, however the picture looks the next time.
+    assert fields.read(body, keyed=True).digest == asked.digest
+
+
+@pytest.mark.parametrize("name", ["audios", "videos", "files"])
+def test_only_pictures_are_fetched(name: str) -> None:
+    with pytest.raises(RefusedError, match=name) as caught:
+        fields.read({"text": "x", name: [ADDRESS]})
+    assert (caught.value.status, caught.value.field) == (400, name)
+
+
+def test_pictures_together_are_no_larger_than_a_body(settings: object) -> None:
+    """413: a short request must not make the gateway carry any number of large pictures."""
+    settings.MAX_BODY_BYTES = 60  # type: ignore[attr-defined]
+    asked = fields.read({"text": "x", "images": [ADDRESS, ADDRESS]})
+    with pytest.raises(RefusedError) as caught:
+        asyncio.run(fields.fetch_pictures(asked.media, get=get))
+    assert (caught.value.status, caught.value.field) == (413, "images")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_private_address_is_refused_and_a_stranger_has_nothing_fetched() -> None:
+    """The guarded fetcher; who may not speak is held without the picture."""
+    house = House()
+    user = User.objects.create(username="ada", only_listed=True)
+    account = ChannelAccount.objects.create(channel="bridge", name="mail")
+    house.tokens["ada"] = keys.create(name="a", user=user, scopes=["inbound"])[1]
+    house.tokens["bridge"] = keys.create(name="b", account=account, scopes=["inbound"])[1]
+    body = {"text": "look", "images": ["http://127.0.0.1:9/x.png"], "async": True}
+    answer = house.ask("ada", "POST", "/inbound", body)
+    assert (answer.status, b'"field":"images"' in answer.body) == (400, True)
+    assert not InboundMessage.objects.exists()
+    assert house.ask("bridge", "POST", "/inbound", {**body, "user_id": "eve"}).status == 401
+    held = InboundMessage.objects.get()
+    assert (held.state, held.text, held.media) == ("held", "look", [])
