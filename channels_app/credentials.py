@@ -121,7 +121,7 @@ def known_caller(shown: Shown, known: Mapping[str, ApiKey]) -> Caller:
             count_failure(shown.address)
         raise RefusedError(401, "Permission denied", headers=CHALLENGE)
     if shown.scope not in key.scopes:
-        raise RefusedError(403, f"This key has no scope {shown.scope!r}.")
+        raise RefusedError(403, f"This key has no scope {str(shown.scope)!r}.")
     count_caller(key)
     return Caller(key=key, user=key.user, account=key.account)
 

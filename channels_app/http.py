@@ -24,6 +24,8 @@ Headers = Mapping[str, str]
 ErrorBody = Callable[[int, str], Mapping[str, Any]]
 
 MAX_IDEMPOTENCY_KEY = 128
+JSON_TYPE = re.compile(r"application/(?:[a-z0-9!#$&^_.+-]+\+)?json", re.IGNORECASE)
+JSON_CHARSET = re.compile(r"\s*(?:charset\s*=\s*\"?utf-?8\"?)?\s*;?\s*", re.IGNORECASE)
 CONTROLS = re.compile("[\x00-\x1f\x7f]")
 SECURITY_HEADERS: Headers = {
     "X-Content-Type-Options": "nosniff",
@@ -111,8 +113,19 @@ class Request:
         except TimeoutError as error:
             raise RefusedError(408, "The body came too slowly.") from error
 
+    def require_json(self) -> None:
+        """Raises RefusedError 415 unless the client says that the body is JSON in UTF-8.
+
+        A page of another site may send any other type without asking first.
+        """
+        kind, _, parameters = self.header("content-type").partition(";")
+        if not JSON_TYPE.fullmatch(kind.strip()) or not JSON_CHARSET.fullmatch(parameters):
+            text = "The body must be JSON: send Content-Type: application/json."
+            raise RefusedError(415, text, field="Content-Type")
+
     async def json(self) -> dict[str, Any]:
         """The body as a JSON object. Raises RefusedError."""
+        self.require_json()
         data = await self.body(settings.MAX_BODY_BYTES)
         try:
             value = strict_json.parse(data, max_depth=settings.MAX_JSON_DEPTH)

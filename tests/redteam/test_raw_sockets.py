@@ -59,7 +59,7 @@ def door(house: Gateway) -> socket.socket:
 def head(ada: Client, *lines: str) -> bytes:
     """The head of a request to ``/inbound``."""
     every = ["POST /inbound HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {ada.token}"]
-    return "\r\n".join([*every, *lines, "", ""]).encode()
+    return "\r\n".join([*every, "Content-Type: application/json", *lines, "", ""]).encode()
 
 
 def pour(connection: socket.socket, megabytes: int) -> int:

@@ -1,0 +1,50 @@
+"""A body is JSON when its client says so: what a form of another site can send is refused."""
+
+from typing import Any
+
+import pytest
+
+from core import db
+from tests.redteam import house as houses
+
+ENDPOINTS: dict[str, dict[str, Any]] = {
+    "/inbound": {"text": "hi", "async": True},
+    "/inbound/cancel": {"run_id": "{run}"},
+    "/v1/chat/completions": {
+        "model": "default",
+        "stream": True,
+        "messages": [{"role": "user", "content": "hi"}],
+    },
+    "/ui/chat": {
+        "id": "chat-1",
+        "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "x"}]}],
+    },
+}
+JSON_TYPES = ("application/json", "Application/JSON; charset=UTF-8", "application/x+json")
+OTHER_TYPES = (
+    "",
+    "text/plain",
+    "text/plain; application/json",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    "text/json",
+    "application/json; charset=utf-16",
+)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_a_body_of_another_type_is_refused_everywhere(path: str) -> None:
+    """415 names the header, and nothing of the body is carried out."""
+    house = houses.build()
+    body = {
+        key: house.fill(value) if isinstance(value, str) else value
+        for key, value in ENDPOINTS[path].items()
+    }
+    for kind in OTHER_TYPES:
+        answer = house.ask("own", "POST", path, body, **{"content-type": kind})
+        assert (answer.status, b"Content-Type" in answer.body) == (415, True), kind
+    for kind in JSON_TYPES:
+        answer = house.ask("own", "POST", path, body, **{"content-type": kind})
+        assert answer.status in {200, 202}, kind
+    db.close_pool()
