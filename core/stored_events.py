@@ -1,5 +1,6 @@
 """An event as the log keeps it: JSON that every database can hold, neighbours made one."""
 
+import time
 from typing import Any
 
 import orjson
@@ -11,8 +12,10 @@ MERGED_CHARACTERS = 16_000
 
 
 def storable(event: MessageDict) -> MessageDict:
-    """``event`` with texts that every database can hold, however deep they are."""
+    """``event`` with texts that every database can hold, however deep they are, and with the time
+    in milliseconds since 1970 at which it happened."""
     event["props"] = cleaned(event["props"])
+    event["metadata"] = {"timestamp": time.time_ns() // 1_000_000, **event.get("metadata", {})}
     return event
 
 

@@ -13,7 +13,7 @@ import orjson
 
 from channels_app.answers import Reply
 from channels_app.http import RefusedError, refused_body
-from core.messages import MessageDict
+from core.messages import MessageDict, Metadata
 
 
 class CuiFrame(MessageDict):
@@ -38,7 +38,8 @@ class FinalFrame(TypedDict):
 
 def frame(event: MessageDict, *, run_id: str, seq: int) -> CuiFrame:
     """The frame of one event of the log."""
-    return {**event, "run_id": run_id, "seq": seq}
+    metadata: Metadata = {**event.get("metadata", {}), "sequence": seq}
+    return {**event, "metadata": metadata, "run_id": run_id, "seq": seq}
 
 
 def final_frame(given: Reply, *, run_id: str, seq: int) -> FinalFrame:

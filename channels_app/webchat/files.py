@@ -43,6 +43,7 @@ SANDBOX = (
     "script-src 'unsafe-inline'; img-src data:; font-src data:; media-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
+ONE_RANGE = re.compile(r"bytes=(?P<first>[0-9]{0,18})-(?P<last>[0-9]{0,18})")
 MEDIA_TYPE = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+")
 NOTHING = "sandbox; default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -217,19 +218,49 @@ async def refuse(send: Send, error: RefusedError) -> None:
 
 
 async def deliver(request: Request, send: Send, file: StoredFile) -> None:
-    """Send the bytes. Raises RefusedError 404 when they are gone."""
+    """Send the bytes, or the part that is asked for. Raises RefusedError 404 when they are gone,
+    416 for a part that the file does not have."""
     path = files.path_of(file)
     if not await asyncio.to_thread(path.is_file):
         raise RefusedError(404, "The file was deleted.")
-    start = {"type": "http.response.start", "status": 200}
-    await send({**start, "headers": http.encoded(headers_of(file))})
+    part = part_of(request, file.size)
+    headers = {**headers_of(file), "Content-Length": str(len(part))}
+    partial = len(part) < file.size
+    if partial:
+        headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{file.size}"
+    start = {"type": "http.response.start", "status": 206 if partial else 200}
+    await send({**start, "headers": http.encoded(headers)})
     if request.method == "HEAD":
         await http.write(send, b"", more=False)
         return
-    async for block in blocks(path):
+    async for block in blocks(path, part):
         if not await http.write(send, block, more=True):
             return
     await http.write(send, b"", more=False)
+
+
+def part_of(request: Request, size: int) -> range:
+    """Which bytes of a file of ``size`` bytes are asked for (RFC 9110, 14.2): players seek.
+
+    Several parts at once, units that we do not know and what cannot be read are answered with the
+    whole file, and so is ``If-Range``: no file has a validator. Raises RefusedError 416.
+    """
+    found = ONE_RANGE.fullmatch(request.header("range"))
+    if found is None or request.method != "GET" or request.header("if-range"):
+        return range(size)
+    first, last = found["first"], found["last"]
+    if first:
+        part = range(int(first), min(int(last) + 1, size) if last else size)
+        if last and int(last) < int(first):
+            return range(size)
+    elif last:
+        part = range(max(0, size - int(last)), size)
+    else:
+        return range(size)
+    if not part:
+        headers = {"Content-Range": f"bytes */{size}"}
+        raise RefusedError(416, "The file has no such part.", headers=headers)
+    return part
 
 
 def headers_of(file: StoredFile) -> Headers:
@@ -243,7 +274,7 @@ def headers_of(file: StoredFile) -> Headers:
     plain = "".join(c if c.isascii() and (c.isalnum() or c in " ._-") else "_" for c in file.name)
     return {
         "Content-Type": kind + text,
-        "Content-Length": str(file.size),
+        "Accept-Ranges": "bytes",
         "Content-Disposition": f"{where}; filename=\"{plain}\"; filename*=UTF-8''{name}",
         "Content-Security-Policy": SANDBOX if kind == "text/html" else NOTHING,
         "Cross-Origin-Opener-Policy": "same-origin",
@@ -252,8 +283,11 @@ def headers_of(file: StoredFile) -> Headers:
     }
 
 
-async def blocks(path: Path) -> AsyncGenerator[bytes, None]:
-    """The bytes of a file, read in a thread."""
+async def blocks(path: Path, part: range) -> AsyncGenerator[bytes, None]:
+    """Those bytes of a file, read in a thread."""
+    left = len(part)
     with path.open("rb") as file:
-        while block := await asyncio.to_thread(file.read, BLOCK_BYTES):
+        file.seek(part.start)
+        while block := await asyncio.to_thread(file.read, min(BLOCK_BYTES, left)):
+            left -= len(block)
             yield block

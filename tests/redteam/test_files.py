@@ -62,6 +62,41 @@ def opened(house: House, link: str) -> Answer:
     return house.ask("anonymous", "GET", link.removeprefix(settings.GATEWAY_URL))
 
 
+@pytest.mark.parametrize(
+    ("asked", "status", "place", "part"),
+    [
+        ("bytes=0-6", 206, "bytes 0-6/13", SECRET[:7]),
+        ("bytes=8-", 206, "bytes 8-12/13", SECRET[8:]),
+        ("bytes=-5", 206, "bytes 8-12/13", SECRET[-5:]),
+        ("bytes=8-999", 206, "bytes 8-12/13", SECRET[8:]),
+        ("bytes=-999", 200, None, SECRET),
+        ("bytes=0-", 200, None, SECRET),
+        ("bytes=13-", 416, "bytes */13", b"The file has no such part.\n"),
+        ("bytes=-0", 416, "bytes */13", b"The file has no such part.\n"),
+        # What cannot be read, and several parts at once, are the whole file.
+        ("bytes=5-2", 200, None, SECRET),
+        ("bytes=0-1,3-4", 200, None, SECRET),
+        ("bytes=-", 200, None, SECRET),
+        ("bytes=١-٢", 200, None, SECRET),
+        ("lines=0-1", 200, None, SECRET),
+        ("bytes=" + "9" * 400 + "-", 200, None, SECRET),
+    ],
+)
+def test_a_part_of_a_file_is_sent_when_it_is_asked_for(
+    house: House, asked: str, status: int, place: str | None, part: bytes
+) -> None:
+    """[L4] Players seek in recordings: ``Range`` counts for one's own files and for links."""
+    file = kept(house)
+    link = files.link(file).removeprefix(settings.GATEWAY_URL)
+    for who, path in (("own", f"/files/{file.public_id}"), ("anonymous", link)):
+        answer = house.ask(who, "GET", path, range=asked)
+        assert (answer.status, answer.headers.get("content-range")) == (status, place)
+        assert answer.body == part
+        if status < 400:
+            assert answer.headers["content-length"] == str(len(part))
+            assert answer.headers["accept-ranges"] == "bytes"
+
+
 def test_f1_a_link_opens_only_as_it_was_made(house: House) -> None:
     """[F1] Every character changed once, another file's id, a later end, an older signature."""
     file, other = kept(house), kept(house, name="b.txt")

@@ -1,9 +1,12 @@
 """A message and its answer over ``/ws``: [D3] [M2] [T4] [C9], redteam WS13."""
 
+import time
 from typing import Any
 
 import pytest
 
+from channels_app.webchat import transcript
+from core.agent import prompt
 from core.db import in_thread
 from core.models import ChatSession, Run, User
 from tests.webchat.conftest import asked, at_the_page, event, is_final, text
@@ -32,6 +35,71 @@ async def test_d3_a_message_is_accepted_and_its_events_follow_in_order_and_one_f
     assert messages[1]["props"] == {"content": "Hello **"}
     assert (final["text"], final["format"], final["ok"]) == ("Hello **Ada**", "markdown", True)
     assert final["html_of"] == {"text-1": "<p>Hello <strong>Ada</strong></p>\n"}
+
+
+async def test_m1_every_event_says_when_it_happened_and_its_place_in_the_run(ada: User) -> None:
+    """[M1] ``metadata`` with ``timestamp`` and ``sequence``; a resume says the same."""
+    before = int(time.time() * 1000)
+    async with at_the_page(ada) as socket:
+        accepted = await socket.ask("/help")
+        frames = (await socket.until(is_final))[:-1]
+        await socket.say(type="resume", run_id=accepted["run_id"], after=0)
+        again = (await socket.until(is_final))[:-1]
+    assert [frame["metadata"]["sequence"] for frame in frames] == [frame["seq"] for frame in frames]
+    times = [frame["metadata"]["timestamp"] for frame in frames]
+    assert times == sorted(times)
+    assert before <= times[0] <= times[-1] <= int(time.time() * 1000)
+    assert again == frames
+
+
+async def test_c8_a_command_is_answered_by_the_gateway_itself(ada: User) -> None:
+    """[C8] At once, as any answer; the model is not told of it, the transcript is."""
+    async with at_the_page(ada) as socket:
+        helped = await socket.ask("/help")
+        frames = await socket.until(is_final)
+        assert (frames[-1]["ok"], "/approve <id>" in frames[-1]["text"]) == (True, True)
+        again = await socket.ask("/help")
+        assert again["run_id"] == helped["run_id"]
+        here = {"session_id": helped["session_id"]}
+        await socket.ask("/requests", client_id="c2", **here)
+        assert (await socket.until(is_final))[-1]["text"] == "Nobody is waiting."
+        asked_next = await socket.ask("hello", client_id="c3", **here)
+
+    def told() -> tuple[list[Any], list[Any]]:
+        run = Run.objects.select_related("session").get(public_id=asked_next["run_id"])
+        shown = transcript.page(session=run.session)["turns"]
+        return prompt.build(run), [turn["said"]["text"] for turn in shown]
+
+    messages, shown = await in_thread(told)
+    assert [each["role"] for each in messages] == ["system", "user"]
+    assert shown == ["/help", "/requests", "hello"]
+
+
+async def test_c8_new_forgets_and_answers_what_follows(ada: User) -> None:
+    """[C8] ``/new`` alone is answered; with words after it they are a message."""
+    async with at_the_page(ada) as socket:
+        first, pen = await asked(socket)
+        await in_thread(lambda: pen.end(text="Hello", format="plain"))
+        await socket.until(is_final)
+        here = {"session_id": first["session_id"]}
+        await socket.ask("/new", client_id="c2", **here)
+        assert (await socket.until(is_final))[-1]["text"] == "A new conversation begins."
+        fresh = await socket.ask("/new what now?", client_id="c3", **here)
+    run = await in_thread(Run.objects.select_related("session").get, public_id=fresh["run_id"])
+    assert (run.text, run.state) == ("what now?", "queued")
+    assert [each["role"] for each in await in_thread(prompt.build, run)] == ["system", "user"]
+
+
+async def test_c8_stop_ends_what_is_being_written(ada: User) -> None:
+    """[C8] [C9] As the button does."""
+    async with at_the_page(ada) as socket:
+        first, pen = await asked(socket)
+        here = {"session_id": first["session_id"]}
+        await socket.ask("/stop", client_id="c2", **here)
+        assert (await socket.until(is_final))[-1]["text"] == "Stopping…"
+        await in_thread(lambda: pen.end(text="", format="plain"))
+    run = await in_thread(Run.objects.get, public_id=first["run_id"])
+    assert run.cancel_requested_at is not None
 
 
 async def test_t4_a_plain_answer_is_not_rendered_as_markdown(ada: User) -> None:
