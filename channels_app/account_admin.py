@@ -95,7 +95,7 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
         context = self.admin_site.each_context(request) | {
             "title": "Which channel?",
             "opts": self.model._meta,
-            "channels": [registry.get(name) for name in registry.names()],
+            "channels": [registry.get(name) for name in registry.offered()],
         }
         return TemplateResponse(request, "desk/choose_channel.html", context)
 

@@ -14,6 +14,7 @@ CHANNELS: dict[str, str] = {
     "memory": "channels_app.memory.channel.CHANNEL",
     "telegram": "channels_app.telegram.channel.CHANNEL",
 }
+FOR_TESTS = frozenset({"memory"})
 ENTRY_POINT_GROUP = "latchkey.channels"
 
 
@@ -37,6 +38,11 @@ async def close() -> None:
             channel = get(channel_id)
             if channel is not None:
                 await channel.gateway.close()
+
+
+def offered() -> list[str]:
+    """The ids of the channels of which an owner may add an account."""
+    return [name for name in names() if name not in FOR_TESTS]
 
 
 @cache

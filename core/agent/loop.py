@@ -145,9 +145,12 @@ class Turn:
         if written is not None:
             self._take_back(said)
             return self._named(written)
-        if fallback.is_promise(text):
-            return self._named(fallback.inferred(registry.every(), self.context.request))
-        return []
+        if not fallback.is_promise(text):
+            return []
+        wanted = fallback.inferred(registry.every(), self.context.request)
+        if wanted is not None:  # the answer takes the place of its announcement
+            self._take_back(said)
+        return self._named(wanted)
 
     def _may_infer(self) -> bool:
         """A client that brings its own tools decides itself what is called."""
@@ -163,7 +166,7 @@ class Turn:
         return [call]
 
     def _take_back(self, said: int) -> None:
-        """Empty the texts of this step: they were a call, nothing to read."""
+        """Empty the texts of this step: they were a call or its announcement, nothing to read."""
         for number in range(said, len(self.texts)):
             self.emit(reset_delta("text", message_id=f"text-{number + 1}"))
             self.texts[number] = ""

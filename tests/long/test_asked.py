@@ -8,7 +8,7 @@ from django.test import Client
 
 from channels_app.runner import Runner
 from core import events, files, runs
-from core.messages import MessageDict
+from core.messages import MessageDict, fold
 from core.models import Job, Run, StoredFile, User
 from tests.long.conftest import Say, Worker, ended
 from tests.long.slides import SLIDES
@@ -72,6 +72,10 @@ def test_l3_the_plugin_runs_once_and_the_user_gets_one_file_and_one_link(
     assert len(re.findall(r"/files/out\?token=", result["text"])) == 1
     assert result["format"] == "link"
     assert "route_to_plugin" not in result["text"]
+    # The answer takes the place of its announcement, in what is kept and in what is shown.
+    assert "working on it" not in result["text"]
+    shown = [str(part["props"]["content"]) for part in fold(log(run)) if part["type"] == "text"]
+    assert "working on it" not in "".join(shown)
     assert [each["id"] for each in result["files"]] == [file.public_id]
     assert lines(run)[0] == ("Generating your presentation…", "route_to_plugin")
     assert job.message == "Writing slide 1 of 2"

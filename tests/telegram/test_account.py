@@ -58,6 +58,7 @@ def test_c1_a_bot_is_made_in_one_go_by_the_fields_of_its_channel(desk: Client) -
     chooser = desk.get(add).content.decode()
     assert "?channel=telegram" in chooser
     assert "?channel=bridge" in chooser
+    assert "?channel=memory" not in chooser
     page = desk.get(f"{add}?channel=telegram").content.decode()
     for said in ("Bot token", "From @BotFather.", "the gateway makes one up", "Bot API server"):
         assert said in page
