@@ -70,7 +70,7 @@ def feed(arena: Arena, number: int, runs: dict[str, str], chats: dict[str, list[
     session = ""
     for each in range(3):
         text = f"{number}/{each} {WORDS}"
-        more = {"session_id": session} if session and each == 2 else {}
+        more = {"session_id": session} if session and each == 2 else {"user_id": f"{number}/{each}"}
         answer = arena.ada.say(text, **{"async": True, **more})
         assert answer.status == 202
         session = answer.body["session_id"]

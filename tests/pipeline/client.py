@@ -1,6 +1,7 @@
 """A client of a gateway's HTTP doors, and people who hold keys."""
 
 import json
+import secrets
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -112,8 +113,8 @@ class Client:
         return self.post("/inbound", {"text": text, **more})
 
     def start(self, text: str, **more: Any) -> str:
-        """Ask without waiting; the id of the run."""
-        answer = self.say(text, **{"async": True, **more})
+        """Ask without waiting, in a conversation of its own; the id of the run."""
+        answer = self.say(text, **{"async": True, "user_id": secrets.token_hex(8), **more})
         assert answer.status == 202, answer.raw
         return str(answer.body["run_id"])
 
