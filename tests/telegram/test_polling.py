@@ -118,7 +118,7 @@ def test_d8_readyz_says_how_much_waits_at_a_platform_also_without_an_error(local
     """[D8] An account that was never asked, or is switched off, holds nothing back."""
     row = ChannelAccount.objects.get(name="main")
     gateways.note(account_id=row.id, health=Health(facts={"pending": 7, "last_error": ""}))
-    problems, waiting = health.how_it_is()
+    problems, waiting, _ = health.how_it_is()
     assert waiting == {"telegram/main": 7}
     assert not any("telegram" in each for each in problems)
     ChannelAccount.objects.update(enabled=False)
