@@ -82,9 +82,12 @@ class Search:
             for number in ids:
                 if await self.take_turn_for(number) and await self.has(number):
                     return
-                passed = min(number, span.newest)
+                passed = number
+            # A request that is carried out late makes an id after the newest: tried once more when
+            # the next message's id is known.
+            passed = passed if span.closed else min(passed, span.newest)
         finally:
-            if row.doubt_chat and passed > (row.after_id or 0):
+            if row.doubt_chat and passed != (row.after_id or 0):
                 await in_thread(doubts.passed, delivery=row, after_id=passed)
         if span.closed or row.payload.get("kind") == "delete":
             await in_thread(doubts.resolved, delivery=row)

@@ -25,7 +25,7 @@ Shares = Callable[[str], bool]
 @dataclass(frozen=True, slots=True)
 class Span:
     """The ids among which a message may be: those after ``after`` and before ``end`` that are not
-    ``known`` to be other messages. ``newest`` is the highest id that surely exists."""
+    ``known`` to be other messages. ``newest`` is the highest id that is known."""
 
     after: int
     end: int
@@ -56,11 +56,11 @@ def span(*, delivery: Delivery, shares: Shares) -> Span:
     known = frozenset(number for number, _ in ids_of(delivery, shares))
     after = delivery.after_id or 0
     own = number_of(delivery.external_message_id)
-    newest = max((*known, after))
+    newest = max(known, default=after)
     if own is not None:
         return Span(after, own, newest, known, closed=True)
     beside = Delivery.objects.filter(account_id=delivery.account_id).exclude(doubt_chat="")
-    return Span(after, newest + MARGIN + beside.count(), newest, known, closed=False)
+    return Span(after, newest + 1 + MARGIN + beside.count(), newest, known, closed=False)
 
 
 def ids_of(delivery: Delivery, shares: Shares) -> Iterator[tuple[int, datetime | None]]:

@@ -107,16 +107,6 @@ def test_429_on_block_2_keeps_the_order_and_holds_up_no_other_chat(
     assert other.at < again
 
 
-def test_a_time_out_after_the_effect_is_sent_once_more_and_marked(
-    runner: Runner, local: Local
-) -> None:
-    local.api.fail("sendMessage", 502, "Bad Gateway", effect=True)
-    local.say("hello", user=556)
-    until(lambda: Delivery.objects.filter(state="sent").exists())
-    assert local.texts(556) == ["hello", "hello"]
-    assert "unknown" in Delivery.objects.get().error
-
-
 @pytest.mark.parametrize(
     "said",
     [
