@@ -49,8 +49,9 @@ async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
     """Whether all parts work: 503 when not. What is wrong, and ``waiting`` (updates held back for
     us), are told to a key, a member of staff and METRICS_TOKEN only: they name accounts."""
     request = Request(scope, receive)
+    away: tuple[list[str], dict[str, int]] = ([NO_DATABASE], {})
     (problems, waiting), stuck = await asyncio.gather(
-        soon(how_it_is, otherwise=([NO_DATABASE], {})), soon(write_problem, otherwise=NO_WRITES)
+        soon(how_it_is, otherwise=away), soon(write_problem, otherwise=NO_WRITES)
     )
     if stuck and NO_DATABASE not in problems:
         problems = [*problems, stuck]

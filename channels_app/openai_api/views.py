@@ -21,6 +21,7 @@ from channels_app.inbound import Receipt, receive_personal, receive_sender
 from channels_app.links import Links
 from channels_app.openai_api import adapter, errors, fields, sessions
 from channels_app.openai_api.completion import completion
+from channels_app.openai_api.wire import DONE
 from core import hub, runs
 from core.db import in_thread, write
 from core.inbox import Draft
@@ -222,8 +223,17 @@ def trace_link(account: ChannelAccount) -> adapter.TraceLink:
 
 async def stream_run(request: Request, send: Send, work: Work) -> None:
     """The run as chunks; it is stopped when the client leaves."""
-    if not await http.stream(request, send, blocks(work), headers=work.headers):
+    told = farewell(work.run.public_id)
+    if not await http.stream(request, send, blocks(work), headers=work.headers, farewell=told):
         await stop(work)
+
+
+def farewell(run_id: str) -> bytes:
+    """The last frames of a stream whose process is stopped."""
+    frame = errors.body(
+        503, f"{http.RESTARTS} Its id is {run_id}; its answer is in the transcript."
+    )
+    return adapter.encode(frame) + adapter.encode(DONE)
 
 
 async def blocks(work: Work) -> AsyncGenerator[bytes, None]:
