@@ -237,17 +237,22 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             value = frames.parse(text_data)
             client_id, run_id = frames.client_id_of(value), frames.run_id_of(value)
             frame = frames.read(value)
-            if isinstance(frame, frames.Ping) and self.speaker is not None:
+            if isinstance(frame, frames.Ping) and self.speaker is not None and self.is_busy:
                 await self.handle(frame)
                 return
             self.take(frame, client_id, run_id)
         except RefusedError as error:
             await self.tell(adapter.error_frame(error, client_id=client_id, run_id=run_id))
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether as many frames wait as may."""
+        return len(self.asked) >= settings.MAX_UNANSWERED_PER_SOCKET
+
     def take(self, frame: frames.Frame, client_id: str, run_id: str) -> None:
         """Put a frame behind those before it. The socket is read on meanwhile: pongs and pings of a
         client whose messages wait must be heard. Raises RefusedError 429 when too many wait."""
-        if len(self.asked) >= settings.MAX_UNANSWERED_PER_SOCKET:
+        if self.is_busy:
             raise RefusedError(429, "Busy: too many messages wait. Try again in a moment.")
         self.asked.append((frame, client_id, run_id))
         if self.worker is None or self.worker.done():

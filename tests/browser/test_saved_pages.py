@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Dialog, Page
 
 from core.plugins import slide_show
 from core.plugins.html_slides.html_file import document
@@ -295,8 +295,13 @@ def policies(sent: dict[str, str]) -> dict[str, str]:
 def test_f4_a_page_opens_no_box_under_our_address(browser: Browser, links: dict[str, str]) -> None:
     """[F4] ``alert``, ``confirm``, ``prompt``: they look as if the gateway asked."""
     boxes: list[str] = []
+
+    def noted(box: Dialog) -> None:
+        boxes.append(box.message)
+        box.dismiss()
+
     page = browser.new_context().new_page()
-    page.on("dialog", lambda box: (boxes.append(box.message), box.dismiss()))
+    page.on("dialog", noted)
     page.goto(links["boxes"])
     page.wait_for_timeout(SETTLE_MILLISECONDS)
     assert boxes == []
