@@ -34,7 +34,7 @@ async def test_a_socket_whose_messages_wait_is_read_and_says_busy(
         assert {frame["client_id"] for frame in busy} == {"c4", "c5", "c6", "c7"}
         assert all(frame["status"] == 429 and "Busy" in frame["error"] for frame in busy)
         gate.set()
-        taken = []
+        taken: list[str] = []
         while len(taken) < 4:
             frame = await socket.hear()
             taken += [frame["client_id"]] if frame["type"] == "accepted" else []
