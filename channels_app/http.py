@@ -9,8 +9,10 @@ import hmac
 import ipaddress
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
+from weakref import WeakKeyDictionary
 
 import orjson
 from django.conf import settings
@@ -27,6 +29,8 @@ MAX_IDEMPOTENCY_KEY = 128
 JSON_TYPE = re.compile(r"application/(?:[a-z0-9!#$&^_.+-]+\+)?json", re.IGNORECASE)
 JSON_CHARSET = re.compile(r"\s*(?:charset\s*=\s*\"?utf-?8\"?)?\s*;?\s*", re.IGNORECASE)
 RETRY_SECONDS = "5"  # of a 429 that says nothing better
+LAST_SECONDS = 1.5  # of a stream whose process is stopped
+RESTARTS = "The gateway restarts. The run goes on."
 CONTROLS = re.compile("[\x00-\x1f\x7f]")
 SECURITY_HEADERS: Headers = {
     "X-Content-Type-Options": "nosniff",
@@ -232,8 +236,12 @@ async def stream(
     *,
     status: int = 200,
     headers: Headers | None = None,
+    farewell: bytes = b"",
 ) -> bool:
     """Send ``blocks`` as an event stream; False when the client left first.
+
+    When this process is stopped, ``farewell`` is the last event and the body ends as it should: the
+    client learns how to go on, and does not take a cut connection for a failed request.
 
     A reader that takes nothing for STREAM_STALL_SECONDS is cut off, and so is a stream that lasts
     MAX_STREAM_SECONDS or has had MAX_STREAM_BYTES: the client can resume.
@@ -245,33 +253,73 @@ async def stream(
         **(headers or {}),
     }
     await send({"type": "http.response.start", "status": status, "headers": encoded(every)})
-    pump = asyncio.ensure_future(push(send, blocks))
+    pace = Pace()
+    pump = asyncio.ensure_future(push(send, blocks, pace))
     gone = asyncio.ensure_future(request.gone())
+    stopped = asyncio.ensure_future(stopping().wait())
     try:
         await asyncio.wait(
-            {pump, gone},
+            {pump, gone, stopped},
             timeout=settings.MAX_STREAM_SECONDS,
             return_when=asyncio.FIRST_COMPLETED,
         )
+        if stopped.done() and not (pump.done() or gone.done()):
+            return await part(send, pump, pace, farewell)
         if not pump.done():
             return False
         return pump.result()
     finally:
-        for task in (pump, gone):
+        for task in (pump, gone, stopped):
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError, ClientGoneError):
-            await asyncio.gather(pump, gone, return_exceptions=True)
+            await asyncio.gather(pump, gone, stopped, return_exceptions=True)
 
 
-async def push(send: Send, blocks: AsyncGenerator[bytes, None]) -> bool:
-    """Send every block; False when the reader stalled, or has had enough."""
+@dataclass(slots=True)
+class Pace:
+    """Where a stream stands: whether a block is being sent, and whether it is the last one."""
+
+    is_sending: bool = False
+    ends: bool = False
+
+
+async def push(send: Send, blocks: AsyncGenerator[bytes, None], pace: Pace) -> bool:
+    """Send every block; False when the reader stalled, has had enough, or must leave."""
     left = settings.MAX_STREAM_BYTES
     async with contextlib.aclosing(blocks):
         async for block in blocks:
             left -= len(block)
+            pace.is_sending = True
             if left < 0 or not await write(send, block, more=True):
                 return False
+            pace.is_sending = False
+            if pace.ends:
+                return False
     return await write(send, b"", more=False)
+
+
+async def part(send: Send, pump: "asyncio.Future[bool]", pace: Pace, farewell: bytes) -> bool:
+    """The end of a stream whose process is stopped: its own, if that comes at once, else the block
+    that is being sent and ``farewell``."""
+    await asyncio.wait({pump}, timeout=LAST_SECONDS)
+    pace.ends = True
+    if not pump.done() and pace.is_sending:
+        await asyncio.wait({pump}, timeout=LAST_SECONDS)
+    if pump.done() and pump.result():
+        return True
+    if pace.is_sending:  # a reader that stalls in the middle of an event
+        return False
+    pump.cancel()
+    await asyncio.wait({pump})
+    return await write(send, farewell, more=True) and await write(send, b"", more=False)
+
+
+def stopping() -> asyncio.Event:
+    """Set when the process of this event loop is about to stop."""
+    return _stopping.setdefault(asyncio.get_running_loop(), asyncio.Event())
+
+
+_stopping: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Event]" = WeakKeyDictionary()
 
 
 async def write(send: Send, data: bytes, *, more: bool) -> bool:

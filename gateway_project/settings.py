@@ -287,6 +287,7 @@ MAX_STREAM_BYTES: int = env.number("MAX_STREAM_BYTES", 64 * 1024 * 1024, minimum
 MAX_STREAM_SECONDS: int = env.number("MAX_STREAM_SECONDS", 7200, minimum=1)
 STREAM_PIECE_BYTES: int = env.number("STREAM_PIECE_BYTES", 64 * 1024, minimum=1024)
 MAX_WAITING_SOCKETS: int = env.number("MAX_WAITING_SOCKETS", 200, minimum=0)
+MAX_WAITING_SOCKETS_PER_ADDRESS: int = env.number("MAX_WAITING_SOCKETS_PER_ADDRESS", 20, minimum=1)
 SOCKET_AUTH_SECONDS: int = env.number("SOCKET_AUTH_SECONDS", 10, minimum=1)
 FRAMES_PER_MINUTE: int = env.number("FRAMES_PER_MINUTE", 600, minimum=1)
 MAX_QUEUED_FRAMES: int = env.number("MAX_QUEUED_FRAMES", 256, minimum=2)

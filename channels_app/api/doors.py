@@ -319,7 +319,10 @@ def mcp_paths() -> Json:
 def health_paths() -> Json:
     """Health ([D8]); no key."""
     up = {"description": WORDS["200"], "content": content(ref("Health"))}
-    down = {"description": "Something is wrong; it is named.", "content": content(ref("Health"))}
+    down = {
+        "description": "Something is wrong; it is named to those with a key or METRICS_TOKEN.",
+        "content": content(ref("Health")),
+    }
     numbers = {"description": WORDS["200"], "content": {"text/plain": {"schema": STRING}}}
     stranger = {
         "description": WORDS["401"],

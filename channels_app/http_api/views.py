@@ -61,7 +61,8 @@ async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
                 await http.answer(send, 202, pending(work), work.headers)
             elif asked.stream:
                 frames = blocks(work, after=0, fresh=True)
-                await http.stream(request, send, frames, headers=work.headers)
+                told = farewell(work)
+                await http.stream(request, send, frames, headers=work.headers, farewell=told)
             else:
                 await answer_run(send, work)
     except RefusedError as error:
@@ -189,6 +190,20 @@ async def blocks(work: Work, *, after: int, fresh: bool) -> AsyncGenerator[bytes
                 yield http.sse(frame, seq=seq)
 
 
+def farewell(work: Work) -> bytes:
+    """The last event of a stream whose process is stopped: not a ``done``; the run goes on."""
+    name = work.run.public_id
+    return http.sse(
+        {
+            "event": "interrupted",
+            "message": f"{http.RESTARTS} Continue with GET /runs/{name}/events and Last-Event-ID.",
+            "run_id": name,
+            "session_id": work.session,
+            "resume": f"/runs/{name}/events",
+        }
+    )
+
+
 async def frames_of(
     work: Work, *, beat: float | None = None
 ) -> AsyncGenerator[tuple[int, adapter.Frame | None], None]:
@@ -234,7 +249,8 @@ async def run_events(scope: Scope, receive: Receive, send: Send) -> None:
         after = position(request.header("last-event-id") or request.query("after") or "0")
         with slot(caller):
             frames = blocks(work, after=after, fresh=False)
-            await http.stream(request, send, frames, headers=work.headers)
+            told = farewell(work)
+            await http.stream(request, send, frames, headers=work.headers, farewell=told)
     except RefusedError as error:
         await refuse(send, error, as_stream=False)
     except http.ClientGoneError:

@@ -17,6 +17,7 @@ from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from core.models import User
 
 SESSION_HEADER = "x-session-id"
+PARSE_ERROR, INVALID_REQUEST, REFUSED = -32700, -32600, -32000
 ASKER = "latchkey.asker"  # (user, session id) of a request, in its ASGI scope
 
 
@@ -31,13 +32,15 @@ async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
         caller = await authenticate(request, scope=ApiKey.Scope.SEND_RESULT)
         user = person(caller)
         raw = await request.body(settings.MAX_BODY_BYTES)
-        check_body(raw, user)
+        flaw = flaw_of(raw, user)
+        if flaw is not None:
+            await http.answer(send, 400, flaw)
+            return
         scope[ASKER] = (user, request.header(SESSION_HEADER))
         with slot(caller):
             await serve(scope, replayed(raw, receive), send, host=request.header("host"))
     except RefusedError as error:
-        body = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": str(error)}}
-        await http.answer(send, error.status, body, error.headers)
+        await http.answer(send, error.status, rpc_error(REFUSED, str(error)), error.headers)
     except http.ClientGoneError:
         return
 
@@ -62,18 +65,48 @@ def person(caller: Caller) -> User:
     return caller.user
 
 
-def check_body(raw: bytes, user: User) -> None:
-    """Raises RefusedError: 400 for what is no JSON-RPC message, 429 for too large a batch."""
+def flaw_of(raw: bytes, user: User) -> dict[str, Any] | None:
+    """The JSON-RPC error for what is no JSON (-32700) or no message (-32600), with the message's
+    id where it has one; None for a message. Raises RefusedError 429 for too large a batch."""
     try:
         value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH, storable=False)
     except strict_json.BadJSONError as error:
-        raise RefusedError(400, f"Bad JSON: {error}.") from error
+        return rpc_error(PARSE_ERROR, f"{error.sentence}")
     if isinstance(value, list):
         for _ in value:
             limits.people.here(subject=f"user:{user.id}", limit=settings.RATE_PER_MINUTE_USER)
-        raise RefusedError(400, "Batches are not taken: send one message a request.")
+        return rpc_error(INVALID_REQUEST, "Batches are not taken: send one message a request.")
     if not isinstance(value, dict):
-        raise RefusedError(400, "The body must be a JSON-RPC message.")
+        return rpc_error(INVALID_REQUEST, "The body must be a JSON-RPC message.")
+    reason = invalid(value)
+    return rpc_error(INVALID_REQUEST, reason, value.get("id")) if reason else None
+
+
+def invalid(message: dict[str, Any]) -> str:
+    """Why ``message`` is no JSON-RPC request, notification or response; empty when it is one."""
+    if message.get("jsonrpc") != "2.0":
+        return 'jsonrpc must be "2.0".'
+    if "id" in message and not is_id(message["id"]):
+        return "id must be a string or a whole number."
+    if "method" not in message:
+        answers = "id" in message and ("result" in message or "error" in message)
+        return "" if answers else "method is missing."
+    if not isinstance(message["method"], str):
+        return "method must be a string."
+    if not isinstance(message.get("params", {}), dict):
+        return "params must be an object."
+    return ""
+
+
+def is_id(value: Any) -> bool:
+    """Whether ``value`` may name a message."""
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def rpc_error(code: int, message: str, name: Any = None) -> dict[str, Any]:
+    """A JSON-RPC error; ``name`` is the id of the message that it answers."""
+    found = name if is_id(name) and (isinstance(name, str) or abs(name) < 2**63) else None
+    return {"jsonrpc": "2.0", "id": found, "error": {"code": code, "message": message}}
 
 
 def replayed(raw: bytes, receive: Receive) -> Receive:

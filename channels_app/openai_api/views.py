@@ -267,8 +267,17 @@ async def stream_run(request: Request, send: Send, work: Work) -> None:
             await answer_failure(send, work, opening.failure, opening.last)
         else:
             told = blocks(log, translate, opening.frames)
-            if not await http.stream(request, send, told, headers=work.headers):
+            last = farewell(work.run.public_id)
+            if not await http.stream(request, send, told, headers=work.headers, farewell=last):
                 await stop(work)
+
+
+def farewell(run_id: str) -> bytes:
+    """The last frames of a stream whose process is stopped."""
+    frame = errors.body(
+        503, f"{http.RESTARTS} Its id is {run_id}; its answer is in the transcript."
+    )
+    return adapter.encode(frame) + adapter.encode(DONE)
 
 
 async def unless_gone(request: Request, begins: Awaitable[Opening]) -> Opening | None:

@@ -158,7 +158,9 @@ def work_of(run: Run | None, *, language: str) -> Work:
 async def stream_run(request: Request, send: Send, work: Work) -> None:
     """The run as a stream of chunks."""
     headers = {**adapter.HEADERS, "X-Run-Id": work.run.public_id}
-    await http.stream(request, send, blocks(work), headers=headers)
+    text = f"{http.RESTARTS} Reload to see the rest of the answer ({work.run.public_id})."
+    last = adapter.encode({"type": "error", "errorText": text}) + adapter.encode(adapter.DONE)
+    await http.stream(request, send, blocks(work), headers=headers, farewell=last)
 
 
 async def blocks(work: Work) -> AsyncGenerator[bytes, None]:

@@ -12,8 +12,9 @@ for every frame, and sockets would wait behind any query).
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Mapping, MutableMapping
-from typing import Any, ClassVar, assert_never
+from typing import Any, assert_never
 
 import orjson
 from channels.consumer import get_handler_name
@@ -51,12 +52,43 @@ class CloseError(Exception):
         self.code = code
 
 
+class Waiting:
+    """The sockets of this process that have shown no key yet, the oldest first.
+
+    One too many displaces the oldest of its own address, or of all: who has a key shows it at once
+    and is never kept out by those who only wait.
+    """
+
+    def __init__(self) -> None:
+        """None waits."""
+        self._sockets: dict[WebChatConsumer, str] = {}
+
+    def enter(self, socket: "WebChatConsumer", address: str) -> "WebChatConsumer | None":
+        """Add a socket; the one that has to go for it, if any."""
+        alike = [each for each, where in self._sockets.items() if where == address]
+        displaced = None
+        if len(alike) >= settings.MAX_WAITING_SOCKETS_PER_ADDRESS:
+            displaced = alike[0]
+        elif len(self._sockets) >= settings.MAX_WAITING_SOCKETS:
+            displaced = next(iter(self._sockets))
+        if displaced is not None:
+            self.leave(displaced)
+        self._sockets[socket] = address
+        return displaced
+
+    def leave(self, socket: "WebChatConsumer") -> None:
+        """A socket waits no more."""
+        self._sockets.pop(socket, None)
+
+
+waiting = Waiting()
+
+
 class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
     """One socket."""
 
     # A name that no setting has: no channel layer, no subscription per socket.
     channel_layer_alias = "none"
-    waiting: ClassVar[int] = 0
 
     def __init__(self) -> None:
         """Nobody yet."""
@@ -66,6 +98,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.own_sessions: dict[str, bool] = {}
         self.frames = limits.Rate()
         self.turn = asyncio.Lock()
+        self.asked: deque[tuple[frames.Frame, str, str]] = deque()
+        self.worker: asyncio.Task[None] | None = None
         self.tasks: set[asyncio.Task[None]] = set()
         self.deadline: asyncio.Task[None] | None = None
         self.counted = False
@@ -112,18 +146,21 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def wait_for_key(self) -> None:
         """Accept, and close unless a key comes in time."""
-        if WebChatConsumer.waiting >= settings.MAX_WAITING_SOCKETS:
+        if not settings.MAX_WAITING_SOCKETS:
             raise CloseError(TOO_MANY)
         await self.accept()
         self.deadline = self.spawn(self.hurry())
 
     async def hurry(self) -> None:
         """Close a socket that shows no key within SOCKET_AUTH_SECONDS."""
-        WebChatConsumer.waiting += 1
+        address = limits.network_of((self.scope.get("client") or ("", 0))[0])
+        displaced = waiting.enter(self, address)
         try:
+            if displaced is not None:
+                await displaced.end(TOO_MANY)
             await asyncio.sleep(settings.SOCKET_AUTH_SECONDS)
         finally:
-            WebChatConsumer.waiting -= 1
+            waiting.leave(self)
         await self.end(TOO_LATE)
 
     def admit(self, speaker: Speaker) -> None:
@@ -200,9 +237,36 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 raise RefusedError(400, "Frames are JSON text.", field="frame")
             value = frames.parse(text_data)
             client_id, run_id = frames.client_id_of(value), frames.run_id_of(value)
-            await self.handle(frames.read(value))
+            frame = frames.read(value)
+            if isinstance(frame, frames.Ping) and self.speaker is not None and self.is_busy:
+                await self.handle(frame)
+                return
+            self.take(frame, client_id, run_id)
         except RefusedError as error:
             await self.tell(adapter.error_frame(error, client_id=client_id, run_id=run_id))
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether as many frames wait as may."""
+        return len(self.asked) >= settings.MAX_UNANSWERED_PER_SOCKET
+
+    def take(self, frame: frames.Frame, client_id: str, run_id: str) -> None:
+        """Put a frame behind those before it. The socket is read on meanwhile: pongs and pings of a
+        client whose messages wait must be heard. Raises RefusedError 429 when too many wait."""
+        if self.is_busy:
+            raise RefusedError(429, "Busy: too many messages wait. Try again in a moment.")
+        self.asked.append((frame, client_id, run_id))
+        if self.worker is None or self.worker.done():
+            self.worker = self.spawn(self.work())
+
+    async def work(self) -> None:
+        """Do what the frames ask, one after the other."""
+        while self.asked and not self.closing:
+            frame, client_id, run_id = self.asked.popleft()
+            try:
+                await self.handle(frame)
+            except RefusedError as error:
+                await self.tell(adapter.error_frame(error, client_id=client_id, run_id=run_id))
 
     async def handle(self, frame: frames.Frame) -> None:
         """Do what a frame asks. Raises RefusedError or CloseError."""
@@ -264,7 +328,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def say_plainly(self, frame: frames.Say, speaker: Speaker) -> None:
         """The plain form: one frame in, one frame out."""
-        if len(self.tasks) > settings.MAX_UNANSWERED_PER_SOCKET:
+        # Beside the answers: what listens, and what does this.
+        if len(self.tasks) - 1 > settings.MAX_UNANSWERED_PER_SOCKET:
             raise RefusedError(429, "Too many unanswered messages.")
         if speaker.user is not None:
             limits.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)

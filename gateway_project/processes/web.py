@@ -15,6 +15,7 @@ from types import FrameType
 
 from django.conf import settings
 
+from channels_app import http
 from core import db
 from gateway_project import environment
 from gateway_project.processes import begin, garbage, listener, ready
@@ -67,7 +68,12 @@ def serve_uvicorn(listening: socket.socket) -> None:
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             super().handle_exit(sig, frame)
             if hasattr(self, "leaving"):
-                self.loop.call_soon_threadsafe(self.leaving.set)
+                self.loop.call_soon_threadsafe(self.leave)
+
+        def leave(self) -> None:
+            """Streams get their last event while connections still wait for their end."""
+            http.stopping().set()
+            self.leaving.set()
 
     config = uvicorn.Config(
         "gateway_project.asgi:application",

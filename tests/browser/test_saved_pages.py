@@ -295,13 +295,13 @@ def policies(sent: dict[str, str]) -> dict[str, str]:
 def test_f4_a_page_opens_no_box_under_our_address(browser: Browser, links: dict[str, str]) -> None:
     """[F4] ``alert``, ``confirm``, ``prompt``: they look as if the gateway asked."""
     boxes: list[str] = []
-    page = browser.new_context().new_page()
 
-    def note(box: Dialog) -> None:
+    def noted(box: Dialog) -> None:
         boxes.append(box.message)
         box.dismiss()
 
-    page.on("dialog", note)
+    page = browser.new_context().new_page()
+    page.on("dialog", noted)
     page.goto(links["boxes"])
     page.wait_for_timeout(SETTLE_MILLISECONDS)
     assert boxes == []

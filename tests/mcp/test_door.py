@@ -23,7 +23,13 @@ def key(owner: User) -> str:
 
 
 def ask(
-    served: Served, body: Any = LIST, *, method: str = "POST", key: str = "", **headers: str
+    served: Served,
+    body: Any = LIST,
+    *,
+    method: str = "POST",
+    key: str = "",
+    path: str = "/mcp",
+    **headers: str,
 ) -> tuple[int, Any, dict[str, str]]:
     """One request: status, body, headers."""
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
@@ -35,7 +41,7 @@ def ask(
         **{name.replace("_", "-"): value for name, value in headers.items()},
     }
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    connection.request(method, "/mcp", body=data if method == "POST" else None, headers=every)
+    connection.request(method, path, body=data if method == "POST" else None, headers=every)
     answer = connection.getresponse()
     raw = answer.read().decode()
     connection.close()
@@ -134,3 +140,32 @@ def test_the_session_comes_from_the_header(
     _, body, _ = ask(served, call, key=key, X_Session_Id=session.public_id)
     assert session.public_id in body
     assert '\\"current\\":true' in body or '"current":true' in body
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
+@pytest.mark.parametrize(
+    ("body", "code", "name"),
+    [
+        (b"no json", -32700, None),
+        (b'{"jsonrpc": "2.0", "id": 1', -32700, None),
+        (b"\xff", -32700, None),
+        (b"[]", -32600, None),
+        (b"7", -32600, None),
+        ({**LIST, "jsonrpc": "1.0", "id": 7}, -32600, 7),
+        ({"jsonrpc": "2.0", "id": "a"}, -32600, "a"),
+        ({**LIST, "method": 5}, -32600, 1),
+        ({**LIST, "params": [1]}, -32600, 1),
+        ({**LIST, "id": [1]}, -32600, None),
+        ({**LIST, "id": 2**70, "method": 5}, -32600, None),
+    ],
+)
+def test_d7_what_is_no_message_gets_its_json_rpc_error_in_one_sentence(
+    served: Served, key: str, path: str, body: Any, code: int, name: Any
+) -> None:
+    """[D7] With the message's id where it has one; with and without the slash."""
+    status, found, _ = ask(served, body, key=key, path=path)
+    assert status == 400
+    assert (found["error"]["code"], found["id"]) == (code, name)
+    assert found["error"]["message"].count(".") <= 2
+    assert "\n" not in found["error"]["message"]
+    assert ask(served, key=key, path=path)[0] == 200

@@ -183,9 +183,9 @@ async def test_i13_a_stalled_reader_is_left_and_its_source_closed(settings: Sett
         finally:
             closed.set()
 
-    assert not await http.push(wire.send, source())
+    assert not await http.push(wire.send, source(), http.Pace())
     assert closed.is_set()
-    assert not await http.push(wire.send, blocks())
+    assert not await http.push(wire.send, blocks(), http.Pace())
 
 
 async def endless(closed: asyncio.Event) -> AsyncGenerator[bytes, None]:

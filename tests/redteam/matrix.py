@@ -181,9 +181,10 @@ DOORS: dict[str, list[Row]] = {
         # A bridge of its own key; this one has no callback, so nothing is taken.
         Row("POST", "/process", "401 403 403 403 403 401 409", {"user_id": "x", "text": "hi"}),
     ],
-    r"/mcp": [
+    r"/mcp/?": [
         Row("GET", "/mcp", "405 405 405 405 405 405 405"),
         Row("POST", "/mcp", "401 200 200 200 200 401 403", RPC, ACCEPT),
+        Row("POST", "/mcp/", "401 200 200 200 200 401 403", RPC, ACCEPT),
     ],
     r"/files": [
         Row("POST", "/files?name=a.txt", "403 201 201 201 201 401 403", {"some": "bytes"}),

@@ -13,8 +13,10 @@ from pathlib import Path
 import orjson
 import psutil
 import pytest
+from websockets.sync.client import connect as ws_connect
 
 from tests.gateways import Gateway
+from tests.pipeline.client import people
 from tests.redteam.test_headers import EXACT
 from tests.servers import wait_until
 
@@ -296,3 +298,17 @@ def test_daphne_has_bounds_of_its_own(
         assert status(ask(web, head("/healthz", *fields(20)))) == 200
     finally:
         web.stop()
+
+
+def test_ws12_sockets_that_only_wait_keep_nobody_out(web: Gateway) -> None:
+    """[WS12] 250 of one address show no key; a client with a key, from there too, comes in."""
+    ada = people(web, number=1)[0]
+    upgrade = (*UPGRADE, "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version: 13")
+    with contextlib.ExitStack() as every:
+        for _ in range(250):
+            connection = every.enter_context(connect(web))
+            connection.sendall(head("/ws", *upgrade))
+            assert status(answer_on(connection)) == 101
+        with ws_connect(web.ws_url, proxy=None) as socket_with_key:
+            socket_with_key.send(orjson.dumps({"type": "auth", "key": ada.token}).decode())
+            assert orjson.loads(socket_with_key.recv(timeout=30))["type"] == "authenticated"

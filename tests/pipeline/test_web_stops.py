@@ -1,0 +1,67 @@
+"""A web process that is stopped while streams are open: each ends with an event that says how to go
+on, and its body ends as HTTP says ([D2], F4.10)."""
+
+import json
+from http.client import HTTPResponse
+from pathlib import Path
+
+import pytest
+
+from tests.gateways import Starter
+from tests.pipeline.client import people
+
+pytestmark = pytest.mark.slow
+SCRIPT = [{"match": "", "steps": [{"text": "One two three "}, {"hang": True}]}]
+CHAT = {"model": "default", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+UI = {
+    "id": "chat-1",
+    "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "x"}]}],
+}
+STREAMS = {
+    "/inbound": {"text": "hi", "stream": True},
+    "/v1/chat/completions": CHAT,
+    "/ui/chat": UI,
+}
+
+
+def until(response: HTTPResponse, words: bytes) -> bytes:
+    """What comes up to ``words``."""
+    got = b""
+    while words not in got:
+        line = response.readline()
+        assert line, got
+        got += line
+    return got
+
+
+def test_a_stop_ends_each_stream_with_the_run_and_how_to_go_on(
+    start_gateway: Starter, tmp_path: Path
+) -> None:
+    """[D2] No cut chunk: ``http.client`` raises IncompleteRead for one. The run goes on."""
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps(SCRIPT), encoding="utf-8")
+    gateway = start_gateway(LLM_SCRIPT=str(script))
+    every = people(gateway, number=len(STREAMS))
+    asked = zip(every, STREAMS.items(), strict=False)
+    opened = [
+        (path, each.request("POST", path, json.dumps(body).encode()))
+        for each, (path, body) in asked
+    ]
+    for _, stream in opened:
+        until(stream.response, b"data:")
+    gateway.processes["web"].send(15)
+    ends = {path: stream.response.read().decode() for path, stream in opened}
+    for _, stream in opened:
+        stream.close()
+    gateway.restart("web")
+    frames = [line for line in ends["/inbound"].splitlines() if line.startswith("data:")]
+    last = json.loads(frames[-1][5:])
+    assert last["event"] == "interrupted"
+    assert not any('"done"' in frame for frame in frames)
+    assert last["resume"] == f"/runs/{last['run_id']}/events"
+    assert every[0].get(f"/inbound/result?run_id={last['run_id']}").body["state"] == "pending"
+    cancelled = every[0].post("/inbound/cancel", {"run_id": last["run_id"]})
+    assert cancelled.body["cancelled"]
+    for path in ("/v1/chat/completions", "/ui/chat"):
+        assert "restarts" in ends[path], ends[path]
+        assert ends[path].rstrip().endswith("data: [DONE]")
