@@ -49,7 +49,8 @@ def as_meant(source: str) -> str:
     """The document whose reading in CommonMark is what this one means."""
     source = RAISED.sub(lambda found: found[2].translate(DIGITS[found[1]]), source)
     source = ALERT.sub(lambda found: f"**{found[1].capitalize()}:**", source)
-    out, at = [], 0
+    out: list[str] = []
+    at = 0
     for kept in KEPT.finditer(source):
         out += (rewritten(source[at : kept.start()]), kept.group())
         at = kept.end()
