@@ -110,11 +110,16 @@ def test_t2_plain_answers_arrive_byte_for_byte_and_markdown_raw(bots: Bots, key:
             assert found == (said, shape), endpoint
 
 
+def arrives(bots: Bots, text: str) -> None:
+    """Wait until the bot has said exactly this."""
+    wait_until(lambda: text in bots.texts(556))
+
+
 def test_t5_telegram_shows_every_character_and_numbers_stay(bots: Bots) -> None:
     """[T2], [T5]."""
     for said in PLAIN:
         bots.say(said, user=556)
-        wait_until(lambda said=said: said in bots.texts(556))
+        arrives(bots, said)
     bots.say(MARKDOWN, user=556)
     wait_until(lambda: "Volume: 10*20*30 = 6000, see a_b and 10⁶" in bots.texts(556))
 
@@ -123,7 +128,7 @@ def test_t5_an_answer_that_shows_nothing_is_sent_as_it_was_written(bots: Bots) -
     """[T5]: never no message at all."""
     for said in NOTHING:
         bots.say(said, user=556)
-        wait_until(lambda said=said: said in bots.texts(556))
+        arrives(bots, said)
 
 
 def test_c6_a_long_answer_grows_without_markers_and_full_messages_stay(bots: Bots) -> None:
