@@ -42,6 +42,7 @@ _OPEN_LINK = re.compile(rf"(?<!\])\[{_TEXT}\Z")
 _TRAILING = re.compile(r"(?:[*_~|\\]|(?<=\s)[-+#>=])+\Z")
 _TICKS = re.compile(r"`+")
 _SETTLED = 6  # lines of a table: with its first rows, the widths of its columns change
+_MOST_HELD = 20  # of them at the end of a text
 _FAR = 400  # characters: what is open for longer is no marker
 
 
@@ -134,22 +135,26 @@ def _code(text: str) -> tuple[str, str]:
 
 
 def _is_escaped(text: str, at: int) -> bool:
-    before = text[:at]
-    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+    slashes = 0
+    while slashes < min(at, _FAR) and text[at - 1 - slashes] == "\\":
+        slashes += 1
+    return slashes % 2 == 1
 
 
 def _without_end(text: str) -> str:
     """The text without what may still become a tag, a link, a formula or a marker."""
-    size = -1
-    while size != len(text):
-        size = len(text)
+    head, tail = text[: -2 * _FAR], text[-2 * _FAR :]
+    for _ in range(_MOST_HELD):
+        size = len(tail)
         for held in _HELD:
-            found = held.search(text, max(0, size - _FAR))
+            found = held.search(tail, max(0, len(tail) - _FAR))
             if found is not None:
-                text = text[: found.start()]
+                tail = tail[: found.start()]
         for link in (_LINK, _OPEN_LINK):
-            found = link.search(text, max(0, size - 2 * _FAR))
+            found = link.search(tail)
             if found is not None:
-                text = text[: found.start()] + found[1]
-        text = _TRAILING.sub("", text.rstrip(" \t"))
-    return text
+                tail = tail[: found.start()] + found[1]
+        tail = _TRAILING.sub("", tail.rstrip(" \t"))
+        if len(tail) == size:
+            break
+    return head + tail
