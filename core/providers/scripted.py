@@ -106,7 +106,7 @@ def last_text(messages: list[ChatMessage]) -> str:
             content = message["content"]
             if isinstance(content, str):
                 return content
-            return "\n".join(part["text"] for part in content if part.get("type") == "text")
+            return "\n".join(part.get("text", "") for part in content)
     return ""
 
 
