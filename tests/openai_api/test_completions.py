@@ -338,7 +338,8 @@ def test_garbage_is_refused_by_name(client: httpx.Client) -> None:
         assert answer.json()["error"]["param"] == param
         assert answer.json()["error"]["type"] == "invalid_request_error"
     for raw in (b"", b"{", b"[]", b'{"a": NaN}', b"\xff\xfe", b"[" * 100_000, b'{"a":1,"a":2}'):
-        answer = client.post("/v1/chat/completions", content=raw)
+        kind = {"Content-Type": "application/json"}
+        answer = client.post("/v1/chat/completions", content=raw, headers=kind)
         assert answer.status_code == 400
         assert answer.json()["error"]["message"]
 
