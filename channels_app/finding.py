@@ -142,7 +142,7 @@ class Search:
 
 def shown_by(delivery: Delivery) -> Block:
     """What a message of ``delivery`` shows, as :class:`FindsSent` wants it."""
-    payload = delivery.payload
+    payload: Block = delivery.payload
     if payload.get("kind") in {"photo", "document"}:
         return {"kind": payload["kind"], "caption": payload.get("caption", "")}
     return payload
