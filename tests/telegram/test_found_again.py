@@ -1,14 +1,16 @@
 """A send whose outcome is not known: the message is found again, or sent once (decision 162)."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from channels_app.runner import Runner
 from channels_app.wording import ENGLISH
 from core import files, outbox
 from core.db import write
-from core.models import ChannelAccount, Delivery, User
+from core.models import ChannelAccount, Delivery, InboundMessage, User
 from tests.channels.running import until
 from tests.telegram.local import Local
 
@@ -21,6 +23,18 @@ AFTER_EFFECT: dict[str, dict[str, Any]] = {
     "504": {"status": 504},
     "cut": {"status": 500, "cut": True},
 }
+
+
+@pytest.fixture(autouse=True)
+def known_id(local: Local) -> None:
+    """Somebody wrote to the bot before: an id from which a search begins."""
+    InboundMessage.objects.create(
+        account=ChannelAccount.objects.get(name="main"),
+        chat="1",
+        external_message_id=str(local.api.say(local.tokens["main"], 1)),
+        state="answered",
+        received_at=timezone.now() - timedelta(hours=1),
+    )
 
 
 def put(payload: dict[str, Any], *, chat: int = 556, thread: str = "", key: str = "x") -> Delivery:
