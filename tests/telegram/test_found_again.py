@@ -141,7 +141,7 @@ def test_a_message_that_appears_only_after_the_search_is_removed(
     def late(method: str, params: dict[str, Any], phase: str) -> None:
         if method == "sendMessage" and phase == "before":
             local.api.hook = None
-            for _ in range(40):  # of other chats, unknown to us
+            for _ in range(20):  # of other chats, unknown to us
                 local.api.take_id(token, 1)
             local.api._show(token, {"chat_id": 556}, text="hello")
 
