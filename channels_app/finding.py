@@ -12,7 +12,7 @@ from dataclasses import replace
 from channels_app.base import Account, Block, Channel, ChannelError, Deletes, FindsSent
 from channels_app.pace import pacer
 from channels_app.sending import opened, target_of
-from core import doubts, leases
+from core import doubts, leases, outbox
 from core.db import in_thread
 from core.models import Delivery
 
@@ -78,6 +78,8 @@ class Search:
         span = await in_thread(doubts.span, delivery=row, shares=shares(self.finder, row))
         ids, complete = span.unknown()
         passed = row.after_id or 0
+        if not complete:  # kept with the row: a search may go on in another process
+            await in_thread(doubts.incomplete, delivery=row)
         try:
             for number in ids:
                 if await self.take_turn_for(number) and await self.has(number):
@@ -91,7 +93,7 @@ class Search:
                 await in_thread(doubts.passed, delivery=row, after_id=passed)
         if span.closed or row.payload.get("kind") == "delete":
             await in_thread(doubts.resolved, delivery=row)
-        row.may_repeat = not complete
+        row.may_repeat = row.error == outbox.REPEATED
 
     async def has(self, number: int) -> bool:
         """Whether message ``number``, which is ours, is that of the delivery; one that it does not

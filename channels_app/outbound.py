@@ -80,9 +80,9 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
     payloads += attachments(outcome, takes_files=Capability.FILES in channel.capabilities)
     for index, payload in enumerate(payloads):
         if index >= final:
-            row = put_block(run=run, index=index, payload=payload)
+            delivery = put_block(run=run, index=index, payload=payload)
             if run.attempt > 1 and Capability.EDIT in channel.capabilities:
-                TAKEN_OVER.append(row.id)
+                TAKEN_OVER.append(delivery.id)
     outbox.retract(run_id=run.id, from_index=len(payloads))
 
 

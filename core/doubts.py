@@ -108,6 +108,13 @@ def passed(*, delivery: Delivery, after_id: int) -> None:
     delivery.after_id = after_id
 
 
+def incomplete(*, delivery: Delivery) -> None:
+    """Record that a message of a claimed delivery may be among ids that are not tried."""
+    with db.write():
+        outbox.mine(delivery).update(error=outbox.REPEATED)
+    delivery.error = outbox.REPEATED
+
+
 def resolved(*, delivery: Delivery) -> None:
     """Record that nothing more is to be found of a claimed delivery."""
     with db.write():
