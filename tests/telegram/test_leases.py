@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from channels_app import outbound, registry, sending
+from channels_app.base import Target
 from channels_app.runner import Runner
 from channels_app.telegram import plain
 from channels_app.telegram.outbound import OUTBOUND
@@ -49,7 +50,7 @@ CALLS: dict[str, Any] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_no_call_of_the_bot_api_is_made_past_a_lease(local: Local, name: str) -> None:
     account = sending.account_of(ChannelAccount.objects.get(name="main"))
-    target = sending.Target("556")
+    target = Target("556")
 
     async def call() -> None:
         with leases.under(over()), pytest.raises(leases.LeaseOverError):
