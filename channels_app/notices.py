@@ -27,7 +27,7 @@ from core.text import one_line
 
 HOURLY = 5
 DAY_SECONDS = 86_400
-TOLD = "SELECT count(*) FROM allowlist_unknownrequest WHERE notice_at > %s"
+TOLD = "SELECT count(*) FROM allowlist_unknownrequest WHERE notice_at > %s AND notice_at <= %s"
 LOOKED_AFTER = 100
 # A notice that is on its way for longer than this is sent to the owner's other channels too.
 PATIENCE = timedelta(minutes=5)
@@ -73,7 +73,7 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
 
 def is_spent(now: datetime) -> bool:
     """Whether the owners were sent as many notices in the last hour as they may be."""
-    return bool(db.value_of(TOLD, now - timedelta(hours=1)) >= HOURLY)
+    return bool(db.value_of(TOLD, now - timedelta(hours=1), now) >= HOURLY)
 
 
 def put_request(request: UnknownRequest, owner: User, target: notice_targets.Target) -> None:
@@ -144,7 +144,7 @@ def follow_up(
         rows.update(notified_at=now)
         return
     on_its_way = any(state in outbox.OPEN for state in sent.values())
-    if on_its_way and now - request.notice_at < PATIENCE:
+    if on_its_way and timedelta(0) <= now - request.notice_at < PATIENCE:
         return
     untried = [
         (owner, target)
@@ -168,7 +168,8 @@ def is_due_again(request: UnknownRequest, now: datetime) -> bool:
     the time, at least once a day, and within the owners' five an hour."""
     assert request.notice_at is not None  # noqa: S101 - as the caller asked for
     gap = min(max(request.notice_at - request.first_seen_at, SOONEST_AGAIN), LATEST_AGAIN)
-    return now - request.notice_at >= gap and not is_spent(now)
+    waits = timedelta(0) <= now - request.notice_at < gap  # not by a clock that was set back
+    return not waits and not is_spent(now)
 
 
 def digest(now: datetime) -> None:

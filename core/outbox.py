@@ -285,7 +285,7 @@ def postpone(*, delivery: Delivery, seconds: float) -> None:
         mine(delivery).update(
             state=Delivery.State.PENDING,
             lease_until=None,
-            retry_at=Now() + timedelta(seconds=seconds),
+            retry_at=Now() + timedelta(seconds=seconds) if seconds else None,
         )
 
 

@@ -50,13 +50,14 @@ RIGHTS = {
     "allowlist.LinkCode.expires_at",
     "allowlist.LinkCode.identity_expires_at",
 }
-# What says when something happened: nothing waits for it. `notified_at`, `answered_at` and
-# `LinkAttempt.at` are counted within the last hour.
+# What says when something happened: nothing waits for it. `notice_at`, `answered_at` and
+# `LinkAttempt.at` are counted within the last hour; one that is ahead counts as long ago.
 RECORDS = {
     "core.User.date_joined",
     "core.User.last_login",
     "core.User.last_spoke_at",
     "core.ChannelAccount.created_at",
+    "core.ChannelAccount.outage_at",
     "core.ChannelIdentity.created_at",
     "core.ChatSession.created_at",
     "core.ChatSession.last_message_at",
@@ -68,7 +69,9 @@ RECORDS = {
     "core.Message.created_at",
     "core.Job.created_at",
     "core.Job.finished_at",
+    "core.Delivery.claimed_at",
     "core.Delivery.created_at",
+    "core.Delivery.queued_at",
     "core.Delivery.sent_at",
     "core.StoredFile.revoked_at",
     "core.StoredFile.purged_at",
@@ -80,6 +83,7 @@ RECORDS = {
     "core.ModelTrouble.told_at",
     "allowlist.UnknownRequest.first_seen_at",
     "allowlist.UnknownRequest.last_seen_at",
+    "allowlist.UnknownRequest.notice_at",
     "allowlist.UnknownRequest.notified_at",
     "allowlist.UnknownRequest.answered_at",
     "allowlist.UnknownRequest.decided_at",

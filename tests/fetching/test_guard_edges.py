@@ -97,7 +97,7 @@ async def test_a_request_says_who_asks_and_wants_nothing_compressed() -> None:
         url = f"http://example.org:{port}/0"
         found = await fetcher(port).get(url)
     assert found.url == url
-    assert b"'User-Agent': 'Latchkey'" in found.body
+    assert f"'User-Agent': 'Latchkey/{VERSION}'".encode() in found.body
     assert b"'Accept-Encoding': 'identity'" in found.body
 
 

@@ -347,7 +347,7 @@ def test_l1_all_documents_of_a_message_are_read(
     assert (
         say("Summarize both documents", media=pair)
         .result["text"]
-        .endswith("\nAlpha and beta.\n\n**Sources**\n\n1. alpha.txt\n2. beta.txt")
+        .endswith("Alpha and beta.\n\n**Sources**\n\n1. alpha.txt\n2. beta.txt")
     )
 
 
@@ -377,7 +377,7 @@ def test_l1_a_document_that_cannot_be_read_is_said_and_the_others_are_read(
     locked = files.keep(user=ada, name="locked.pdf", content=papers.encrypted_pdf())
     media = [{"kind": "file", "upload": locked.public_id}, *pair]
     text = say("Summarize these documents", media=media).result["text"]
-    assert "\nAlpha and beta.\n\nNot read: “locked.pdf” (" in text
+    assert "Alpha and beta.\n\nNot read: “locked.pdf” (" in text
     assert "password" in text
 
 
@@ -398,6 +398,6 @@ def test_c6_a_recording_beside_a_document_does_not_break_its_summary(
     memo = files.keep(user=ada, name="memo.bin", content=b"OggS" + bytes(24) + b"OpusHead")
     media = [*pair, {"kind": "file", "upload": memo.public_id}]
     run = say("Summarize these documents", media=media)
-    assert "\nAlpha and beta.\n\n**Sources**" in run.result["text"]
+    assert "Alpha and beta.\n\n**Sources**" in run.result["text"]
     assert "Not read" not in run.result["text"]
     assert [item["kind"] for item in run.route["media"]] == ["file", "file", "audio"]

@@ -58,7 +58,7 @@ async def test_a_failure_nobody_expected_has_the_shape_of_its_door(
 
     app = lean.application([lean.Route("/v1", failing, errors.plain)], nothing)
     headers = [(b"host", b"testserver")]
-    await app({"type": "http", "path": "/v1", "headers": headers}, nothing, send)
+    await app({"type": "http", "method": "GET", "path": "/v1", "headers": headers}, nothing, send)
     assert sent[0]["status"] == status
     error = orjson.loads(sent[1]["body"])["error"]
     assert error["type"] == "server_error"

@@ -125,9 +125,9 @@ def test_a_history_that_is_not_ours_is_one_sentence() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_failed_migration_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """The true cause, and neither the server nor DATABASE_URL."""
-    newest = "0014_installation"
     recorder = MigrationRecorder(connection)
-    recorder.record_unapplied("core", newest)  # its table is there: making it anew fails
+    newest = max(name for app, name in recorder.applied_migrations() if app == "core")
+    recorder.record_unapplied("core", newest)  # what it makes is there: making it anew fails
     try:
         with pytest.raises(StartError) as error:
             installation.migrate()
@@ -135,8 +135,7 @@ def test_a_failed_migration_is_named_with_its_reason(monkeypatch: pytest.MonkeyP
         recorder.record_applied("core", newest)
     said = str(error.value)
     assert f"The migration core.{newest} failed" in said
-    assert "core_installation" in said
-    assert "already exists" in said
+    assert "already exists" in said or "duplicate column" in said
     assert "DATABASE_URL" not in said
 
 
