@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
+from core import VERSION
 from core.fetch import Fetcher, FetchError, Pinned, by_system
 from tests.fetching.test_guarded_fetcher import fetcher, hello, serving
 

@@ -6,6 +6,7 @@ import ipaddress
 import pytest
 from aiohttp import web
 
+from core import VERSION
 from core.fetch import Fetcher, RefusedAddressError, is_public, is_public_or_private
 from tests.fetching.test_guarded_fetcher import is_test_server, to_test_server
 
@@ -49,7 +50,10 @@ async def test_d4_a_post_carries_its_body_and_headers_and_brings_the_answer() ->
         posted = await ANYWHERE.post(server.url("/"), body=b"{}", headers={"X-Signature": "abc"})
     ((method, body, headers),) = server.heard
     assert (method, body, headers["X-Signature"]) == ("POST", b"{}", "abc")
-    assert (headers["User-Agent"], headers["Accept-Encoding"]) == ("Latchkey", "identity")
+    assert (headers["User-Agent"], headers["Accept-Encoding"]) == (
+        f"Latchkey/{VERSION}",
+        "identity",
+    )
     assert headers["Host"].startswith("bridge.example:")
     assert (posted.status, posted.body, posted.headers["X-Said"]) == (202, b"0123456789", "thanks")
 
