@@ -25,9 +25,11 @@ def test_the_printed_address_signs_in_and_the_first_question_is_answered(
     browser: Browser, running: Installation
 ) -> None:
     """README, *Two commands* and *Talk to it*: one address, once, then a chat with an answer."""
-    says("README.md", "prints one address that signs you in")
+    says("README.md", "It names the owner and has one button, which signs this browser in, once")
     links = LINK.findall(running.up.output())
     assert len(links) == 1
+    says("README.md", "looking at the address uses nothing up")
+    assert httpx.get(links[0]).status_code == 200
     context = browser.new_context()
     page = context.new_page()
     sign_in(page, links[0])

@@ -62,6 +62,7 @@ def test_a_bridge_asks_and_is_called_back(
         signature = hmac.new(SECRET.encode(), f"{now}.".encode() + data, hashlib.sha256)
         headers = {
             "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
             "X-Latchkey-Timestamp": now,
             "X-Latchkey-Signature": f"v1={signature.hexdigest()}",
         }

@@ -54,7 +54,7 @@ def owner_is_on_telegram(running: Installation) -> None:
 
 def test_the_owner_is_answered_on_telegram(telegram: Installation) -> None:
     """docs/channels.md: 👀 on the message until it is answered, one answer, no reaction left."""
-    says("docs/channels.md", "👀 is on a message from its arrival until its run has ended")
+    says("docs/channels.md", "👀 is on a message from its arrival until its answer was delivered")
     telegram.model.rules.insert(0, Rule("^take your time", text="one two three four", slow=True))
     sent = telegram.writes(OWNER_ON_TELEGRAM, "take your time")
     place = (telegram.bot, OWNER_ON_TELEGRAM, sent)
