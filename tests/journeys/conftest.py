@@ -2,7 +2,8 @@
 
 A journey does what a document says, as a person does it: with a browser, a shell, or a client. It
 fails when a sentence that it follows is wrong. Others may find what a journey leaves behind, so
-each speaks of things of its own.
+each speaks of things of its own. The owner is told of five strangers an hour: journeys that need
+to be told come before those that need a stranger only.
 """
 
 import itertools
@@ -149,6 +150,7 @@ def environment(model: models.Model) -> dict[str, str]:
         "GATEWAY_MODEL_URL": model.url,
         "GATEWAY_MODEL_KEY": "a-key",
         "GATEWAY_MODEL": "a-model",
+        "TRANSCRIPTION_MODEL": "ears",
         "GATEWAY_PORT": str(listener.free_port()),
         "NO_PROXY": "127.0.0.1",
     }
