@@ -235,3 +235,4 @@ def link_owner(page: Page, running: Installation) -> None:
     wait_until(lambda: len(running.shown(OWNER_ON_TELEGRAM)) > before, what="what became of it")
     running.writes(OWNER_ON_TELEGRAM, "it is me")
     running.hears(OWNER_ON_TELEGRAM, "You said: it is me")
+    page.goto(running.url)  # without the dialog

@@ -29,7 +29,7 @@ Json = dict[str, Any]
 @pytest.fixture
 def client(running: Installation) -> Iterator[httpx.Client]:
     """The owner's program, with a key."""
-    headers = {"Authorization": f"Bearer {running.key('files', 'owner', 'inbound', 'chat')}"}
+    headers = {"Authorization": f"Bearer {running.key('laptop')}"}
     with httpx.Client(base_url=running.url, headers=headers, timeout=120) as found:
         yield found
 

@@ -6,12 +6,14 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from openai import AuthenticationError, OpenAI
 from openai.types.chat import ChatCompletionUserMessageParam
 from playwright.sync_api import Browser, Page, expect
+from websockets.sync.client import connect
 
 from core import VERSION
 from core.providers.scripted import Scripted
@@ -64,7 +66,7 @@ def test_a_key_from_the_shell_opens_inbound(running: Installation) -> None:
 def test_the_openai_client_works_with_the_model_default(running: Installation) -> None:
     """README, *With any OpenAI client*: whole and streamed, and who has no key is refused."""
     says("README.md", "the key as API key, model `default`")
-    client = OpenAI(base_url=f"{running.url}/v1", api_key=running.key("openai"))
+    client = OpenAI(base_url=f"{running.url}/v1", api_key=running.key("laptop"))
     said: ChatCompletionUserMessageParam = {"role": "user", "content": "bonjour"}
     whole = client.chat.completions.create(model="default", messages=[said])
     assert whole.choices[0].message.content == "You said: bonjour"
@@ -177,8 +179,8 @@ def test_a_revoked_key_opens_nothing_and_ends_what_is_open(
         assert client.get("/v1/models").status_code == 401
 
 
-def client_of(running: Installation, key: str = "cut") -> httpx.Client:
-    """A program of the owner with a key of its own."""
+def client_of(running: Installation, key: str = "laptop") -> httpx.Client:
+    """A program of the owner with a key."""
     headers = {"Authorization": f"Bearer {running.key(key)}"}
     return httpx.Client(base_url=running.url, headers=headers, timeout=60)
 
@@ -207,6 +209,59 @@ def test_a_model_that_fails_is_said_and_the_question_can_be_asked_again(
     expect(page.locator(".answer .prose").last).to_have_text("You said: are you there?")
 
 
+def test_a_chat_is_found_renamed_downloaded_and_deleted(page: Page, running: Installation) -> None:
+    """README, *In the browser*: by what was said in it; as Markdown; and gone."""
+    says(
+        "README.md", "Chats are searched by what was said in them, renamed, downloaded as Markdown"
+    )
+    ask(page, "do cormorants dive?")
+    expect(page.locator(".answer .prose")).to_have_text("You said: do cormorants dive?")
+    page.locator("#session-search").fill("cormorants")
+    expect(page.locator(".session")).to_have_count(1)
+    page.locator(".session-more").click()
+    with page.expect_download() as found:
+        page.locator("#export-chat").click()
+    saved = found.value.path().read_text()
+    assert "You said: do cormorants dive?" in saved
+    page.get_by_label("Title", exact=True).fill("On divers")
+    page.keyboard.press("Enter")
+    expect(page.locator("#title")).to_have_text("On divers")
+    page.locator(".session-more").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Delete the chat for good").click()
+    expect(page.locator("#sessions-empty")).to_be_visible()
+
+
+def test_a_program_talks_over_the_socket_and_stops_an_answer(running: Installation) -> None:
+    """docs/websocket.md: the key in the first frame, a message, its events in order, one final."""
+    says("docs/websocket.md", "the run ends within 3 s, with what it had said")
+    running.model.rules.insert(0, Rule("^sing for ever", text="la " * 400, slow=True))
+    address = running.url.replace("http", "ws", 1) + "/ws"
+    with connect(address, proxy=None) as socket:
+
+        def until(kind: str) -> dict[str, Any]:
+            while True:
+                frame: dict[str, Any] = json.loads(socket.recv(timeout=60))
+                numbers.append(frame.get("seq", 0))
+                if frame["type"] == kind:
+                    return frame
+
+        numbers: list[int] = []
+        socket.send(json.dumps({"type": "auth", "key": running.key("laptop")}))
+        until("authenticated")
+        socket.send(json.dumps({"type": "message", "text": "hello socket", "client_id": "1"}))
+        until("accepted")
+        assert until("final")["text"] == "You said: hello socket"
+        seen = [each for each in numbers if each]
+        assert seen == sorted(seen)
+        socket.send(json.dumps({"type": "message", "text": "sing for ever", "client_id": "2"}))
+        run = until("accepted")["run_id"]
+        until("text")
+        socket.send(json.dumps({"type": "stop", "run_id": run}))
+        ended = until("final")
+    assert 0 < ended["text"].count("la") < 400
+
+
 def test_what_runs_says_how_it_is(running: Installation) -> None:
     """README, *Run it for real* and docs/deploy.md, *Watching*: health, version, memory, doctor."""
     says("docs/deploy.md", "`manage.py version` says what is installed")
@@ -215,7 +270,7 @@ def test_what_runs_says_how_it_is(running: Installation) -> None:
     wait_until(lambda: httpx.get(f"{running.url}/readyz").status_code == 200, what="readiness")
     says("README.md", "`/readyz` whether all works (with a key, what does not)")
     assert httpx.get(f"{running.url}/readyz").json() == {"ok": True}
-    headers = {"Authorization": f"Bearer {running.key('cut')}"}
+    headers = {"Authorization": f"Bearer {running.key('laptop')}"}
     told = httpx.get(f"{running.url}/readyz", headers=headers).json()
     assert (told["problems"], told["version"]) == ([], VERSION)
     assert "runs" in running.manage("manage.py footprint")
@@ -230,7 +285,7 @@ def test_what_runs_says_how_it_is(running: Installation) -> None:
 def test_the_rest_interface_has_a_document_and_lists_what_was_said(running: Installation) -> None:
     """README, *From a program*."""
     says("README.md", "`/api/` is a REST interface with an OpenAPI document at `/api/schema`")
-    headers = {"Authorization": f"Bearer {running.key('rest')}"}
+    headers = {"Authorization": f"Bearer {running.key('laptop')}"}
     with httpx.Client(base_url=running.url, headers=headers, timeout=60) as client:
         said = client.post("/inbound", json={"text": "for the record"}).json()
         assert client.get("/api/schema").status_code == 200
