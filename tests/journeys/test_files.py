@@ -8,11 +8,11 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FilePayload, Page, expect
 from pptx import Presentation
 
 from tests.journeys.conftest import OWNER_ON_TELEGRAM, Installation, ask
-from tests.journeys.documents import says
+from tests.journeys.documents import block, says
 from tests.journeys.model import Rule
 from tests.servers import wait_until
 
@@ -155,12 +155,11 @@ def test_two_documents_dropped_into_the_chat_are_summarized_together(
         Rule(r"^Summarize [\s\S]*in English, as", text="Bees hum, and owls hoot."),
         Rule("Summarize both", tool="route_to_plugin", arguments=SUMMARIZE),
     ]
-    page.locator("#attach-file").set_input_files(
-        [
-            {"name": f"{name}.md", "mimeType": "text/markdown", "buffer": text.encode()}
-            for name, text in (("bees", "# Bees\n\nBees hum."), ("owls", "# Owls\n\nOwls hoot."))
-        ]
-    )
+    documents: list[FilePayload] = [
+        {"name": f"{name}.md", "mimeType": "text/markdown", "buffer": text.encode()}
+        for name, text in (("bees", "# Bees\n\nBees hum."), ("owls", "# Owls\n\nOwls hoot."))
+    ]
+    page.locator("#attach-file").set_input_files(documents)
     expect(page.locator("#attachments li.file")).to_have_count(2)
     expect(page.locator("#attachments li.file progress")).to_have_count(0)
     ask(page, "Summarize both")
@@ -168,6 +167,28 @@ def test_two_documents_dropped_into_the_chat_are_summarized_together(
     asked = [each for each in running.model.prompts() if "in English, as" in each]
     assert any("Bees hum." in each for each in asked)
     assert any("Owls hoot." in each for each in asked)
+
+
+def test_a_skill_of_the_documents_runs_once_it_is_switched_on(
+    page: Page, client: httpx.Client, running: Installation
+) -> None:
+    """docs/plugins.md, *A skill*: its two files, its switch in the admin, its result and file."""
+    says("docs/plugins.md", "until the owner switches it on under **Skills** in the admin")
+    folder = running.up.home / "skills" / "count"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(block("docs/plugins.md", "name: Count", "markdown"))
+    (folder / "count.py").write_text(block("docs/plugins.md", "words.txt", "python"))
+    arguments = {"skill": "count", "input": {"text": "one two three"}}
+    running.model.rules.insert(0, Rule("^how many words", tool="run_skill", arguments=arguments))
+    said(client, text="how many words?", user_id="of a skill")
+    assert "There is no such skill" in running.model.prompts()[-1]
+    page.goto(f"{running.url}/admin/core/skill/")
+    page.get_by_role("row", name=re.compile("count")).locator("[type=checkbox]").first.check()
+    page.locator("select[name=action]").select_option(label="Switch on")
+    page.locator("button[name=index]").first.click()
+    answer = said(client, text="how many words?", user_id="of a skill")
+    assert "3 words" in answer["text"]
+    assert linked(client, answer["text"]).split() == [b"one", b"two", b"three"]
 
 
 def test_a_result_page_is_opened_by_its_link_and_by_no_other(

@@ -15,12 +15,14 @@ import httpx
 import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from playwright.sync_api import Page, expect
 
 from gateway_project.home import BASE_DIR
 from tests.bridge.conftest import Callback
 from tests.journeys import model as models
-from tests.journeys.conftest import Installation, environment
+from tests.journeys.conftest import Installation, ask, environment
 from tests.journeys.documents import block, command
 from tests.processes.ups import Up
 from tests.servers import Postgres, wait_until
@@ -87,7 +89,8 @@ def test_a_bridge_asks_and_is_called_back(
 
 
 def test_an_agent_in_a_terminal_sends_its_result(page: Page, running: Installation) -> None:
-    """docs/mcp.md: a key with ``send_result``, a session, ``manage.py mcp``; the owner reads it."""
+    """docs/mcp.md: a key with ``send_result``, a session, ``manage.py mcp``; the owner reads it,
+    and replies to a second one, which came over HTTP."""
     key = running.key("agent", "owner", "send_result")
     line = command("docs/mcp.md", "session open").replace("--user ada", "--user owner")
     session = running.manage(line.replace("telegram", "web")).split()[-1]
@@ -105,10 +108,25 @@ def test_an_agent_in_a_terminal_sends_its_result(page: Page, running: Installati
             said = await client.call_tool("send_result", {"content": "The build is **green**."})
         return dict(said.structured_content or {})
 
+    async def ask_and_wait() -> dict[str, str]:
+        headers = {"Authorization": f"Bearer {key}", "X-Session-Id": session}
+        async with (
+            create_mcp_http_client(headers=headers) as http,
+            Client(streamable_http_client(f"{running.url}/mcp", http_client=http)) as client,
+        ):
+            await client.call_tool("send_result", {"content": "Shall I deploy it?"})
+            said = await client.call_tool("wait_for_reply", {"timeout_seconds": 100})
+        return dict(said.structured_content or {})
+
     with ThreadPoolExecutor(1) as pool:  # the browser has an event loop in this thread
         assert pool.submit(lambda: asyncio.run(send())).result()["status"] == "success"
-    page.goto(f"{running.url}/c/{session}")
-    expect(page.locator("#log strong")).to_have_text("green")
+        page.goto(f"{running.url}/c/{session}")
+        expect(page.locator("#log strong")).to_have_text("green")
+        waiting = pool.submit(lambda: asyncio.run(ask_and_wait()))
+        expect(page.locator("#log")).to_contain_text("Shall I deploy it?")
+        ask(page, "yes, deploy it")
+        reply = waiting.result(100)
+        assert (reply["status"], reply["text"]) == ("success", "yes, deploy it")
     running.manage(command("docs/mcp.md", "session close").replace("<id>", session))
 
 
