@@ -2,7 +2,8 @@
 
 A journey does what a document says, as a person does it: with a browser, a shell, or a client. It
 fails when a sentence that it follows is wrong. Others may find what a journey leaves behind, so
-each speaks of things of its own.
+each speaks of things of its own. The owner is told of five strangers an hour: journeys that need
+to be told come before those that need a stranger only.
 """
 
 import itertools
@@ -146,9 +147,10 @@ def environment(model: models.Model) -> dict[str, str]:
     """What the owner exports before ``make run``, and a port that nobody else has."""
     return {
         "LLM_PROVIDER": "",
-        "LLM_BASE_URL": model.url,
-        "LLM_API_KEY": "a-key",
-        "LLM_MODEL": "a-model",
+        "GATEWAY_MODEL_URL": model.url,
+        "GATEWAY_MODEL_KEY": "a-key",
+        "GATEWAY_MODEL": "a-model",
+        "TRANSCRIPTION_MODEL": "ears",
         "GATEWAY_PORT": str(listener.free_port()),
         "NO_PROXY": "127.0.0.1",
     }
@@ -177,11 +179,9 @@ def page(browser: Browser, running: Installation, owner_state: dict[str, Any]) -
 
 
 def sign_in(page: Page, link: str) -> None:
-    """Open a sign-in address, and press the button of its page where it has one."""
+    """Open a sign-in address and press the one button of its page."""
     page.goto(link)
-    button = page.locator("form[method=post] button[type=submit]")
-    if "/sign-in/" in page.url and button.count():
-        button.first.click()
+    page.locator("form[method=post] button").click()
     expect(page.get_by_label("Message", exact=True)).to_be_visible()
 
 
@@ -235,3 +235,4 @@ def link_owner(page: Page, running: Installation) -> None:
     wait_until(lambda: len(running.shown(OWNER_ON_TELEGRAM)) > before, what="what became of it")
     running.writes(OWNER_ON_TELEGRAM, "it is me")
     running.hears(OWNER_ON_TELEGRAM, "You said: it is me")
+    page.goto(running.url)  # without the dialog

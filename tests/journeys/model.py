@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.plugins.hosts import good
+
 Json = dict[str, Any]
 PAUSE = 0.15
+HEARD = "When is the meeting on Monday?"
 
 
 @dataclass
@@ -32,16 +35,20 @@ class Rule:
 
 @dataclass
 class Model:
-    """``asked`` is what came, oldest first; ``rules`` are looked through in order."""
+    """``asked`` is what came, oldest first, ``heard`` the recordings; ``rules`` are looked through
+    in order. A question with a schema is answered within it."""
 
     url: str = ""
     asked: list[Json] = field(default_factory=list)
+    heard: list[bytes] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
 
     def rule(self, body: Json) -> Rule:
         """The rule for a request; without one the person's words come back."""
         messages = body["messages"]
         said = last_said(messages)
+        if form := body.get("response_format"):
+            return Rule("", text=within(said, form["json_schema"]["schema"]))
         is_after = messages[-1]["role"] == "tool"
         for rule in self.rules:
             if rule.after_tool == is_after and re.search(rule.match, said):
@@ -49,8 +56,20 @@ class Model:
         return Rule("", text="Done." if is_after else f"You said: {said}")
 
     def prompts(self) -> list[str]:
-        """What persons had said in each request, as text."""
+        """The messages of each request, as text."""
         return [json.dumps(each["messages"], ensure_ascii=False) for each in list(self.asked)]
+
+
+def within(prompt: str, schema: Json) -> str:
+    """An answer that keeps to a schema of the slides; a plan has the title that was asked about."""
+    answer = json.loads(good(prompt, schema))
+    if sections := schema["properties"].get("sections"):
+        answer["title"] = prompt.partition("about: ")[2].splitlines()[0]
+        answer["sections"] = answer["sections"][: sections["maxItems"]]
+        for each in answer["sections"]:
+            most = sections["items"]["properties"]["slides"]["maxItems"]
+            each["slides"] = each["slides"][:most]
+    return json.dumps(answer)
 
 
 def last_said(messages: list[Json]) -> str:
@@ -75,54 +94,83 @@ def chunks(rule: Rule) -> Iterator[Json]:
         yield {"content": word}
 
 
+class Server(ThreadingHTTPServer):
+    """The server of one model."""
+
+    daemon_threads = True
+    model: Model
+
+
+class Handler(BaseHTTPRequestHandler):
+    """``POST /v1/chat/completions`` and ``POST /v1/audio/transcriptions``."""
+
+    server: Server
+
+    def do_POST(self) -> None:
+        """Note the request and play its rule as a stream; each recording says the same."""
+        data = self.body()
+        if self.path == "/v1/audio/transcriptions":
+            self.server.model.heard.append(data)
+            self.answer(200, {"text": HEARD})
+            return
+        body = json.loads(data)
+        self.server.model.asked.append(body)
+        rule = self.server.model.rule(body)
+        if rule.status != 200:
+            self.answer(rule.status, {"error": {"message": rule.text}})
+            return
+        with suppress(OSError):
+            self.play(rule)
+
+    def body(self) -> bytes:
+        """The request's bytes, in one piece or in chunks."""
+        if "Content-Length" in self.headers:
+            return self.rfile.read(int(self.headers["Content-Length"]))
+        found = b""
+        while size := int(self.rfile.readline(), 16):
+            found += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return found
+
+    def play(self, rule: Rule) -> None:
+        """The answer of a rule as a stream."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for delta in chunks(rule):
+            self.event({"index": 0, "delta": delta, "finish_reason": None})
+            time.sleep(PAUSE if rule.slow else 0)
+        self.event(
+            {"index": 0, "delta": {}, "finish_reason": "tool_calls" if rule.tool else "stop"}
+        )
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def event(self, choice: Json) -> None:
+        """One frame."""
+        data = {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
+        self.wfile.write(b"data: " + json.dumps(data).encode() + b"\n\n")
+        self.wfile.flush()
+
+    def answer(self, status: int, body: Json) -> None:
+        """A whole answer."""
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+        """Say nothing."""
+
+
 @contextmanager
 def running() -> Iterator[Model]:
     """The server, until the end of the block."""
-    model = Model()
-
-    class Handler(BaseHTTPRequestHandler):
-        """``POST /v1/chat/completions``."""
-
-        def do_POST(self) -> None:
-            """Note the request and play its rule as a stream."""
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            model.asked.append(body)
-            rule = model.rule(body)
-            if rule.status != 200:
-                self.answer(rule.status, json.dumps({"error": {"message": rule.text}}).encode())
-                return
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.end_headers()
-            with suppress(OSError):
-                for delta in chunks(rule):
-                    self.event({"index": 0, "delta": delta, "finish_reason": None})
-                    time.sleep(PAUSE if rule.slow else 0)
-                reason = "tool_calls" if rule.tool else "stop"
-                self.event({"index": 0, "delta": {}, "finish_reason": reason})
-                self.wfile.write(b"data: [DONE]\n\n")
-
-        def event(self, choice: Json) -> None:
-            """One frame."""
-            data = {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
-            self.wfile.write(b"data: " + json.dumps(data).encode() + b"\n\n")
-            self.wfile.flush()
-
-        def answer(self, status: int, data: bytes) -> None:
-            """A whole answer."""
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", 0), Handler)
+    model = server.model = Model(url=f"http://127.0.0.1:{server.server_address[1]}/v1")
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    model.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     yield model
     server.shutdown()
     server.server_close()

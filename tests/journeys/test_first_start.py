@@ -3,14 +3,17 @@ of itself."""
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from openai import AuthenticationError, OpenAI
 from openai.types.chat import ChatCompletionUserMessageParam
 from playwright.sync_api import Browser, Page, expect
+from websockets.sync.client import connect
 
 from core import VERSION
 from core.providers.scripted import Scripted
@@ -25,9 +28,11 @@ def test_the_printed_address_signs_in_and_the_first_question_is_answered(
     browser: Browser, running: Installation
 ) -> None:
     """README, *Two commands* and *Talk to it*: one address, once, then a chat with an answer."""
-    says("README.md", "prints one address that signs you in")
+    says("README.md", "It names the owner and has one button, which signs this browser in, once")
     links = LINK.findall(running.up.output())
     assert len(links) == 1
+    says("README.md", "looking at the address uses nothing up")
+    assert httpx.get(links[0]).status_code == 200
     context = browser.new_context()
     page = context.new_page()
     sign_in(page, links[0])
@@ -61,7 +66,7 @@ def test_a_key_from_the_shell_opens_inbound(running: Installation) -> None:
 def test_the_openai_client_works_with_the_model_default(running: Installation) -> None:
     """README, *With any OpenAI client*: whole and streamed, and who has no key is refused."""
     says("README.md", "the key as API key, model `default`")
-    client = OpenAI(base_url=f"{running.url}/v1", api_key=running.key("openai"))
+    client = OpenAI(base_url=f"{running.url}/v1", api_key=running.key("laptop"))
     said: ChatCompletionUserMessageParam = {"role": "user", "content": "bonjour"}
     whole = client.chat.completions.create(model="default", messages=[said])
     assert whole.choices[0].message.content == "You said: bonjour"
@@ -75,28 +80,109 @@ def test_the_openai_client_works_with_the_model_default(running: Installation) -
 
 
 def test_a_cut_stream_goes_on_where_it_was(running: Installation) -> None:
-    """README and docs/http.md: ``GET /runs/<run_id>/events`` with ``Last-Event-ID`` adds up to what
-    an uncut reader gets."""
+    """README and docs/http.md: by what its reader saw, ``GET /runs/<run_id>/events`` with
+    ``Last-Event-ID`` adds up to the whole; who saw nothing repeats the request with its key."""
     says("README.md", "`GET /runs/<run_id>/events` with `Last-Event-ID`")
-    running.model.rules.insert(0, Rule("^count", text=" ".join(map(str, range(20))), slow=True))
-    headers = {"Authorization": f"Bearer {running.key('cut')}"}
-    with httpx.Client(base_url=running.url, headers=headers, timeout=60) as client:
-        begun = client.post("/inbound", json={"text": "count", "async": True})
-        assert begun.status_code == 202
-        path = f"/runs/{begun.json()['run_id']}/events"
-        first: list[tuple[str, str]] = []
-        with client.stream("GET", path) as response:
-            for event in events_of(response):
-                first.append(event)
-                if len(first) == 3:
-                    break
-        with client.stream("GET", path, headers={"Last-Event-ID": first[-1][0]}) as response:
+    says("docs/http.md", "`X-Run-Id` and `X-Session-Id` and in the first event")
+    running.model.rules.insert(0, Rule("^count", text=" ".join(map(str, range(12))), slow=True))
+    with client_of(running) as client:
+        asked = {"text": "count", "stream": True, "user_id": "cut"}
+        key = {"Idempotency-Key": "count-once"}
+        with client.stream("POST", "/inbound", json=asked, headers=key) as response:
+            first = next(events_of(response))
+            headers = response.headers
+        begun = json.loads(first[1])
+        assert (begun["run_id"], begun["session_id"]) == (
+            headers["X-Run-Id"],
+            headers["X-Session-Id"],
+        )
+        path = f"/runs/{begun['run_id']}/events"
+        with client.stream("GET", path, headers={"Last-Event-ID": first[0]}) as response:
             rest = list(events_of(response))
-        with client.stream("GET", path) as response:
+        with client.stream("POST", "/inbound", json=asked, headers=key) as response:
+            assert response.headers["X-Run-Id"] == begun["run_id"]
             whole = list(events_of(response))
-    assert first + rest == whole
-    assert '"done"' in whole[-1][1]
-    assert "18 19" in whole[-1][1]
+        runs = client.get("/api/runs", params={"session_id": begun["session_id"]}).json()
+    assert [first, *rest] == whole
+    assert [json.loads(data)["event"] for _id, data in whole].count("done") == 1
+    assert json.loads(whole[-1][1])["text"] == " ".join(map(str, range(12)))
+    assert [each["id"] for each in runs["results"]] == [begun["run_id"]]
+
+
+def test_a_stream_is_cancelled_by_the_id_that_its_head_has(running: Installation) -> None:
+    """docs/http.md: ``POST /inbound/cancel`` with ``X-Run-Id``: what was said is kept."""
+    says("docs/http.md", "stop; what was said is kept")
+    running.model.rules.insert(0, Rule("^go on and on", text="word " * 400, slow=True))
+    with client_of(running) as client:
+        asked = {"text": "go on and on", "stream": True, "user_id": "cancelled"}
+        before = len(running.model.asked)
+        with client.stream("POST", "/inbound", json=asked) as response:
+            run = {"run_id": response.headers["X-Run-Id"]}
+            wait_until(lambda: len(running.model.asked) > before, what="the question")
+            assert client.post("/inbound/cancel", json=run).json()["cancelled"] is True
+            ended = json.loads(list(events_of(response))[-1][1])
+        kept = client.get("/inbound/result", params=run)
+    assert ended["event"] == "done"
+    assert ended["text"].count("word") < 400
+    assert kept.json()["text"] == ended["text"]
+
+
+def test_inbound_goes_on_in_one_conversation_for_each_label(running: Installation) -> None:
+    """docs/http.md, *Conversation* and *Commands*."""
+    says("docs/http.md", "the open conversation of that `user_id` goes on")
+    with client_of(running) as client:
+
+        def say(text: str, label: str) -> str:
+            answer = client.post("/inbound", json={"text": text, "user_id": label}).json()
+            assert answer["ok"], answer
+            return str(answer["text"])
+
+        say("the word is curlew", "work")
+        say("which word?", "work")
+        assert "curlew" in running.model.prompts()[-1]
+        say("which word?", "home")
+        assert "curlew" not in running.model.prompts()[-1]
+        asked = len(running.model.asked)
+        assert "the owner" in say("/whoami", "work")
+        say("/new", "work")
+        assert len(running.model.asked) == asked
+        say("and which word now?", "work")
+        assert "curlew" not in running.model.prompts()[-1]
+        plain = client.post(
+            "/inbound", content=b'{"text": "hi"}', headers={"Content-Type": "text/plain"}
+        )
+        assert (plain.status_code, plain.json()["field"]) == (415, "Content-Type")
+
+
+def test_a_revoked_key_opens_nothing_and_ends_what_is_open(
+    page: Page, running: Installation
+) -> None:
+    """docs/security.md: a revoked key loses what it has open within seconds, by the admin."""
+    says("docs/security.md", "A revoked key, person or identity loses its open sockets within")
+    running.model.rules.insert(0, Rule("^talk for long", text="word " * 400, slow=True))
+    with client_of(running, "to-revoke") as client:
+        asked = {"text": "talk for long", "stream": True, "user_id": "revoked"}
+        with client.stream("POST", "/inbound", json=asked) as response:
+            page.goto(f"{running.url}/admin/allowlist/apikey/?q=to-revoke")
+            page.locator("[name=_selected_action]").first.check()
+            page.locator("select[name=action]").select_option(label="Revoke")
+            page.locator("button[name=index]").first.click()
+            expect(page.locator("body")).to_contain_text("1 keys were revoked.")
+            began = time.monotonic()
+            try:
+                told = [json.loads(data) for _id, data in events_of(response)]
+            except httpx.RemoteProtocolError:
+                told = []
+        assert time.monotonic() - began < 20
+        assert all(each.get("text", "").count("word") < 400 for each in told)
+        assert client.post("/inbound", json={"text": "hi"}).status_code == 401
+        assert client.get("/v1/models").status_code == 401
+
+
+def client_of(running: Installation, key: str = "laptop") -> httpx.Client:
+    """A program of the owner with a key."""
+    headers = {"Authorization": f"Bearer {running.key(key)}"}
+    return httpx.Client(base_url=running.url, headers=headers, timeout=60)
 
 
 def events_of(response: httpx.Response) -> Iterator[tuple[str, str]]:
@@ -123,12 +209,70 @@ def test_a_model_that_fails_is_said_and_the_question_can_be_asked_again(
     expect(page.locator(".answer .prose").last).to_have_text("You said: are you there?")
 
 
+def test_a_chat_is_found_renamed_downloaded_and_deleted(page: Page, running: Installation) -> None:
+    """README, *In the browser*: by what was said in it; as Markdown; and gone."""
+    says(
+        "README.md", "Chats are searched by what was said in them, renamed, downloaded as Markdown"
+    )
+    ask(page, "do cormorants dive?")
+    expect(page.locator(".answer .prose")).to_have_text("You said: do cormorants dive?")
+    page.locator("#session-search").fill("cormorants")
+    expect(page.locator(".session")).to_have_count(1)
+    page.locator(".session-more").click()
+    with page.expect_download() as found:
+        page.locator("#export-chat").click()
+    saved = found.value.path().read_text()
+    assert "You said: do cormorants dive?" in saved
+    page.get_by_label("Title", exact=True).fill("On divers")
+    page.keyboard.press("Enter")
+    expect(page.locator("#title")).to_have_text("On divers")
+    page.locator(".session-more").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Delete the chat for good").click()
+    expect(page.locator("#sessions-empty")).to_be_visible()
+
+
+def test_a_program_talks_over_the_socket_and_stops_an_answer(running: Installation) -> None:
+    """docs/websocket.md: the key in the first frame, a message, its events in order, one final."""
+    says("docs/websocket.md", "the run ends within 3 s, with what it had said")
+    running.model.rules.insert(0, Rule("^sing for ever", text="la " * 400, slow=True))
+    address = running.url.replace("http", "ws", 1) + "/ws"
+    with connect(address, proxy=None) as socket:
+
+        def until(kind: str) -> dict[str, Any]:
+            while True:
+                frame: dict[str, Any] = json.loads(socket.recv(timeout=60))
+                numbers.append(frame.get("seq", 0))
+                if frame["type"] == kind:
+                    return frame
+
+        numbers: list[int] = []
+        socket.send(json.dumps({"type": "auth", "key": running.key("laptop")}))
+        until("authenticated")
+        socket.send(json.dumps({"type": "message", "text": "hello socket", "client_id": "1"}))
+        until("accepted")
+        assert until("final")["text"] == "You said: hello socket"
+        seen = [each for each in numbers if each]
+        assert seen == sorted(seen)
+        socket.send(json.dumps({"type": "message", "text": "sing for ever", "client_id": "2"}))
+        run = until("accepted")["run_id"]
+        until("text")
+        socket.send(json.dumps({"type": "stop", "run_id": run}))
+        ended = until("final")
+    assert 0 < ended["text"].count("la") < 400
+
+
 def test_what_runs_says_how_it_is(running: Installation) -> None:
     """README, *Run it for real* and docs/deploy.md, *Watching*: health, version, memory, doctor."""
     says("docs/deploy.md", "`manage.py version` says what is installed")
     assert running.manage("manage.py version").strip() == f"Latchkey {VERSION}"
     assert httpx.get(f"{running.url}/healthz").status_code == 200
     wait_until(lambda: httpx.get(f"{running.url}/readyz").status_code == 200, what="readiness")
+    says("README.md", "`/readyz` whether all works (with a key, what does not)")
+    assert httpx.get(f"{running.url}/readyz").json() == {"ok": True}
+    headers = {"Authorization": f"Bearer {running.key('laptop')}"}
+    told = httpx.get(f"{running.url}/readyz", headers=headers).json()
+    assert (told["problems"], told["version"]) == ([], VERSION)
     assert "runs" in running.manage("manage.py footprint")
     done = manage("doctor", env=running.up.env)
     assert done.returncode in {0, 1}, done.stdout
@@ -141,7 +285,7 @@ def test_what_runs_says_how_it_is(running: Installation) -> None:
 def test_the_rest_interface_has_a_document_and_lists_what_was_said(running: Installation) -> None:
     """README, *From a program*."""
     says("README.md", "`/api/` is a REST interface with an OpenAPI document at `/api/schema`")
-    headers = {"Authorization": f"Bearer {running.key('rest')}"}
+    headers = {"Authorization": f"Bearer {running.key('laptop')}"}
     with httpx.Client(base_url=running.url, headers=headers, timeout=60) as client:
         said = client.post("/inbound", json={"text": "for the record"}).json()
         assert client.get("/api/schema").status_code == 200

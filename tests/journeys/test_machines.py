@@ -1,4 +1,4 @@
-"""A bridge (docs/bridge.md), an agent (docs/mcp.md), files, and a copy (docs/deploy.md)."""
+"""A bridge (docs/bridge.md), an agent (docs/mcp.md), and a copy (docs/deploy.md)."""
 
 import asyncio
 import hashlib
@@ -15,14 +15,15 @@ import httpx
 import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from playwright.sync_api import Page, expect
 
 from gateway_project.home import BASE_DIR
 from tests.bridge.conftest import Callback
 from tests.journeys import model as models
 from tests.journeys.conftest import Installation, ask, environment
-from tests.journeys.documents import block, command, says
-from tests.journeys.model import Rule
+from tests.journeys.documents import block, command
 from tests.processes.ups import Up
 from tests.servers import Postgres, wait_until
 
@@ -62,6 +63,7 @@ def test_a_bridge_asks_and_is_called_back(
         signature = hmac.new(SECRET.encode(), f"{now}.".encode() + data, hashlib.sha256)
         headers = {
             "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
             "X-Latchkey-Timestamp": now,
             "X-Latchkey-Signature": f"v1={signature.hexdigest()}",
         }
@@ -87,7 +89,8 @@ def test_a_bridge_asks_and_is_called_back(
 
 
 def test_an_agent_in_a_terminal_sends_its_result(page: Page, running: Installation) -> None:
-    """docs/mcp.md: a key with ``send_result``, a session, ``manage.py mcp``; the owner reads it."""
+    """docs/mcp.md: a key with ``send_result``, a session, ``manage.py mcp``; the owner reads it,
+    and replies to a second one, which came over HTTP."""
     key = running.key("agent", "owner", "send_result")
     line = command("docs/mcp.md", "session open").replace("--user ada", "--user owner")
     session = running.manage(line.replace("telegram", "web")).split()[-1]
@@ -105,45 +108,26 @@ def test_an_agent_in_a_terminal_sends_its_result(page: Page, running: Installati
             said = await client.call_tool("send_result", {"content": "The build is **green**."})
         return dict(said.structured_content or {})
 
+    async def ask_and_wait() -> dict[str, str]:
+        headers = {"Authorization": f"Bearer {key}", "X-Session-Id": session}
+        async with (
+            create_mcp_http_client(headers=headers) as http,
+            Client(streamable_http_client(f"{running.url}/mcp", http_client=http)) as client,
+        ):
+            await client.call_tool("send_result", {"content": "Shall I deploy it?"})
+            said = await client.call_tool("wait_for_reply", {"timeout_seconds": 100})
+        return dict(said.structured_content or {})
+
     with ThreadPoolExecutor(1) as pool:  # the browser has an event loop in this thread
         assert pool.submit(lambda: asyncio.run(send())).result()["status"] == "success"
-    page.goto(f"{running.url}/c/{session}")
-    expect(page.locator("#log strong")).to_have_text("green")
+        page.goto(f"{running.url}/c/{session}")
+        expect(page.locator("#log strong")).to_have_text("green")
+        waiting = pool.submit(lambda: asyncio.run(ask_and_wait()))
+        expect(page.locator("#log")).to_contain_text("Shall I deploy it?")
+        ask(page, "yes, deploy it")
+        reply = waiting.result(100)
+        assert (reply["status"], reply["text"]) == ("success", "yes, deploy it")
     running.manage(command("docs/mcp.md", "session close").replace("<id>", session))
-
-
-def test_a_document_is_summarized_and_a_result_page_is_opened_by_its_link(
-    page: Page, running: Installation
-) -> None:
-    """README, *Ask for more than words*: a document dropped into the chat; a file and a link."""
-    says("README.md", "ends with a file and a link that expires")
-    running.model.rules.insert(0, Rule("The sea is salty", text="The sea is **salty**."))
-    page.locator("#attach-file").set_input_files(
-        {"name": "sea.md", "mimeType": "text/markdown", "buffer": b"# Sea\n\nThe sea is salty."}
-    )
-    expect(page.locator("#attachments li.file progress")).to_have_count(0)
-    ask(page, "Summarize this document")
-    expect(page.locator(".answer .prose strong")).to_have_text("salty")
-    arguments = {"title": "The plan", "content": "## Steps\n\n1. Sow\n2. Reap"}
-    running.model.rules.insert(0, Rule("^save it", tool="save_result_page", arguments=arguments))
-    ask(page, "save it")
-    card = page.locator("a.file-card")
-    expect(card).to_contain_text("The plan.html")
-    with page.context.expect_page() as opened:
-        card.click()
-    expect(opened.value.locator("h1")).to_have_text("The plan")
-    answer = httpx.post(
-        f"{running.url}/inbound",
-        json={"text": "save it"},
-        headers={"Authorization": f"Bearer {running.key('files')}"},
-        timeout=60,
-    ).json()
-    found = re.search(r"\S*(/files/out\?token=[\w.:-]+)", answer["text"])
-    assert found is not None, answer
-    address = running.url + found[1]
-    assert httpx.get(address).status_code == 200
-    changed = address[:-2] + ("AA" if address[-2:] != "AA" else "BB")
-    assert httpx.get(changed).status_code == 403
 
 
 def test_a_copy_of_the_folder_brings_everything_back(

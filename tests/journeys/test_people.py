@@ -1,13 +1,17 @@
 """docs/channels.md and docs/strangers.md on Telegram: a bot, its owner, people who come and go."""
 
+import base64
+import io
 import re
 
 import httpx
+import pytest
+from PIL import Image
 from playwright.sync_api import Page, expect
 
 from tests.journeys.conftest import OWNER_ON_TELEGRAM, Installation, ask, sign_in
 from tests.journeys.documents import block, says
-from tests.journeys.model import Rule
+from tests.journeys.model import HEARD, Rule
 from tests.processes.ups import manage
 from tests.servers import wait_until
 from tests.telegram.fake_api import Shown
@@ -54,7 +58,7 @@ def owner_is_on_telegram(running: Installation) -> None:
 
 def test_the_owner_is_answered_on_telegram(telegram: Installation) -> None:
     """docs/channels.md: 👀 on the message until it is answered, one answer, no reaction left."""
-    says("docs/channels.md", "👀 is on a message from its arrival until its run has ended")
+    says("docs/channels.md", "👀 is on a message from its arrival until its answer was delivered")
     telegram.model.rules.insert(0, Rule("^take your time", text="one two three four", slow=True))
     sent = telegram.writes(OWNER_ON_TELEGRAM, "take your time")
     place = (telegram.bot, OWNER_ON_TELEGRAM, sent)
@@ -84,12 +88,16 @@ def test_a_stranger_is_let_in_with_one_tap_and_what_was_said_is_answered(
     assert said == ["You said: may I come in?", "You said: thank you"]
 
 
-def test_who_is_denied_or_blocked_is_not_answered(telegram: Installation, stranger: int) -> None:
+@pytest.mark.parametrize("choice", ["Deny", "Block"])
+def test_who_is_denied_or_blocked_is_not_answered(
+    telegram: Installation, stranger: int, choice: str
+) -> None:
     """docs/strangers.md, *Decisions*: what was said is forgotten; the owner is not told again."""
+    says("docs/strangers.md", "**Deny** forgets what was said")
     owner_is_on_telegram(telegram)
     telegram.writes(stranger, "and me?")
     notice = request_notice(telegram, stranger)
-    press(telegram, notice, "Block")
+    press(telegram, notice, choice)
     wait_until(lambda: request_notice(telegram, stranger).keyboard == [], what="the verdict")
     told = len(telegram.shown(OWNER_ON_TELEGRAM))
     telegram.writes(stranger, "please")
@@ -98,17 +106,31 @@ def test_who_is_denied_or_blocked_is_not_answered(telegram: Installation, strang
     assert telegram.shown(stranger) == []
 
 
-def test_the_web_chat_shows_a_card_and_its_button_decides(
+def test_an_owner_who_wrote_elsewhere_last_is_told_on_telegram_and_decides_by_the_card(
     page: Page, telegram: Installation, stranger: int
 ) -> None:
-    """docs/strangers.md, 3: a card with the same four buttons."""
+    """docs/strangers.md: the last-used channel cannot be written to and no window is open, so the
+    notice goes to the other one; the web chat shows its card with four buttons when it is opened.
+    Pressed there, the message on Telegram has no buttons any more."""
+    says("docs/strangers.md", "on each other channel of yours that can")
+    page.goto("about:blank")
+    headers = {"Authorization": f"Bearer {telegram.key('laptop')}"}
+    asked = {"text": "I write from a program", "user_id": "elsewhere"}
+    answer = httpx.post(f"{telegram.url}/inbound", json=asked, headers=headers, timeout=60)
+    assert answer.status_code == 200
+    telegram.writes(stranger, "does the owner hear of me?")
+    notice = request_notice(telegram, stranger)
+    assert "does the owner hear of me?" in notice.text
+    assert len(notice.keyboard) > 0
     page.goto(telegram.url)
-    telegram.writes(stranger, "let me in by the card")
     card = page.locator(".notice", has_text=f"user_id={stranger}")
-    expect(card).to_contain_text("let me in by the card")
+    expect(card).to_contain_text("does the owner hear of me?")
+    for label in ("Approve 24 h", "Deny", "Block"):
+        expect(card.get_by_role("button", name=label, exact=True)).to_be_attached()
     card.get_by_role("button", name="Approve", exact=True).click()
-    telegram.hears(stranger, "You said: let me in by the card")
+    telegram.hears(stranger, "You said: does the owner hear of me?")
     expect(card.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+    wait_until(lambda: request_notice(telegram, stranger).keyboard == [], what="the verdict")
 
 
 def test_a_request_is_decided_in_a_shell(telegram: Installation, stranger: int) -> None:
@@ -164,6 +186,61 @@ def test_commands_of_a_chat(telegram: Installation) -> None:
     assert "heron" not in telegram.model.prompts()[-1]
 
 
+def test_commands_typed_into_the_web_chat_are_answered_there(
+    page: Page, telegram: Installation, stranger: int
+) -> None:
+    """docs/http.md, *Commands*: in the web chat the gateway answers, not the model; a stranger is
+    turned away there by the id that ``/requests`` shows."""
+    says("docs/http.md", "are answered by the gateway itself, here and in the web chat")
+    answer = page.locator(".answer .prose").last
+    ask(page, "the word is plover")
+    expect(answer).to_have_text("You said: the word is plover")
+    asked = len(telegram.model.asked)
+    for typed, words in (("/whoami", "the owner"), ("/help", "/requests"), ("/status", "waiting")):
+        ask(page, typed)
+        expect(answer).to_contain_text(words)
+    telegram.writes(stranger, "turn me away")
+
+    def is_listed() -> bool:
+        ask(page, "/requests")
+        expect(answer).to_contain_text(re.compile(r"Nobody is waiting|×"))
+        return str(stranger) in answer.inner_text()
+
+    wait_until(is_listed, what="the request")
+    found = re.search(rf"([\w-]{{22}})\s+telegram {stranger}", answer.inner_text())
+    assert found is not None, answer.inner_text()
+    ask(page, f"/deny {found[1]}")
+    expect(answer).to_contain_text(re.compile("denied", re.IGNORECASE))
+    assert not is_listed()
+    ask(page, "/new")
+    expect(answer).not_to_contain_text(re.compile(r"Nobody is waiting|×"))
+    assert len(telegram.model.asked) == asked
+    ask(page, "what was the word?")
+    expect(answer).to_have_text("You said: what was the word?")
+    assert "plover" not in telegram.model.prompts()[-1]
+
+
+def test_a_voice_message_is_heard_and_a_photo_is_seen(telegram: Installation) -> None:
+    """docs/settings.md: ``TRANSCRIPTION_MODEL`` hears a recording; the model is sent the photo."""
+    says("docs/settings.md", "whether the model is sent pictures")
+    telegram.api.files["files/voice-1"] = b"OggS" + bytes(200)
+    telegram.writes(OWNER_ON_TELEGRAM, "", voice={"file_id": "voice-1", "duration": 2})
+    telegram.hears(OWNER_ON_TELEGRAM, HEARD)
+    assert b"OggS" in telegram.model.heard[-1]
+    picture = io.BytesIO()
+    Image.new("RGB", (40, 30), "red").save(picture, "JPEG")
+    telegram.api.files["files/photo-1"] = picture.getvalue()
+    photo = [{"file_id": "photo-1", "width": 40, "height": 30}]
+    telegram.writes(OWNER_ON_TELEGRAM, "", photo=photo, caption="which colour is it?")
+    telegram.hears(OWNER_ON_TELEGRAM, "which colour is it?")
+    content = telegram.model.asked[-1]["messages"][-1]["content"]
+    seen = [each["image_url"]["url"] for each in content if each["type"] == "image_url"]
+    assert len(seen) == 1
+    sent = Image.open(io.BytesIO(base64.b64decode(seen[0].partition(",")[2])))
+    red, green, _blue = sent.convert("RGB").getpixel((20, 15))  # type: ignore[misc]
+    assert (red > 200, green < 60) == (True, True)
+
+
 def test_a_rotated_token_is_taken_without_a_restart(page: Page, telegram: Installation) -> None:
     """docs/channels.md: revoked at @BotFather, the new one pasted, and the bot answers."""
     says("docs/channels.md", "A change of any field holds within seconds, without a restart")
@@ -186,19 +263,24 @@ def test_a_rotated_token_is_taken_without_a_restart(page: Page, telegram: Instal
 
 
 def test_a_person_signs_in_is_switched_off_and_deleted(page: Page, telegram: Installation) -> None:
-    """README: a link from the shell; switched off, what was open ends; deleted, nothing opens."""
+    """README: a link from the admin; switched off, what was open ends; deleted, nothing opens."""
     add = f"{telegram.url}/admin/core/user/add/"
     page.goto(add)
     page.locator("[name=username]").fill("eve")
     page.locator("[name=display_name]").fill("Eve")
     page.locator("[name=_save]").first.click()
     key = telegram.key("of-eve", "eve")
-    link = telegram.manage(command_to_sign_in("eve")).split()[-1]
+    says("README.md", "Users, *Make a sign-in link*")
+    page.goto(f"{telegram.url}/admin/core/user/?q=eve")
+    page.get_by_role("link", name="Eve").first.click()
+    page.get_by_role("button", name="Make a sign-in link").click()
+    found = re.search(r"http://\S+/sign-in/[\w-]+", page.content())
+    assert found is not None
     browser = page.context.browser
     assert browser is not None
     context = browser.new_context()
     hers = context.new_page()
-    sign_in(hers, link)
+    sign_in(hers, found[0])
     ask(hers, "hello from Eve")
     expect(hers.locator(".answer .prose")).to_have_text("You said: hello from Eve")
     headers = {"Authorization": f"Bearer {key}"}
@@ -220,8 +302,3 @@ def test_a_person_signs_in_is_switched_off_and_deleted(page: Page, telegram: Ins
         expect(page.get_by_role("link", name="Eve")).to_have_count(0)
         assert client.post("/inbound", json={"text": "hi"}).status_code == 401
     context.close()
-
-
-def command_to_sign_in(user: str) -> str:
-    """The command of the README for somebody else's sign-in link."""
-    return says("README.md", "manage.py sign_in_link --user NAME").replace("NAME", user)
