@@ -466,7 +466,7 @@ def finish(found: Json, path: str, method: str) -> None:
     found["summary"] = SUMMARIES[path, method]
     found["tags"] = [path.partition("/")[0]]
     for each in found.get("parameters", ()):
-        if each["name"] in PUBLIC_IDS:
+        if each["in"] == "path" and each["name"] in PUBLIC_IDS:
             each["schema"] = PUBLIC
     statuses = ["400", "401", "403", "404", "405", "406", "429"]
     for status in (*statuses, *(BODY if "requestBody" in found else ())):

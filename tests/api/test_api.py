@@ -294,3 +294,19 @@ def test_a_title_is_a_text(owner: User, client: Client, title: object) -> None:
     """A number is refused as the document says, not written as its digits."""
     answer = client(owner).post("/api/sessions", {"title": title}, format="json")
     assert (answer.status_code, answer.json()["field"]) == (400, "title")
+
+
+@pytest.mark.parametrize("path", ["x", "x%0Ay", "%0A", "sessions/%0A/none", "runs/x/y/z"])
+def test_any_other_address_of_the_api_is_404_in_json(
+    owner: User, client: Client, path: str
+) -> None:
+    """A line end is no way out of the interface, to a page of HTML."""
+    answer = client(owner).get(f"/api/{path}")
+    assert (answer.status_code, answer.json()["ok"]) == (404, False)
+
+
+@pytest.mark.parametrize("state", ["", "done", "queued&state=x"])
+def test_a_state_that_is_none_is_refused(owner: User, client: Client, state: str) -> None:
+    """As the document says; an empty one is no wish for all of them."""
+    answer = client(owner).get(f"/api/runs?state={state}")
+    assert (answer.status_code, answer.json()["field"]) == (400, "state")
