@@ -7,8 +7,7 @@ route with it, and a fuzzer compares what they answer.
 import re
 
 from channels_app.api.shapes import ANY, FLAG, PRINTABLE, PUBLIC, SCHEMAS, STRING, Json, ref, shape
-from channels_app.http_api.views import MOST_DIGITS
-from channels_app.ui_stream.fields import MAX_ID
+from channels_app.body_fields import MAX_CHAT_ID, MOST_EVENT_DIGITS
 
 WORDS = {
     "200": "OK.",
@@ -130,7 +129,7 @@ IDEMPOTENCY = parameter("Idempotency-Key", "header", schema={**STRING, "maxLengt
 SENDER = parameter("user_id", "query")  # for which of its senders a bridge asks
 SESSION = parameter("X-Session-Id", "header", schema=PRINTABLE)
 RUN_ASKED = parameter("run_id", "query", required=True, schema=PUBLIC)
-EVENT = {**STRING, "pattern": f"^[0-9]{{0,{MOST_DIGITS}}}$"}
+EVENT = {**STRING, "pattern": f"^[0-9]{{0,{MOST_EVENT_DIGITS}}}$"}
 LINE: Json = {"text/plain": {"schema": STRING}}
 ANSWER, BOTH = content(ref("Answer")), content(ref("Answer"), stream=True)
 
@@ -311,7 +310,7 @@ def ui_paths() -> Json:
     chat = parameter(
         "chat",
         "path",
-        schema={**PRINTABLE, "minLength": 1, "pattern": "^[ -.0-~]+$", "maxLength": MAX_ID},
+        schema={**PRINTABLE, "minLength": 1, "pattern": "^[ -.0-~]+$", "maxLength": MAX_CHAT_ID},
     )
     return {
         "/ui/chat": {

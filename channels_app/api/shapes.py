@@ -4,11 +4,9 @@ from typing import Any
 
 from django.conf import settings
 
-from channels_app.bridge.fields import MAX_CONTEXT
+from channels_app.body_fields import MAX_CHAT_ID, MAX_CONTEXT, MAX_SESSION_NAME
 from channels_app.chat_messages import MAX_MESSAGES
 from channels_app.chat_tools import MAX_TOOLS
-from channels_app.openai_api.sessions import MAX_NAME
-from channels_app.ui_stream.fields import MAX_ID
 from core.ids import PUBLIC_ID
 
 Json = dict[str, Any]
@@ -17,7 +15,7 @@ STRING: Json = {"type": "string"}
 TEXT: Json = {"type": "string", "maxLength": settings.MAX_TEXT_CHARACTERS}
 SAYS: Json = {**TEXT, "pattern": r"\S"}  # more than spaces
 PUBLIC: Json = {"type": "string", "pattern": f"^{PUBLIC_ID.pattern}$"}
-PRINTABLE: Json = {"type": "string", "pattern": "^[ -~]*$", "maxLength": MAX_NAME}
+PRINTABLE: Json = {"type": "string", "pattern": "^[ -~]*$", "maxLength": MAX_SESSION_NAME}
 FLAG: Json = {"type": "boolean"}
 INTEGER: Json = {"type": "integer"}
 ANY: Json = {"type": "object", "additionalProperties": True}
@@ -188,7 +186,7 @@ SCHEMAS: Json = {
     ),
     "UiChat": shape(
         ("id",),
-        id={**PRINTABLE, "minLength": 1, "maxLength": MAX_ID},
+        id={**PRINTABLE, "minLength": 1, "maxLength": MAX_CHAT_ID},
         messages=nullable(listed(ref("UiMessage"), minItems=1, maxItems=MAX_MESSAGES)),
         message=ref("UiMessage"),
         tools=nullable(listed(ANY, maxItems=MAX_TOOLS)),

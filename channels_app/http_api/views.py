@@ -13,7 +13,7 @@ from django.utils import timezone
 from allowlist import permissions
 from allowlist.models import ApiKey
 from channels_app import commands, http
-from channels_app.body_fields import place, text
+from channels_app.body_fields import MOST_EVENT_DIGITS, place, text
 from channels_app.credentials import Caller, authenticate, count_sender, slot
 from channels_app.door_accounts import door_account
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
@@ -25,8 +25,6 @@ from core.db import in_thread
 from core.ids import is_public_id
 from core.models import ChannelAccount, Run
 from core.outbound_format import classified
-
-MOST_DIGITS = 9  # of an event number
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +258,7 @@ def position(request: Request) -> int:
     also where the one that does not count is no event number."""
     asked = {"Last-Event-ID": request.header("last-event-id"), "after": request.query("after")}
     for name, given in asked.items():
-        if given and not (given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS):
+        if given and not (given.isascii() and given.isdigit() and len(given) <= MOST_EVENT_DIGITS):
             raise RefusedError(400, f"{name} must be an event number.", field=name)
     return int(asked["Last-Event-ID"] or asked["after"] or 0)
 
