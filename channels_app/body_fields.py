@@ -10,6 +10,11 @@ from core.ids import is_public_id
 from core.text import is_clean
 
 MAX_PLACE = 128
+# Limits of single endpoints, here since the OpenAPI document tells them too.
+MAX_CHAT_ID = 100  # of /ui/chat
+MAX_SESSION_NAME = 100  # the header X-Session-Id
+MAX_CONTEXT = 2000  # of /process
+MOST_EVENT_DIGITS = 9  # Last-Event-ID
 
 
 def text(body: dict[str, Any], name: str, limit: int, *, required: bool = False) -> str:

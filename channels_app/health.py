@@ -251,7 +251,7 @@ def measured() -> bytes:
 
 
 ROUTES = [
-    Route(r"/healthz", healthz),
-    Route(r"/readyz", readyz),
-    Route(r"/metrics", metrics),
+    Route(r"/healthz", healthz, methods=("GET", "HEAD")),
+    Route(r"/readyz", readyz, methods=("GET", "HEAD")),
+    Route(r"/metrics", metrics, methods=("GET", "HEAD")),
 ]

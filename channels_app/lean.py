@@ -36,14 +36,16 @@ FOREIGN_HOST = (
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path, as a regular expression that must match all of it, and its handler.
+    """A path, as a regular expression that must match all of it, its handler, and its methods.
 
-    ``error_body`` gives an unexpected failure the shape of the door.
+    ``error_body`` gives an unexpected failure, or a method that it does not have, the shape of the
+    endpoint. ``methods`` empty: any but TRACE.
     """
 
     path: str
     handler: Handler
     error_body: ErrorBody = error_body
+    methods: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -90,7 +92,7 @@ def application(routes: Sequence[Route], otherwise: Application) -> Application:
     Whichever it is, the request must name a host of ours: a page of somebody else whose name was
     made to lead here (DNS rebinding) may not read an answer.
     """
-    compiled = [(re.compile(route.path), route) for route in routes]
+    compiled = [(re.compile(route.path, re.DOTALL), route) for route in routes]
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if not names_our_host(scope):
@@ -100,9 +102,19 @@ def application(routes: Sequence[Route], otherwise: Application) -> Application:
             if pattern.fullmatch(scope["path"]):
                 await guarded(route, scope, receive, send)
                 return
+        if scope["method"] == "TRACE":  # Django lets some of its pages answer it
+            await http.answer(send, 405, error_body(405, "Use GET."), {"Allow": "GET, HEAD"})
+            return
         await bounded(otherwise, scope, receive, send)
 
     return app
+
+
+def check_method(route: Route, method: str) -> None:
+    """Raises RefusedError 405 for a method that ``route`` does not have."""
+    if method == "TRACE" or (route.methods and method not in route.methods):
+        allowed = route.methods or ("GET", "POST")
+        raise RefusedError(405, f"Use {allowed[0]}.", headers={"Allow": ", ".join(allowed)})
 
 
 def names_our_host(scope: Scope) -> bool:
@@ -181,6 +193,7 @@ async def guarded(route: Route, scope: Scope, receive: Receive, send: Send) -> N
         await send(message)
 
     try:
+        check_method(route, scope["method"])
         if scope["method"] == "POST":
             await acceptance.check()
         await route.handler(scope, receive, watched)

@@ -6,12 +6,12 @@ anew: a tenth of a second, seven hundred times; and on PostgreSQL ``TRUNCATE``, 
 
 from functools import cache
 
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection, transaction
 from django.test import TransactionTestCase
 
-MADE_BY_MIGRATE = (ContentType, Permission)
+MADE_BY_MIGRATE = (ContentType, Permission, Group, Group.permissions.through)
 
 
 @cache

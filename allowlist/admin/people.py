@@ -16,6 +16,7 @@ from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.forms import AdminPasswordChangeForm
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from allowlist import revocation, sign_in
 from allowlist.admin.audited import AuditedAdmin, decides, is_superuser, shown_once
@@ -31,7 +32,9 @@ else:
     _DjangoUserAdmin = DjangoUserAdmin
 
 # What nobody but a superuser may give, to anybody.
-RIGHTS = ("is_staff", "is_superuser", "is_owner", "groups", "user_permissions")
+MANY_RIGHTS = ("groups", "user_permissions")
+RIGHTS = ("is_staff", "is_superuser", "is_owner", *MANY_RIGHTS)
+SINGLE_RIGHTS = "Single permissions"  # shown to superusers only, folded
 # What nobody but an owner decides: who may speak.
 ADMITTED = ("only_listed", "is_active")
 
@@ -141,7 +144,15 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
             {"fields": (("username", "display_name"), ("language", "time_zone"), "show_progress")},
         ),
         ("Who may speak", {"fields": (("only_listed", "is_active"), "open_badge")}),
-        ("Rights", {"fields": (("is_owner", "is_staff", "is_superuser"), "user_permissions")}),
+        (
+            "Rights",
+            {
+                "fields": (("is_owner", "is_staff", "is_superuser"), "groups"),
+                "description": "Only owners decide who may speak. Roles work for staff; a "
+                "superuser has all of them.",
+            },
+        ),
+        (SINGLE_RIGHTS, {"fields": ("user_permissions",), "classes": ("collapse",)}),
         ("Seen", {"fields": (("last_account", "last_spoke_at"), ("last_login", "date_joined"))}),
     )
 
@@ -205,6 +216,21 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
             return False
         return super().has_delete_permission(request, obj) and _may_touch(request, obj)
 
+    def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
+        """Single permissions are for superusers; for the others there are roles."""
+        found = super().get_fieldsets(request, obj)
+        shown = is_superuser(request)
+        return [each for each in found if shown or each[0] != SINGLE_RIGHTS]
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Roles as boxes to tick."""
+        found = super().formfield_for_manytomany(db_field, request, **kwargs)
+        if found is not None and db_field.name == "groups":
+            found.label, found.help_text = "Roles", ""
+            found.widget = UnfoldAdminCheckboxSelectMultipleWidget()
+            found.widget.choices = found.choices
+        return found
+
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
         """Rights, for everybody but a superuser, and who may speak, for everybody but an owner; and
         nobody locks themselves out."""
@@ -221,6 +247,17 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         super().save_model(request, obj, form, change)
         if "is_active" in form.changed_data and not obj.is_active:
             revocation.end_user(user_id=obj.pk)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
+        """Roles and single permissions stand in other tables; their changes are recorded too."""
+        super().save_related(request, form, formsets, change)
+        data: dict[str, object] = {
+            name: sorted(str(each) for each in form.cleaned_data[name])
+            for name in MANY_RIGHTS
+            if name in form.changed_data
+        }
+        if data:
+            self.record(request, "rights_set", form.instance, data)
 
     def delete_model(self, request: HttpRequest, obj: User) -> None:
         """End what is open, then delete ([A9])."""

@@ -6,30 +6,68 @@ route with it, and a fuzzer compares what they answer.
 
 import re
 
-from channels_app.api.shapes import ANY, FLAG, SCHEMAS, STRING, Json, ref, shape
+from channels_app.api.shapes import ANY, FLAG, PRINTABLE, PUBLIC, SCHEMAS, STRING, Json, ref, shape
+from channels_app.body_fields import MAX_CHAT_ID, MOST_EVENT_DIGITS
 
 WORDS = {
-    "200": "As asked.",
-    "201": "It is kept.",
-    "202": "Not finished yet.",
-    "204": "Nothing is running.",
-    "400": "The input is wrong; the field is named.",
-    "401": "Who are you? Or: a sender whom nobody has let in.",
-    "403": "The key has no scope for this.",
-    "404": "Not there, or not yours.",
-    "405": "Not with this method.",
-    "406": "Not in this form.",
-    "408": "The body came too slowly.",
-    "409": "It was stopped.",
-    "410": "It was taken back.",
-    "413": "Too large.",
-    "415": "Not this kind of body.",
-    "422": "The key stands for another body.",
-    "429": "Too fast, or too many at once; see `Retry-After`.",
+    "200": "OK.",
+    "201": "Created.",
+    "202": "Accepted; the result comes later.",
+    "204": "No content.",
+    "206": "The part of the file that was asked for.",
+    "400": "Invalid request; `field` names the field or header.",
+    "401": "Missing or invalid API key, or the sender is not on the allowlist.",
+    "403": "The API key has no permission for this.",
+    "404": "Not found.",
+    "405": "Method not allowed; see `Allow`.",
+    "406": "Not acceptable: no such representation.",
+    "408": "The request body came too slowly.",
+    "409": "Conflict: the run was cancelled.",
+    "410": "Gone: the link was revoked.",
+    "413": "The request body, or one of its fields, is too large.",
+    "415": "Unsupported media type, or a compressed body.",
+    "416": "The file has no such part.",
+    "422": "The idempotency key was used with another request.",
+    "429": "Too many requests; see `Retry-After`.",
     "502": "The model failed.",
-    "503": "Try again in a moment.",
-    "504": "It takes too long.",
+    "503": "Temporarily unavailable; see `Retry-After`.",
+    "504": "The answer takes too long.",
 }
+TAGS = {
+    "inbound": "Send messages and read the answers.",
+    "openai": "The API of OpenAI: chat completions and models.",
+    "ui": "UI message streams of the Vercel AI SDK.",
+    "mcp": "The Model Context Protocol.",
+    "bridge": "Messages of other platforms, answered through a callback.",
+    "platforms": "Webhooks of messaging platforms.",
+    "sessions": "Conversations and their messages.",
+    "agent-sessions": "Sessions in which an agent publishes its results.",
+    "runs": "Runs, one for each answer of the assistant.",
+    "files": "Uploads, own files and signed links.",
+    "requests": "Requests of senders who are not on the allowlist.",
+    "health": "Health and metrics.",
+}
+# (path under /api, method): what it does.
+SUMMARIES = {
+    ("sessions", "get"): "List your sessions, newest first.",
+    ("sessions", "post"): "Create a session.",
+    ("sessions/{session_id}", "get"): "Read a session.",
+    ("sessions/{session_id}", "patch"): "Rename a session.",
+    ("sessions/{session_id}", "delete"): "Delete a session with its messages.",
+    ("sessions/{session_id}/files", "get"): "List the files made in a session.",
+    ("sessions/{session_id}/messages", "get"): "List the messages of a session, newest first.",
+    ("agent-sessions", "get"): "List your agent sessions, newest first.",
+    ("agent-sessions", "post"): "Create an agent session.",
+    ("agent-sessions/{session_id}", "delete"): "Close an agent session and delete its results.",
+    ("runs", "get"): "List your runs, newest first.",
+    ("runs/{run_id}", "get"): "Read a run with its result.",
+    ("runs/{run_id}/cancel", "post"): "Cancel a run.",
+    ("runs/{run_id}/sources/{source_id}/feedback", "post"): "Rate a source of an answer.",
+    ("files", "get"): "List your files, newest first.",
+    ("requests", "get"): "List requests of unknown senders, newest first.",
+    ("requests/{request_id}/decision", "post"): "Decide a request.",
+}
+PUBLIC_IDS = frozenset({"session_id", "run_id", "request_id"})
 KEYED = ("400", "401", "403", "405", "429", "503")
 BODY = ("408", "413", "415")
 
@@ -89,6 +127,10 @@ def parameter(name: str, where: str, *, required: bool = False, schema: Json = S
 
 IDEMPOTENCY = parameter("Idempotency-Key", "header", schema={**STRING, "maxLength": 128})
 SENDER = parameter("user_id", "query")  # for which of its senders a bridge asks
+SESSION = parameter("X-Session-Id", "header", schema=PRINTABLE)
+RUN_ASKED = parameter("run_id", "query", required=True, schema=PUBLIC)
+EVENT = {**STRING, "pattern": f"^[0-9]{{0,{MOST_EVENT_DIGITS}}}$"}
+LINE: Json = {"text/plain": {"schema": STRING}}
 ANSWER, BOTH = content(ref("Answer")), content(ref("Answer"), stream=True)
 
 
@@ -102,7 +144,7 @@ def inbound_paths() -> Json:
     return {
         "/inbound": {
             "post": operation(
-                "Say something; the answer as JSON or as a stream.",
+                "Send a message; the answer is JSON or a stream.",
                 tag="inbound",
                 body="Inbound",
                 answers={
@@ -118,16 +160,16 @@ def inbound_paths() -> Json:
         },
         "/inbound/result": {
             "get": operation(
-                "The answer of a run, once it is there.",
+                "Read the answer of a run.",
                 tag="inbound",
                 answers=finished,
                 errors=("404",),
-                parameters=(parameter("run_id", "query", required=True), SENDER),
+                parameters=(RUN_ASKED, SENDER),
             )
         },
         "/inbound/cancel": {
             "post": operation(
-                "Stop a run; what it said is kept.",
+                "Cancel a run; its partial answer is kept.",
                 tag="inbound",
                 body="RunName",
                 answers={"200": content(ref("Stopped"))},
@@ -136,15 +178,15 @@ def inbound_paths() -> Json:
         },
         "/runs/{run_id}/events": {
             "get": operation(
-                "The stream of a run, after an event.",
+                "Stream the events of a run after a given event.",
                 tag="inbound",
                 answers={"200": content(None, stream=True), **refused},
                 errors=("404",),
                 parameters=(
-                    parameter("run_id", "path"),
-                    parameter("after", "query"),
+                    parameter("run_id", "path", schema=PUBLIC),
+                    parameter("after", "query", schema=EVENT),
                     SENDER,
-                    parameter("Last-Event-ID", "header"),
+                    parameter("Last-Event-ID", "header", schema=EVENT),
                 ),
             )
         },
@@ -157,45 +199,73 @@ def file_paths() -> Json:
         "Upload a file; a message then names its id.",
         tag="files",
         answers={"201": content(ref("Uploaded"))},
-        errors=("400", "408", "413"),
+        errors=("408", "413"),
         parameters=(parameter("name", "query"),),
     )
-    binary: Json = {"application/octet-stream": {"schema": {**STRING, "format": "binary"}}}
+    binary: Json = {
+        "application/octet-stream": {"schema": {**STRING, "format": "binary", "minLength": 1}}
+    }
     upload["requestBody"] = {"required": True, "content": binary}
     return {
         "/files": {"post": upload},
         "/files/out": {
             "get": file_operation(
-                "The file of a signed link.",
-                ("403", "404", "405", "410"),
+                "Download the file of a signed link.",
+                ("403", "404", "410"),
                 parameter("token", "query", required=True),
                 security=[],
             )
         },
         "/files/{file}": {
             "get": file_operation(
-                "One's own file.",
-                ("401", "403", "404", "405", "429"),
-                parameter("file", "path"),
+                "Download one of your files.",
+                ("401", "403", "404"),
+                OWN_FILE,
                 security=[{"apiKey": []}],
-            )
+            ),
+            "delete": own_file_deleted(),
         },
     }
+
+
+OWN_FILE = parameter("file", "path", schema=PUBLIC)
+
+
+def own_file_deleted() -> Json:
+    """``DELETE /files/{file}``: JSON where it works, a line of text where it does not."""
+    found = operation(
+        "Delete one of your files.",
+        tag="files",
+        answers={"200": content(shape(("ok", "status"), ok=FLAG, status={"type": "integer"}))},
+        errors=("404",),
+        parameters=(OWN_FILE,),
+    )
+    for status, each in found["responses"].items():
+        if status != "200":
+            each["content"].update(LINE)
+    return found
 
 
 def file_operation(
     summary: str, refused: tuple[str, ...], given: Json, *, security: list[Json]
 ) -> Json:
-    """An operation that answers with bytes, or a line of text."""
-    line = {"text/plain": {"schema": STRING}}
+    """An operation that answers with bytes, or a line of text; JSON before it reads the request."""
+    refusals = sorted({*refused, "400", "405", "416", "429", "503"})
+    files: Json = {"*/*": {"schema": STRING}}
     return {
         "summary": summary,
         "tags": ["files"],
         "security": security,
-        "parameters": [given],
+        "parameters": [given, parameter("Range", "header")],
         "responses": {
-            "200": {"description": WORDS["200"], "content": {"*/*": {"schema": STRING}}},
-            **{status: {"description": WORDS[status], "content": line} for status in refused},
+            **{s: {"description": WORDS[s], "content": files} for s in ("200", "206")},
+            **{
+                status: {
+                    "description": WORDS[status],
+                    "content": {**LINE, **content(ref("DoorError"))},
+                }
+                for status in refusals
+            },
         },
     }
 
@@ -205,18 +275,18 @@ def openai_paths() -> Json:
     return {
         "/v1/chat/completions": {
             "post": operation(
-                "A chat completion, as OpenAI's clients ask for it.",
+                "Create a chat completion.",
                 tag="openai",
                 error="OpenAIError",
                 body="ChatCompletionRequest",
                 answers={"200": content(ref("ChatCompletion"), stream=True)},
                 errors=("404", "422", "502", "504"),
-                parameters=(parameter("X-Session-Id", "header"), IDEMPOTENCY),
+                parameters=(SESSION, IDEMPOTENCY),
             )
         },
         "/v1/models": {
             "get": operation(
-                "The models.",
+                "List the models.",
                 tag="openai",
                 error="OpenAIError",
                 answers={"200": content(ref("Models"))},
@@ -224,7 +294,7 @@ def openai_paths() -> Json:
         },
         "/v1/models/{model}": {
             "get": operation(
-                "One model.",
+                "Read a model.",
                 tag="openai",
                 error="OpenAIError",
                 answers={"200": content(ref("Model"))},
@@ -237,11 +307,15 @@ def openai_paths() -> Json:
 
 def ui_paths() -> Json:
     """``/ui/chat``."""
-    chat = parameter("chat", "path", schema={**STRING, "minLength": 1, "maxLength": 100})
+    chat = parameter(
+        "chat",
+        "path",
+        schema={**PRINTABLE, "minLength": 1, "pattern": "^[ -.0-~]+$", "maxLength": MAX_CHAT_ID},
+    )
     return {
         "/ui/chat": {
             "post": operation(
-                "A UI message stream (Vercel AI SDK, version 1).",
+                "Send a chat message; the answer is a UI message stream.",
                 tag="ui",
                 body="UiChat",
                 answers={"200": content(None, stream=True)},
@@ -250,7 +324,7 @@ def ui_paths() -> Json:
         },
         "/ui/chat/{chat}/stream": {
             "get": operation(
-                "The open answer of a chat, from its beginning.",
+                "Resume the running answer of a chat from its beginning.",
                 tag="ui",
                 answers={"200": content(None, stream=True), "204": {}},
                 errors=("404",),
@@ -259,7 +333,7 @@ def ui_paths() -> Json:
         },
         "/ui/chat/{chat}/stop": {
             "post": operation(
-                "Stop the open answer of a chat.",
+                "Stop the running answer of a chat.",
                 tag="ui",
                 answers={"200": content(ref("Stopped"))},
                 errors=("404",),
@@ -274,7 +348,7 @@ def platform_paths() -> Json:
     account = parameter("account", "path", schema={**STRING, "pattern": "^[A-Za-z0-9_.-]{1,64}$"})
     nobody = {**content(ref("DoorError")), "text/html": {"schema": STRING}}
     hook = operation(
-        "One update of Telegram.",
+        "Receive an update of Telegram.",
         tag="platforms",
         answers={"200": content(shape(("ok",), ok=FLAG, outcome=STRING)), "404": nobody},
         errors=BODY,
@@ -288,7 +362,7 @@ def platform_paths() -> Json:
 def bridge_paths() -> Json:
     """``/process`` ([D4])."""
     asked = operation(
-        "Ask for somebody on another platform; the answer is POSTed to the account's callback.",
+        "Send a message of another platform; the answer goes to the account's callback.",
         tag="bridge",
         body="Process",
         answers={"202": content(ref("Queued"))},
@@ -298,22 +372,27 @@ def bridge_paths() -> Json:
             parameter("X-Latchkey-Signature", "header"),
         ),
     )
-    asked["responses"]["409"]["description"] = "Asked before with this signature, or no callback."
+    asked["responses"]["409"]["description"] = (
+        "The signature was used before, or the account has no callback."
+    )
     return {"/process": {"post": asked}}
 
 
 def mcp_paths() -> Json:
     """``/mcp`` ([D7]); its messages are described by the Model Context Protocol."""
     call = operation(
-        "One message of the Model Context Protocol, over streamable HTTP.",
+        "Send a message of the Model Context Protocol (streamable HTTP).",
         tag="mcp",
         error="JsonRpcError",
         body="JsonRpc",
         answers={"200": content(ref("JsonRpc"), stream=True), "202": {}},
         errors=("404", "406"),
-        parameters=(parameter("X-Session-Id", "header"),),
+        parameters=(SESSION,),
     )
     return {"/mcp": {"post": call}}
+
+
+HEALTH_ERROR = shape(("ok", "error"), ok=FLAG, error=STRING)
 
 
 def health_paths() -> Json:
@@ -326,19 +405,27 @@ def health_paths() -> Json:
     numbers = {"description": WORDS["200"], "content": {"text/plain": {"schema": STRING}}}
     stranger = {
         "description": WORDS["401"],
-        "content": content(shape(("ok", "error"), ok=FLAG, error=STRING)),
+        "content": content(HEALTH_ERROR),
     }
     return {
-        "/healthz": {"get": open_operation("Whether the process is up.", {"200": up})},
-        "/readyz": {"get": open_operation("Whether all parts work.", {"200": up, "503": down})},
+        "/healthz": {"get": open_operation("Liveness: whether the process is up.", {"200": up})},
+        "/readyz": {
+            "get": open_operation("Readiness: whether all parts work.", {"200": up, "503": down})
+        },
         "/metrics": {
-            "get": open_operation("Numbers for Prometheus.", {"200": numbers, "401": stranger})
+            "get": open_operation("Metrics for Prometheus.", {"200": numbers, "401": stranger})
         },
     }
 
 
 def open_operation(summary: str, responses: Json) -> Json:
-    """An operation without a key."""
+    """An operation without a key. What counts is also refused: wrong keys, methods and hosts."""
+    refused = {
+        status: {"description": WORDS[status], "content": content(HEALTH_ERROR)}
+        for status in ("400", "405", "429", "503")
+        if status not in responses
+    }
+    responses = dict(sorted({**responses, **refused}.items()))
     return {"summary": summary, "tags": ["health"], "security": [], "responses": responses}
 
 
@@ -357,25 +444,32 @@ def every_path() -> list[Json]:
 
 
 def document(result: Json, **_: object) -> Json:
-    """A hook of drf-spectacular: add the doors, and to every operation of /api its errors."""
-    for methods in result["paths"].values():
-        for found in methods.values():
-            add_errors(found)
+    """A hook of drf-spectacular: add the endpoints that are plain ASGI handlers, and to every
+    operation of /api its summary, its tag and its errors."""
+    for path, methods in result["paths"].items():
+        for method, found in methods.items():
+            finish(found, path.removeprefix("/api/"), method)
     result["components"]["schemas"].update(SCHEMAS)
     for paths in every_path():
         for path, methods in paths.items():
             for method, found in methods.items():
                 found["operationId"] = re.sub(r"\W+", "_", f"{path}_{method}").strip("_")
         result["paths"].update(paths)
+    result["tags"] = [{"name": name, "description": words} for name, words in TAGS.items()]
+    result["servers"] = [{"url": "/", "description": "The gateway that serves this document."}]
     return result
 
 
-def add_errors(found: Json) -> None:
-    """The statuses that Django REST framework answers by itself."""
+def finish(found: Json, path: str, method: str) -> None:
+    """What drf-spectacular does not know: the statuses of Django REST framework, and words."""
+    found["summary"] = SUMMARIES[path, method]
+    found["tags"] = [path.partition("/")[0]]
+    for each in found.get("parameters", ()):
+        if each["in"] == "path" and each["name"] in PUBLIC_IDS:
+            each["schema"] = PUBLIC
     statuses = ["400", "401", "403", "404", "405", "406", "429"]
-    if "requestBody" in found:
-        statuses.append("415")
-    for status in statuses:
-        found["responses"].setdefault(
-            status, {"description": WORDS[status], "content": content(ref("DoorError"))}
-        )
+    for status in (*statuses, *(BODY if "requestBody" in found else ())):
+        found["responses"].setdefault(status, {"content": content(ref("DoorError"))})
+    for status, each in found["responses"].items():
+        each["description"] = WORDS[status]
+    found["responses"] = dict(sorted(found["responses"].items()))

@@ -13,8 +13,10 @@ class CleanCharField(serializers.CharField):
     """Text that every database can hold: no NUL, no lone surrogates."""
 
     def to_internal_value(self, data: Any) -> str:
-        """The text. Raises ValidationError."""
-        if isinstance(data, str) and not is_clean(data):
+        """The text; a number or a truth value is none. Raises ValidationError."""
+        if not isinstance(data, str):
+            self.fail("invalid")
+        if not is_clean(data):
             raise serializers.ValidationError("holds characters that are not text")
         return str(super().to_internal_value(data))
 

@@ -2,10 +2,20 @@
 
 from typing import Any
 
+from django.conf import settings
+
+from channels_app.body_fields import MAX_CHAT_ID, MAX_CONTEXT, MAX_SESSION_NAME
+from channels_app.chat_messages import MAX_MESSAGES
+from channels_app.chat_tools import MAX_TOOLS
+from core.ids import PUBLIC_ID
+
 Json = dict[str, Any]
 
 STRING: Json = {"type": "string"}
-TEXT: Json = {"type": "string", "maxLength": 200_000}
+TEXT: Json = {"type": "string", "maxLength": settings.MAX_TEXT_CHARACTERS}
+SAYS: Json = {**TEXT, "pattern": r"\S"}  # more than spaces
+PUBLIC: Json = {"type": "string", "pattern": f"^{PUBLIC_ID.pattern}$"}
+PRINTABLE: Json = {"type": "string", "pattern": "^[ -~]*$", "maxLength": MAX_SESSION_NAME}
 FLAG: Json = {"type": "boolean"}
 INTEGER: Json = {"type": "integer"}
 ANY: Json = {"type": "object", "additionalProperties": True}
@@ -37,8 +47,41 @@ def union(*schemas: Json) -> Json:
     return {"anyOf": list(schemas)}
 
 
-# A data URL, or the id of an uploaded file; also as an object with its name.
-MEDIUM: Json = union(STRING, shape(url=STRING, id=STRING, name={**STRING, "maxLength": 255}))
+def optional(limit: int) -> Json:
+    """A text that may be missing, or null."""
+    return nullable({**STRING, "maxLength": limit})
+
+
+BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+DATA_URL: Json = {**STRING, "pattern": f"^data:[^,]*;base64,{BASE64}$"}
+FILE_ID: Json = {**STRING, "pattern": f"^(?:/files/)?{PUBLIC_ID.pattern}$"}
+ADDRESS: Json = {**STRING, "pattern": "^https?://"}
+LABEL = optional(255)
+
+
+def media(*kinds: Json) -> Json:
+    """A list of texts of these kinds, or of objects that hold one."""
+    named = shape(("id",), id=FILE_ID, name=LABEL)
+    found = [shape(("url",), url=union(*kinds), id={"enum": ["", None]}, name=LABEL), named]
+    return nullable(listed(union(*kinds, *found), maxItems=settings.MAX_ATTACHMENTS))
+
+
+MEDIA: Json = {
+    "images": media(DATA_URL, FILE_ID, ADDRESS),
+    **dict.fromkeys(("audios", "videos", "files"), media(DATA_URL, FILE_ID)),
+}
+BRIDGE_MEDIA = nullable(listed(DATA_URL, maxItems=settings.MAX_ATTACHMENTS))
+
+
+def says(found: Json) -> Json:
+    """A message: with a text, or with media."""
+    some = [
+        {"required": [name], "properties": {name: {"type": "array", "minItems": 1}}}
+        for name in MEDIA
+    ]
+    text = {"required": ["text"], "properties": {"text": SAYS}}
+    return {**found, "anyOf": [text, *some]}
+
 
 SCHEMAS: Json = {
     "ServerSentEvent": shape(("data",), data=STRING, id=STRING, event=STRING),
@@ -55,19 +98,18 @@ SCHEMAS: Json = {
             code=nullable(STRING),
         ),
     ),
-    "Inbound": shape(
-        ("text",),
-        text=TEXT,
-        stream=FLAG,
-        user_id={**STRING, "maxLength": 256},
-        user_name={**STRING, "maxLength": 256},
-        channel_name={**STRING, "maxLength": 256},
-        session_id={**STRING, "maxLength": 64},
-        images=listed(MEDIUM, maxItems=16),
-        audios=listed(MEDIUM, maxItems=16),
-        videos=listed(MEDIUM, maxItems=16),
-        files=listed(MEDIUM, maxItems=16),
-        **{"async": FLAG},
+    "Inbound": says(
+        shape(
+            ("text",),
+            text=TEXT,
+            stream=FLAG,
+            user_id=optional(256),
+            user_name=optional(256),
+            channel_name=optional(256),
+            session_id=optional(64),
+            **MEDIA,
+            **{"async": FLAG},
+        )
     ),
     "Answer": shape(
         ("ok", "status", "text", "format", "run_id", "session_id"),
@@ -90,7 +132,7 @@ SCHEMAS: Json = {
         size=INTEGER,
         type=STRING,
     ),
-    "RunName": shape(("run_id",), run_id=STRING, user_id=STRING),
+    "RunName": shape(("run_id",), run_id=PUBLIC, user_id=optional(256)),
     "Stopped": shape(("ok", "cancelled"), ok=FLAG, status=INTEGER, cancelled=FLAG, run_id=STRING),
     "ChatMessage": shape(
         ("role",),
@@ -101,11 +143,11 @@ SCHEMAS: Json = {
     ),
     "ChatCompletionRequest": shape(
         ("model", "messages"),
-        model=STRING,
-        messages=listed(ref("ChatMessage"), minItems=1),
+        model={**STRING, "minLength": 1},
+        messages=listed(ref("ChatMessage"), minItems=1, maxItems=MAX_MESSAGES),
         stream=nullable(FLAG),
         stream_options=nullable(shape(include_usage=FLAG)),
-        tools=nullable(listed(ANY, maxItems=128)),
+        tools=nullable(listed(ANY, maxItems=MAX_TOOLS)),
         tool_choice=nullable(union(STRING, ANY)),
         temperature=nullable({"type": "number", "minimum": 0, "maximum": 2}),
         top_p=nullable({"type": "number", "minimum": 0, "maximum": 1}),
@@ -144,24 +186,23 @@ SCHEMAS: Json = {
     ),
     "UiChat": shape(
         ("id",),
-        id={**STRING, "minLength": 1, "maxLength": 100},
-        messages=listed(ref("UiMessage"), minItems=1),
+        id={**PRINTABLE, "minLength": 1, "maxLength": MAX_CHAT_ID},
+        messages=nullable(listed(ref("UiMessage"), minItems=1, maxItems=MAX_MESSAGES)),
         message=ref("UiMessage"),
-        tools=nullable(listed(ANY, maxItems=128)),
+        tools=nullable(listed(ANY, maxItems=MAX_TOOLS)),
     ),
-    "Process": shape(
-        ("user_id", "text"),
-        user_id={**STRING, "minLength": 1, "maxLength": 256},
-        text=TEXT,
-        request_id={**STRING, "maxLength": 180},
-        user_name={**STRING, "maxLength": 256},
-        chat_id={**STRING, "maxLength": 256},
-        thread_id={**STRING, "maxLength": 256},
-        context={**STRING, "maxLength": 2000},
-        images=listed({**STRING, "format": "uri"}, maxItems=16),
-        audios=listed({**STRING, "format": "uri"}, maxItems=16),
-        videos=listed({**STRING, "format": "uri"}, maxItems=16),
-        files=listed({**STRING, "format": "uri"}, maxItems=16),
+    "Process": says(
+        shape(
+            ("user_id",),
+            user_id={**STRING, "maxLength": 256, "pattern": r"\S"},
+            text=nullable(TEXT),
+            request_id=optional(180),
+            user_name=optional(256),
+            chat_id=optional(256),
+            thread_id=optional(256),
+            context=optional(MAX_CONTEXT),
+            **dict.fromkeys(MEDIA, BRIDGE_MEDIA),
+        )
     ),
     "Queued": shape(("ok", "status", "request_id"), ok=FLAG, status=INTEGER, request_id=STRING),
     "JsonRpc": shape(("jsonrpc",), jsonrpc=STRING, method=STRING, params=ANY),

@@ -1,6 +1,6 @@
 """The routes under ``/api/``."""
 
-from django.urls import path
+from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView
 
 from channels_app.api import views
@@ -20,5 +20,5 @@ urlpatterns = [
     path("requests", views.UnknownRequests.as_view()),
     path("requests/<str:request_id>/decision", views.Decide.as_view()),
     path("schema", SpectacularAPIView.as_view(), name="schema"),
-    path("<path:rest>", views.nothing_here),
+    re_path(r"^(?P<rest>[\s\S]*)$", views.nothing_here),  # a line end is no way out
 ]

@@ -166,9 +166,8 @@ class Runs(generics.ListAPIView[Run]):
     def get_queryset(self) -> QuerySet[Run]:
         """Of open sessions; those of another person's session are none."""
         mine = Run.objects.filter(user=person(self.request), session__closed_at__isnull=True)
-        state = self.request.query_params.get("state", "")
         session = self.request.query_params.get("session_id", "")
-        if state:
+        for state in self.request.query_params.getlist("state"):
             mine = mine.filter(state=checked_state(state))
         if session:
             mine = mine.filter(session__public_id=session) if is_public_id(session) else mine.none()

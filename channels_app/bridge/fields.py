@@ -5,13 +5,12 @@ from typing import Any
 
 from django.conf import settings
 
-from channels_app.body_fields import data_url_flaw, place, text
+from channels_app.body_fields import MAX_CONTEXT, data_url_flaw, place, text
 from channels_app.http import RefusedError
 from core.inbox import Draft, RepeatKey, body_digest
 from core.models import ChannelAccount
 
 MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file"}
-MAX_CONTEXT = 2000
 
 
 @dataclass(frozen=True, slots=True)

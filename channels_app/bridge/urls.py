@@ -3,4 +3,4 @@
 from channels_app.bridge import views
 from channels_app.lean import Route
 
-ROUTES = [Route(r"/process", views.process)]
+ROUTES = [Route(r"/process", views.process, methods=("POST",))]

@@ -29,8 +29,6 @@ async def process(scope: Scope, receive: Receive, send: Send) -> None:
     """``POST /process``."""
     request = Request(scope, receive)
     try:
-        if request.method != "POST":
-            raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
         account = bridge_of(caller)
         request.require_json()

@@ -4,8 +4,8 @@ from channels_app.http_api import views
 from channels_app.lean import Route
 
 ROUTES = [
-    Route(r"/inbound", views.inbound),
-    Route(r"/inbound/result", views.result),
-    Route(r"/inbound/cancel", views.cancel),
-    Route(r"/runs/[^/]+/events", views.run_events),
+    Route(r"/inbound", views.inbound, methods=("POST",)),
+    Route(r"/inbound/result", views.result, methods=("GET",)),
+    Route(r"/inbound/cancel", views.cancel, methods=("POST",)),
+    Route(r"/runs/[^/]+/events", views.run_events, methods=("GET",)),
 ]

@@ -13,7 +13,7 @@ from django.utils import timezone
 from allowlist import permissions
 from allowlist.models import ApiKey
 from channels_app import commands, http
-from channels_app.body_fields import place, text
+from channels_app.body_fields import MOST_EVENT_DIGITS, place, text
 from channels_app.credentials import Caller, authenticate, count_sender, slot
 from channels_app.door_accounts import door_account
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
@@ -46,8 +46,6 @@ async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
     request = Request(scope, receive)
     wants_stream = "text/event-stream" in request.header("accept")
     try:
-        if request.method != "POST":
-            raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
         key = request.idempotency_key()
         asked = fields.read(await request.json(), keyed=bool(key))
@@ -241,12 +239,10 @@ async def run_events(scope: Scope, receive: Receive, send: Send) -> None:
     """``GET /runs/<id>/events``: continue a stream after ``Last-Event-ID`` or ``?after=``."""
     request = Request(scope, receive)
     try:
-        if request.method != "GET":
-            raise RefusedError(405, "Use GET.", headers={"Allow": "GET"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
         sender = request.query("user_id")
         work = await in_thread(find, caller, request.path.split("/")[2], sender)
-        after = position(request.header("last-event-id") or request.query("after") or "0")
+        after = position(request)
         with slot(caller):
             frames = blocks(work, after=after, fresh=False)
             told = farewell(work)
@@ -257,11 +253,14 @@ async def run_events(scope: Scope, receive: Receive, send: Send) -> None:
         return
 
 
-def position(given: str) -> int:
-    """An event number from a header. Raises RefusedError 400."""
-    if not (given.isascii() and given.isdigit() and len(given) <= 9):
-        raise RefusedError(400, "Last-Event-ID must be an event number.", field="Last-Event-ID")
-    return int(given)
+def position(request: Request) -> int:
+    """The event after which a stream goes on: the header, else ``after``. Raises RefusedError 400,
+    also where the one that does not count is no event number."""
+    asked = {"Last-Event-ID": request.header("last-event-id"), "after": request.query("after")}
+    for name, given in asked.items():
+        if given and not (given.isascii() and given.isdigit() and len(given) <= MOST_EVENT_DIGITS):
+            raise RefusedError(400, f"{name} must be an event number.", field=name)
+    return int(asked["Last-Event-ID"] or asked["after"] or 0)
 
 
 def find(caller: Caller, public_id: str, sender: str = "") -> Work:
@@ -300,8 +299,6 @@ async def result(scope: Scope, receive: Receive, send: Send) -> None:
     """``GET /inbound/result?run_id=``: 202 while it runs, then the answer."""
     request = Request(scope, receive)
     try:
-        if request.method != "GET":
-            raise RefusedError(405, "Use GET.", headers={"Allow": "GET"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
         work = await in_thread(find, caller, request.query("run_id"), request.query("user_id"))
         if work.run.state in Run.FINAL:
@@ -318,8 +315,6 @@ async def cancel(scope: Scope, receive: Receive, send: Send) -> None:
     """``POST /inbound/cancel``: ask the run to stop; its partial answer is kept."""
     request = Request(scope, receive)
     try:
-        if request.method != "POST":
-            raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
         body = await request.json()
         run_id, sender = body.get("run_id"), text(body, "user_id", 256)

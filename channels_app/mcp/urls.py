@@ -3,4 +3,4 @@
 from channels_app.lean import Route
 from channels_app.mcp import views
 
-ROUTES = [Route(r"/mcp/?", views.mcp, error_body=views.error_body)]
+ROUTES = [Route(r"/mcp/?", views.mcp, error_body=views.error_body, methods=("POST",))]

@@ -4,6 +4,7 @@ The Origin is checked first (DNS rebinding; the Host was already), then the key;
 large, is loaded by the first call.
 """
 
+from http import HTTPStatus
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from core.models import User
 
 SESSION_HEADER = "x-session-id"
-PARSE_ERROR, INVALID_REQUEST, REFUSED = -32700, -32600, -32000
+PARSE_ERROR, INVALID_REQUEST, REFUSED, FAILED = -32700, -32600, -32000, -32603
 ASKER = "latchkey.asker"  # (user, session id) of a request, in its ASGI scope
 
 
@@ -26,9 +27,6 @@ async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
     request = Request(scope, receive)
     try:
         check_sender(request)
-        if request.method != "POST":
-            # No stream of the server's own, and no session to delete.
-            raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         caller = await authenticate(request, scope=ApiKey.Scope.SEND_RESULT)
         user = person(caller)
         raw = await request.body(settings.MAX_BODY_BYTES)
@@ -139,6 +137,5 @@ def guarded(send: Send) -> Send:
 
 
 def error_body(status: int, message: str) -> dict[str, Any]:
-    """An unexpected failure as JSON-RPC."""
-    del status
-    return {"jsonrpc": "2.0", "id": None, "error": {"code": -32603, "message": message}}
+    """A refused request, or an unexpected failure, as JSON-RPC."""
+    return rpc_error(FAILED if status >= HTTPStatus.INTERNAL_SERVER_ERROR else REFUSED, message)

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import connection
 
 from allowlist.models import ApiKey
+from channels_app.body_fields import MAX_SESSION_NAME
 from channels_app.chat_messages import refused
 from channels_app.door_accounts import door_account
 from core import inbox, statements
@@ -20,7 +21,6 @@ from core.models import ChannelAccount, ChatSession, Run, User
 
 ORIGIN = "openai"
 HEADER = "X-Session-Id"
-MAX_NAME = 100
 
 
 BUSY = Rows(
@@ -61,8 +61,8 @@ class Lane:
 
 def checked(name: str) -> str:
     """The header's value. Raises RefusedError 400."""
-    if len(name) > MAX_NAME or not name.isascii() or not (name == "" or name.isprintable()):
-        raise refused(f"must be at most {MAX_NAME} printable ASCII characters", HEADER)
+    if len(name) > MAX_SESSION_NAME or not name.isascii() or not (name == "" or name.isprintable()):
+        raise refused(f"must be at most {MAX_SESSION_NAME} printable ASCII characters", HEADER)
     return name
 
 

@@ -4,8 +4,8 @@ from channels_app.lean import Route
 from channels_app.openai_api import errors, views
 
 ROUTES = [
-    Route(r"/v1/chat/completions", views.chat_completions, errors.plain),
-    Route(r"/v1/models", views.models, errors.plain),
-    Route(r"/v1/models/.+", views.model, errors.plain),
+    Route(r"/v1/chat/completions", views.chat_completions, errors.plain, ("POST",)),
+    Route(r"/v1/models", views.models, errors.plain, ("GET",)),
+    Route(r"/v1/models/.+", views.model, errors.plain, ("GET",)),
     Route(r"/v1(/.*)?", views.unknown, errors.plain),
 ]

@@ -63,7 +63,6 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
     """``POST /v1/chat/completions``."""
     request = Request(scope, receive)
     try:
-        allow(request, "POST")
         caller = await authenticate(request, scope=ApiKey.Scope.CHAT)
         session = sessions.checked(request.header("x-session-id"))
         body = await request.json()
@@ -103,12 +102,6 @@ def listener_of(caller: Caller) -> AbstractContextManager[hub.Listener | None]:
     if caller.user is None:
         return contextlib.nullcontext()
     return hub.local().listen([f"user:{caller.user.pk}"])
-
-
-def allow(request: Request, method: str) -> None:
-    """Raises RefusedError 405 for any other method."""
-    if request.method != method:
-        raise RefusedError(405, f"Use {method}.", headers={"Allow": method})
 
 
 def repeat_key(caller: Caller, body: Mapping[str, Any], session: str, key: str) -> RepeatKey | None:
@@ -375,7 +368,6 @@ async def models(scope: Scope, receive: Receive, send: Send) -> None:
     """``GET /v1/models``."""
     request = Request(scope, receive)
     try:
-        allow(request, "GET")
         await authenticate(request, scope=ApiKey.Scope.CHAT)
         data = [model_body(name) for name in fields.models()]
         await http.answer(send, 200, {"object": "list", "data": data})
@@ -387,7 +379,6 @@ async def model(scope: Scope, receive: Receive, send: Send) -> None:
     """``GET /v1/models/<name>``; a name may hold slashes."""
     request = Request(scope, receive)
     try:
-        allow(request, "GET")
         await authenticate(request, scope=ApiKey.Scope.CHAT)
         name = fields.known_model(request.path.removeprefix("/v1/models/"))
         await http.answer(send, 200, model_body(name))

@@ -3,4 +3,4 @@
 from channels_app.lean import Route
 from channels_app.telegram import views
 
-ROUTES = [Route(r"/telegram/[A-Za-z0-9_.-]{1,64}/webhook", views.webhook)]
+ROUTES = [Route(r"/telegram/[A-Za-z0-9_.-]{1,64}/webhook", views.webhook, methods=("POST",))]

@@ -11,7 +11,6 @@ from typing import Any
 from channels_app import body_fields, chat_messages, chat_tools
 from channels_app.chat_messages import Document, Json, data_url, file_name, refused
 
-MAX_ID = 100
 # States of a tool part that tell the model something; the others are still on their way.
 TOOL_STATES = ("output-available", "output-error", "output-denied", "approval-responded")
 DENIED = "The user did not allow this call."
@@ -53,8 +52,8 @@ def read(body: Json) -> Asked:
 
 def checked_id(value: Any) -> str:
     """The id of a chat, which the client chose. Raises RefusedError 400."""
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_ID:
-        raise refused(f"must be a string of 1 to {MAX_ID} characters", "id")
+    if not isinstance(value, str) or not 0 < len(value) <= body_fields.MAX_CHAT_ID:
+        raise refused(f"must be a string of 1 to {body_fields.MAX_CHAT_ID} characters", "id")
     if not (value.isascii() and value.isprintable()):
         raise refused("must be printable ASCII", "id")
     return value
@@ -63,7 +62,11 @@ def checked_id(value: Any) -> str:
 def continued(last: Json) -> str:
     """The id of the last message when the assistant said it, as after a tool of the client."""
     name = last.get("id") if last.get("role") == "assistant" else ""
-    return name if isinstance(name, str) and len(name) <= MAX_ID and name.isascii() else ""
+    return (
+        name
+        if isinstance(name, str) and len(name) <= body_fields.MAX_CHAT_ID and name.isascii()
+        else ""
+    )
 
 
 def converted_message(value: Any, field_name: str) -> list[Json]:

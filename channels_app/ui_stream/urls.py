@@ -4,7 +4,7 @@ from channels_app.lean import Route
 from channels_app.ui_stream import views
 
 ROUTES = [
-    Route(r"/ui/chat", views.chat),
-    Route(r"/ui/chat/[^/]+/stream", views.resume),
-    Route(r"/ui/chat/[^/]+/stop", views.stop),
+    Route(r"/ui/chat", views.chat, methods=("POST",)),
+    Route(r"/ui/chat/[^/]+/stream", views.resume, methods=("GET",)),
+    Route(r"/ui/chat/[^/]+/stop", views.stop, methods=("POST",)),
 ]

@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 from django.conf import settings
 from django.utils import timezone
@@ -37,7 +36,7 @@ async def chat(scope: Scope, receive: Receive, send: Send) -> None:
     """``POST /ui/chat``: the run as a UI message stream. It goes on when the client leaves."""
     request = Request(scope, receive)
     try:
-        caller, user = await person(request, "POST")
+        caller, user = await person(request)
         asked = fields.read(await request.json())
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(caller):
@@ -54,7 +53,7 @@ async def resume(scope: Scope, receive: Receive, send: Send) -> None:
     """``GET /ui/chat/<chat>/stream``: the open run from its beginning; 204 when there is none."""
     request = Request(scope, receive)
     try:
-        caller, user = await person(request, "GET")
+        caller, user = await person(request)
         run = await in_thread(open_run, user, chat_in(request))
         if run is None:
             headers = http.encoded({})
@@ -73,17 +72,15 @@ async def stop(scope: Scope, receive: Receive, send: Send) -> None:
     """``POST /ui/chat/<chat>/stop``: ask the open run to end; what it said is kept."""
     request = Request(scope, receive)
     try:
-        _, user = await person(request, "POST")
+        _, user = await person(request)
         asked = await in_thread(stop_run, user, chat_in(request))
         await http.answer(send, 200, {"ok": True, "status": 200, "cancelled": asked})
     except RefusedError as error:
         await refuse(request, send, error)
 
 
-async def person(request: Request, method: str) -> tuple[Caller, User]:
-    """Who asks. Raises RefusedError 405, 401, 403; a bridge's key has no person here."""
-    if request.method != method:
-        raise RefusedError(405, f"Use {method}.", headers={"Allow": method})
+async def person(request: Request) -> tuple[Caller, User]:
+    """Who asks. Raises RefusedError 401, 403; a bridge's key has no person here."""
     caller: Caller = await authenticate(request, scope=ApiKey.Scope.CHAT)
     if caller.user is None:
         raise RefusedError(403, "This door needs a personal key.")
@@ -92,7 +89,7 @@ async def person(request: Request, method: str) -> tuple[Caller, User]:
 
 def chat_in(request: Request) -> str:
     """The id of the chat in ``/ui/chat/<chat>/…``. Raises RefusedError 400."""
-    return fields.checked_id(unquote(request.path.split("/")[3]))
+    return fields.checked_id(request.path.split("/")[3])
 
 
 def accept(user: User, asked: fields.Asked, key: int) -> Receipt:

@@ -55,8 +55,6 @@ async def upload(scope: Scope, receive: Receive, send: Send) -> None:
     """Take a file; 201 with its id, which a message then names."""
     request = Request(scope, receive)
     try:
-        if request.method != "POST":
-            raise RefusedError(405, "Use POST.", headers={"Allow": "POST"})
         user = await in_thread(who, request, writes=True)
         # What is on its way counts for no quota yet.
         with limits.streams.one(user_id=f"upload:{user.id}", limit=settings.MAX_STREAMS_PER_USER):
@@ -131,11 +129,9 @@ def who(request: Request, *, writes: bool) -> User:
             raise RefusedError(403, "A bridge sends files as data URLs.")
         return speaker.user
     headers = access.headers_of(request.scope)
-    if writes and not access.is_ours(
-        origin=headers.get("origin", ""), host=headers.get("host", "")
-    ):
-        raise RefusedError(403, "This request did not come from a page of ours.")
     session_key = access.cookie_of(headers)
+    if session_key and writes and not is_from_our_page(headers):
+        raise RefusedError(403, "This request did not come from a page of ours.")
     speaker_by_cookie = access.by_session(session_key) if session_key else None
     if speaker_by_cookie is None or speaker_by_cookie.user is None:
         raise RefusedError(401, "Sign in first.")
@@ -144,13 +140,16 @@ def who(request: Request, *, writes: bool) -> User:
     return speaker_by_cookie.user
 
 
+def is_from_our_page(headers: Headers) -> bool:
+    """Whether a browser says that a page of this gateway sent the request."""
+    return access.is_ours(origin=headers.get("origin", ""), host=headers.get("host", ""))
+
+
 async def own(scope: Scope, receive: Receive, send: Send) -> None:
     """One's own file; DELETE takes it back, and its bytes go soon."""
     request = Request(scope, receive)
     deletes = request.method == "DELETE"
     try:
-        if not deletes:
-            check_method(request)
         user = await in_thread(who, request, writes=deletes)
         name = request.path.rpartition("/")[2]
         file = await in_thread(own_file, user, name) if is_public_id(name) else None
@@ -176,7 +175,6 @@ async def out(scope: Scope, receive: Receive, send: Send) -> None:
     """The file of a signed link; each GET is counted."""
     request = Request(scope, receive)
     try:
-        check_method(request)
         await in_thread(count_address, request.address)
         try:
             file = await in_thread(files.opened, request.query("token"))
@@ -200,12 +198,6 @@ def count_open(file: StoredFile, address: str) -> None:
     with write():
         files.count_open(file)
         account_audit.file_opened(file=file, address=address, now=timezone.now())
-
-
-def check_method(request: Request) -> None:
-    """Raises RefusedError 405 for anything but reading."""
-    if request.method not in {"GET", "HEAD"}:
-        raise RefusedError(405, "Use GET.", headers={"Allow": "GET, HEAD"})
 
 
 async def refuse(send: Send, error: RefusedError) -> None:

@@ -27,9 +27,9 @@ urlpatterns: list[URLPattern] = [
 ]
 
 ROUTES = [
-    Route(r"/files", files.upload),
-    Route(r"/files/out", files.out),
-    Route(r"/files/[^/]+", files.own),
+    Route(r"/files", files.upload, methods=("POST",)),
+    Route(r"/files/out", files.out, methods=("GET", "HEAD")),
+    Route(r"/files/[^/]+", files.own, methods=("GET", "HEAD", "DELETE")),
 ]
 SOCKETS = {"/ws/desk": DeskConsumer.as_asgi()}
 CHAT = WebChatConsumer.as_asgi()

@@ -248,7 +248,7 @@ def test_lists_take_a_fixed_number_of_queries(
         return len(queries)
 
     add(2)
-    cost()  # what is asked once in a process
+    cost()  # what a process keeps of its first page: content types, what the doctor found
     few = cost()
     add(9)
     assert cost() == few

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from axes.models import AccessAttempt
 from django.contrib import admin
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Group, Permission
 from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models import Model
@@ -22,7 +22,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from allowlist import keys, sign_in
-from allowlist.models import ApiKey, BlockPattern, LinkCode, SignInLink, UnknownRequest
+from allowlist.models import ApiKey, AuditEntry, BlockPattern, LinkCode, SignInLink, UnknownRequest
 from channels_app import commands, notices
 from channels_app.inbound import receive_sender
 from channels_app.secret_blocks import as_sent
@@ -130,6 +130,7 @@ def powers() -> dict[str, Any]:
             "password": row.password,
             "rights": (row.is_staff, row.is_superuser, row.is_owner),
             "granted": sorted(row.user_permissions.values_list("codename", flat=True)),
+            "roles": sorted(row.groups.values_list("name", flat=True)),
             "in": (row.is_active, row.only_listed),
         }
         for row in User.objects.all()
@@ -159,6 +160,7 @@ def keeps(before: dict[str, Any], sam: User, where: str) -> None:
         if was is None:  # a new person: no rights, no password, speaks for nobody
             assert person["rights"] == (False, False, False), where
             assert person["granted"] == [], where
+            assert person["roles"] == [], where
             assert person["password"].startswith("!"), where
             assert person["in"] == (True, True), where
         else:
@@ -198,7 +200,9 @@ def blind(sam: User) -> dict[str, str]:
     }
     account = {"channel": "telegram", "name": "mine", "enabled": "on", "config": "{}"}
     secrets = {"secret_name": "webhook_secret", "secret_value": NEW, "secret:webhook_secret": NEW}
+    role = str(Group.objects.order_by("pk").values_list("pk", flat=True)[0])
     rights = {"is_staff": "on", "is_superuser": "on", "is_owner": "on", "user_permissions": right}
+    rights["groups"] = role
     passwords = {"password": NEW, "password1": NEW, "password2": NEW, "usable_password": "true"}
     mine = {"user": str(sam.pk), "username": "sam2", "display_name": "x", "scopes": "chat"}
     return {**inline, **account, **secrets, **rights, **passwords, **mine, "post": "yes"}
@@ -323,6 +327,80 @@ def test_a6_a10_q19_a_permission_alone_shows_no_secret_and_makes_nobody_somebody
         f"{of}: {len(mine)} permissions, {house.pages} answers, {house.posts} posts, "
         f"{len(house.seen)} pages seen"
     )
+
+
+ROLES = (
+    "May read conversations",
+    "May run operations",
+    "May manage people",
+    "May read the audit",
+)
+
+
+def in_role(make_user: MakeUser, role: str) -> tuple[User, Client]:
+    """A member of staff with one role, and nothing else; their browser."""
+    sam = make_user("sam")
+    User.objects.filter(pk=sam.pk).update(is_staff=True)
+    sam.set_unusable_password()
+    sam.save(update_fields=["password"])
+    sam.groups.set([Group.objects.get(name=role)])
+    browser = Client()
+    browser.force_login(User.objects.get(pk=sam.pk))
+    return sam, browser
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a6_a10_a_role_shows_no_secret_and_makes_nobody_somebody_else(
+    house: House, make_user: MakeUser, role: str
+) -> None:
+    """Each role on every page that it opens, with every button and field of it."""
+    sam, browser = in_role(make_user, role)
+    opened = {
+        permission.content_type.model_class()
+        for permission in Group.objects.get(name=role).permissions.all()
+    }
+    for model in PAGES.values():
+        if model in opened:
+            walk(house, browser, sam, model)
+    assert len(house.seen) >= 2, "a role without a page"
+
+
+def test_every_role_is_walked_and_each_of_its_permissions_exists() -> None:
+    """A role that is added has a row above; a permission of no table would do nothing."""
+    assert sorted(Group.objects.values_list("name", flat=True)) == sorted(ROLES)
+    for permission in Permission.objects.filter(group__isnull=False).distinct():
+        model = permission.content_type.model_class()
+        assert model is not None
+        assert permission.codename.partition("_")[0] in model._meta.default_permissions
+
+
+def test_a_superuser_gives_roles_which_are_recorded_and_others_see_their_names(
+    make_user: MakeUser,
+) -> None:
+    """The page offers the roles by name; single permissions stand in a fold of superusers only."""
+    boss, ann = make_user("boss"), make_user("ann")
+    User.objects.filter(pk=boss.pk).update(is_staff=True, is_superuser=True)
+    User.objects.filter(pk=ann.pk).update(is_staff=True)
+    address = reverse("admin:core_user_change", args=[ann.pk])
+    browser = Client()
+    browser.force_login(User.objects.get(pk=boss.pk))
+    page = browser.get(address)
+    assert all(role in page.content.decode() for role in ROLES)
+    assert b"Single permissions" in page.content
+    role = Group.objects.get(name="May read conversations")
+    fields = {**shown_fields(page), "groups": str(role.pk)}
+    fields |= {"identities-TOTAL_FORMS": "0", "identities-INITIAL_FORMS": "0"}
+    fields.pop("user_permissions", None)
+    answer = browser.post(address, fields)
+    assert answer.status_code == 302, answer.context["errors"]
+    assert list(ann.groups.all()) == [role]
+    entry = AuditEntry.objects.get(action="user.rights_set")
+    assert entry.data == {"groups": ["May read conversations"]}
+    _, staff = in_role(make_user, "May manage people")
+    for other in (make_user("eve"), ann):
+        shown = staff.get(reverse("admin:core_user_change", args=[other.pk])).content
+        assert b"Single permissions" not in shown
+    assert b"May read conversations" in shown
 
 
 def test_q19_a_password_is_set_by_superusers_only(make_user: MakeUser) -> None:

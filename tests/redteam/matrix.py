@@ -52,7 +52,7 @@ ACCEPT = (("accept", "application/json, text/event-stream"),)
 #                                                  anon other own staff owner revoked bridge
 PAGES: dict[str, list[Row]] = {
     "": [Row("GET", "/", "302 200 200 200 200 302 302")],
-    "api/<path:rest>": [Row("GET", "/api/nothing", "404 404 404 404 404 404 404")],
+    r"api/^(?P<rest>[\s\S]*)$": [Row("GET", "/api/nothing", "404 404 404 404 404 404 404")],
     "favicon.ico": [Row("GET", "/favicon.ico", "302 302 302 302 302 302 302")],
     # The page of any address: what it shows is asked for by chat/sessions/<id>/messages.
     "c/<str:session_id>": [Row("GET", "/c/{session}", "302 200 200 200 200 302 302")],
@@ -187,14 +187,14 @@ DOORS: dict[str, list[Row]] = {
         Row("POST", "/mcp/", "401 200 200 200 200 401 403", RPC, ACCEPT),
     ],
     r"/files": [
-        Row("POST", "/files?name=a.txt", "403 201 201 201 201 401 403", {"some": "bytes"}),
+        Row("POST", "/files?name=a.txt", "401 201 201 201 201 401 403", {"some": "bytes"}),
     ],
     r"/files/out": [
         Row("GET", "/files/out?token=guessed", "403 403 403 403 403 403 403"),
     ],
     r"/files/[^/]+": [
         Row("GET", "/files/{file}", "401 404 200 404 404 401 403", hides=True),
-        Row("DELETE", "/files/{file}", "403 404 200 404 404 401 403", hides=True),
+        Row("DELETE", "/files/{file}", "401 404 200 404 404 401 403", hides=True),
     ],
     r"/ui/chat": [Row("POST", "/ui/chat", "401 200 200 200 200 401 403", UI)],
     # The run of ``own``'s session: nobody else's resume or stop finds it.
