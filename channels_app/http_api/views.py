@@ -108,6 +108,7 @@ def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
             now=now,
             origin="http",
             command=command,
+            may_decide=ApiKey.Scope.ADMIN_REQUESTS in caller.key.scopes,
         )
     else:
         assert caller.account is not None  # noqa: S101 - a constraint of ApiKey

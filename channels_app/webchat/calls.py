@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from allowlist import requests
-from allowlist.models import UnknownRequest
+from allowlist.models import ApiKey, UnknownRequest
 from channels_app import commands, decisions, inbound, limits, notices
 from channels_app.credentials import count_sender
 from channels_app.door_accounts import door_account
@@ -53,6 +53,7 @@ def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Recei
     """A message of a person. Raises RefusedError 401 when they were shut out meanwhile."""
     if not User.objects.filter(id=user.id, is_active=True).exists():
         raise RefusedError(401, "Permission denied")
+    command = command_in(frame)
     draft = Draft(
         account=door_account("web"),
         repeat=repeat_key(frame, scope=f"web:{user.id}"),
@@ -66,8 +67,18 @@ def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Recei
         session_id=frame.session_id,
         now=timezone.now(),
         origin="web",
-        command=command_in(frame),
+        command=command,
+        may_decide=command is not None and may_decide(key_id),
     )
+
+
+def may_decide(key_id: int) -> bool:
+    """Whether a person's credential decides unknown requests, if they are an owner: a session of
+    the web chat (no key) does, an API key by its scope ([A10])."""
+    if not key_id:
+        return True
+    scopes = ApiKey.objects.filter(pk=key_id).values_list("scopes", flat=True).first()
+    return ApiKey.Scope.ADMIN_REQUESTS in (scopes or [])
 
 
 def accept_bridged(frame: frames.Say, speaker: Speaker) -> inbound.Receipt:
