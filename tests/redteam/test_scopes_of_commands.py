@@ -46,7 +46,9 @@ def at_inbound(owner: User, scopes: list[str], text: str) -> None:
 def at_the_socket(owner: User, scopes: list[str], text: str) -> None:
     """A frame of ``/ws`` after a key."""
     key, _ = keys.create(name=text, user=owner, scopes=scopes)
-    calls.accept(frames.Say(text=text, client_id=f"c{key.pk}"), speaker=Speaker(owner, key_id=key.pk))
+    calls.accept(
+        frames.Say(text=text, client_id=f"c{key.pk}"), speaker=Speaker(owner, key_id=key.pk)
+    )
 
 
 ENDPOINTS = pytest.mark.parametrize("say", [at_inbound, at_the_socket])
