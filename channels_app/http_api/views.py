@@ -99,7 +99,7 @@ def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
     now = timezone.now()
     command = None if asked.media else commands.answered_at_once(asked.text)
     if caller.user is not None:
-        repeat = asked.repeat(scope=f"key:{caller.key.pk}", key=key)
+        repeat = asked.repeat(scope=f"key:{caller.key.pk}", key=key, session=asked.session_id)
         draft = asked.draft(account=door_account("http"), repeat=repeat, key=caller.key.pk)
         receipt = receive_personal(
             user=caller.user,

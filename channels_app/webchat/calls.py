@@ -56,7 +56,7 @@ def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Recei
     command = command_in(frame)
     draft = Draft(
         account=door_account("web"),
-        repeat=repeat_key(frame, scope=f"web:{user.id}"),
+        repeat=repeat_key(frame, scope=f"web:{user.id}", session=frame.session_id),
         text=frame.text,
         media=frame.media,
         via_key=key_id,
@@ -104,13 +104,13 @@ def command_in(frame: frames.Say) -> commands.Command | None:
     return None if frame.media else commands.answered_at_once(frame.text)
 
 
-def repeat_key(frame: frames.Say, *, scope: str) -> RepeatKey | None:
-    """The key that a repeated frame has; None without a ``client_id``. The page may name the
-    session only when it sends a message again."""
+def repeat_key(frame: frames.Say, *, scope: str, session: str = "") -> RepeatKey | None:
+    """The key that a repeated frame has; None without a ``client_id``. ``session``: which a person
+    named (a bridge names none); the page may name it only when it sends a message again."""
     if not frame.client_id:
         return None
     digest = body_digest(frame.text, frame.media)
-    return RepeatKey(scope, frame.client_id, "client_id", digest, session=frame.session_id)
+    return RepeatKey(scope, frame.client_id, "client_id", digest, session=session)
 
 
 def own_run(*, user_id: int, run_id: str) -> Run:
