@@ -13,6 +13,7 @@ import dataclasses
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from django.utils import timezone
 
@@ -187,7 +188,20 @@ def session_for(
 def without_codes(draft: Draft) -> Draft:
     """``draft`` as it is stored: a link code in it may still be good, and is nobody's to read."""
     text = link_codes.without_codes(draft.text)
+    for message in draft.options.get("messages", ()):  # a client's own history (/v1, /ui/chat)
+        hide_codes(message)
     return draft if text == draft.text else dataclasses.replace(draft, text=text, raw=b"")
+
+
+def hide_codes(message: dict[str, Any]) -> None:
+    """Take link codes out of the texts of one message of a client's history."""
+    content = message.get("content")
+    if isinstance(content, str):
+        message["content"] = link_codes.without_codes(content)
+        return
+    for part in content or ():
+        if isinstance(part, dict) and isinstance(part.get("text"), str):
+            part["text"] = link_codes.without_codes(part["text"])
 
 
 def take_code(
