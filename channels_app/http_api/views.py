@@ -20,6 +20,7 @@ from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.http_api import adapter, fields
 from channels_app.inbound import Receipt, receive_personal, receive_sender
 from channels_app.links import Links
+from channels_app.senders import may_speak
 from core import events, files, runs
 from core.db import in_thread
 from core.ids import is_public_id
@@ -85,13 +86,6 @@ async def fetch_pictures(caller: Caller, asked: fields.Asked) -> None:
         return
     for item in elsewhere:
         asked.media.remove(item)
-
-
-def may_speak(account: ChannelAccount, sender: str) -> bool:
-    """Whether the rule lets a sender of a bridge in ([A1])."""
-    kind = str(account.config.get("kind", "im"))
-    named = permissions.Sender(account, kind, sender)
-    return permissions.decide(sender=named, now=timezone.now()).allowed
 
 
 def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
