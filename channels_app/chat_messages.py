@@ -27,6 +27,7 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}", re.ASCII)
 SYSTEM = ("system", "developer")
 ROLES = {"system": "user", "developer": "user", "user": "user", "assistant": "assistant"}
 # Pictures of an earlier answer come back as text, each as long as a novel.
+NOT_FETCHED = "[a picture that was not fetched]"
 DATA_PICTURE = re.compile(r"(!\[[^\]\n]{0,500}\])\(data:image/[^()\[\]\s]*\)")
 
 
@@ -251,6 +252,20 @@ async def fetch_pictures(messages: list[Json], *, get: pictures.Get | None = Non
                         raise refused("and others are too large together", field, status=413)
     except TimeoutError as error:
         raise refused("was not fetched: it took too long", "messages") from error
+
+
+def has_pictures_elsewhere(messages: list[Json]) -> bool:
+    """Whether messages name pictures by their address."""
+    found = (picture for item in messages for _, picture in pictures_in(item))
+    return any(not picture["url"].startswith("data:") for picture in found)
+
+
+def drop_pictures_elsewhere(messages: list[Json]) -> None:
+    """Put words in the place of pictures that are named by their address."""
+    for item in messages:
+        for index, picture in list(pictures_in(item)):
+            if not picture["url"].startswith("data:"):
+                item["content"][index] = {"type": "text", "text": NOT_FETCHED}
 
 
 def last_said(messages: list[Json]) -> str:

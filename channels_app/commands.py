@@ -36,6 +36,9 @@ OWNER_HELP = """
 /approve <id> — let somebody in
 /deny <id> — turn somebody away"""
 
+NO_SCOPE = "This key has no scope 'admin:requests'."
+BY_OPEN_LIST = "came in by an open list"
+
 Decide = Callable[[str, Choice], str]
 
 
@@ -64,6 +67,8 @@ class Asked:
     """Who gave a command, where. ``decide`` settles an unknown request: (id, choice) -> words.
 
     ``listed``: the sender is an identity of ``user``; false for whoever came in by an open list.
+    ``may_decide``: the credential decides unknown requests, if ``user`` is an owner; false for an
+    API key without the scope ``admin:requests`` ([A10]).
     """
 
     command: Command
@@ -72,12 +77,18 @@ class Asked:
     message: InboundMessage
     now: datetime
     decide: Decide
-    listed: bool = True
+    listed: bool
+    may_decide: bool
 
     @property
     def of_owner(self) -> bool:
         """Whether an owner asks, by an identity that is listed as theirs."""
         return self.user.is_owner and self.listed
+
+    @property
+    def of_decider(self) -> bool:
+        """Whether an owner asks who may see and decide unknown requests here."""
+        return self.of_owner and self.may_decide
 
 
 def parse(text: str) -> Command | None:
@@ -129,7 +140,7 @@ def start(asked: Asked) -> str:
 
 def help_text(asked: Asked) -> str:
     """``/help``."""
-    return HELP + (OWNER_HELP if asked.of_owner else "")
+    return HELP + (OWNER_HELP if asked.of_decider else "")
 
 
 def new(asked: Asked) -> str:
@@ -218,8 +229,8 @@ def _expiry(asked: Asked) -> datetime | None:
 
 def requests(asked: Asked) -> str:
     """``/requests``: who waits, for owners."""
-    if not asked.of_owner:
-        return "Only the owner can do that."
+    if not asked.of_decider:
+        return NO_SCOPE if asked.of_owner else "Only the owner can do that."
     rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
     lines = [
         f"{row.public_id}  {row.account.channel} {one_line(row.sender, 64)}  ×{row.count}  "
@@ -240,10 +251,11 @@ def deny(asked: Asked) -> str:
 
 
 def decision(asked: Asked, choice: Choice) -> str:
-    """Settle the request that the argument names; for owners by a listed identity."""
-    if asked.user.is_owner and not asked.listed:
+    """Settle the request that the argument names; for owners by a listed identity or a credential
+    that may."""
+    if asked.user.is_owner and not asked.of_decider:
         note_refusal(asked, "request.refused", asked.command.argument)
-        return "Only the owner can do that."
+        return NO_SCOPE if asked.listed else "Only the owner can do that."
     try:
         return asked.decide(asked.command.argument, choice)
     except (RequestNotFound, NotAnOwner, InvalidIdentity) as error:
@@ -251,13 +263,15 @@ def decision(asked: Asked, choice: Choice) -> str:
 
 
 def note_refusal(asked: Asked, action: str, subject: str) -> None:
-    """Audit what a sender asked for who came in by an open list."""
+    """Audit what was asked for by a sender who came in by an open list, or by a key without the
+    scope."""
     message = asked.message
+    sender = f"{message.account}:{message.kind}:{message.sender}"
     audit.record(
-        actor=f"{message.account}:{message.kind}:{message.sender}",
+        actor=f"user:{asked.user.pk} {asked.user}" if asked.listed else sender,
         action=action,
         subject=one_line(subject, 40),
-        data={"via": message.account.channel, "why": "came in by an open list"},
+        data={"via": message.account.channel, "why": NO_SCOPE if asked.listed else BY_OPEN_LIST},
         now=asked.now,
     )
 

@@ -13,6 +13,7 @@ import dataclasses
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from django.utils import timezone
 
@@ -57,12 +58,14 @@ def receive_personal(
     origin: str = "",
     session: ChatSession | None = None,
     command: commands.Command | None = None,
+    may_decide: bool = False,
 ) -> Receipt:
     """A message of a person known by their own credential (web session, personal key) [A10].
 
     ``session``: the open conversation of ``draft``, where the door has looked it up already.
-    ``command``: what it asks of the gateway itself. Raises RefusedError 413, and 422 for a key that
-    stands for another message.
+    ``command``: what it asks of the gateway itself; ``may_decide``: whether the credential, when it
+    is an owner's, decides unknown requests. Raises RefusedError 413, and 422 for a key that stands
+    for another message.
     """
     draft = without_codes(draft)
     with write(joins=True):
@@ -80,7 +83,13 @@ def receive_personal(
             )
         if command is not None and not agents.listens(session, now=now):
             return obey(
-                draft=draft, user=user, session=session, now=now, command=command, listed=True
+                draft=draft,
+                user=user,
+                session=session,
+                now=now,
+                command=command,
+                listed=True,
+                may_decide=may_decide,
             )
         return accept(draft=draft, user=user, session=session, now=now, origin=origin)
 
@@ -150,6 +159,7 @@ def receive_sender(
                 now=now,
                 command=command,
                 listed=listed,
+                may_decide=listed,
             )
         return accept(
             draft=draft,
@@ -178,7 +188,20 @@ def session_for(
 def without_codes(draft: Draft) -> Draft:
     """``draft`` as it is stored: a link code in it may still be good, and is nobody's to read."""
     text = link_codes.without_codes(draft.text)
+    for message in draft.options.get("messages", ()):  # a client's own history (/v1, /ui/chat)
+        hide_codes(message)
     return draft if text == draft.text else dataclasses.replace(draft, text=text, raw=b"")
+
+
+def hide_codes(message: dict[str, Any]) -> None:
+    """Take link codes out of the texts of one message of a client's history."""
+    content = message.get("content")
+    if isinstance(content, str):
+        message["content"] = link_codes.without_codes(content)
+        return
+    for part in content or ():
+        if isinstance(part, dict) and isinstance(part.get("text"), str):
+            part["text"] = link_codes.without_codes(part["text"])
 
 
 def take_code(
@@ -209,11 +232,13 @@ def obey(
     now: datetime,
     command: commands.Command,
     listed: bool,
+    may_decide: bool,
 ) -> Receipt:
     """Carry out an allowed command; what follows ``/new`` is a message. Inside a transaction.
 
     ``listed``: the sender is one of the person's identities; false for whoever came in by an open
-    list, for whom nothing of an owner is done.
+    list, for whom nothing of an owner is done. ``may_decide``: the credential may decide unknown
+    requests, if the person is an owner.
     """
     message, new = inbox.store(
         draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session
@@ -244,6 +269,7 @@ def obey(
             now=now,
             decide=decide,
             listed=listed,
+            may_decide=may_decide,
         )
     )
     if command.name == "new" and command.argument:

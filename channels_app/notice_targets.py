@@ -22,15 +22,23 @@ class Target:
     thread: str = ""
 
 
-def of(owner: User, *, besides: tuple[int, str] | None = None) -> list[Target]:
+def of(
+    owner: User, *, besides: tuple[int, str] | None = None, away: int | None = None
+) -> list[Target]:
     """Where a notice goes: the last-used channel if it can be written to, else every other one.
 
-    ``besides``: (account, chat) to which nothing is to be sent.
+    ``besides``: (account, chat) to which nothing is to be sent. ``away``: an account that delivers
+    nothing now; it is told there only where the owner has no other.
     """
+
+    def is_right(found: Target) -> bool:
+        return (found.account.pk, found.chat) != besides and found.account.pk != away
+
     last = last_used(owner)
-    if last is not None and (last.account.pk, last.chat) != besides:
+    if last is not None and is_right(last):
         return [last]
-    return [each for each in all_of(owner) if (each.account.pk, each.chat) != besides]
+    found = [each for each in all_of(owner) if is_right(each)]
+    return found if found or away is None else of(owner, besides=besides)
 
 
 def last_used(owner: User) -> Target | None:

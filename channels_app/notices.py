@@ -20,7 +20,7 @@ from allowlist.models import ApiKey, UnknownRequest
 from channels_app import notice_targets, secret_blocks
 from channels_app.base import Block, Capability, Channel
 from core import db, hub, outbox
-from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, User
+from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, ModelTrouble, User
 from core.providers import health
 from core.providers.failures import KINDS, OWN
 from core.text import one_line
@@ -212,8 +212,10 @@ def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> 
     for owner in owners():
         key = f"notice:trouble:{account.pk}:{today}:{owner.pk}:{trouble}:{chat}"
         with transaction.atomic():
-            # Not to the very chat that cannot be reached.
-            tell(owner, key=key[:180], text=text, besides=(account.pk, chat))
+            # Not to the very chat that cannot be reached, nor into the queue of an account that
+            # delivers nothing until the owner has acted.
+            away = None if chat else account.pk
+            tell(owner, key=key[:180], text=text, besides=(account.pk, chat), away=away)
 
 
 def clock_set_back(*, by: timedelta, now: datetime) -> None:
@@ -240,20 +242,31 @@ def clock_set_back(*, by: timedelta, now: datetime) -> None:
 def model_health(*, now: datetime) -> None:
     """Tell the owners once that the model fails, and once that it answers again. A chore.
 
-    Of one that fails and answers by turns, once an hour.
+    Of one that fails and answers by turns, once an hour; how it is then is told in the next one.
     """
     hour = int(now.timestamp()) // 3600
+    people = owners()
+    accounts = list(ChannelAccount.objects.values_list("pk", flat=True))
+
+    def key(owner: User, code: str, *, is_over: bool) -> str:
+        return f"notice:model:{owner.pk}:{hour}:{code}:{'over' if is_over else 'begun'}"
+
+    def is_told(row: ModelTrouble) -> bool:
+        names = [key(owner, row.code, is_over=row.since is None) for owner in people]
+        sent = [f"{name}:{account}"[:200] for name in names for account in accounts]
+        return Delivery.objects.filter(dedupe_key__in=sent).exists()
+
     health.look()
     with transaction.atomic():
-        for row, is_over in health.to_tell():
+        for row, is_over in health.to_tell(unless=is_told):
             kind = KINDS.get(row.code, OWN)
             text = f"The model answers again ({row.code})."
             if not is_over:
                 because = f" The server says: “{one_line(row.reason, 200)}”" if row.reason else ""
                 text = f"The model fails ({row.code}). {kind.owner}{because}"
-            for owner in owners():
-                key = f"notice:model:{owner.pk}:{hour}:{row.code}:{'over' if is_over else 'begun'}"
-                tell(owner, key=key, text=text)
+            for owner in people:
+                tell_web(owner, {"text": text})
+                tell(owner, key=key(owner, row.code, is_over=is_over), text=text)
 
 
 def is_spoken_in(account: ChannelAccount, chat: str) -> bool:
@@ -301,16 +314,18 @@ def tell(
     key: str,
     text: str,
     besides: tuple[int, str] | None = None,
+    away: int | None = None,
     rows: Buttons | None = None,
     page: str = "",
 ) -> None:
     """Send a notice to the owner's last-used channel, or, where that cannot be written to, to each
     other one ([A5]); nothing when there is none.
 
-    ``besides``: (account, chat) to leave out. ``rows``: of buttons; ``page``: where the owner does
+    ``besides``: (account, chat) to leave out. ``away``: an account that delivers nothing now, to
+    leave out where there is another. ``rows``: of buttons; ``page``: where the owner does
     what they do, on a channel without buttons.
     """
-    for target in notice_targets.of(owner, besides=besides):
+    for target in notice_targets.of(owner, besides=besides, away=away):
         block = block_of(target.channel, text, rows, page)
         put(target, key=f"{key}:{target.account.pk}"[:200], payload=block)
 

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from channels_app import notice_targets, notices
+from channels_app import notices
 from core import db, outbox
 from core.models import ChannelAccount, Delivery
 from core.outbox import Backlog
@@ -72,9 +72,7 @@ def tell(text: str, *, key: str, away: int | None = None) -> None:
     account ``away``."""
     for owner in notices.owners():
         notices.tell_web(owner, {"text": text})
-        there = (away, owner.last_target.get("chat", "")) if away is not None else None
-        besides = there if there and notice_targets.of(owner, besides=there) else None
-        notices.tell(owner, key=f"{key}:{owner.pk}", text=text, besides=besides)
+        notices.tell(owner, key=f"{key}:{owner.pk}", text=text, away=away)
 
 
 def given_up(*, account: ChannelAccount) -> None:
@@ -91,6 +89,7 @@ def given_up(*, account: ChannelAccount) -> None:
                 text=text,
                 rows=[[{"text": "Send again", "data": f"{SEND_AGAIN}:{account.pk}"}]],
                 page=PAGE,
+                away=account.pk,
             )
 
 

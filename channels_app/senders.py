@@ -43,6 +43,13 @@ class KnownSender:
     now: datetime
 
 
+def may_speak(account: ChannelAccount, sender: str) -> bool:
+    """Whether the rule lets a sender of a bridge in ([A1])."""
+    kind = str(account.config.get("kind", "im"))
+    named = permissions.Sender(account, kind, sender)
+    return permissions.decide(sender=named, now=timezone.now()).allowed
+
+
 def known_at_once(asked: Sequence[Draft]) -> list[KnownSender | None]:
     """Who sent each of ``asked``, messages of people by themselves outside topics; None where that
     has to be asked anew. In the transaction that stores them, in this order.

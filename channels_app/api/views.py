@@ -17,12 +17,12 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from allowlist import requests
+from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
-from channels_app import agents, feedback
+from channels_app import agents, decisions, feedback
 from channels_app.api import serializers
 from channels_app.api.permissions import MayChat, MayDecide, MaySend
 from channels_app.door_accounts import door_account
-from channels_app.inbound import replay
 from core import files, inbox, runs, sessions
 from core.db import write
 from core.ids import is_public_id
@@ -300,14 +300,15 @@ class Decide(APIView):
             Literal["approve", "approve_24h", "deny", "block"], asked.validated_data["verdict"]
         )
         try:
-            verdict = requests.decide(
+            verdict = decisions.decide(
                 request=request_id,
                 verdict=word,
                 owner=person(request),
                 via="api",
                 now=timezone.now(),
-                replay=replay,
             )
         except requests.RequestNotFound as error:
             raise Http404 from error
+        except InvalidIdentity as error:
+            raise ValidationError({"verdict": [f"{error}."]}) from error
         return Response(verdict_body(verdict))

@@ -31,12 +31,13 @@ class Asked:
     media: list[dict[str, Any]] = field(default_factory=list)
     digest: str = ""
 
-    def repeat(self, *, scope: str, key: str) -> RepeatKey | None:
+    def repeat(self, *, scope: str, key: str, session: str = "") -> RepeatKey | None:
         """The key that a repeated request has; None when the client gave none. How the answer is
-        asked for (``stream``, ``async``) may change."""
+        asked for (``stream``, ``async``) may change. ``session``: the conversation that a person
+        named; a bridge names none."""
         if not key:
             return None
-        return RepeatKey(scope, key, "Idempotency-Key", self.digest, session=self.session_id)
+        return RepeatKey(scope, key, "Idempotency-Key", self.digest, session=session)
 
     def draft(
         self, *, account: ChannelAccount, repeat: RepeatKey | None, key: int, sender: str = ""

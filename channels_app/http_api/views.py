@@ -20,6 +20,7 @@ from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.http_api import adapter, fields
 from channels_app.inbound import Receipt, receive_personal, receive_sender
 from channels_app.links import Links
+from channels_app.senders import may_speak
 from core import events, files, runs
 from core.db import in_thread
 from core.ids import is_public_id
@@ -85,19 +86,12 @@ async def fetch_pictures(caller: Caller, asked: fields.Asked) -> None:
         asked.media.remove(item)
 
 
-def may_speak(account: ChannelAccount, sender: str) -> bool:
-    """Whether the rule lets a sender of a bridge in ([A1])."""
-    kind = str(account.config.get("kind", "im"))
-    named = permissions.Sender(account, kind, sender)
-    return permissions.decide(sender=named, now=timezone.now()).allowed
-
-
 def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
     """Put what was asked into the inbox. Raises RefusedError."""
     now = timezone.now()
     command = None if asked.media else commands.answered_at_once(asked.text)
     if caller.user is not None:
-        repeat = asked.repeat(scope=f"key:{caller.key.pk}", key=key)
+        repeat = asked.repeat(scope=f"key:{caller.key.pk}", key=key, session=asked.session_id)
         draft = asked.draft(account=door_account("http"), repeat=repeat, key=caller.key.pk)
         receipt = receive_personal(
             user=caller.user,
@@ -106,6 +100,7 @@ def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
             now=now,
             origin="http",
             command=command,
+            may_decide=ApiKey.Scope.ADMIN_REQUESTS in caller.key.scopes,
         )
     else:
         assert caller.account is not None  # noqa: S101 - a constraint of ApiKey

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from allowlist.models import ApiKey
 from channels_app import chat_messages, http, runlog
-from channels_app.credentials import Caller, authenticate, being_known, slot
+from channels_app.credentials import Caller, authenticate, being_known, count_sender, slot
 from channels_app.door_accounts import door_account
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.inbound import Receipt, receive_personal, receive_sender
@@ -22,6 +22,7 @@ from channels_app.links import Links
 from channels_app.openai_api import adapter, errors, fields, sessions
 from channels_app.openai_api.completion import completion
 from channels_app.openai_api.wire import DONE, ErrorFrame, Frame
+from channels_app.senders import may_speak
 from core import hub, runs
 from core.db import in_thread, write
 from core.inbox import Draft, RepeatKey, body_digest
@@ -72,7 +73,7 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
             raise RefusedError(400, "user is required with a bridge key.", field="user")
         # Before anything is stored: a refused request must not leave a run behind.
         with slot(caller, sender=asked.user), listener_of(caller) as heard:
-            await chat_messages.fetch_pictures(asked.messages)
+            await prepare(caller, asked)
             said = partial(work_of, caller, asked, request, session, key, heard)
             work = await committed(accepting(caller, session, said), after=being_known())
             if work is None:
@@ -85,6 +86,21 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         await errors.refuse(send, error)
     except http.ClientGoneError:
         return
+
+
+async def prepare(caller: Caller, asked: fields.Asked) -> None:
+    """Count a bridge's sender, then fetch the pictures that messages name by their address. Raises
+    RefusedError.
+
+    Not for a sender who may not speak: what is held of theirs has no such picture.
+    """
+    account = caller.account
+    if account is not None:
+        await in_thread(count_sender, account, asked.user)
+        elsewhere = chat_messages.has_pictures_elsewhere(asked.messages)
+        if elsewhere and not await in_thread(may_speak, account, asked.user):
+            chat_messages.drop_pictures_elsewhere(asked.messages)
+    await chat_messages.fetch_pictures(asked.messages)
 
 
 def accepting(

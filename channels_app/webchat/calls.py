@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from allowlist import requests
-from allowlist.models import UnknownRequest
+from allowlist.models import ApiKey, UnknownRequest
 from channels_app import commands, decisions, inbound, limits, notices
 from channels_app.credentials import count_sender
 from channels_app.door_accounts import door_account
@@ -53,9 +53,10 @@ def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Recei
     """A message of a person. Raises RefusedError 401 when they were shut out meanwhile."""
     if not User.objects.filter(id=user.id, is_active=True).exists():
         raise RefusedError(401, "Permission denied")
+    command = command_in(frame)
     draft = Draft(
         account=door_account("web"),
-        repeat=repeat_key(frame, scope=f"web:{user.id}"),
+        repeat=repeat_key(frame, scope=f"web:{user.id}", session=frame.session_id),
         text=frame.text,
         media=frame.media,
         via_key=key_id,
@@ -66,8 +67,18 @@ def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Recei
         session_id=frame.session_id,
         now=timezone.now(),
         origin="web",
-        command=command_in(frame),
+        command=command,
+        may_decide=command is not None and may_decide(key_id),
     )
+
+
+def may_decide(key_id: int) -> bool:
+    """Whether a person's credential decides unknown requests, if they are an owner: a session of
+    the web chat (no key) does, an API key by its scope ([A10])."""
+    if not key_id:
+        return True
+    scopes = ApiKey.objects.filter(pk=key_id).values_list("scopes", flat=True).first()
+    return ApiKey.Scope.ADMIN_REQUESTS in (scopes or [])
 
 
 def accept_bridged(frame: frames.Say, speaker: Speaker) -> inbound.Receipt:
@@ -93,13 +104,13 @@ def command_in(frame: frames.Say) -> commands.Command | None:
     return None if frame.media else commands.answered_at_once(frame.text)
 
 
-def repeat_key(frame: frames.Say, *, scope: str) -> RepeatKey | None:
-    """The key that a repeated frame has; None without a ``client_id``. The page may name the
-    session only when it sends a message again."""
+def repeat_key(frame: frames.Say, *, scope: str, session: str = "") -> RepeatKey | None:
+    """The key that a repeated frame has; None without a ``client_id``. ``session``: which a person
+    named (a bridge names none); the page may name it only when it sends a message again."""
     if not frame.client_id:
         return None
     digest = body_digest(frame.text, frame.media)
-    return RepeatKey(scope, frame.client_id, "client_id", digest, session=frame.session_id)
+    return RepeatKey(scope, frame.client_id, "client_id", digest, session=session)
 
 
 def own_run(*, user_id: int, run_id: str) -> Run:

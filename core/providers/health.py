@@ -6,6 +6,7 @@ well; another process's trouble is known with the next sweep (:func:`look`).
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.db.models import F
@@ -85,9 +86,10 @@ def counts() -> dict[str, int]:
     return dict(ModelTrouble.objects.order_by("code").values_list("code", "count"))
 
 
-def to_tell() -> list[tuple[ModelTrouble, bool]]:
+def to_tell(*, unless: Callable[[ModelTrouble], bool]) -> list[tuple[ModelTrouble, bool]]:
     """The troubles that the owner does not know of yet, and those whose end they do not know of
-    (True: it is over). Marked as told: inside the transaction that tells."""
+    (True: it is over), but those that ``unless`` puts off. Marked as told: inside the transaction
+    that tells."""
     begun = ModelTrouble.objects.filter(since__isnull=False, told_at=None)
     over = ModelTrouble.objects.filter(since=None, told_at__isnull=False)
     if not (begun.exists() or over.exists()):
@@ -96,6 +98,8 @@ def to_tell() -> list[tuple[ModelTrouble, bool]]:
     with db.write(joins=True):
         for rows, is_over in ((begun, False), (over, True)):
             for row in list(rows.order_by("code")):
+                if unless(row):
+                    continue
                 told_at = None if is_over else Now()
                 if rows.filter(pk=row.pk).update(told_at=told_at):
                     found.append((row, is_over))

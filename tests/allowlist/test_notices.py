@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.contrib.sessions.models import Session
@@ -11,7 +12,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from allowlist.models import SignInLink, UnknownRequest
-from channels_app import notices, registry
+from channels_app import notices, outages, registry
 from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal, receive_sender
 from channels_app.runner import Runner
@@ -257,6 +258,35 @@ def test_a5_an_owner_whose_last_channel_cannot_be_written_to_is_told_on_the_othe
     knock(telegram, now)
     assert [row.account for row in notices_to("555")] == [telegram]
     assert Delivery.objects.filter(dedupe_key__startswith="notice:").count() == 1
+
+
+@pytest.mark.parametrize("where", ["on the other", "in the web chat"])
+def test_an_account_that_delivers_nothing_is_told_of_on_another(
+    telegram: ChannelAccount, owner: User, where: str
+) -> None:
+    """Its own queue is held until the owner has acted: nobody would hear of it. Of what was given
+    up there, too; where there is no other account it is told there, for when it goes on."""
+    now = timezone.now()
+    other = ChannelAccount.objects.create(channel="memory", name="main")
+    words: dict[str, Any] = {"chat": "", "trouble": "auth", "words": "401"}
+    talks(owner, telegram, "555", now)
+    notices.trouble(account=telegram, **words)
+    assert [row.account for row in told()] == [telegram]
+    Delivery.objects.all().delete()
+    talks(owner, other, "owner-there", now)
+    if where == "on the other":
+        talks(owner, telegram, "555", now)
+    else:
+        draft = Draft(account=door_account("web"), text="hi")
+        receive_personal(user=owner, draft=draft, session_id="", now=now)
+    notices.trouble(account=telegram, **words)
+    outages.given_up(account=telegram)
+    assert [row.account for row in told()] == [other, other]
+
+
+def told() -> list[Delivery]:
+    """All notices."""
+    return list(Delivery.objects.filter(dedupe_key__startswith="notice:").order_by("id"))
 
 
 def test_a5_a_request_counts_as_told_when_a_notice_was_delivered_and_not_before(

@@ -16,7 +16,7 @@ from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal, receive_sender
 from core import files
 from core.inbox import Draft
-from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
+from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run, User
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Client = Callable[..., APIClient]
@@ -180,6 +180,36 @@ def test_a6_an_owner_decides_over_the_api_and_the_second_one_is_told(
     assert "lready approved by owner" in second["text"]
     assert InboundMessage.objects.get(sender="eve").state == InboundMessage.State.BATCHED
     assert Run.objects.filter(text="hello?").count() == 1
+
+
+def test_a6_a_decision_over_the_api_takes_the_buttons_of_the_notice_away(
+    owner: User, client: Client
+) -> None:
+    """As every other decision does: an old button would decide nothing."""
+    memory = ChannelAccount.objects.create(channel="memory", name="main")
+    User.objects.update(last_account=memory, last_target={"chat": "own", "thread": ""})
+    request = knocked("eve")
+    notice = Delivery.objects.get(target__chat="own")
+    assert notice.payload["buttons"]
+    answer = client(owner, "admin:requests").post(
+        f"/api/requests/{request}/decision", {"verdict": "deny"}, format="json"
+    )
+    notice.refresh_from_db()
+    assert "buttons" not in notice.payload
+    assert notice.payload["text"].endswith(answer.json()["text"])
+
+
+def test_a6_a_sender_who_can_never_be_listed_is_a_400(owner: User, client: Client) -> None:
+    """The sentence says why; the request waits on."""
+    telegram = ChannelAccount.objects.create(channel="telegram", name="main")
+    draft = Draft(account=telegram, sender="not a number", text="hello?", chat="1")
+    receive_sender(draft=draft, now=timezone.now())
+    request = UnknownRequest.objects.get().public_id
+    answer = client(owner, "admin:requests").post(
+        f"/api/requests/{request}/decision", {"verdict": "approve"}, format="json"
+    )
+    assert (answer.status_code, answer.json()["field"]) == (400, "verdict")
+    assert waiting.count() == 1
 
 
 def test_a6_only_owners_decide(guest: User, client: Client) -> None:

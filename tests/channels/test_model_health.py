@@ -1,6 +1,7 @@
 """What the owner sees of a model that fails: told once, and once when it answers again."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pytest_django import Settings
 from channels_app import notices
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.runner import Runner
+from core import hub
 from core.models import ChannelAccount, Delivery, ModelTrouble, Run, RunFailure, User
 from core.providers import health
 from tests.channels.running import memory_account, until
@@ -75,6 +77,7 @@ def test_a_request_that_the_model_cannot_take_is_no_trouble_of_the_model(
     assert health.troubles() == []
     notices.model_health(now=timezone.now())
     assert not Delivery.objects.filter(dedupe_key__startswith="notice:model").exists()
+    until(lambda: PLATFORM.texts("c"))
     assert "too long for the model" in PLATFORM.texts("c")[0]
 
 
@@ -84,11 +87,42 @@ def test_a_model_that_fails_and_answers_by_turns_is_told_of_once_an_hour(
     """Not with every other message."""
     for number in range(4):
         write(account, f"cut {number}", 2 * number)
-        until(lambda: ModelTrouble.objects.filter(told_at__isnull=False).exists())
+        notices.model_health(now=timezone.now())
         write(account, f"hello {number}", 2 * number + 1)
-        until(lambda: ModelTrouble.objects.filter(told_at=None).exists())
+        notices.model_health(now=timezone.now())
     hours = Delivery.objects.filter(dedupe_key__startswith="notice:model").count()
     assert hours <= 4  # two, or four where the hour ended meanwhile
+
+
+def test_a_model_that_fails_again_within_the_hour_and_goes_on_failing_is_told_of_in_the_next(
+    account: ChannelAccount,
+) -> None:
+    """The last word that the owner has is how it is."""
+    for number, text in enumerate(("cut 1", "hello", "cut 2")):
+        write(account, text, number)
+        notices.model_health(now=timezone.now())
+    notices.model_health(now=timezone.now() + timedelta(hours=1))
+    rows = Delivery.objects.filter(dedupe_key__startswith="notice:model").order_by("id")
+    words = [row.payload["text"].partition("(")[0] for row in rows]
+    assert words == ["The model fails ", "The model answers again ", "The model fails "]
+    notices.model_health(now=timezone.now() + timedelta(hours=2))
+    assert rows.count() == 3
+
+
+def test_an_owner_who_is_in_the_web_chat_only_sees_that_the_model_fails(
+    account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, as on a channel."""
+    User.objects.update(last_account=None, last_target={})
+    chief = User.objects.get(is_owner=True)
+    shown: list[hub.Frame] = []
+    monkeypatch.setattr(hub, "publish", shown.extend)
+    ModelTrouble.objects.create(code="quota", count=1, since=timezone.now())
+    for _ in range(2):
+        notices.model_health(now=timezone.now())
+    found = [each for each in shown if each["kind"] == "notice"]
+    assert [each["keys"] for each in found] == [[f"user:{chief.pk}"]]
+    assert found[0]["notice"]["text"].startswith("The model fails (quota).")
 
 
 def test_the_servers_reason_is_on_the_runs_page_only(account: ChannelAccount) -> None:

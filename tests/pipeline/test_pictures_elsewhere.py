@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from allowlist import keys
+from channels_app import limits
 from channels_app.http import RefusedError
 from channels_app.http_api import fields
 from core.fetch import Fetched
@@ -64,3 +65,38 @@ def test_a_private_address_is_refused_and_a_stranger_has_nothing_fetched() -> No
     assert house.ask("bridge", "POST", "/inbound", {**body, "user_id": "eve"}).status == 401
     held = InboundMessage.objects.get()
     assert (held.state, held.text, held.media) == ("held", "look", [])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_stranger_behind_a_bridge_has_nothing_fetched_at_v1() -> None:
+    """The rule is asked first: 401, not what the address answers; the words are held."""
+    house = House()
+    account = ChannelAccount.objects.create(channel="bridge", name="mail")
+    house.tokens["bridge"] = keys.create(name="b", account=account, scopes=["chat"])[1]
+    picture = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/x.png"}}
+    content = [{"type": "text", "text": "look"}, picture]
+    messages = [{"role": "user", "content": content}]
+    body = {"model": "default", "user": "eve", "messages": messages}
+    assert house.ask("bridge", "POST", "/v1/chat/completions", body).status == 401
+    held = InboundMessage.objects.get()
+    assert (held.state, held.text.splitlines()[0]) == ("held", "look")
+    assert "127.0.0.1" not in str((held.media, held.options, held.text))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_i17_one_sender_of_a_bridge_does_not_use_up_the_others_at_v1(
+    settings: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[redteam I17] Counted by sender, as at ``/inbound``; the model is not asked."""
+    monkeypatch.setattr(limits, "people", limits.Rate())
+    settings.RATE_PER_MINUTE_USER = 2  # type: ignore[attr-defined]
+    house = House()
+    account = ChannelAccount.objects.create(channel="bridge", name="mail")
+    house.tokens["bridge"] = keys.create(name="b", account=account, scopes=["chat"])[1]
+    messages = [{"role": "user", "content": "hello"}]
+
+    def ask(sender: str) -> int:
+        body = {"model": "default", "user": sender, "messages": messages}
+        return house.ask("bridge", "POST", "/v1/chat/completions", body).status
+
+    assert [ask("eve"), ask("eve"), ask("eve"), ask("mallory")] == [401, 401, 429, 401]

@@ -294,6 +294,20 @@ def test_a_refused_message_of_who_is_listed_by_now_is_accepted_when_sent_again(
     assert InboundMessage.objects.get().text == WORDS
 
 
+def test_a_bridge_that_names_a_session_repeats_its_request(world: World) -> None:
+    """A bridge's sender has one conversation, whatever ``session_id`` says: it is ignored, the
+    second time as the first."""
+    body = {"user_id": "alice", "text": WORDS, "async": True, "session_id": "theirs"}
+    heads = {"Idempotency-Key": KEY}
+    answers = [got(world.house.ask("bridge", "POST", "/inbound", body, **heads)) for _ in range(2)]
+    assert [each.status for each in answers] == [202, 202]
+    assert answers[0].words == answers[1].words
+    speaker = Speaker(user=None, account=world.account, key_id=1)
+    frame = frames.Say(text=WORDS, client_id=KEY, user_id="bob", session_id="theirs", plain=True)
+    assert said(frame, speaker) == said(frame, speaker)
+    assert is_accepted(said(frame, speaker))
+
+
 def test_one_key_at_different_endpoints_is_one_message_each(world: World) -> None:
     """An endpoint is part of what a key is unique for; how the answer is asked for is not."""
     for ask, _ in BRIDGED.values():

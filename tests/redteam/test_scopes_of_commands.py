@@ -1,0 +1,81 @@
+"""What an owner's key may do is said by its scopes, also where words are commands ([A10] [A6])."""
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from allowlist import keys
+from allowlist.models import ApiKey, AuditEntry, UnknownRequest
+from channels_app.inbound import receive_sender
+from channels_app.webchat import calls, frames
+from channels_app.webchat.access import Speaker
+from core import db
+from core.inbox import Draft
+from core.models import ChannelAccount, Run, User
+from tests.redteam.house import House
+
+pytestmark = pytest.mark.django_db(transaction=True)
+WITHOUT = ["chat", "inbound"]
+WITH = [*WITHOUT, "admin:requests"]
+
+
+@pytest.fixture
+def owner() -> Any:
+    """The owner."""
+    yield User.objects.create(username="owner", is_owner=True, only_listed=True)
+    db.close_pool()
+
+
+@pytest.fixture
+def waiting() -> UnknownRequest:
+    """A stranger."""
+    account = ChannelAccount.objects.create(channel="memory", name="main")
+    draft = Draft(account=account, sender="eve", chat="eve", text="hello")
+    receive_sender(draft=draft, now=timezone.now())
+    return UnknownRequest.objects.get()
+
+
+def at_inbound(owner: User, scopes: list[str], text: str) -> None:
+    """``POST /inbound``."""
+    house = House(tokens={"owner": keys.create(name=text, user=owner, scopes=scopes)[1]})
+    answer = house.ask("owner", "POST", "/inbound", {"text": text, "async": True})
+    assert answer.status == 202
+
+
+def at_the_socket(owner: User, scopes: list[str], text: str) -> None:
+    """A frame of ``/ws`` after a key."""
+    key, _ = keys.create(name=text, user=owner, scopes=scopes)
+    calls.accept(
+        frames.Say(text=text, client_id=f"c{key.pk}"), speaker=Speaker(owner, key_id=key.pk)
+    )
+
+
+ENDPOINTS = pytest.mark.parametrize("say", [at_inbound, at_the_socket])
+
+
+@ENDPOINTS
+def test_a10_a_key_without_the_scope_neither_sees_nor_decides_unknown_requests(
+    owner: User, waiting: UnknownRequest, say: Any
+) -> None:
+    """As at ``/api/requests``; what was tried is audited."""
+    for text in ("/requests", f"/approve {waiting.public_id}", f"/deny {waiting.public_id}"):
+        say(owner, WITHOUT, text)
+        said = Run.objects.latest("id").result["text"]
+        assert said == "This key has no scope 'admin:requests'."
+    say(owner, WITHOUT, "/help")
+    assert "/approve" not in Run.objects.latest("id").result["text"]
+    waiting.refresh_from_db()
+    assert waiting.state == "pending"
+    assert AuditEntry.objects.filter(action="request.refused").count() == 2
+    assert ApiKey.objects.count() == 4
+
+
+@ENDPOINTS
+def test_a10_a_key_with_the_scope_decides(owner: User, waiting: UnknownRequest, say: Any) -> None:
+    """The words are the owner's."""
+    say(owner, WITH, "/requests")
+    assert waiting.public_id in Run.objects.latest("id").result["text"]
+    say(owner, WITH, f"/deny {waiting.public_id}")
+    waiting.refresh_from_db()
+    assert waiting.state == "denied"
