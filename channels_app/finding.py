@@ -132,12 +132,18 @@ class Search:
 
     async def remove(self, number: int) -> None:
         """Remove a message that an earlier try left beside the one that was sent since."""
-        if isinstance(self.channel.outbound, Deletes):
+        if not isinstance(self.channel.outbound, Deletes):
+            self.delivery.may_repeat = True
+            return
+        try:
             await self.channel.outbound.delete_message(
                 account=self.account, target=target_of(self.delivery), message_id=str(number)
             )
-        else:
-            self.delivery.may_repeat = True
+        except ChannelError as error:
+            if not error.permanent or error.trouble:
+                raise
+            # It stays, and the one that was sent since must not be given up for it.
+            await in_thread(doubts.incomplete, delivery=self.delivery)
 
 
 def shown_by(delivery: Delivery) -> Block:

@@ -230,6 +230,7 @@ async def send_now(*, channel: Channel, delivery: Delivery, ended: Ended) -> Nex
     """Send a claimed delivery and write down what became of it."""
     lease = delivery.lease
     assert lease is not None  # noqa: S101 - for the type checker: it is claimed
+    is_sending = False
     try:
         # Longer than this and another worker takes it for lost.
         longest = min(settings.DELIVERY_LEASE_SECONDS * 0.8, lease.left)
@@ -237,6 +238,7 @@ async def send_now(*, channel: Channel, delivery: Delivery, ended: Ended) -> Nex
             async with asyncio.timeout(longest):
                 if delivery.doubt_chat:
                     await finding.clear_doubt(channel=channel, delivery=delivery)
+                is_sending = True
                 message_id = await sending.perform(channel=channel, delivery=delivery)
     except finding.NotYetError as error:
         await in_thread(outbox.postpone, delivery=delivery, seconds=error.seconds)
@@ -246,7 +248,7 @@ async def send_now(*, channel: Channel, delivery: Delivery, ended: Ended) -> Nex
         await in_thread(outbox.postpone, delivery=delivery, seconds=0)
         return Next(delivery.id)
     except TimeoutError:
-        unknown = ChannelError("The platform did not answer in time.", unsure=True)
+        unknown = ChannelError("The platform did not answer in time.", unsure=is_sending)
         return await record_failure(delivery=delivery, error=unknown, ended=ended)
     except ChannelError as error:
         return await record_failure(delivery=delivery, error=error, ended=ended)

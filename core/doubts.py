@@ -6,7 +6,7 @@ account may share. Knows no platform (docs/decisions/162).
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from core import db, outbox
 from core.models import Delivery, InboundMessage
@@ -17,6 +17,8 @@ MARGIN = 5
 LOOKED_AT = 1000
 # How far the clocks of our processes may be apart.
 SKEW = timedelta(seconds=60)
+# When a message was there whose sending is not written down yet: after every claim.
+LATER = datetime.max.replace(tzinfo=UTC)
 
 # Whether a chat numbers its messages in the same sequence.
 Shares = Callable[[str], bool]
@@ -46,7 +48,9 @@ class Span:
 def last_known(*, delivery: Delivery, shares: Shares) -> int:
     """The highest message id of the sequence that was known when ``delivery`` was claimed; 0 when
     none was."""
-    since = delivery.claimed_at or delivery.created_at
+    # The row's: the object may be as it was read before it was claimed.
+    row = Delivery.objects.filter(id=delivery.id).values_list("claimed_at", flat=True)
+    since = row.first() or delivery.created_at
     before = [number for number, at in ids_of(delivery, shares) if at is None or at < since]
     return max(before, default=0)
 
@@ -67,8 +71,10 @@ def ids_of(delivery: Delivery, shares: Shares) -> Iterator[tuple[int, datetime |
     """The message ids of the sequence that are known, with a time before which each was; None where
     that was surely before ``delivery``."""
     answered = [delivery.target.get("reply_to", "")]
-    if delivery.run is not None:
-        answered.append(str(delivery.run.route.get("reply_to", "")))
+    route = delivery.run.route if delivery.run is not None else {}
+    # A group that became a supergroup counts anew: what was answered has an id of the old one.
+    if route.get("account") == delivery.account_id and shares(str(route.get("chat", ""))):
+        answered.append(str(route.get("reply_to", "")))
     for each in answered:
         if (number := number_of(each)) is not None:
             yield number, None
@@ -81,8 +87,8 @@ def ids_of(delivery: Delivery, shares: Shares) -> Iterator[tuple[int, datetime |
     sent = Delivery.objects.filter(account_id=delivery.account_id).exclude(external_message_id="")
     for row in sent.exclude(id=delivery.id).order_by("-id")[:LOOKED_AT]:
         number = number_of(row.external_message_id)
-        if shares(row.target.get("chat", "")) and number is not None and row.sent_at is not None:
-            yield number, row.sent_at
+        if shares(row.target.get("chat", "")) and number is not None:
+            yield number, row.sent_at or LATER
 
 
 def number_of(message_id: str) -> int | None:

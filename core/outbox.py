@@ -285,6 +285,7 @@ def postpone(*, delivery: Delivery, seconds: float) -> None:
         mine(delivery).update(
             state=Delivery.State.PENDING,
             lease_until=None,
+            # None, not now: where a moment has milliseconds only, "now" may be yet to come.
             retry_at=Now() + timedelta(seconds=seconds) if seconds else None,
         )
 

@@ -184,13 +184,16 @@ def run_all() -> int:
 def soak() -> int:
     """The mutants once, then the slow tests until one fails or the time is over; the exit code.
 
-    Each death comes ten times, and each stranger of the flood.
+    Each death comes ten times, and each stranger of the flood; 300 kills around calls of the Bot
+    API, and ten freezes.
     """
     if not run(Step("mutants", [sys.executable, "-m", "tests.mutation"])):
         return 1
     minutes = float(os.environ.get("SOAK_MINUTES", "60"))
     os.environ.setdefault("CHAOS_TIMES", "10")
     os.environ.setdefault("FLOOD_EACH", "10")
+    os.environ.setdefault("TELEGRAM_KILLS", "300")
+    os.environ.setdefault("FREEZES", "10")
     deadline = time.monotonic() + minutes * 60
     rounds = 0
     while time.monotonic() < deadline:

@@ -144,6 +144,25 @@ def test_where_a_repeat_is_possible_the_platform_is_asked_for_its_health_first(
     until(lambda: PLATFORM.texts("c")[:1] == ["hello"])
 
 
+def test_a_platform_that_says_nothing_of_its_health_leaves_no_second_doubt(
+    runner: Runner, owner: User, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was sent while it was only asked how it is: the message is not given up."""
+    settings.DELIVERY_LEASE_SECONDS = 1
+    asked: list[str] = []
+
+    async def check(self: MemoryGateway, account: Account) -> Health:
+        asked.append(account.name)
+        if len(asked) == 1:
+            await asyncio.sleep(60)
+        return Health()
+
+    monkeypatch.setattr(MemoryGateway, "check", check)
+    PLATFORM.refusals.append(ChannelError("no answer", unsure=True))
+    put(memory_account(), {"text": "hello"})
+    until(lambda: PLATFORM.texts("c") == ["hello", ENGLISH.repeated], seconds=30)
+
+
 def test_c8_what_a_dead_worker_was_sending_is_work_of_the_sweep_that_finds_it(
     owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:

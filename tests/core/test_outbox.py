@@ -176,6 +176,26 @@ def test_where_it_can_be_found_it_stays_in_doubt_for_a_day(put: Any) -> None:
     assert row.doubt_chat, "what was sent may still be found"
 
 
+def test_a_message_that_was_found_is_known_before_it_is_recorded_as_sent(put: Any) -> None:
+    """The search for another one of the chat must not write its text over it."""
+    first, other = claimed(put("1", "c")), claimed(put("2", "d"))
+    in_doubt(first, after_id=7)
+    in_doubt(other, after_id=7)
+    doubts.found(delivery=claimed(first), external_message_id="8")
+    span = doubts.span(delivery=claimed(other), shares=lambda _: True)
+    assert 8 not in span.unknown()[0]
+    assert doubts.last_known(delivery=other, shares=lambda _: True) == 0
+
+
+def test_what_was_known_is_what_was_known_at_the_claim(put: Any) -> None:
+    """However long the delivery waited before: what was sent meanwhile is not in question."""
+    waiting = put("1", "c")
+    age(waiting, hours=3)
+    outbox.sent(delivery=claimed(put("2", "d")), external_message_id="8")
+    found = claimed(Delivery.objects.get(id=waiting.id))
+    assert doubts.last_known(delivery=found, shares=lambda _: True) == 8
+
+
 def test_what_may_be_repeated_is_tried_for_a_day(put: Any) -> None:
     row = put("1")
     for _ in range(15):

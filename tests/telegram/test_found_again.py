@@ -184,6 +184,46 @@ def test_nothing_of_another_conversation_is_taken(runner: Runner, local: Local) 
     assert local.api.texts(token, GROUP, 78) == ["second", "in 78"]
 
 
+def test_in_a_group_that_became_a_supergroup_messages_are_found_by_its_new_ids(
+    runner: Runner, local: Local
+) -> None:
+    """What was answered has an id of the old chat, far above those of the new one."""
+    local.api.fail(
+        "sendMessage",
+        400,
+        "Bad Request: group chat was upgraded",
+        chat=556,
+        migrate_to_chat_id=GROUP,
+    )
+    local.api.fail("sendMessage", 502, "Bad Gateway", chat=GROUP, effect=True)
+    with local.api.lock:
+        local.api.last_ids["", GROUP] = 3
+    local.say("hello", user=556)
+    until(lambda: Delivery.objects.filter(target__chat=str(GROUP), state="sent").exists())
+    all_sent()
+    assert shown(local, GROUP) == ["hello"]
+
+
+def test_a_message_that_may_not_be_removed_stays_and_the_reader_is_told(
+    runner: Runner, local: Local
+) -> None:
+    """Telegram removes nothing that is older than two days."""
+    local.api.fail("sendMessage", 502, "Bad Gateway")
+    local.api.fail("deleteMessage", 400, "Bad Request: message can't be deleted")
+
+    def late(method: str, params: dict[str, Any], phase: str) -> None:
+        if method == "sendMessage" and phase == "before":
+            local.api.hook = None
+            local.api._show(local.tokens["main"], {"chat_id": 556}, text="hello")
+            for _ in range(20):  # beyond what was searched
+                local.api.take_id(local.tokens["main"], 1)
+
+    local.api.hook = late
+    put({"text": "hello"})
+    until(lambda: shown(local)[-1:] == [ENGLISH.repeated], seconds=40)
+    assert not Delivery.objects.exclude(state="sent").exists()
+
+
 def test_a_result_in_markdown_keeps_its_formatting_when_it_is_found(
     runner: Runner, local: Local
 ) -> None:
