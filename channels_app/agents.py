@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
-from channels_app import registry, results
+from channels_app import notice_targets, registry, results
 from channels_app.base import Capability, Channel, ChannelError, Deletes, OpensTopics
 from channels_app.door_accounts import DOORS, found_or_made
 from channels_app.outbound import own_words
@@ -80,11 +80,13 @@ def place_of(*, user: User, account: ChannelAccount, channel: Channel) -> str:
     """The chat where a person reads on an account. Raises NotOpened.
 
     Where they last wrote in private, else their own address: on the platforms we know a private
-    chat is named after its person.
+    chat is named after its person. Of an owner never a chat of somebody who came in by their open
+    list.
     """
     spoken = ChatSession.objects.filter(user=user, account=account).exclude(chat="")
     for chat in spoken.order_by("-last_message_at", "-id").values_list("chat", flat=True)[:50]:
-        if not channel.is_group(chat):
+        is_own = not user.is_owner or notice_targets.is_theirs(user, account, chat)
+        if is_own and not channel.is_group(chat):
             return chat
     kind = str(account.config.get("kind", "im"))
     listed = ChannelIdentity.objects.filter(

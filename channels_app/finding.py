@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from channels_app.base import Account, Block, Channel, ChannelError, Deletes, FindsSent
 from channels_app.pace import pacer
+from channels_app.secret_blocks import as_sent
 from channels_app.sending import opened, target_of
 from core import doubts, leases, outbox
 from core.db import in_thread
@@ -147,8 +148,9 @@ class Search:
 
 
 def shown_by(delivery: Delivery) -> Block:
-    """What a message of ``delivery`` shows, as :class:`FindsSent` wants it."""
+    """What a message of ``delivery`` shows, as :class:`FindsSent` wants it. Raises ChannelError for
+    a sealed one that no key opens any more."""
     payload: Block = delivery.payload
     if payload.get("kind") in {"photo", "document"}:
         return {"kind": payload["kind"], "caption": payload.get("caption", "")}
-    return payload
+    return as_sent(payload)

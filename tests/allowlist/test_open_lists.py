@@ -6,8 +6,9 @@ from io import StringIO
 import pytest
 from django.core.checks import run_checks
 from django.core.management import call_command
+from rest_framework.test import APIClient
 
-from allowlist import link_codes
+from allowlist import keys, link_codes
 from allowlist.models import AuditEntry, LinkCode, UnknownRequest
 from allowlist.permissions import Sender, decide
 from channels_app import commands
@@ -15,7 +16,7 @@ from channels_app.doctor import work
 from channels_app.inbound import Receipt, receive_sender
 from channels_app.secret_blocks import as_sent
 from core.inbox import Draft
-from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, User
+from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, InboundMessage, User
 from tests.allowlist.conftest import MakeUser
 
 pytestmark = pytest.mark.django_db
@@ -98,6 +99,19 @@ def test_a1_a_visitor_is_shut_out_when_the_list_is_closed(
         assert say(account, now, "/requests", sender).outcome == "denied"
     refused = AuditEntry.objects.filter(action="link.refused", data__why="came in by an open list")
     assert [row.actor for row in refused] == ["telegram/main:im:800"]
+
+
+def test_a1_an_agents_session_of_the_owner_is_not_opened_in_a_visitors_chat(
+    memory: ChannelAccount, open_owner: User, now: datetime
+) -> None:
+    """What agents send to the owner would be read by whoever wrote last."""
+    say(memory, now, "hello")
+    client = APIClient()
+    _, token = keys.create(name="k", user=open_owner, scopes=["send_result"])
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
+    answer = client.post("/api/agent-sessions", {"channel": "memory"}, format="json")
+    assert (answer.status_code, "has no address" in str(answer.json())) == (400, True)
+    assert not ChatSession.objects.filter(for_agent=True).exists()
 
 
 def test_a6_what_a_visitor_may_not_decide_is_audited(

@@ -7,6 +7,7 @@ import pytest
 from django.utils import timezone
 
 from channels_app.runner import Runner
+from channels_app.secret_blocks import sealed_block
 from channels_app.wording import ENGLISH
 from core import files, outbox
 from core.db import write
@@ -84,6 +85,20 @@ def test_a_message_whose_reply_was_lost_is_found_again(
     assert shown(local) == ["before", "hello"]
     assert len(local.api.of(method)) == known + 1
     assert set(Delivery.objects.values_list("error", "doubt_chat")) == {("", "")}
+
+
+def test_a_one_time_code_whose_reply_was_lost_is_found_and_stays_readable(
+    runner: Runner, local: Local
+) -> None:
+    """What is stored of it is sealed; the person's message is not overwritten with the stand-in."""
+    put({"text": "before"}, key="before")
+    all_sent()
+    local.api.fail("sendMessage", 502, "Bad Gateway", effect=True)
+    put(sealed_block({"text": "/link ABCD-EFGH"}))
+    all_sent()
+    assert shown(local) == ["before", "/link ABCD-EFGH"]
+    assert local.api.of("editMessageText")
+    assert "not shown" not in str(local.api.of("editMessageText"))
 
 
 @pytest.mark.parametrize("method", KINDS)
