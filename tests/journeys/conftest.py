@@ -186,9 +186,10 @@ def sign_in(page: Page, link: str) -> None:
 
 
 def ask(page: Page, text: str) -> None:
-    """Type a message into the web chat and send it."""
+    """Type a message into the web chat and send it, once its script runs."""
     box = page.get_by_label("Message", exact=True)
     box.fill(text)
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
     box.press("Enter")
 
 
