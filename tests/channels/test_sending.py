@@ -13,7 +13,7 @@ from channels_app.base import Account, Block, Capability, ChannelError, Health
 from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryGateway, say
 from channels_app.runner import Runner
 from channels_app.wording import ENGLISH
-from core import files, outbox
+from core import files, leases, outbox
 from core.db import write
 from core.models import ChannelAccount, Delivery, Run, StoredFile, User
 from core.runs import Outcome
@@ -152,6 +152,8 @@ def test_a_platform_that_says_nothing_of_its_health_leaves_no_second_doubt(
     asked: list[str] = []
 
     async def check(self: MemoryGateway, account: Account) -> Health:
+        if leases._current.get() is None:
+            return Health()  # asked by the chore that looks after accounts
         asked.append(account.name)
         if len(asked) == 1:
             await asyncio.sleep(60)
@@ -161,6 +163,7 @@ def test_a_platform_that_says_nothing_of_its_health_leaves_no_second_doubt(
     PLATFORM.refusals.append(ChannelError("no answer", unsure=True))
     put(memory_account(), {"text": "hello"})
     until(lambda: PLATFORM.texts("c") == ["hello", ENGLISH.repeated], seconds=30)
+    assert len(asked) == 2
 
 
 def test_c8_what_a_dead_worker_was_sending_is_work_of_the_sweep_that_finds_it(
