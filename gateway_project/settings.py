@@ -267,6 +267,7 @@ RUNS_PER_WORKER: int = env.number("RUNS_PER_WORKER", 200, minimum=1)
 # Doors and their limits.
 INBOUND_REQUEST_TIMEOUT_SECONDS: int = env.number("INBOUND_REQUEST_TIMEOUT_SECONDS", 600)
 MAX_BODY_BYTES: int = env.number("MAX_BODY_BYTES", 12 * 1024 * 1024, minimum=1024)
+MAX_ANSWER_BYTES: int = env.number("MAX_ANSWER_BYTES", 1_000_000, minimum=1000)
 MAX_TEXT_CHARACTERS: int = env.number("MAX_TEXT_CHARACTERS", 200_000, minimum=1)
 MAX_FRAME_BYTES: int = env.number("MAX_FRAME_BYTES", 1024 * 1024, minimum=1024)
 MAX_JSON_DEPTH: int = env.number("MAX_JSON_DEPTH", 64, minimum=4)

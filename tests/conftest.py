@@ -95,6 +95,15 @@ def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def no_thread_keeps_the_database() -> Iterator[None]:
+    """The database threads end with the test: PostgreSQL drops no database that is in use."""
+    yield
+    from core import db
+
+    db.close_pool()
+
+
+@pytest.fixture(autouse=True)
 def fresh_doors() -> None:
     """No test knows an account that another one had."""
     from channels_app import door_accounts, lean

@@ -40,7 +40,6 @@ from core.messages import (
 from core.providers import sight
 from core.providers.base import (
     LIMITS,
-    MOST_BYTES,
     ChatMessage,
     Delta,
     Finish,
@@ -399,7 +398,7 @@ class Turn:
             {"role": "tool", "tool_call_id": call.id, "content": result.text[:TOOL_TEXT_CHARACTERS]}
         )
         if result.final and result.text:
-            self._left = MOST_BYTES
+            self._left = settings.MAX_ANSWER_BYTES
             self._say("text", self._fitting(clean(result.text)))
             self._end_message()
         for message in result.messages:

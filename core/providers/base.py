@@ -11,7 +11,6 @@ from core.messages import Message
 from core.providers.failures import Failure
 
 ChatMessage = dict[str, Any]
-MOST_BYTES = 1_000_000
 # An answer may be so many times as long as was allowed: estimates of tokens differ.
 ALLOWANCE = 4
 BYTES_PER_TOKEN = 4
@@ -120,10 +119,11 @@ class Provider(Protocol):
 
 def most_bytes(options: dict[str, Any]) -> int:
     """How long one answer may be, with its reasoning and its calls: ALLOWANCE times the tokens that
-    were allowed, at most MOST_BYTES. Without a limit of the request it is the model's window."""
+    were allowed, at most MAX_ANSWER_BYTES. Without a limit of the request it is the model's
+    window."""
     asked = [options[name] for name in LIMITS & options.keys()]
     tokens = max([*asked, LEAST_TOKENS]) if asked else settings.LLM_CONTEXT_TOKENS
-    return min(MOST_BYTES, int(tokens) * ALLOWANCE * BYTES_PER_TOKEN)
+    return min(settings.MAX_ANSWER_BYTES, int(tokens) * ALLOWANCE * BYTES_PER_TOKEN)
 
 
 async def text_of(provider: Provider, request: ModelRequest) -> str:

@@ -37,6 +37,9 @@ QUICK = {
     "RUN_LEASE_SECONDS": "3",
     "SWEEP_SECONDS": "1",
     "LOG_LEVEL": "WARNING",
+    # One answer of the script is 6 MB long.
+    "MAX_ANSWER_BYTES": "8000000",
+    "LLM_CONTEXT_TOKENS": "500000",
 }
 
 

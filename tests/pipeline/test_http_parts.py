@@ -252,7 +252,7 @@ async def test_c6_a_door_that_fails_answers_once(error: Exception, status: int) 
         raise error
 
     wire = Wire()
-    await lean.guarded(Route("/x", fails), {}, wire.receive, wire.send)
+    await lean.guarded(Route("/x", fails), {"method": "GET"}, wire.receive, wire.send)
     assert wire.status == status
     body = json.loads(wire.body)
     assert (body["ok"], body["status"], body["text"]) == (False, status, "")
@@ -266,7 +266,7 @@ async def test_an_answer_that_began_is_not_followed_by_another(error: Exception)
         raise error
 
     wire = Wire()
-    await lean.guarded(Route("/x", fails), {}, wire.receive, wire.send)
+    await lean.guarded(Route("/x", fails), {"method": "GET"}, wire.receive, wire.send)
     assert [message["type"] for message in wire.sent] == ["http.response.start"]
 
 
