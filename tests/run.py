@@ -25,12 +25,14 @@ ONCE = (
     "tests/browser",
     "tests/clients",
     "tests/fetching",
+    "tests/journeys",
     "tests/markdown",
     "tests/messages",
     "tests/plugins/test_fit.py",
     "tests/plugins/test_measure.py",
     "tests/plugins/test_rendered.py",
     "tests/processes",
+    "tests/redteam/test_heads.py",
 )
 
 unsure: list[str] = []
