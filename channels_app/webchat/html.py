@@ -18,10 +18,12 @@ from markdown_it import MarkdownIt
 from markdown_it.common.utils import unescapeAll
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.tasklists import tasklists_plugin
 
 from channels_app.webchat import formulas
+from core.markdown.emphasis import inside_word
 from core.text import clean
 
 # The page has one h1 of its own, and each answer stands under an h2 that only readers hear: the
@@ -172,6 +174,7 @@ def _parser() -> MarkdownIt:
     parser.enable(["table", "strikethrough", "linkify"])
     parser.use(tasklists_plugin)
     parser.use(formulas.plugin)
+    parser.inline.ruler.before("emphasis", "marker_in_a_word", _marker_in_a_word)
     parser.linkify = _linkify()
     parser.validateLink = is_allowed  # type: ignore[assignment,method-assign]  # documented
     parser.core.ruler.push("latchkey_links", _rewrite)
@@ -179,6 +182,23 @@ def _parser() -> MarkdownIt:
     parser.add_render_rule("table_open", _table_open)
     parser.add_render_rule("table_close", _table_close)
     return parser
+
+
+def _marker_in_a_word(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library's
+    """Markers inside a word or a number are text ([T2]): ``10*20*30``, ``MY__VAR``."""
+    start, marker = state.pos, state.src[state.pos]
+    if marker not in "*_":
+        return False
+    end = start
+    while state.src.startswith(marker, end):
+        end += 1
+    before = state.src[start - 1] if start else ""
+    if not inside_word(before, state.src[end : end + 1]):
+        return False
+    if not silent:
+        state.append_pending(state.src[start:end])
+    state.pos = end
+    return True
 
 
 @cache

@@ -1,5 +1,7 @@
 """Markdown as safe HTML: redteam "Rendering" X2, X3, X6, X8, and what an answer may look like."""
 
+import html
+import re
 import time
 
 import pytest
@@ -202,3 +204,22 @@ def test_no_text_breaks_the_renderer(text: str) -> None:
     for shown in (render(text), render_plain(text)):
         shown.encode()
         assert "\x00" not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10*20*30 = 6000",
+        "2**10 and 2**16",
+        "MY__VAR__NAME",
+        "a*b*c",
+        "src/**/*.ts",
+    ],
+)
+@pytest.mark.parametrize(
+    "around", ["{}", "**Volume:** {}", "* {}", "| a |\n| - |\n| {} |", "## {}"]
+)
+def test_t2_markers_inside_words_and_numbers_are_text(text: str, around: str) -> None:
+    """[T2] Numbers and names keep their stars and underscores on the page too."""
+    shown = re.sub("<[^>]*>", "", render(around.format(text)))
+    assert text in html.unescape(shown)

@@ -11,18 +11,23 @@ const DIVIDER = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
 const MAX_DEPTH = 6;
 // A longer piece is shown as it is: the pattern below may look at each piece many times.
 const MAX_INLINE = 6000;
+// A marker between two of these is text: 10*20*30, MY__VAR (scripts that put spaces between words).
+const LETTER =
+  "[\\p{N}\\p{Script=Latin}\\p{Script=Greek}\\p{Script=Cyrillic}\\p{Script=Arabic}\\p{Script=Hebrew}]";
+const OPENS = `(?<!${LETTER}\\**(?=\\*+${LETTER}))`;
+const CLOSES = `(?<!${LETTER}\\*+(?=${LETTER}))`;
 const INLINE = new RegExp(
   [
     "(?<ticks>`+)(?<code>(?:[^`]|(?!\\k<ticks>)`)+?)\\k<ticks>(?!`)",
-    "\\*\\*(?=\\S)(?<strong>[^]*?[^\\s*]\\**?)\\*\\*",
+    `${OPENS}\\*\\*(?=\\S)(?<strong>[^]*?[^\\s*]\\**?)\\*\\*${CLOSES}`,
     "(?<!\\w)__(?=\\S)(?<strong2>[^]*?\\S)__(?!\\w)",
-    "\\*(?=[^\\s*])(?<em>[^*]*?[^\\s*])\\*",
+    `${OPENS}\\*(?=[^\\s*])(?<em>[^*]*?[^\\s*])\\*${CLOSES}`,
     "(?<!\\w)_(?=[^\\s_])(?<em2>[^_]*?[^\\s_])_(?!\\w)",
     "~~(?=\\S)(?<del>[^]*?\\S)~~",
     "!?\\[(?<label>[^\\]\\n]*)\\]\\((?<href>[^)\\s]*)\\)",
     "\\\\(?<escaped>[!-/:-@[-`{-~])",
   ].join("|"),
-  "g",
+  "gu",
 );
 
 /** Up to where `text` is settled: what stands before that place no longer changes its blocks. */

@@ -37,6 +37,7 @@ test("table cells are split and aligned", () => {
 
 test("inline marks", () => {
   assert.equal(inline("a **b** *c* `d` ~~e~~ __f__ _g_"), "a <strong>b</> <em>c</> <code>d</> <del>e</> <strong>f</> <em>g</>");
+  assert.equal(inline("**Volume:** 10*20*30, 2**10 and 2**16, un*b*c"), "<strong>Volume:</> 10*20*30, 2**10 and 2**16, un*b*c");
   assert.equal(inline("**a *b* c**"), "<strong>a <em>b</> c</>");
   assert.equal(inline("``a ` b``"), "<code>a ` b</>");
   assert.equal(inline("\\*not\\*"), "*not*");
