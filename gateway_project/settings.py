@@ -174,6 +174,8 @@ SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365 if GATEWAY_HTTPS else 0
 # What also binds the other hosts of the owner's domain, for a year, is theirs to switch on.
 SECURE_HSTS_INCLUDE_SUBDOMAINS = env.switch("HSTS_INCLUDE_SUBDOMAINS", default=False)
 SECURE_HSTS_PRELOAD = env.switch("HSTS_PRELOAD", default=False)
+# Whether other hosts of the domain are bound too is for their owner to say: no warning asks for it.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 SECURE_PROXY_SSL_HEADER = (
     ("HTTP_X_FORWARDED_PROTO", "https") if GATEWAY_TRUSTED_PROXIES and GATEWAY_HTTPS else None
 )
