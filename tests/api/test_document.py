@@ -17,7 +17,7 @@ from django.test import Client
 from channels_app.lean import Route
 from core import db
 from gateway_project.asgi import ROUTES, application
-from tests import people
+from tests import ROOT, people
 from tests.gateways import Gateway
 from tests.redteam import house as houses
 from tests.settings import TEST_DATABASE
@@ -183,7 +183,7 @@ def test_a_fuzzer_finds_no_500_and_nothing_undocumented(
         env={
             **os.environ,
             "SCHEMATHESIS_HOOKS": str(HERE / "fuzzing.py"),
-            "PYTHONPATH": str(HERE.parents[1]),
+            "PYTHONPATH": str(ROOT),
         },
         capture_output=True,
         text=True,

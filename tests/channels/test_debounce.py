@@ -1,8 +1,6 @@
 """[C2] with a fake clock: the vectors, a restart in the middle, and who bypasses it."""
 
-import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +8,11 @@ import pytest
 from channels_app.memory.channel import say
 from core import inbox
 from core.models import ChannelAccount, ChatSession, Run, User
+from tests import load_vectors
 from tests.channels.running import memory_account
 
 pytestmark = pytest.mark.django_db
-VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "channels.json").read_text())
+VECTORS = load_vectors("channels")
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 Vector = dict[str, Any]
 

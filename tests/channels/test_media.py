@@ -19,9 +19,10 @@ from core.media import transcribe
 from core.media.text import Medium, media_text
 from core.models import Run, StoredFile, User
 from gateway_project.processes import listener
+from tests import load_vectors
 from tests.channels.running import memory_account, until
 
-VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "channels.json").read_text())
+VECTORS = load_vectors("channels")
 
 
 @pytest.mark.parametrize("vector", VECTORS["media_text"]["vectors"], ids=lambda each: each["text"])

@@ -1,8 +1,6 @@
 """[C2] [C3] The inbox: stored once, joined in time, flushed with a route of its own."""
 
-import json
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +10,11 @@ from channels_app import inbound
 from core import inbox
 from core.db import write
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
+from tests import load_vectors
 from tests.allowlist.crowd import at_once
 from tests.core.conftest import NOW, Say
 
-VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "debounce.json").read_text())
+VECTORS = load_vectors("debounce")
 State = InboundMessage.State
 
 

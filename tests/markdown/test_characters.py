@@ -5,24 +5,21 @@ operators arrive, in order, in every form. ``vectors/ordinary.json`` are message
 Markdown, as people write them: every visible character of them arrives.
 """
 
-import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core import markdown
+from tests import load_vectors
 
 from .checks import forms
 from .mdb import whatsapp
 
-ORDINARY: list[dict[str, str]] = json.loads(
-    (Path(__file__).parents[1] / "vectors" / "ordinary.json").read_text("utf-8")
-)["messages"]
+ORDINARY: list[dict[str, str]] = load_vectors("ordinary")["messages"]
 GUARDS = dict.fromkeys(map(ord, "\u200a\u2060"))
 # More messages of the same kinds.
 FURTHER = (

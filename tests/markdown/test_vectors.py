@@ -1,21 +1,19 @@
 """The shared vectors: what breaks naive converters, entities, and Telegram's parser itself."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core import markdown
+from tests import load_vectors
 
 from .checks import forms, shown
 from .mdb import tdlib
 from .mdb.model import Rejected
 
-FOLDER = Path(__file__).parents[1] / "vectors"
-TEXTS: list[dict[str, Any]] = json.loads((FOLDER / "markdown.json").read_text("utf-8"))["vectors"]
-TELEGRAM: dict[str, Any] = json.loads((FOLDER / "telegram_text.json").read_text("utf-8"))
+TEXTS: list[dict[str, Any]] = load_vectors("markdown")["vectors"]
+TELEGRAM: dict[str, Any] = load_vectors("telegram_text")
 FUNCTIONS: dict[str, Callable[[str], str]] = {
     "whatsapp": markdown.markdown_to_whatsapp,
     "plain": markdown.markdown_to_plain,

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from core.messages import MessageError, apply_delta, fold, from_dict, normalise_path
 from core.messages.paths import parse_path
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 MERGE_JS = ROOT / "channels_app/static/latchkey/merge.js"
 ANSWER_SECONDS = 60
 BATCHES, BATCH_SIZE = 400, 250  # 100,000 sequences

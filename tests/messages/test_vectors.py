@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -28,9 +27,10 @@ from core.messages import (
     to_dict,
     tool_call_message,
 )
+from tests import load_vectors
 from tests.messages.samples import Event, end_of, openai_client, run, subset, text_of
 
-DATA = json.loads((Path(__file__).parents[1] / "vectors/messages.json").read_text("utf-8"))
+DATA = load_vectors("messages")
 VECTORS: list[dict[str, Any]] = DATA["vectors"]
 
 

@@ -14,9 +14,10 @@ from PIL import Image
 
 from core.plugins.ppt_generation.pptx_file import save
 from core.plugins.slides import layout
+from tests import ROOT
 from tests.plugins.decks import DECKS
 
-TARGET = Path(__file__).parents[2] / "docs" / "images"
+TARGET = ROOT / "docs" / "images"
 SLIDE = (420, 236)
 GAP = 10
 COLUMNS = 3

@@ -13,11 +13,12 @@ import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from PIL import ImageFont
 
-TARGET = Path(__file__).parents[2] / "core" / "plugins" / "slides" / "widths.json"
+from tests import ROOT
+
+TARGET = ROOT / "core" / "plugins" / "slides" / "widths.json"
 EM = 1000
 BLOCK = 64
 LAST = 0x2FFFF

@@ -8,10 +8,11 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent.parent
-DOCUMENT = TESTS.parent / "docs" / "security.md"
+from tests import ROOT
+
+TESTS = ROOT / "tests"
+DOCUMENT = ROOT / "docs" / "security.md"
 # Contracts have ids of the same form: here they count only as "redteam C3".
 SHARED = re.compile(r"[MC]\d+")
 

@@ -1,8 +1,6 @@
 """[C7] The vectors of group addressing, and arbitrary entities."""
 
-import json
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,15 +17,11 @@ from channels_app.telegram.updates import (
     UnparsableError,
     read,
 )
+from tests import load_vectors
 from tests.telegram.people import entities_of, message, person
 
 BOT = Bot(999, "my_bot")
-VECTORS = {
-    each["name"]: each
-    for each in json.loads(
-        (Path(__file__).parent.parent / "vectors" / "channels.json").read_text()
-    )["group_addressing"]["vectors"]
-}
+VECTORS = {each["name"]: each for each in load_vectors("channels")["group_addressing"]["vectors"]}
 QUOTED: dict[str, dict[str, Any]] = {
     "bot(999)": {"from": {**person(999, "Bot"), "is_bot": True}, "text": "earlier answer"},
     "human: /issue historical command": {

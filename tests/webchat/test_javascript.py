@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from channels_app.webchat import views
+from tests import ROOT
 
 HERE = Path(__file__).parent
-MODULES = HERE.parent.parent / "channels_app" / "static" / "latchkey"
+MODULES = ROOT / "channels_app" / "static" / "latchkey"
 
 
 @pytest.mark.parametrize("suite", sorted(path.name for path in (HERE / "js").glob("*.test.mjs")))
