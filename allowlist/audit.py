@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from django.db import connection
 
 from allowlist.models import AuditEntry
-from core import db
+from core.database import transactions
 from core.text import clean
 
 # Any number that no other advisory lock of ours uses: "audit" in ASCII.
@@ -44,7 +44,7 @@ def record(
     ``data`` holds JSON values and no secrets. Writers queue on the end of the chain, so call it
     as the last thing of a transaction.
     """
-    with db.write():
+    with transactions.write():
         _queue()
         previous = AuditEntry.objects.order_by("-id").values_list("digest", flat=True).first()
         entry = AuditEntry(

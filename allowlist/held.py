@@ -7,7 +7,7 @@ from django.db.models import QuerySet, Value
 from django.db.models.functions import Concat
 
 from allowlist.models import UnknownRequest
-from core import db
+from core.database import transactions
 from core.models import InboundMessage, User
 
 HELD = InboundMessage.State.HELD
@@ -75,7 +75,7 @@ def bound(row: UnknownRequest, message: InboundMessage | None) -> None:
             InboundMessage.objects.filter(pk=message.pk).update(sender=row.sender)
     if row.count > settings.HELD_MESSAGES_PER_SENDER:
         most: int = settings.HELD_MESSAGES_PER_SENDER
-        surplus = db.value_of(NEXT_NEWEST, row.account_id, row.kind, row.sender, most)
+        surplus = transactions.value_of(NEXT_NEWEST, row.account_id, row.kind, row.sender, most)
         if surplus is not None:
             of(row).filter(pk__lte=surplus).delete()
 
@@ -85,7 +85,7 @@ def bound_media(message: InboundMessage) -> None:
     say so. ``message`` was just held."""
     if not message.media_bytes:
         return
-    surplus = db.value_of(MEDIA_HELD) - settings.HELD_MEDIA_MB * MEGABYTE
+    surplus = transactions.value_of(MEDIA_HELD) - settings.HELD_MEDIA_MB * MEGABYTE
     dropped: list[int] = []
     rows = InboundMessage.objects.filter(state=HELD, media_bytes__gt=0).order_by("id")
     for pk, size in rows.values_list("pk", "media_bytes").iterator(chunk_size=AT_ONCE):

@@ -13,7 +13,7 @@ import yaml
 
 from allowlist import audit
 from allowlist.identities import InvalidIdentity, normalise
-from core import db
+from core.database import transactions
 from core.models import ChannelIdentity, User
 
 KINDS = tuple(ChannelIdentity.Kind.values)
@@ -88,7 +88,7 @@ def apply(*, people: list[Person], only_listed: bool, now: datetime) -> list[Cha
     New people keep the file's meaning, an empty list lets everyone in, unless ``only_listed``.
     One transaction: a caller that wants to look only raises inside its own.
     """
-    with db.write():
+    with transactions.write():
         return [_apply(person, only_listed=only_listed, now=now) for person in people]
 
 

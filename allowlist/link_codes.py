@@ -16,7 +16,7 @@ from django.conf import settings
 from allowlist import audit, held, waiting
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import LinkAttempt, LinkCode, UnknownRequest
-from core import db
+from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
@@ -59,7 +59,7 @@ def make(
     if settings.LINK_CODES == "off" or (settings.LINK_CODES == "owners" and not user.is_owner):
         raise NotAllowed("Linking by code is switched off here.")
     code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
-    with db.write():
+    with transactions.write():
         LinkCode.objects.filter(expires_at__lt=now - KEPT_AFTER_EXPIRY).delete()
         LinkCode.objects.filter(user=user, used_at=None).delete()
         LinkCode.objects.create(

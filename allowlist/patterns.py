@@ -14,7 +14,7 @@ from django.db.models import F, Q
 
 from allowlist import audit, held, waiting
 from allowlist.models import BlockPattern, UnknownRequest
-from core import db
+from core.database import transactions
 from core.models import ChannelAccount, User
 
 MOST = 200
@@ -42,7 +42,7 @@ def matches(pattern: str, sender: str) -> bool:
 
 def hit(*, account: ChannelAccount, kind: str, sender: str, now: datetime) -> bool:
     """Whether a pattern turns this sender away; counted with the pattern. In a transaction."""
-    if db.value_of(ANY) is None:
+    if transactions.value_of(ANY) is None:
         return False
     for row in BlockPattern.objects.filter(_reaches(account.pk, kind)).order_by("id")[:MOST]:
         if matches(row.pattern, sender):
@@ -56,7 +56,7 @@ def apply(*, pattern: BlockPattern, owner: User, now: datetime) -> list[UnknownR
 
     They are denied, not blocked: the pattern keeps them out, and denied rows make room first.
     """
-    with db.write():
+    with transactions.write():
         waits = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
         found = [
             row

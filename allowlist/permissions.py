@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
-from core import statements
-from core.compiled import Given, Select
+from core.database import statements
+from core.database.queries import Given, Select
 from core.models import ChannelAccount, ChannelIdentity, User
 
 __all__ = ["Decision", "InvalidIdentity", "Row", "Sender", "decide", "explain", "normalise"]

@@ -14,7 +14,7 @@ from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
 from allowlist.models import UnknownRequest
 from allowlist.permissions import Sender
 from allowlist.permissions import decide as may_speak
-from core import db
+from core.database import transactions
 from core.ids import is_public_id, public_id
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 from core.text import clean, one_line
@@ -165,7 +165,7 @@ def decide(
     if not (owner.is_owner and owner.is_active):
         _refused(owner, subject, via, "not an owner", now)
         raise NotAnOwner("only owners decide who may speak")
-    with db.write():
+    with transactions.write():
         row = UnknownRequest.objects.filter(public_id=subject).select_related("account").first()
         changed = row is not None and _claim(row, STATES[verdict], owner, via, now)
         if row is not None and changed:
@@ -195,7 +195,7 @@ def purge(*, now: datetime) -> int:
     held.sweep(now=now)
     if not (old.exists() or overdue.exists()):
         return 0  # nearly always: the chore must not queue for the write lock every few seconds
-    with db.write():
+    with transactions.write():
         purged = held.empty(old.order_by("id"), "held for too long")
         expired = list(overdue.order_by("id").values_list("pk", flat=True)[: held.AT_ONCE])
         overdue.filter(pk__in=expired).update(state=State.EXPIRED, last_text="")
@@ -210,7 +210,7 @@ def bring_near() -> None:
     """Let no request wait longer than it can by design: the clock was set back."""
     pending = UnknownRequest.objects.filter(state=State.PENDING)
     most = timedelta(days=settings.UNKNOWN_REQUEST_DAYS)
-    db.bring_near(pending, "expires_at", most=most)
+    transactions.bring_near(pending, "expires_at", most=most)
 
 
 def is_known_everywhere(row: UnknownRequest) -> bool:
@@ -242,7 +242,7 @@ def extend(*, request: str, owner: User, via: str, now: datetime) -> UnknownRequ
     if not (owner.is_owner and owner.is_active):
         _refused(owner, one_line(request, 40), via, "not an owner", now)
         raise NotAnOwner("only owners decide who may speak")
-    with db.write():
+    with transactions.write():
         rows = UnknownRequest.objects.filter(public_id=request, state=State.APPROVED)
         row = rows.select_related("account", "granted_user").first()
         identity = _identity_of(row) if row is not None else None
@@ -352,7 +352,7 @@ def _list(row: UnknownRequest, person: User, until: datetime | None, *, everywhe
 def _note(knock: Knock, now: datetime) -> UnknownRequest:
     account, kind = knock.account, knock.kind
     address = _address(kind, knock.sender, account.channel)
-    with db.write():
+    with transactions.write():
         row = _locked(account, kind, address)
         if row is not None and row.state == State.APPROVED and _let_in_meanwhile(row, account, now):
             return row
@@ -452,7 +452,7 @@ def _make_room() -> None:
 
     One in a hundred goes at once, so that not every further stranger has the table searched.
     """
-    surplus = db.value_of(ALL) + 1 - settings.UNKNOWN_REQUESTS_MAX
+    surplus = transactions.value_of(ALL) + 1 - settings.UNKNOWN_REQUESTS_MAX
     if surplus > 0:
         surplus += settings.UNKNOWN_REQUESTS_MAX // 100
     for state in EVICTED:

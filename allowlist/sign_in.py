@@ -8,7 +8,7 @@ from django.db.models import F
 
 from allowlist import audit
 from allowlist.models import SignInLink
-from core import db
+from core.database import transactions
 from core.models import User
 
 DEFAULT_TTL = timedelta(hours=1)
@@ -59,7 +59,7 @@ def consume(*, token: str, now: datetime) -> User | None:
 def _refused(link: SignInLink, now: datetime) -> None:
     """Note that a dead link was opened."""
     counted = SignInLink.objects.filter(pk=link.pk, refusals__lt=AUDITED_REFUSALS)
-    with db.write():
+    with transactions.write():
         if counted.update(refusals=F("refusals") + 1) != 1:
             return
         why = "used" if link.used_at else "expired" if link.expires_at <= now else "not active"

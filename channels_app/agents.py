@@ -17,8 +17,9 @@ from channels_app.base import Capability, Channel, ChannelError, Deletes, OpensT
 from channels_app.door_accounts import DOORS, found_or_made
 from channels_app.outbound import own_words
 from channels_app.sending import account_of
-from core import db, inbox, outbox
-from core.db import in_thread, write
+from core import inbox, outbox
+from core.database import transactions
+from core.database.transactions import in_thread, write
 from core.ids import public_id
 from core.messages import text_message
 from core.models import (
@@ -210,7 +211,7 @@ def close_idle(*, now: datetime) -> int:
 def bring_near() -> None:
     """End waits for a reply that a clock which was set back left in the far future."""
     open_now = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
-    db.bring_near(open_now, "reply_until", most=WINDOW)
+    transactions.bring_near(open_now, "reply_until", most=WINDOW)
 
 
 def listed(*, user: User | None = None) -> list[ChatSession]:

@@ -16,13 +16,13 @@ from channels_app.endings import end_queued, opening_of
 from core import events, jobs, runs
 from core.agent import prompt
 from core.agent.loop import Call
-from core.db import write
+from core.database.batching import Together, attempt
+from core.database.transactions import write
 from core.events import Log
 from core.leases import OWN_LEASE, Lease, elapsed
 from core.messages import MessageDict, reset_delta
 from core.models import Run
 from core.providers.base import ChatMessage
-from core.together import Together, attempt
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,8 @@
 from datetime import datetime
 
 from allowlist import audit
-from core import db, sealed
+from core import sealed
+from core.database import transactions
 from core.models import ChannelAccount
 
 
@@ -13,7 +14,7 @@ def reseal_all(*, actor: str, now: datetime) -> int:
     Raises SealError when no key opens one of them.
     """
     changed = 0
-    with db.write():
+    with transactions.write():
         for row in ChannelAccount.objects.select_for_update().exclude(secrets="").order_by("id"):
             if sealed.is_current(row.secrets):
                 continue

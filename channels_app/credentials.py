@@ -12,8 +12,8 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app import limits
 from channels_app.http import RefusedError, Request
+from core.database.batching import LANES, Together, attempt, local
 from core.models import ChannelAccount, User
-from core.together import LANES, Together, attempt, local
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="latchkey"'}
 

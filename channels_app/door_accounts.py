@@ -2,7 +2,7 @@
 
 import time
 
-from core.compiled import Given, Select
+from core.database.queries import Given, Select
 from core.models import ChannelAccount
 
 DOORS = ("web", "http")

@@ -15,7 +15,7 @@ from channels_app.links import Links
 from channels_app.wording import ENGLISH
 from core import events, files, runs
 from core.agent.loop import Turn
-from core.db import write
+from core.database.transactions import write
 from core.events import Log, LostLeaseError
 from core.messages import Message, StreamStatus, Transcript, stream_end, stream_start
 from core.models import Run

@@ -5,7 +5,7 @@ from typing import Any
 
 from channels_app.models import SourceFeedback
 from core import events
-from core.db import write
+from core.database.transactions import write
 from core.ids import is_public_id
 from core.messages import RetrievalMessage, RetrievalSource, Transcript
 from core.models import Run, User

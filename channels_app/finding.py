@@ -14,7 +14,7 @@ from channels_app.pace import pacer
 from channels_app.secret_blocks import as_sent
 from channels_app.sending import opened, target_of
 from core import doubts, leases, outbox
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.models import Delivery
 
 logger = logging.getLogger(__name__)

@@ -18,9 +18,10 @@ from django.db.models.functions import Now
 from channels_app import notices, registry
 from channels_app.base import Account, Channel, ChannelError, Gateway, Health, Polls
 from channels_app.sending import account_of
-from core import db, outbox
-from core.compiled import Select
-from core.db import in_thread, write
+from core import outbox
+from core.database import transactions
+from core.database.queries import Select
+from core.database.transactions import in_thread, write
 from core.models import ChannelAccount
 from core.sealed import SealError
 
@@ -219,7 +220,7 @@ def wants_polling(row: ChannelAccount) -> bool:
 
 def hold(*, account_id: int, worker: str) -> bool:
     """Take or renew the lease on an account; whether ``worker`` has it now."""
-    free = Q(poller=worker) | Q(poller="") | db.passed("poller_until", most=LEASE)
+    free = Q(poller=worker) | Q(poller="") | transactions.passed("poller_until", most=LEASE)
     with write():
         taken = ChannelAccount.objects.filter(free, id=account_id, enabled=True).update(
             poller=worker, poller_until=Now() + LEASE

@@ -31,8 +31,9 @@ from channels_app import gateways, http, outages
 from channels_app.credentials import count_address, count_failure, token_of
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.lean import Route
-from core import VERSION, files, outbox, runs, schema
-from core.db import in_thread, in_thread_of, pool
+from core import VERSION, files, outbox, runs
+from core.database import schema_version
+from core.database.transactions import in_thread, in_thread_of, pool
 from core.models import Run
 from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
@@ -185,7 +186,7 @@ def problems_now() -> list[str]:
         problems.append("The broker does not answer.")
     finally:
         client.close()
-    if outdated := schema.problem():
+    if outdated := schema_version.problem():
         return [*problems, outdated]  # what the tables hold may not be what we think
     for queue in ("runs", "long"):
         if not runs.workers_alive(queue):

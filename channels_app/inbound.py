@@ -23,10 +23,10 @@ from channels_app import agents, commands, linking, media, notices, results, roo
 from channels_app.http import RefusedError
 from channels_app.senders import KnownSender
 from core import inbox, wake
-from core.db import write
+from core.database.transactions import write
+from core.database.writes import Set, written
 from core.inbox import Draft
 from core.models import ChatSession, InboundMessage, Run, User
-from core.visits import Set, written
 
 # The items of an album come one by one, without an end marker.
 ALBUM = inbox.Wait(timedelta(seconds=1), timedelta(seconds=10))

@@ -18,7 +18,7 @@ from channels_app import registry
 from channels_app.base import Channel, ChannelError, Downloads, RemoteFile
 from channels_app.sending import account_of
 from core import file_quota, files
-from core.db import in_thread, write
+from core.database.transactions import in_thread, write
 from core.documents import read as documents
 from core.documents.sniffing import family, media_type
 from core.media import describe, frame, picture, transcribe

@@ -19,7 +19,8 @@ from allowlist import waiting
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app import notice_targets, secret_blocks
 from channels_app.base import Block, Capability, Channel
-from core import db, hub, outbox
+from core import hub, outbox
+from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, ModelTrouble, User
 from core.providers import health
 from core.providers.failures import KINDS, OWN
@@ -73,7 +74,7 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
 
 def is_spent(now: datetime) -> bool:
     """Whether the owners were sent as many notices in the last hour as they may be."""
-    return bool(db.value_of(TOLD, now - timedelta(hours=1), now) >= HOURLY)
+    return bool(transactions.value_of(TOLD, now - timedelta(hours=1), now) >= HOURLY)
 
 
 def put_request(request: UnknownRequest, owner: User, target: notice_targets.Target) -> None:
@@ -154,7 +155,7 @@ def follow_up(
     again = not untried and not on_its_way and everywhere and is_due_again(request, now)
     if not (untried or again):
         return
-    with db.write():
+    with transactions.write():
         if again:
             if rows.update(notice_at=now) != 1:
                 return  # another worker was quicker
@@ -235,7 +236,7 @@ def clock_set_back(*, by: timedelta, now: datetime) -> None:
     )
     for owner in owners():
         key = f"notice:clock:{owner.pk}:{int(now.timestamp()) // 3600}"
-        with db.write():
+        with transactions.write():
             tell(owner, key=key, text=text)
 
 

@@ -13,7 +13,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from channels_app import notices
-from core import db, outbox
+from core import outbox
+from core.database import transactions
 from core.models import ChannelAccount, Delivery
 from core.outbox import Backlog
 from core.text import one_line
@@ -38,7 +39,7 @@ def look(*, now: datetime) -> None:
 
 def tell_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) -> None:
     """Tell the owners that an account's deliveries wait: once an outage, whoever finds it."""
-    with db.write():
+    with transactions.write():
         found = ChannelAccount.objects.filter(id=account.pk, outage_at__isnull=True)
         if not found.update(outage_at=now):
             return
@@ -49,7 +50,7 @@ def tell_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) -> N
 def tell_end(account: ChannelAccount, *, now: datetime) -> None:
     """Tell the owners that an account delivers again; what they have not heard yet they need not
     hear any more."""
-    with db.write():
+    with transactions.write():
         began = account.outage_at
         found = ChannelAccount.objects.filter(id=account.pk, outage_at=began)
         if began is None or not found.update(outage_at=None):

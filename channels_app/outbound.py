@@ -24,11 +24,11 @@ from channels_app.base import (
 from channels_app.pace import pacer
 from channels_app.wording import wording
 from core import doubts, leases, outbox
-from core.db import in_thread, write
+from core.database.batching import committed
+from core.database.transactions import in_thread, write
 from core.models import Delivery, InboundMessage, Run
 from core.runs import Outcome
 from core.text import one_line
-from core.together import committed
 
 logger = logging.getLogger(__name__)
 

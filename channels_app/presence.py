@@ -19,11 +19,12 @@ from django.db.models import Exists, OuterRef
 from channels_app import registry
 from channels_app.base import Account, Channel, ChannelError, Reacts, Target, Types
 from channels_app.sending import account_of
-from core import outbox, statements
-from core.compiled import Among, Change, Given, Rows
-from core.db import write_one
+from core import outbox
+from core.database import statements
+from core.database.batching import AT_ONCE, asked_at_once, attempt, committed
+from core.database.queries import Among, Change, Given, Rows
+from core.database.transactions import write_one
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run
-from core.together import AT_ONCE, asked_at_once, attempt, committed
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from django.conf import settings
 
 from core import events, files, hub
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.messages import MessageDict
 from core.models import Run
 

@@ -33,23 +33,12 @@ from channels_app.claims import Begun, Claims
 from channels_app.endings import end_queued
 from channels_app.gateways import LOOK_SECONDS, Gateways
 from channels_app.turns import Held
-from core import (
-    events,
-    file_purge,
-    frame_clock,
-    hub,
-    inbox,
-    jobs,
-    leases,
-    outbox,
-    runs,
-    schema,
-    wake,
-)
-from core.db import checkpoint, in_thread, write
+from core import events, file_purge, frame_clock, hub, inbox, jobs, leases, outbox, runs, wake
+from core.database import schema_version
+from core.database.batching import asked_at_once, attempt, committed
+from core.database.transactions import checkpoint, in_thread, write
 from core.models import ChatSession, Delivery, Run
 from core.providers import registry as providers
-from core.together import asked_at_once, attempt, committed
 from core.tools import registry as tools
 
 logger = logging.getLogger(__name__)
@@ -257,7 +246,7 @@ class Runner:
 
     async def _compare_versions(self) -> None:
         """Take no work while the database and this code are of different versions."""
-        problem = await in_thread(schema.problem)
+        problem = await in_thread(schema_version.problem)
         if problem != self.outdated:
             self.outdated = problem
             await self._gateways.close()

@@ -16,7 +16,8 @@ from django.db import connection
 from django.utils import timezone
 
 from allowlist import permissions
-from core import inbox, statements
+from core import inbox
+from core.database import statements
 from core.inbox import Draft
 from core.models import ChannelAccount, ChatSession, User
 

@@ -30,7 +30,7 @@ from channels_app.base import (
 )
 from channels_app.secret_blocks import as_sent
 from core import files, leases
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.models import ChannelAccount, Delivery, StoredFile
 from core.sealed import SealError
 

@@ -10,7 +10,8 @@ from django.conf import settings
 
 from allowlist.models import UnknownRequest
 from channels_app import registry
-from core import db, outbox
+from core import outbox
+from core.database import transactions
 from core.models import ChannelAccount
 
 MOST_CHARACTERS = 1000
@@ -26,7 +27,7 @@ def turned_away(request: UnknownRequest, *, now: datetime) -> None:
     line = text(request.account, "denied_reply", settings.STRANGER_DENIED_REPLY)
     if not line:
         return
-    if db.value_of(ANSWERED, now - timedelta(hours=1)) >= LINES_AN_HOUR:
+    if transactions.value_of(ANSWERED, now - timedelta(hours=1)) >= LINES_AN_HOUR:
         return
     UnknownRequest.objects.filter(pk=request.pk).update(answered_at=now)
     say(request, key=f"denied:{request.account_id}:{request.sender}", line=line)

@@ -15,7 +15,8 @@ from django.db import Error as DatabaseFailure
 from django.db import connection
 
 from channels_app.runner import BEAT_SECONDS, Runner
-from core import forks, jobs, runs, schema
+from core import jobs, runs
+from core.database import forks, schema_version
 from core.long import process
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ def beat(queue: str) -> None:
 def say_alive(name: str, queue: str) -> None:
     """One heartbeat, with a connection of its own."""
     try:
-        runs.heard_from(worker=name, queue=queue, problem=schema.problem())
+        runs.heard_from(worker=name, queue=queue, problem=schema_version.problem())
     except DatabaseFailure:
         logger.warning("the heartbeat could not be written")
     finally:

@@ -13,7 +13,7 @@ from channels_app.endings import STOPPED, Ending, outcome_of, settle
 from channels_app.live import live_of
 from core.agent import prompt
 from core.agent.loop import Turn
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.events import LostLeaseError
 from core.leases import Lease
 from core.messages import Message, Transcript

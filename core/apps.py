@@ -13,4 +13,4 @@ class CoreConfig(AppConfig):
 
     def ready(self) -> None:
         """Note which migrations are on disk now: what a deployment adds later is not ours."""
-        import_module("core.schema").own()
+        import_module("core.database.schema_version").own()

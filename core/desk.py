@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
-from core import db
+from core.database import transactions
 from core.text import visible, visible_line
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class DeskAdmin(_ModelAdmin[M], Generic[M]):
 
         The other way round two writers on SQLite would wait for each other.
         """
-        with db.write() if request.method == "POST" else nullcontext():
+        with transactions.write() if request.method == "POST" else nullcontext():
             response: HttpResponse = super().changeform_view(
                 request, object_id, form_url, extra_context
             )
@@ -83,7 +83,7 @@ class DeskAdmin(_ModelAdmin[M], Generic[M]):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """The same."""
-        with db.write() if request.method == "POST" else nullcontext():
+        with transactions.write() if request.method == "POST" else nullcontext():
             response: HttpResponse = super().delete_view(request, object_id, extra_context)
         return response
 

@@ -22,7 +22,8 @@ import orjson
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 
-from core import db, direct, hub
+from core import hub
+from core.database import driver, transactions
 from core.messages import Message, MessageDict, to_dict
 from core.models import Run
 from core.stored_events import encode, joined, storable
@@ -284,7 +285,7 @@ def write_batch(batch: Batch) -> list[hub.Frame]:
     Logs whose run is no longer theirs are marked ``lost`` and left out. Returns the hub frames.
     """
     in_one_statement = connection.vendor != "sqlite" and not any(entry[2] for entry in batch)
-    with nullcontext() if in_one_statement else db.write():
+    with nullcontext() if in_one_statement else transactions.write():
         owned = add(batch) if connection.vendor == "sqlite" else add_at_once(batch)
         for log, _, _ in batch:
             log.lost = log.lost or owned.get(log.run_id) != log.attempt
@@ -299,7 +300,7 @@ def add(batch: Batch) -> dict[int, int]:
     the running runs of ``batch``. Inside a transaction."""
     wanted = [log.run_id for log, _, _ in batch]
     places = ", ".join(["%s"] * len(wanted))
-    found = direct.fetched(direct.this_connection(), OWN.format(places=places), wanted)
+    found = driver.fetched(driver.this_connection(), OWN.format(places=places), wanted)
     owned = {row[0]: row[1] for row in found}
     insert([row for attempt, row in rows_in(batch) if owned.get(row[0]) == attempt])
     return owned
@@ -310,8 +311,8 @@ def add_at_once(batch: Batch) -> dict[int, int]:
     wanted = [log.run_id for log, _, _ in batch]
     rows = [(run_id, attempt, seq, data) for attempt, (run_id, seq, data) in rows_in(batch)]
     columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
-    given = [direct.array(each) for each in (wanted, *columns)]
-    found = direct.fetched(direct.this_connection(), ADD_OWNED, given)
+    given = [driver.array(each) for each in (wanted, *columns)]
+    found = driver.fetched(driver.this_connection(), ADD_OWNED, given)
     return {row[0]: row[1] for row in found}
 
 
@@ -331,7 +332,7 @@ def rows_of(*, run_id: int, seq: int, events: list[MessageDict]) -> list[Row]:
 def insert(rows: list[Row]) -> None:
     """Insert rows of the log."""
     if rows:
-        direct.repeat(direct.this_connection(), INSERT, rows)
+        driver.repeat(driver.this_connection(), INSERT, rows)
 
 
 def append_unheld(*, run: Run, seq: int, messages: list[Message]) -> int:
@@ -411,7 +412,7 @@ def close_writer() -> None:
 def after(*, run_id: int, seq: int, limit: int | None = None) -> list[tuple[int, MessageDict]]:
     """The events of a run with a higher ``seq``, in order."""
     asked = (run_id, seq, MOST_EVENTS if limit is None else limit)
-    found = direct.fetched(direct.this_connection(), AFTER, asked)
+    found = driver.fetched(driver.this_connection(), AFTER, asked)
     return [(row[0], orjson.loads(row[1])) for row in found]
 
 
@@ -447,7 +448,7 @@ async def follow(
         while True:
             more = False
             if listener.take_lag() or found is None:
-                found = await db.in_thread(after, run_id=run_id, seq=seq, limit=PAGE)
+                found = await transactions.in_thread(after, run_id=run_id, seq=seq, limit=PAGE)
                 more = len(found) == PAGE
             for number, event in found:
                 yield number, event

@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from core import files
-from core.db import write
+from core.database.transactions import write
 from core.models import InboundMessage, Job, Run, StoredFile
 
 logger = logging.getLogger(__name__)

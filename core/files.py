@@ -17,7 +17,7 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from core import file_quota
-from core.db import write
+from core.database.transactions import write
 from core.documents.sniffing import media_type
 from core.ids import is_public_id, public_id
 from core.models import Installation, Run, StoredFile, User

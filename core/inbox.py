@@ -14,13 +14,14 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import DateTimeField, Q
 from django.db.models.functions import Now
 
-from core import db, statements, wake
-from core.compiled import Among, Change, Given, Rows, Select
+from core import wake
+from core.database import statements, transactions
+from core.database.queries import Among, Change, Given, Rows, Select
+from core.database.writes import Do, Insert, Set, Write, written, written_soon
 from core.ids import is_public_id, public_id
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from core.text import clean, one_line
 from core.tokens import estimate
-from core.visits import Do, Insert, Set, Write, written, written_soon
 
 TITLE_CHARACTERS = 60
 MAX_BATCH = 100
@@ -413,7 +414,7 @@ def run_waiting(*, session: ChatSession, now: datetime) -> Run | None:
 
 def due_sessions(*, now: datetime) -> list[int]:
     """The sessions whose batch should have been flushed by now."""
-    passed = db.passed("flush_at", most=furthest_flush(), now=now)
+    passed = transactions.passed("flush_at", most=furthest_flush(), now=now)
     due = ChatSession.objects.filter(passed).order_by("flush_at")
     return list(due.values_list("id", flat=True)[:DUE_AT_ONCE])
 
@@ -429,7 +430,7 @@ def start_run(
     """One run for ``messages``, with its route taken now ([C3]); None when there are none.
 
     Messages that are not stored yet are stored as the run's; ``also`` is written with it. Inside a
-    transaction: of several that are gathered (:func:`core.visits.gathered`) the run has its id at
+    transaction: of several that are gathered (:func:`core.database.writes.gathered`) the run has its id at
     the end of that. A ``runs`` worker is woken after the commit.
     """
     if not messages:
@@ -517,7 +518,7 @@ def edit_waiting(
 def bring_near() -> None:
     """Count the time of held messages from now, where they were received in the future."""
     held = InboundMessage.objects.filter(state=InboundMessage.State.HELD)
-    db.bring_near(held, "received_at", most=timedelta(minutes=1))
+    transactions.bring_near(held, "received_at", most=timedelta(minutes=1))
 
 
 def drop_waiting(*, session: ChatSession, note: str) -> int:

@@ -18,7 +18,8 @@ from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Greatest, Now
 
-from core import db, files, hub, wake
+from core import files, hub, wake
+from core.database import transactions
 from core.files import Made
 from core.models import Job, Run
 from core.text import one_line
@@ -58,14 +59,14 @@ def begin(*, run_id: int, call_id: str, tool: str, parameters: dict[str, Any]) -
     """The job of a tool call: made and woken now, or the one an earlier attempt of the run made."""
     if len(call_id) > 100:
         call_id = sha256(call_id.encode()).hexdigest()
-    with db.write():
+    with transactions.write():
         job, made = Job.objects.get_or_create(
             run_id=run_id,
             tool_call_id=call_id,
             defaults={
                 "tool": tool,
                 "parameters": parameters,
-                "lease_until": db.now() + timedelta(seconds=WAKE_SECONDS),
+                "lease_until": transactions.now() + timedelta(seconds=WAKE_SECONDS),
             },
         )
         if made:
@@ -83,7 +84,7 @@ def claim(*, job_id: int) -> Job | None:
 
     One that died too often is failed instead.
     """
-    with db.write():
+    with transactions.write():
         taken = Job.objects.filter(id=job_id, state=Run.State.QUEUED).update(
             state=Run.State.RUNNING, attempt=F("attempt") + 1, lease_until=lease_end()
         )
@@ -103,7 +104,7 @@ def lease_end() -> object:
 
 def keep(*, job: Job) -> bool:
     """Renew the lease; False when the job is not ours any more."""
-    with db.write():
+    with transactions.write():
         return bool(ours(job).update(lease_until=lease_end()))
 
 
@@ -131,7 +132,7 @@ def tell(*, job: Job, message: str, percent: float | None) -> None:
     if percent is not None:
         known = int(min(100, max(0, percent)))
         new["percent"] = Greatest(Coalesce(F("percent"), known), known)
-    with db.write():
+    with transactions.write():
         told = is_ours(job=job) and ours(job).update(**new)
         transaction.on_commit(partial(announce, job.id), robust=True)
     if not told:
@@ -140,7 +141,7 @@ def tell(*, job: Job, message: str, percent: float | None) -> None:
 
 def finish(*, job: Job, result: dict[str, Any], made: Sequence[Made]) -> None:
     """End a job well, its files stored in the same transaction. Raises LostJobError."""
-    with db.write():
+    with transactions.write():
         if not is_ours(job=job):
             raise LostJobError
         stored = [files.adopt(each, run=job.run) for each in made]
@@ -158,7 +159,7 @@ def finish(*, job: Job, result: dict[str, Any], made: Sequence[Made]) -> None:
 
 def fail(*, job: Job, error: str) -> None:
     """End a job badly; ``error`` is for the user. Nothing happens when it is not ours any more."""
-    with db.write():
+    with transactions.write():
         ours(job).update(
             state=Run.State.FAILED,
             error=one_line(error, 500),
@@ -170,7 +171,7 @@ def fail(*, job: Job, error: str) -> None:
 
 def release(*, job: Job) -> None:
     """Put a job whose process died back in the queue at once."""
-    with db.write():
+    with transactions.write():
         if ours(job).update(state=Run.State.QUEUED, lease_until=Now()):
             wake.on_commit("core.long.work", job.id, queue_name="long")
 
@@ -185,7 +186,7 @@ def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
     )
     if not (expired.exists() or due.exists()):
         return []
-    with db.write():
+    with transactions.write():
         if connection.features.has_select_for_update_skip_locked:
             # A process that froze inside a transaction must not stop every sweeper with it.
             free = expired.select_for_update(skip_locked=True, no_key=True)
@@ -203,9 +204,11 @@ def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
 def bring_near() -> None:
     """Shorten leases that a clock which was set back left in the far future."""
     running = Job.objects.filter(state=Run.State.RUNNING)
-    db.bring_near(running, "lease_until", most=timedelta(seconds=settings.RUN_LEASE_SECONDS))
+    transactions.bring_near(
+        running, "lease_until", most=timedelta(seconds=settings.RUN_LEASE_SECONDS)
+    )
     queued = Job.objects.filter(state=Run.State.QUEUED)
-    db.bring_near(queued, "lease_until", most=timedelta(seconds=WAKE_SECONDS))
+    transactions.bring_near(queued, "lease_until", most=timedelta(seconds=WAKE_SECONDS))
 
 
 def wake_waiting(*, limit: int = 100) -> list[int]:
@@ -237,12 +240,12 @@ async def follow(*, job_id: int) -> AsyncGenerator[View, None]:
     """
     with hub.local().listen([f"job:{job_id}"]) as listener:
         while True:
-            now = await db.in_thread(view, job_id)
+            now = await transactions.in_thread(view, job_id)
             if now is None:
                 return
             yield now
             if now.is_over:
                 return
             if now.is_late:
-                await db.in_thread(recover, job_id=job_id)
+                await transactions.in_thread(recover, job_id=job_id)
             await listener.wait(seconds=POLL_SECONDS)

@@ -16,8 +16,9 @@ from django.db import transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from core import db, statements, wake
-from core.compiled import Change, Given, Rows, Select
+from core import wake
+from core.database import statements, transactions
+from core.database.queries import Change, Given, Rows, Select
 from core.leases import OWN_LEASE, Lease, elapsed
 from core.models import ChannelAccount, ChatSession, Delivery
 
@@ -184,7 +185,7 @@ def claim(*, delivery_id: int, ready: Callable[[Delivery], bool] = unpaced) -> D
     seconds, began = settings.DELIVERY_LEASE_SECONDS, elapsed()
     take = CLAIM_DOUBTFUL if row.doubt_chat else CLAIM
     given = {"id": row.id, "attempt": row.attempt, "place": place_of(row)}
-    with db.write_one():
+    with transactions.write_one():
         claimed = take(**given, lease=timedelta(seconds=seconds))
     row.state, row.attempt = Delivery.State.SENDING, row.attempt + 1
     row.lease = Lease(seconds=seconds * OWN_LEASE, began=began)
@@ -239,7 +240,7 @@ def sent(*, delivery: Delivery, external_message_id: str) -> None:
     When the payload was changed meanwhile, that is this very delivery, as an edit. So it is when it
     was in doubt: its new id ends the interval in which an earlier message may be.
     """
-    with db.write_one():
+    with transactions.write_one():
         as_it_was = SENT(
             id=delivery.id,
             attempt=delivery.attempt,
@@ -256,7 +257,7 @@ def sent(*, delivery: Delivery, external_message_id: str) -> None:
 def sent_but_open(*, delivery: Delivery, external_message_id: str) -> None:
     """Record that the platform has what was changed meanwhile, or what is in doubt; nothing when it
     is lost to us."""
-    with db.write(joins=True):
+    with transactions.write(joins=True):
         for row in mine(delivery).select_for_update():
             in_doubt = row.doubt_chat != "" and not delivery.settles_doubt
             again = row.payload != delivery.payload or in_doubt
@@ -281,7 +282,7 @@ def wake_following(delivery: Delivery) -> None:
 
 def postpone(*, delivery: Delivery, seconds: float) -> None:
     """Give a claimed delivery back, unsent: the platform's pace does not allow it yet."""
-    with db.write():
+    with transactions.write():
         mine(delivery).update(
             state=Delivery.State.PENDING,
             lease_until=None,
@@ -292,7 +293,7 @@ def postpone(*, delivery: Delivery, seconds: float) -> None:
 
 def gone(*, delivery: Delivery) -> None:
     """The message that was to be edited does not exist any more: send it anew."""
-    with db.write():
+    with transactions.write():
         mine(delivery).update(
             state=Delivery.State.PENDING, lease_until=None, external_message_id=""
         )
@@ -300,7 +301,7 @@ def gone(*, delivery: Delivery) -> None:
 
 def moved(*, account_id: int, chat: str, new_chat: str) -> None:
     """A chat has a new id on its platform: sessions and what is on its way follow it."""
-    with db.write():
+    with transactions.write():
         taken = ChatSession.objects.filter(
             account_id=account_id, chat=new_chat, closed_at__isnull=True, for_agent=False
         ).values_list("user_id", "thread")
@@ -322,7 +323,7 @@ def failed(
     """Record that the platform surely did not take it; in how many seconds it is tried again, None
     when it is given up."""
     if permanent or is_too_old(delivery):
-        with db.write():
+        with transactions.write():
             mine(delivery).update(
                 state=Delivery.State.DEAD,
                 error=error[:500],
@@ -354,7 +355,7 @@ def unsure(
     """
     second = not repeatable and after_id is None and delivery.doubt_chat != ""
     if second or is_too_old(delivery):
-        with db.write():
+        with transactions.write():
             mine(delivery).update(
                 state=Delivery.State.DEAD if repeatable else Delivery.State.UNCERTAIN,
                 error=f"{UNKNOWN} {error}"[:500],
@@ -378,7 +379,7 @@ def unsure(
 
 def again(delivery: Delivery, seconds: float, *, error: str, **values: Any) -> None:
     """Give a claimed delivery back; it is due in so many seconds."""
-    with db.write():
+    with transactions.write():
         mine(delivery).update(
             state=Delivery.State.PENDING,
             error=error[:500],
@@ -396,19 +397,19 @@ def backoff(delivery: Delivery) -> float:
 def is_too_old(delivery: Delivery) -> bool:
     """Whether a delivery that fails is tried no more."""
     most = timedelta(hours=settings.DELIVERY_RETRY_HOURS)
-    return db.now() - (delivery.queued_at or delivery.created_at) > most
+    return transactions.now() - (delivery.queued_at or delivery.created_at) > most
 
 
 def hold(*, delivery: Delivery, error: str) -> None:
     """Send nothing more for the account of ``delivery``: its credentials are refused."""
-    with db.write():
+    with transactions.write():
         again(delivery, 0, error=error, tries=F("tries") + 1)
         ChannelAccount.objects.filter(id=delivery.account_id).update(deliveries_held=error[:300])
 
 
 def release(*, account_id: int) -> None:
     """Let the deliveries of an account go on, if they were held."""
-    with db.write():
+    with transactions.write():
         held = ChannelAccount.objects.filter(id=account_id).exclude(deliveries_held="")
         held.update(deliveries_held="")
         resume(account_id=account_id)
@@ -416,7 +417,7 @@ def release(*, account_id: int) -> None:
 
 def resume(*, account_id: int) -> None:
     """Make the deliveries that wait after a failure due: the platform of the account is back."""
-    with db.write(joins=True):
+    with transactions.write(joins=True):
         rows = Delivery.objects.filter(
             account_id=account_id, state=Delivery.State.PENDING, tries__gt=0
         )
@@ -428,7 +429,7 @@ def resume(*, account_id: int) -> None:
 
 def repeat(*, delivery_id: int) -> None:
     """Make the edit of a message once more that was sent as it is."""
-    with db.write():
+    with transactions.write():
         rows = Delivery.objects.filter(id=delivery_id, state=Delivery.State.SENT)
         if rows.exclude(external_message_id="").update(
             state=Delivery.State.PENDING, queued_at=Now()
@@ -449,11 +450,11 @@ def bring_near() -> None:
     """Shorten leases and waits that a clock which was set back left in the far future."""
     sending = Delivery.objects.filter(state=Delivery.State.SENDING)
     lease = timedelta(seconds=settings.DELIVERY_LEASE_SECONDS)
-    db.bring_near(sending, "lease_until", most=lease)
+    transactions.bring_near(sending, "lease_until", most=lease)
     pending = Delivery.objects.filter(state=Delivery.State.PENDING)
-    far = pending.filter(db.ahead("retry_at", most=LONGEST_RETRY))
+    far = pending.filter(transactions.ahead("retry_at", most=LONGEST_RETRY))
     if far.exists():
-        with db.write():
+        with transactions.write():
             far.update(retry_at=None)
 
 
@@ -470,7 +471,7 @@ def following(delivery: Delivery) -> int | None:
 
 def retry(delivery_id: int) -> bool:
     """Send a dead or uncertain delivery again, by the owner's hand; whether it was one."""
-    with db.write():
+    with transactions.write():
         rows = Delivery.objects.filter(id=delivery_id, state__in=GIVEN_UP).select_for_update()
         row = rows.first()
         if row is None:
@@ -489,7 +490,7 @@ def retry(delivery_id: int) -> bool:
 
 def dismiss(delivery_id: int) -> bool:
     """Put a dead or uncertain delivery away; whether it was one."""
-    with db.write():
+    with transactions.write():
         changed = Delivery.objects.filter(id=delivery_id, state__in=GIVEN_UP).update(
             state=Delivery.State.DISMISSED
         )
@@ -518,7 +519,7 @@ def oldest_pending_seconds() -> float:
         .values_list("since", flat=True)
         .first()
     )
-    return (db.now() - oldest).total_seconds() if oldest else 0.0
+    return (transactions.now() - oldest).total_seconds() if oldest else 0.0
 
 
 @dataclass(frozen=True, slots=True)

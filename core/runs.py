@@ -11,11 +11,12 @@ from django.db import connection, transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from core import db, direct, hub, schema, wake
-from core.compiled import Among, Change, Given, Rows, Select, Taking
+from core import hub, wake
+from core.database import driver, schema_version, transactions
+from core.database.queries import Among, Change, Given, Rows, Select, Taking
+from core.database.writes import Do, Insert, Write, written
 from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
 from core.tokens import estimate
-from core.visits import Do, Insert, Write, written
 
 WORKER_GONE_SECONDS = 30
 
@@ -80,7 +81,7 @@ def keep(*, held: dict[int, int], worker: str) -> tuple[set[int], set[int]]:
     """Renew the leases of ``held`` (run id -> attempt); return the lost and those to cancel."""
     if not held:
         return set(), set()
-    with db.write():
+    with transactions.write():
         Run.objects.filter(id__in=held, worker=worker, state=Run.State.RUNNING).update(
             lease_until=lease_end()
         )
@@ -206,7 +207,7 @@ def wake_next(session_id: int) -> None:
 
 def request_cancel(*, run: Run) -> bool:
     """Ask for a run to end; whether it was still open. It ends within 3 s ([C9])."""
-    with db.write():
+    with transactions.write():
         asked = Run.objects.filter(
             id=run.id, state__in=(Run.State.QUEUED, Run.State.RUNNING)
         ).update(cancel_requested_at=Coalesce(F("cancel_requested_at"), Now()))
@@ -233,7 +234,7 @@ def recover(*, limit: int = 500) -> list[int]:
     Queued runs that were asked to end are among them, whether it is their turn or not.
     """
     expired = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=Now())
-    with db.write():
+    with transactions.write():
         if connection.features.has_select_for_update_skip_locked:
             # A worker that froze inside a transaction must not stop every sweeper with it.
             free = expired.select_for_update(skip_locked=True, no_key=True)
@@ -247,7 +248,9 @@ def recover(*, limit: int = 500) -> list[int]:
 def bring_near() -> None:
     """Shorten leases that a clock which was set back left in the far future."""
     running = Run.objects.filter(state=Run.State.RUNNING)
-    db.bring_near(running, "lease_until", most=timedelta(seconds=settings.RUN_LEASE_SECONDS))
+    transactions.bring_near(
+        running, "lease_until", most=timedelta(seconds=settings.RUN_LEASE_SECONDS)
+    )
 
 
 def earlier() -> QuerySet[Run]:
@@ -261,7 +264,7 @@ def earlier() -> QuerySet[Run]:
 
 def release(*, held: dict[int, int]) -> None:
     """Give claimed runs back at a clean stop: another worker goes on at once."""
-    with db.write():
+    with transactions.write():
         for run_id, attempt in held.items():
             Run.objects.filter(id=run_id, attempt=attempt, state=Run.State.RUNNING).update(
                 state=Run.State.QUEUED, lease_until=None, worker=""
@@ -282,14 +285,14 @@ HEARD = """INSERT INTO core_workerheartbeat (name, queue, seen_at, problem)
 
 def heard_from(*, worker: str, queue: str, problem: str = "") -> None:
     """Note that a worker process is alive, and why it takes no work (``problem``)."""
-    here = direct.this_connection()
-    with db.write_one():
-        direct.changed(here, HEARD.format(clock=CLOCK[here.vendor]), (worker, queue, problem[:200]))
+    here = driver.this_connection()
+    with transactions.write_one():
+        driver.changed(here, HEARD.format(clock=CLOCK[here.vendor]), (worker, queue, problem[:200]))
 
 
 def forget_silent() -> None:
     """Forget workers that have been silent for a day."""
-    with db.write():
+    with transactions.write():
         WorkerHeartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=1)).delete()
 
 
@@ -311,7 +314,7 @@ def why_none_works() -> str:
 
     Raises DatabaseError.
     """
-    if problem := schema.problem():
+    if problem := schema_version.problem():
         return problem
     idle = idle_workers("runs")
     return idle[0] if idle and not workers_alive("runs") else ""

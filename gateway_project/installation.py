@@ -15,7 +15,8 @@ from django.db.migrations.exceptions import InconsistentMigrationHistory
 from django.db.migrations.executor import MigrationExecutor
 
 from allowlist import sign_in
-from core import VERSION, schema
+from core import VERSION
+from core.database import schema_version
 from core.models import User
 from gateway_project.processes.preflight import StartError, run_folder
 
@@ -39,7 +40,7 @@ def migrate() -> int:
     """
     executor = MigrationExecutor(connection)
     check_history(executor)
-    if newer := schema.newer():
+    if newer := schema_version.newer():
         raise StartError(newer)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if plan:

@@ -98,9 +98,9 @@ def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_thread_keeps_the_database() -> Iterator[None]:
     """The database threads end with the test: PostgreSQL drops no database that is in use."""
     yield
-    from core import db
+    from core.database import transactions
 
-    db.close_pool()
+    transactions.close_pool()
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from allowlist import revocation, sign_in
 from allowlist.admin.audited import AuditedAdmin, decides, is_superuser, shown_once
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
-from core import db
+from core.database import transactions
 from core.desk import DeskInline, ModelForm, badge, visible_line
 from core.models import ChannelAccount, ChannelIdentity, User
 
@@ -185,7 +185,7 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Django's view of a new user opens a transaction: our write lock comes first."""
-        with db.write() if request.method == "POST" else nullcontext():
+        with transactions.write() if request.method == "POST" else nullcontext():
             response: HttpResponse = super().add_view(request, form_url, extra_context)
         return response
 

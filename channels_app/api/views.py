@@ -24,7 +24,7 @@ from channels_app.api import serializers
 from channels_app.api.permissions import MayChat, MayDecide, MaySend
 from channels_app.door_accounts import door_account
 from core import files, inbox, runs, sessions
-from core.db import write
+from core.database.transactions import write
 from core.ids import is_public_id
 from core.models import ChatSession, Message, Run, StoredFile, User
 

@@ -17,7 +17,7 @@ from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.inbound import receive_sender
 from channels_app.models import SeenSignature
 from channels_app.sending import account_of
-from core.db import in_thread, write
+from core.database.transactions import in_thread, write
 from core.ids import public_id
 from core.models import ChannelAccount
 from core.sealed import SealError

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 
 from channels_app.doctor.findings import Finding, error, warning
-from core import db
+from core.database import transactions
 from core.models import Message
 
 MEGABYTE = 2**20
@@ -39,7 +39,7 @@ def disk() -> Iterator[Finding]:
 
 def clock(now: datetime) -> Iterator[Finding]:
     """Leases count by the database's clock, key and link expiry by ours: they must agree."""
-    apart = abs((db.now() - now).total_seconds())
+    apart = abs((transactions.now() - now).total_seconds())
     if apart > CLOCK_SECONDS:
         yield error(
             "clock",

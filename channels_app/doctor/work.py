@@ -8,7 +8,8 @@ from django.db.migrations.executor import MigrationExecutor
 from allowlist.permissions import open_kinds
 from channels_app import health
 from channels_app.doctor.findings import Finding, error, warning
-from core import files, runs, schema, sealed
+from core import files, runs, sealed
+from core.database import schema_version
 from core.long import skills
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 from core.providers import health as model_health
@@ -144,5 +145,5 @@ def migrations() -> Iterator[Finding]:
             f"The tables are {len(plan)} migrations behind the code.",
             "Run `manage.py migrate`.",
         )
-    elif outdated := schema.problem():
+    elif outdated := schema_version.problem():
         yield error("outdated", outdated, "Use the code that migrated the database, or newer.")

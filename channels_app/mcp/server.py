@@ -16,7 +16,7 @@ from channels_app import agents, results
 from channels_app.mcp import adapter
 from channels_app.results import NotSentError
 from core import files, sessions
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.file_quota import NoRoomError
 from core.ids import is_public_id
 from core.models import ChatSession, StoredFile, User

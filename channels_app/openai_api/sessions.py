@@ -15,8 +15,9 @@ from allowlist.models import ApiKey
 from channels_app.body_fields import MAX_SESSION_NAME
 from channels_app.chat_messages import refused
 from channels_app.door_accounts import door_account
-from core import inbox, statements
-from core.compiled import Given, Rows
+from core import inbox
+from core.database import statements
+from core.database.queries import Given, Rows
 from core.models import ChannelAccount, ChatSession, Run, User
 
 ORIGIN = "openai"

@@ -24,11 +24,11 @@ from channels_app.openai_api.completion import completion
 from channels_app.openai_api.wire import DONE, ErrorFrame, Frame
 from channels_app.senders import may_speak
 from core import hub, runs
-from core.db import in_thread, write
+from core.database.batching import Informed, committed
+from core.database.transactions import in_thread, write
 from core.inbox import Draft, RepeatKey, body_digest
 from core.messages import MessageDict
 from core.models import ChannelAccount, Run
-from core.together import Informed, committed
 
 ORIGIN = sessions.ORIGIN
 DELIVERY_FIELDS = {"stream", "stream_options"}

@@ -21,11 +21,11 @@ from channels_app.inbound import receive_known, receive_sender
 from channels_app.telegram import plain, updates
 from channels_app.telegram.addressing import Addressed, Bot, understand, with_quote
 from core import inbox, outbox
-from core.db import in_thread, write
+from core.database.batching import Informed, Work
+from core.database.transactions import in_thread, write
 from core.inbox import Draft
 from core.models import ChannelAccount, InboundMessage, User
 from core.text import one_line
-from core.together import Informed, Work
 
 logger = logging.getLogger(__name__)
 

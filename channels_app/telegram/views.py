@@ -11,8 +11,8 @@ from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.sending import account_of
 from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
-from core import together
-from core.db import in_thread
+from core.database import batching
+from core.database.transactions import in_thread
 from core.models import ChannelAccount
 from core.sealed import SealError
 
@@ -60,7 +60,7 @@ async def handle(request: Request) -> str:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
     named = receive.needs_name(value)
     bot = await receive.bot_of(door.account) if named else Bot(0, "")
-    return await together.committed(receive.asked_of(row=door.row, bot=bot, value=value, raw=raw))
+    return await batching.committed(receive.asked_of(row=door.row, bot=bot, value=value, raw=raw))
 
 
 async def door_of(name: str) -> Door | None:

@@ -17,7 +17,7 @@ from channels_app.inbound import Receipt, receive_personal
 from channels_app.links import Links
 from channels_app.ui_stream import adapter, fields
 from core import inbox, runs
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.inbox import Draft
 from core.models import ChatSession, Run, User
 

@@ -30,7 +30,7 @@ from channels_app.webchat import access, adapter, calls, following, frames, tick
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following, Numbered
 from core import events, hub
-from core.db import in_thread
+from core.database.transactions import in_thread
 
 logger = logging.getLogger(__name__)
 

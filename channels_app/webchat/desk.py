@@ -21,7 +21,7 @@ from channels_app.webchat.calls import note_shown
 from channels_app.webchat.consumers import SIGNED_OUT, CloseError, WebChatConsumer
 from channels_app.webchat.ticking import POLL_SECONDS, RECHECK_SECONDS
 from core import hub
-from core.db import in_thread
+from core.database.transactions import in_thread
 
 # A flood of strangers is at most so many frames a second for a page.
 PACE_SECONDS = 0.25

@@ -20,7 +20,7 @@ from channels_app.credentials import count_address
 from channels_app.http import ClientGoneError, Headers, Receive, RefusedError, Request, Scope, Send
 from channels_app.webchat import access
 from core import files
-from core.db import in_thread, write
+from core.database.transactions import in_thread, write
 from core.ids import is_public_id
 from core.models import StoredFile, User
 from core.plugins import slide_show

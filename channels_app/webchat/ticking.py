@@ -15,7 +15,7 @@ from channels_app.webchat import access
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following
 from core import hub
-from core.db import in_thread
+from core.database.transactions import in_thread
 
 logger = logging.getLogger(__name__)
 

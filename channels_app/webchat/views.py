@@ -23,7 +23,7 @@ from channels_app import feedback, limits, strict_json
 from channels_app.http import RefusedError
 from channels_app.webchat import export, transcript
 from core import hub, inbox, sessions
-from core.db import write
+from core.database.transactions import write
 from core.models import User
 from core.text import one_line
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.conf import settings
 
-from core.compiled import Given, Rows
+from core.database.queries import Given, Rows
 from core.models import Message, Run
 from core.providers.base import ChatMessage
 from core.tokens import estimate

@@ -10,8 +10,9 @@ import jsonschema
 import orjson
 from django.conf import settings
 
-from core import db, jobs
-from core.db import in_thread
+from core import jobs
+from core.database import transactions
+from core.database.transactions import in_thread
 from core.long import steps
 from core.messages import Message
 from core.models import Job
@@ -129,7 +130,7 @@ class Host:
 
 def notice(*, job: Job, error: ProviderError) -> None:
     """Count a failure of the model in a long task."""
-    with db.write():
+    with transactions.write():
         health.noticed(run=job.run, error=error)
 
 

@@ -20,7 +20,8 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connections
 
-from core import db, events, hub, jobs, schema, wake
+from core import events, hub, jobs, wake
+from core.database import schema_version, transactions
 from core.long import steps
 from core.long.work import TOO_MUCH_MEMORY, discard, perform
 from core.models import Job
@@ -38,7 +39,7 @@ ENDED_WELL, OUT_OF_MEMORY = 0, 77
 def work(job_id: int) -> None:
     """Claim a job and see it through; nothing to do when somebody else has it, or when this code is
     of another version than the database: the job stays in the queue."""
-    if problem := schema.problem():
+    if problem := schema_version.problem():
         logger.error("this worker takes no more work: %s", problem)
         return
     job = jobs.claim(job_id=job_id)
@@ -60,7 +61,7 @@ def be_the_child(job: Job, parent: int) -> None:
         die_with(parent)
         limit_memory()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        for thread_of_the_parent in (wake.publisher, hub.sender, db.pools, events.writer):
+        for thread_of_the_parent in (wake.publisher, hub.sender, transactions.pools, events.writer):
             thread_of_the_parent.cache_clear()
         asyncio.run(performed(job))
         code = ENDED_WELL

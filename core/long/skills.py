@@ -22,7 +22,7 @@ import yaml
 from django.conf import settings
 
 from core import files
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.long import steps
 from core.long.host import Host
 from core.messages import Message, MessageError, from_dict

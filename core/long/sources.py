@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from core import files
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.documents import read as documents
 from core.fetch import FETCHER, FetchError
 from core.ids import is_public_id

@@ -12,7 +12,8 @@ from typing import Any
 import orjson
 from django.db.models import F
 
-from core import db, hub, jobs
+from core import hub, jobs
+from core.database import transactions
 from core.messages import Message, MessageDict, MessageError, from_dict, to_dict
 from core.models import Job, JobStep, Run
 from core.stored_events import cleaned
@@ -57,7 +58,7 @@ class Answers:
         known = self._known or {}
         if len(known) >= MOST_ANSWERS or self._characters + len(text) > ANSWER_CHARACTERS:
             return
-        with db.write():
+        with transactions.write():
             if not jobs.is_ours(job=self.job):
                 raise jobs.LostJobError
             JobStep.objects.update_or_create(
@@ -94,7 +95,7 @@ def kept(job: Job) -> dict[str, str]:
 
 def drop_answers(job_id: int) -> bool:
     """Remove the answers of a job that is over; whether there were any."""
-    with db.write():
+    with transactions.write():
         rows = JobStep.objects.filter(job_id=job_id, kind=ANSWER, job__state__in=Run.FINAL)
         return rows.delete()[0] > 0
 
@@ -121,7 +122,7 @@ def say(*, job: Job, number: int, data: MessageDict) -> None:
     """Keep message ``number`` (from 1) of a job for its reader. Raises LostJobError."""
     if number > MOST_MESSAGES:
         return
-    with db.write():
+    with transactions.write():
         if not jobs.is_ours(job=job):
             raise jobs.LostJobError
         _, is_new = JobStep.objects.get_or_create(

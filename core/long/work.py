@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core import files, jobs
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.files import Made
 from core.long import skills, sources, steps
 from core.long.host import Host

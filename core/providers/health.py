@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from django.db.models import F
 from django.db.models.functions import Coalesce, Now
 
-from core import db
+from core.database import transactions
 from core.models import ModelTrouble, Run, RunFailure
 from core.providers.base import ProviderError
 from core.providers.failures import KINDS, OWN, REASON_CHARACTERS
@@ -95,7 +95,7 @@ def to_tell(*, unless: Callable[[ModelTrouble], bool]) -> list[tuple[ModelTroubl
     if not (begun.exists() or over.exists()):
         return []
     found: list[tuple[ModelTrouble, bool]] = []
-    with db.write(joins=True):
+    with transactions.write(joins=True):
         for rows, is_over in ((begun, False), (over, True)):
             for row in list(rows.order_by("code")):
                 if unless(row):

@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 
 from core import files
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.documents import read as documents
 from core.ids import is_public_id
 from core.messages import RetrievalMessage, RetrievalSource, retrieval_message

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.long import skills
 from core.tools import waiting
 from core.tools.base import ToolContext, ToolError, ToolResult

@@ -12,7 +12,7 @@ from django.utils.safestring import mark_safe
 from markdown_it import MarkdownIt
 
 from core import files
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.messages import action_message
 from core.models import Run, StoredFile, User
 from core.text import one_line

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 
 from core import files, jobs
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.jobs import View
 from core.long import steps
 from core.messages import Message, audio_message, image_message, progress, video_message

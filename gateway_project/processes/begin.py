@@ -20,11 +20,12 @@ def begin(name: str, **more: object) -> None:
     or is older, stops nobody: the process says so and waits for it.
     """
     django.setup()
-    from core import files, schema  # noqa: PLC0415 - needs the line above
+    from core import files  # noqa: PLC0415 - needs the line above
+    from core.database import schema_version
 
     try:
-        newer = schema.newer()
-        older = "" if newer else schema.older()
+        newer = schema_version.newer()
+        older = "" if newer else schema_version.older()
         misplaced = "" if newer or older else files.misplaced()
     except DatabaseError:
         newer = misplaced = ""

@@ -16,7 +16,7 @@ from types import FrameType
 from django.conf import settings
 
 from channels_app import http
-from core import db
+from core.database import transactions
 from gateway_project import environment
 from gateway_project.processes import begin, garbage, listener, ready
 
@@ -126,7 +126,7 @@ def main() -> None:
     """Load everything the first request needs, then serve."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     begin.begin("web", server=environment.text("GATEWAY_SERVER", "uvicorn"))
-    db.be_brief()
+    transactions.be_brief()
     import_module(settings.ROOT_URLCONF)
     # WhiteNoise streams its files from synchronous iterators; they are small and cached for ever.
     warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous")

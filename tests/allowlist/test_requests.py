@@ -10,7 +10,7 @@ from allowlist.identities import InvalidIdentity
 from allowlist.models import AuditEntry, UnknownRequest
 from allowlist.permissions import Sender
 from allowlist.permissions import decide as may_speak
-from core import db
+from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 from tests.allowlist.conftest import Hold, MakeUser
 from tests.allowlist.crowd import at_once
@@ -539,7 +539,7 @@ def test_a7_no_message_stays_held_when_the_owner_approves_while_it_arrives(
     def either(number: int) -> str:
         if number == 10:
             return decide(first, "approve", owner, now, replays).request.state
-        with db.write():
+        with transactions.write():
             message = hold(sender="41", text=str(number))
             row = knock(telegram, now, message=message)
             if row.state == "approved":

@@ -15,7 +15,7 @@ from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
 from channels_app.webchat import calls, frames
 from channels_app.webchat.access import Speaker
-from core import db
+from core.database import transactions
 from core.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, Run, User
 from tests.allowlist.crowd import at_once
@@ -86,7 +86,7 @@ def test_a6_a7_200_presses_at_three_doors_at_once_are_one_decision_and_the_other
         lambda number: in_admin(clients[number % THREADS], request),
     ]
     told = at_once(lambda number: doors[number % 3](number), times=PRESSES, threads=THREADS)
-    db.close_pool()
+    transactions.close_pool()
     row = UnknownRequest.objects.get()
     assert row.state == "approved"
     assert sum("Already approved" not in each for each in told) == 1

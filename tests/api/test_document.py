@@ -15,7 +15,7 @@ import pytest
 from django.test import Client
 
 from channels_app.lean import Route
-from core import db
+from core.database import transactions
 from gateway_project.asgi import ROUTES, application
 from tests import ROOT, people
 from tests.gateways import Gateway
@@ -123,7 +123,7 @@ async def asked(method: str, path: str, key: str = "") -> httpx.Response:
             return await client.request(method, path, headers=headers)
     finally:
         await houses.end_tasks()
-        await asyncio.to_thread(db.close_pool)
+        await asyncio.to_thread(transactions.close_pool)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/inbound", "/v1/models"])

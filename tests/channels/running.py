@@ -8,7 +8,8 @@ from channels_app import pace
 from channels_app.memory.channel import PLATFORM
 from channels_app.runner import Runner
 from channels_app.telegram import receive, views
-from core import db, events
+from core import events
+from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, User
 from core.sealed import seal
 from tests.servers import wait_until
@@ -37,7 +38,7 @@ def runner(
     yield made
     made.stop()
     events.close_writer()
-    db.close_pool()
+    transactions.close_pool()
 
 
 @pytest.fixture

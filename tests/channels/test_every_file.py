@@ -27,7 +27,8 @@ from channels_app.openai_api import fields as openai
 from channels_app.runner import Runner
 from channels_app.ui_stream import fields as ui
 from channels_app.webchat import frames
-from core import db, files, inbox
+from core import files, inbox
+from core.database import transactions
 from core.documents.sniffing import media_type
 from core.media import transcribe
 from core.models import Run, User
@@ -260,7 +261,7 @@ def ask(media: list[Body], *, where: str, user: User) -> Run:
         )  # fmt: skip
     else:
         draft = inbox.Draft(account=door_account("http"), text="look", media=media)
-        inbound.receive_personal(user=user, draft=draft, session_id="", now=db.now())
+        inbound.receive_personal(user=user, draft=draft, session_id="", now=transactions.now())
     until(lambda: Run.objects.filter(state__in=Run.FINAL).exists(), seconds=60)
     run = Run.objects.get()
     assert run.state == Run.State.SUCCEEDED, run.error
@@ -330,7 +331,7 @@ def test_c6_a_refusal_for_another_reason_is_not_held_against_pictures(
         account=door_account("http"), text="look",
         media=web_chat([("a.png", *TABLE["a.png"][:2])], owner),
     )  # fmt: skip
-    inbound.receive_personal(user=owner, draft=draft, session_id="", now=db.now())
+    inbound.receive_personal(user=owner, draft=draft, session_id="", now=transactions.now())
     until(lambda: Run.objects.filter(state="failed").exists())
     assert sight.can_see()
 

@@ -14,7 +14,7 @@ from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryGateway, say
 from channels_app.runner import Runner
 from channels_app.wording import ENGLISH
 from core import files, leases, outbox
-from core.db import write
+from core.database.transactions import write
 from core.models import ChannelAccount, Delivery, Run, StoredFile, User
 from core.runs import Outcome
 from tests.channels.running import memory_account, until

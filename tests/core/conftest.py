@@ -9,8 +9,9 @@ import pytest
 from django.db import transaction
 from django.db.models.functions import Now
 
-from core import db, events, inbox, wake
-from core.db import write
+from core import events, inbox, wake
+from core.database import transactions
+from core.database.transactions import write
 from core.models import ChannelAccount, ChatSession, InboundMessage, Job, Run, User
 
 Row = TypeVar("Row", Run, Job)
@@ -22,7 +23,7 @@ def quiet_threads() -> Iterator[None]:
     """The writer and the database threads end with the test, and their connections with them."""
     yield
     events.close_writer()
-    db.close_pool()
+    transactions.close_pool()
 
 
 @pytest.fixture

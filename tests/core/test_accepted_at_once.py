@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from channels_app.http import RefusedError
-from core.db import write
+from core.database.batching import committed
+from core.database.transactions import write
 from core.models import User
-from core.together import committed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,10 +10,10 @@ from django.db import DatabaseError
 from channels_app import claims
 from core import events, hub, runs
 from core.agent import prompt
-from core.compiled import Among, Given, Taking
-from core.db import in_thread
+from core.database.batching import AT_ONCE
+from core.database.queries import Among, Given, Taking
+from core.database.transactions import in_thread
 from core.models import ChannelAccount, ChatSession, Run, User
-from core.together import AT_ONCE
 
 NewRuns = Callable[[int], list[Run]]
 

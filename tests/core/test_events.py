@@ -14,7 +14,8 @@ from django.conf import settings as django_settings
 from django.db import DataError, InterfaceError, OperationalError, connection
 from pytest_django import Settings
 
-from core import db, direct, events, hub, inbox, runs
+from core import events, hub, inbox, runs
+from core.database import driver, transactions
 from core.events import Log, LostLeaseError
 from core.messages import (
     MessageDict,
@@ -332,7 +333,7 @@ def test_a_writer_that_stops_writes_what_waits(log: Log, settings: Settings) -> 
 
 def test_the_log_of_a_run_that_nobody_holds_can_be_ended(log: Log, frames: Frames) -> None:
     run = run_of(log)
-    with db.write():
+    with transactions.write():
         assert events.append_unheld(run=run, seq=0, messages=[progress("a"), progress("b")]) == 2
     assert [seq for seq, _ in logged(run)] == [1, 2]
     events.close_writer()
@@ -377,8 +378,8 @@ async def speak(log: Log, number: int) -> None:
 
 async def finish(log: Log) -> None:
     """End the run of ``log``."""
-    run = await db.in_thread(run_of, log)
-    await db.in_thread(end, log, run)
+    run = await transactions.in_thread(run_of, log)
+    await transactions.in_thread(end, log, run)
 
 
 async def test_followers_hear_every_event_once_live_and_after_any_seq(
@@ -394,7 +395,7 @@ async def test_followers_hear_every_event_once_live_and_after_any_seq(
     heard = await first
     assert [seq for seq, _ in heard] == list(range(1, len(heard) + 1))
     assert await second == heard
-    assert heard == await db.in_thread(events.after, run_id=log.run_id, seq=0)
+    assert heard == await transactions.in_thread(events.after, run_id=log.run_id, seq=0)
     for seq in range(len(heard)):
         assert await collect(log, seq=seq) == heard[seq:]
 
@@ -409,7 +410,7 @@ async def test_the_log_is_followed_without_redis(
     await finish(log)
     heard = await task
     assert not hub.local().connected
-    assert heard == await db.in_thread(events.after, run_id=log.run_id, seq=0)
+    assert heard == await transactions.in_thread(events.after, run_id=log.run_id, seq=0)
     hub.sender.cache_clear()
 
 
@@ -423,7 +424,7 @@ async def test_lost_hub_frames_are_read_from_the_log(
     await listening(1)
     await speak(log, 400)
     await finish(log)
-    assert await task == await db.in_thread(events.after, run_id=log.run_id, seq=0)
+    assert await task == await transactions.in_thread(events.after, run_id=log.run_id, seq=0)
 
 
 async def test_a_follower_that_lags_reads_the_log(
@@ -440,7 +441,7 @@ async def test_a_follower_that_lags_reads_the_log(
             await asyncio.sleep(0.02)
         await finish(log)
         heard += [item async for item in follower]
-    assert heard == await db.in_thread(events.after, run_id=log.run_id, seq=0)
+    assert heard == await transactions.in_thread(events.after, run_id=log.run_id, seq=0)
 
 
 async def test_a_log_longer_than_a_page_is_followed_to_its_end(
@@ -505,13 +506,13 @@ def test_a_frame_is_one_transaction_also_without_an_end(
 ) -> None:
     """Between the look at the fence and the events nobody takes the run over."""
     fenced: list[bool] = []
-    fetched = direct.fetched
+    fetched = driver.fetched
 
     def watched(here: Any, sql: str, given: Any) -> Any:
         if "core_run " in sql:
             fenced.append(connection.in_atomic_block or "INSERT" in sql)
         return fetched(here, sql, given)
 
-    monkeypatch.setattr(direct, "fetched", watched)
+    monkeypatch.setattr(driver, "fetched", watched)
     events.write_batch([(log, [to_dict(progress("a"))], None)])
     assert fenced == [True]

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from core import db, events, hub, inbox, runs, wake
+from core import events, hub, inbox, runs, wake
+from core.database import transactions
 from core.messages import progress, to_dict
 from core.models import (
     ChannelAccount,
@@ -45,10 +46,10 @@ def claimed(run: Run, worker: str = "w1") -> Run:
 def test_c8_a_claim_takes_one_run_for_the_time_of_a_lease(pair: tuple[Run, Run]) -> None:
     """[redteam C8] The other run stays queued."""
     first, second = pair
-    before = db.now()
+    before = transactions.now()
     found = claimed(first)
     assert found.lease_until is not None
-    assert before < found.lease_until < db.now() + HOUR
+    assert before < found.lease_until < transactions.now() + HOUR
     assert found.started_at is not None
     assert {"session", "user"} <= set(found._state.fields_cache)
     assert "account" in found.session._state.fields_cache
@@ -78,14 +79,14 @@ def test_c8_a_lease_is_renewed_by_its_worker_only(pair: tuple[Run, Run]) -> None
     runs.keep(held={first.id: 2}, worker="w3")
     kept = now_of(first).lease_until
     assert kept is not None
-    assert db.now() < kept < db.now() + HOUR
+    assert transactions.now() < kept < transactions.now() + HOUR
     assert runs.recover() == [second.id]
 
 
 def test_c8_a_run_that_ended_is_kept_by_nobody(pair: tuple[Run, Run]) -> None:
     """[redteam C8] Its worker, which heard of the end too late, gives it no lease."""
     run = claimed(pair[0])
-    with db.write():
+    with transactions.write():
         runs.settle(run=run, outcome=OK, last_seq=1)
     assert runs.keep(held={run.id: 1}, worker="w1") == ({run.id}, set())
     assert now_of(run).lease_until is None
@@ -133,7 +134,7 @@ def test_c4_a_hub_and_a_broker_that_are_away_undo_no_end(
     monkeypatch.setattr(hub, "publish", away)
     monkeypatch.setattr(wake, "run", away)
     assert runs.request_cancel(run=run)
-    with db.write():
+    with transactions.write():
         runs.settle(run=run, outcome=OK, last_seq=1)
     assert now_of(run).state == Run.State.SUCCEEDED
 
@@ -147,7 +148,7 @@ def test_the_end_of_a_run_is_in_the_transcript_and_wakes_the_next(
     given = runs.Outcome(
         state=Run.State.SUCCEEDED, text="**done** " * 9, format="markdown", files=[{"id": "f"}]
     )
-    with db.write():
+    with transactions.write():
         runs.settle(run=run, outcome=given, last_seq=1)
     line = Message.objects.get(run=run, role="assistant")
     assert (line.format, line.data["files"]) == ("markdown", [{"id": "f"}])
@@ -161,7 +162,7 @@ def test_c8_settling_with_an_old_attempt_does_not_end_the_run(pair: tuple[Run, R
     expire(old)
     runs.recover()
     claimed(old, "w2")
-    with db.write():
+    with transactions.write():
         runs.settle(run=old, outcome=OK, last_seq=1)
     assert now_of(old).state == Run.State.RUNNING
 
@@ -169,12 +170,12 @@ def test_c8_settling_with_an_old_attempt_does_not_end_the_run(pair: tuple[Run, R
 def test_c8_settling_ends_one_run(pair: tuple[Run, Run]) -> None:
     """[redteam C8] Neither that of another session with the same attempt, nor a queued one."""
     first, second = claimed(pair[0]), claimed(pair[1])
-    with db.write():
+    with transactions.write():
         runs.settle(run=first, outcome=OK, last_seq=1)
     assert now_of(first).state == Run.State.SUCCEEDED
     assert now_of(second).state == Run.State.RUNNING
     runs.release(held={second.id: 1})
-    with db.write():
+    with transactions.write():
         runs.settle(run=second, outcome=OK, last_seq=1)
     assert now_of(second).state == Run.State.QUEUED
 
@@ -188,9 +189,9 @@ def test_c8_the_end_of_a_run_is_the_end_of_what_is_its_own(pair: tuple[Run, Run]
         for state in (Run.State.QUEUED, Run.State.RUNNING, Run.State.SUCCEEDED)
     ]
     purged = InboundMessage.objects.create(
-        account=first.session.account, run=first, state="purged", received_at=db.now()
+        account=first.session.account, run=first, state="purged", received_at=transactions.now()
     )
-    with db.write():
+    with transactions.write():
         runs.settle(run=first, outcome=OK, last_seq=1)
     states = [Job.objects.get(id=each.id).state for each in made]
     assert states == ["cancelled", "cancelled", "succeeded", "queued", "running", "succeeded"]
@@ -213,12 +214,12 @@ def test_c9_files_that_a_stopped_run_did_not_hand_over_are_taken_back(
             user=run.user, run=run, name=name, size=1, **{"origin": "made", **more}
         )
 
-    before = db.now() - HOUR
+    before = transactions.now() - HOUR
     given, late = file("given", first), file("late", first)
     file("sent", first, origin="sent"), file("other", second)
     file("old", first, revoked_at=before)
     outcome = runs.Outcome(state=state, files=[{"id": given.public_id}, {"name": "no id"}])
-    with db.write():
+    with transactions.write():
         runs.settle(run=first, outcome=outcome, last_seq=1)
     revoked = {row.name: row.revoked_at for row in StoredFile.objects.exclude(revoked_at=None)}
     assert revoked.pop("old") == before
@@ -240,7 +241,7 @@ def test_c8_what_settles_with_a_run_is_called_once_with_its_outcome(pair: tuple[
     """Deliveries are made in the transaction of the end."""
     run = claimed(pair[0])
     told: list[tuple[Run, runs.Outcome]] = []
-    with db.write():
+    with transactions.write():
         runs.settle(run=run, outcome=OK, last_seq=7, also=lambda *each: told.append(each))
     assert told == [(run, OK)]
     assert now_of(run).last_seq == 7
@@ -252,21 +253,21 @@ def test_c9_a_queued_run_is_ended_under_its_fence(pair: tuple[Run, Run]) -> None
     told: list[tuple[Run, runs.Outcome]] = []
     stopped = runs.Outcome(state=Run.State.CANCELLED, error="Stopped.")
     taken = claimed(first)
-    with db.write():
+    with transactions.write():
         assert not runs.settle_queued(run=taken, outcome=stopped, last_seq=1, also=lambda *_: None)
-    with db.write():
+    with transactions.write():
         assert not runs.settle_queued(
             run=first, outcome=stopped, last_seq=1, also=lambda *each: told.append(each)
         )
     runs.release(held={first.id: 1})
-    with db.write():
+    with transactions.write():
         assert not runs.settle_queued(
             run=first, outcome=stopped, last_seq=1, also=lambda *each: told.append(each)
         )
     assert told == []
     assert not Message.objects.filter(role="assistant").exists()
     current = now_of(first)
-    with db.write():
+    with transactions.write():
         assert runs.settle_queued(
             run=current, outcome=stopped, last_seq=3, also=lambda *each: told.append(each)
         )
@@ -306,7 +307,7 @@ def test_c9_asking_one_run_to_end_asks_no_other_and_keeps_the_first_moment(
     assert now_of(first).cancel_requested_at == asked
     assert now_of(second).cancel_requested_at is None
     assert woken == [("wake", first.id)] * 2
-    with db.write():
+    with transactions.write():
         runs.settle(run=first, outcome=OK, last_seq=1)
     woken.clear()
     frames.clear()
@@ -329,7 +330,7 @@ def test_c8_recovering_takes_a_run_only_from_whom_let_its_lease_end(
 def test_c8_a_run_that_ended_is_not_recovered(pair: tuple[Run, Run]) -> None:
     """[redteam C8] Whatever its row still says of a lease."""
     run = claimed(pair[0])
-    with db.write():
+    with transactions.write():
         runs.settle(run=run, outcome=OK, last_seq=1)
     expire(run)
     assert runs.recover() == [pair[1].id]
@@ -347,7 +348,7 @@ def test_c8_a_clean_stop_gives_back_what_is_held_and_no_more(
     found = now_of(first)
     assert (found.state, found.lease_until, found.worker) == (Run.State.QUEUED, None, "")
     assert now_of(second).state == Run.State.RUNNING
-    with db.write():
+    with transactions.write():
         runs.settle(run=second, outcome=OK, last_seq=1)
     runs.release(held={second.id: 1})
     assert now_of(second).state == Run.State.SUCCEEDED

@@ -19,7 +19,7 @@ from django.db import transaction
 from pytest_django import Settings
 
 from core import hub, wake
-from core.db import write
+from core.database.transactions import write
 from tests.servers import Valkey, wait_until
 
 

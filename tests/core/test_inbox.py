@@ -8,7 +8,7 @@ from pytest_django import Settings
 
 from channels_app import inbound
 from core import inbox
-from core.db import write
+from core.database.transactions import write
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from tests import load_vectors
 from tests.allowlist.crowd import at_once

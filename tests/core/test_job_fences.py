@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from core import db, files, hub, jobs, runs, wake
+from core import files, hub, jobs, runs, wake
+from core.database import transactions
 from core.models import Job, Run, StoredFile
 from tests.core.conftest import Say, expire, now_of
 
@@ -88,7 +89,7 @@ def test_l2_a_tool_call_begins_one_job_and_wakes_its_worker_once(
     assert Job.objects.get(id=made[2]).tool_call_id == "x" * 100
     assert Job.objects.get(id=made[3]).tool_call_id == sha256(b"x" * 101).hexdigest()
     due: Any = Job.objects.get(id=made[0]).lease_until
-    assert db.now() < due < db.now() + timedelta(seconds=jobs.WAKE_SECONDS)
+    assert transactions.now() < due < transactions.now() + timedelta(seconds=jobs.WAKE_SECONDS)
 
 
 def test_l2_the_jobs_that_a_run_began_are_found_in_their_order(begin: Begin, say: Say) -> None:
@@ -123,7 +124,7 @@ def test_l2_a_claim_takes_one_job_for_the_time_of_a_lease(begin: Begin) -> None:
     found = claimed(first)
     assert (found.state, found.attempt) == (Run.State.RUNNING, 1)
     assert found.lease_until is not None
-    assert db.now() < found.lease_until < db.now() + HOUR
+    assert transactions.now() < found.lease_until < transactions.now() + HOUR
     assert "run" in found._state.fields_cache
     assert {"session", "user"} <= set(found.run._state.fields_cache)
     assert (now_of(second).state, now_of(second).attempt) == (Run.State.QUEUED, 0)
@@ -147,7 +148,7 @@ def test_l2_a_lease_is_renewed_by_its_holder_only(begin: Begin) -> None:
     expire(second)
     assert jobs.keep(job=first)
     kept: Any = now_of(first).lease_until
-    assert db.now() < kept < db.now() + HOUR
+    assert transactions.now() < kept < transactions.now() + HOUR
     assert jobs.recover() == [second.id]
     assert now_of(second).state == Run.State.QUEUED
     assert now_of(first).state == Run.State.RUNNING
@@ -180,7 +181,7 @@ def test_l2_progress_is_told_by_the_holder_only(begin: Begin, frames: list[hub.F
     found = now_of(job)
     assert (found.message, found.percent) == ("slide 3", 33)
     assert found.lease_until is not None
-    assert found.lease_until > db.now()
+    assert found.lease_until > transactions.now()
     assert frames == [{"keys": [f"job:{job.id}"], "kind": "job"}]
     for given, kept in ((-5.0, 33), (None, 33), (0.9, 33), (60.9, 60), (250.0, 100), (5.0, 100)):
         jobs.tell(job=job, message="m" * 400, percent=given)
@@ -257,7 +258,7 @@ def test_l2_a_job_whose_process_died_is_free_at_once(
     assert woken == [("core.long.work", job.id, "long")]
     assert now_of(job).state == Run.State.QUEUED
     due: Any = now_of(job).lease_until
-    assert due <= db.now()
+    assert due <= transactions.now()
     assert now_of(other).state == Run.State.RUNNING
     assert claimed(job).attempt == 2
     woken.clear()
@@ -283,7 +284,7 @@ def test_l2_recovering_frees_what_is_overdue_and_wakes_what_waits(
     states = {each: now_of(each).state for each in (overdue, kept, waiting, unwoken, over)}
     assert list(states.values()) == ["queued", "running", "queued", "queued", "failed"]
     again: Any = now_of(overdue).lease_until
-    assert db.now() < again < db.now() + HOUR
+    assert transactions.now() < again < transactions.now() + HOUR
     woken.clear()
     assert jobs.recover() == []
     assert woken == []

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from core import doubts, outbox
-from core.db import write
+from core.database.transactions import write
 from core.models import ChannelAccount, Delivery
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -58,9 +58,9 @@ def due_now(delivery: Delivery) -> None:
 def wait_seconds(delivery: Delivery) -> float:
     """How long ``delivery`` still waits."""
     assert delivery.retry_at
-    from core import db
+    from core.database import transactions
 
-    return (delivery.retry_at - db.now()).total_seconds()
+    return (delivery.retry_at - transactions.now()).total_seconds()
 
 
 def test_a_block_is_enqueued_once_a_key(put: Any, woken: Woken) -> None:

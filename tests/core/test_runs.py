@@ -6,7 +6,8 @@ import pytest
 from django.db import IntegrityError
 from django.db.models.functions import Now
 
-from core import db, events, hub, inbox, runs
+from core import events, hub, inbox, runs
+from core.database import transactions
 from core.events import Log, LostLeaseError
 from core.messages import MessageDict, progress, stream_end
 from core.models import (
@@ -79,7 +80,7 @@ def test_c8_one_run_is_claimed_by_one_of_many_workers(say: Say, woken: Woken) ->
 def test_the_database_refuses_a_second_running_run(say: Say, woken: Woken) -> None:
     first, second = say("1"), say("2")
     claimed(first)
-    with pytest.raises(IntegrityError), db.write():
+    with pytest.raises(IntegrityError), transactions.write():
         Run.objects.filter(id=second.id).update(state=Run.State.RUNNING)
 
 
@@ -202,9 +203,9 @@ def test_c9_a_queued_run_that_was_cancelled_is_offered_before_its_turn(
     found = runs.cancelled_while_queued(second.id)
     assert found == second
     outcome = runs.Outcome(state=Run.State.CANCELLED, error="Stopped.")
-    with db.write():
+    with transactions.write():
         assert runs.settle_queued(run=second, outcome=outcome, last_seq=2, also=lambda *_: None)
-    with db.write():
+    with transactions.write():
         assert not runs.settle_queued(run=second, outcome=outcome, last_seq=2, also=lambda *_: None)
     assert runs.cancelled_while_queued(second.id) is None
     assert Message.objects.get(run=second, role="assistant").data["interrupted"] is True
@@ -220,7 +221,9 @@ def test_a9_all_open_runs_of_a_person_are_asked_to_end(say: Say, woken: Woken, u
 
 
 def test_d8_workers_are_heard_from_and_forgotten(woken: Woken) -> None:
-    WorkerHeartbeat.objects.create(name="gone", queue="runs", seen_at=db.now() - timedelta(days=2))
+    WorkerHeartbeat.objects.create(
+        name="gone", queue="runs", seen_at=transactions.now() - timedelta(days=2)
+    )
     runs.heard_from(worker="w", queue="long", problem="it is of yesterday.")
     assert (runs.workers_alive("long"), runs.idle_workers("long")) == (
         0,
@@ -231,8 +234,10 @@ def test_d8_workers_are_heard_from_and_forgotten(woken: Woken) -> None:
     runs.forget_silent()
     row = WorkerHeartbeat.objects.get()
     assert str(row) == "w"
-    assert abs(db.now() - row.seen_at) < timedelta(seconds=30), "the database's clock, in UTC"
-    WorkerHeartbeat.objects.update(seen_at=db.now() - timedelta(seconds=31))
+    assert abs(transactions.now() - row.seen_at) < timedelta(seconds=30), (
+        "the database's clock, in UTC"
+    )
+    WorkerHeartbeat.objects.update(seen_at=transactions.now() - timedelta(seconds=31))
     assert runs.workers_alive("runs") == 0
 
 

@@ -14,7 +14,8 @@ from pytest_django import Settings
 from channels_app import inbound
 from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
-from core import db, inbox, jobs, wake
+from core import inbox, jobs, wake
+from core.database import transactions
 from core.long import process
 from core.models import ChannelAccount, Run, User
 from core.plugins import registry as plugins
@@ -108,7 +109,7 @@ def say(ada: User) -> Say:
             user=ada,
             draft=inbox.Draft(account=http, text=text, media=list(media)),
             session_id=session,
-            now=db.now(),
+            now=transactions.now(),
         )
         assert receipt.run
         return ended(receipt.run) if wait else receipt.run

@@ -11,7 +11,8 @@ from pytest_django import Settings
 
 from allowlist import audit, keys
 from allowlist.models import AuditEntry
-from core import db, files
+from core import files
+from core.database import transactions
 from core.models import StoredFile, User
 from gateway_project.asgi import application
 
@@ -55,7 +56,7 @@ async def ask(
 def ada(transactional_db: None) -> Any:
     del transactional_db
     yield User.objects.create(username="ada")
-    db.close_pool()
+    transactions.close_pool()
 
 
 @pytest.fixture
@@ -77,23 +78,25 @@ async def test_l4_a_link_opens_the_file_and_is_counted(page: StoredFile) -> None
     assert headers["content-disposition"].startswith('inline; filename="r_ sum_.html"')
     assert "set-cookie" not in headers
     assert (await ask("/files/out", query_of(page), method="HEAD"))[0] == 200
-    await db.in_thread(page.refresh_from_db)
+    await transactions.in_thread(page.refresh_from_db)
     assert page.opens == 1
 
 
 async def test_an_opened_link_is_in_the_audit_once_a_day(page: StoredFile) -> None:
     for _ in range(3):
         assert (await ask("/files/out", query_of(page)))[0] == 200
-    await db.in_thread(page.refresh_from_db)
+    await transactions.in_thread(page.refresh_from_db)
     assert page.opens == 3
-    (row,) = await db.in_thread(list, AuditEntry.objects.filter(action="file.opened"))
+    (row,) = await transactions.in_thread(list, AuditEntry.objects.filter(action="file.opened"))
     assert row.subject == f"file:{page.public_id}"
     assert row.data == {"address": "127.0.0.9", "of": f"user:{page.user_id}"}
-    assert await db.in_thread(audit.verify) is None
+    assert await transactions.in_thread(audit.verify) is None
 
 
 async def test_l4_what_a_browser_could_run_is_saved_instead(ada: User) -> None:
-    file = await db.in_thread(files.keep, user=ada, name="x.svg", content=b"<svg onload=alert(1)>")
+    file = await transactions.in_thread(
+        files.keep, user=ada, name="x.svg", content=b"<svg onload=alert(1)>"
+    )
     _, headers, _ = await ask("/files/out", query_of(file))
     assert headers["content-disposition"].startswith("attachment;")
     assert headers["content-security-policy"].startswith("sandbox;")
@@ -101,7 +104,7 @@ async def test_l4_what_a_browser_could_run_is_saved_instead(ada: User) -> None:
 
 async def test_l4_changed_expired_and_foreign_tokens_are_403(page: StoredFile, ada: User) -> None:
     query = query_of(page)
-    other = await db.in_thread(files.keep, user=ada, name="b.txt", content=b"b")
+    other = await transactions.in_thread(files.keep, user=ada, name="b.txt", content=b"b")
     swapped = query.replace(page.public_id, other.public_id)
     for bad in (
         query[:-1] + ("A" if query[-1] != "A" else "B"),
@@ -113,15 +116,15 @@ async def test_l4_changed_expired_and_foreign_tokens_are_403(page: StoredFile, a
         assert (await ask("/files/out", bad))[0] == 403
     old = query_of(page, now=time.time() - 8 * files.DAY_SECONDS)
     assert (await ask("/files/out", old))[0] == 403
-    await db.in_thread(page.refresh_from_db)
+    await transactions.in_thread(page.refresh_from_db)
     assert page.opens == 0
 
 
 async def test_l4_a_revoked_link_is_410_and_a_deleted_file_404(page: StoredFile) -> None:
     query = query_of(page)
-    assert await db.in_thread(files.revoke, page)
+    assert await transactions.in_thread(files.revoke, page)
     assert (await ask("/files/out", query))[0] == 410
-    await db.in_thread(page.delete)
+    await transactions.in_thread(page.delete)
     assert (await ask("/files/out", query))[0] == 404
 
 
@@ -145,29 +148,29 @@ def cookie(user: User) -> str:
 
 
 async def test_l4_another_persons_file_does_not_exist(page: StoredFile, ada: User) -> None:
-    eve = await db.in_thread(lambda: User.objects.create(username="eve"))
+    eve = await transactions.in_thread(lambda: User.objects.create(username="eve"))
     own = f"/files/{page.public_id}"
-    assert (await ask(own, cookie=await db.in_thread(cookie, ada)))[0] == 200
-    assert (await ask(own, cookie=await db.in_thread(cookie, eve)))[0] == 404
+    assert (await ask(own, cookie=await transactions.in_thread(cookie, ada)))[0] == 200
+    assert (await ask(own, cookie=await transactions.in_thread(cookie, eve)))[0] == 404
     assert (await ask(own))[0] == 401
 
 
 async def test_l5_an_upload_is_kept_for_its_person(ada: User, settings: Settings) -> None:
-    signed_in = await db.in_thread(cookie, ada)
+    signed_in = await transactions.in_thread(cookie, ada)
     ours = {"cookie": signed_in, "origin": settings.GATEWAY_URL}
     content = b"%PDF-1.7 " + b"x" * 300_000
     status, _, body = await ask("/files", "name=a%20b.pdf", method="POST", body=content, **ours)
     assert status == 201
-    file = await db.in_thread(StoredFile.objects.get)
+    file = await transactions.in_thread(StoredFile.objects.get)
     assert file.public_id.encode() in body
     assert (file.name, file.size, file.user_id) == ("a b.pdf", len(content), ada.id)
-    assert await db.in_thread(files.read, file) == content
+    assert await transactions.in_thread(files.read, file) == content
 
 
 async def test_l5_uploads_of_strangers_other_pages_and_giants_are_refused(
     ada: User, settings: Settings
 ) -> None:
-    signed_in = await db.in_thread(cookie, ada)
+    signed_in = await transactions.in_thread(cookie, ada)
     ours = {"cookie": signed_in, "origin": settings.GATEWAY_URL}
     before = kept()
     assert (await ask("/files", method="POST", body=b"x", origin=settings.GATEWAY_URL))[0] == 401
@@ -179,11 +182,11 @@ async def test_l5_uploads_of_strangers_other_pages_and_giants_are_refused(
     assert (await ask("/files", method="POST", body=b"x", **giant))[0] == 413
     assert (await ask("/files", method="POST", body=b"x" * 1_100_000, **ours))[0] == 413
     assert kept() == before
-    assert not await db.in_thread(StoredFile.objects.exists)
+    assert not await transactions.in_thread(StoredFile.objects.exists)
 
 
 async def test_l5_a_key_uploads_too(ada: User) -> None:
-    key = (await db.in_thread(keys.create, name="k", user=ada, scopes=["chat"]))[1]
+    key = (await transactions.in_thread(keys.create, name="k", user=ada, scopes=["chat"]))[1]
     status, _, _ = await ask(
         "/files", "name=a.txt", method="POST", body=b"hi", authorization=f"Bearer {key}"
     )

@@ -15,7 +15,8 @@ from channels_app import inbound
 from channels_app import runner as runner_module
 from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
-from core import db, events, files, hub, inbox, jobs, runs, wake
+from core import events, files, hub, inbox, jobs, runs, wake
+from core.database import transactions
 from core.long import process, work
 from core.messages import progress
 from core.models import Job, Run, StoredFile, User
@@ -45,12 +46,12 @@ def run(db: None) -> Any:
 
 
 def _now() -> Any:
-    return db.now()
+    return transactions.now()
 
 
 def _close() -> None:
     events.close_writer()
-    db.close_pool()
+    transactions.close_pool()
 
 
 def begun(run: Run, *, topic: str = "bees") -> Job:
@@ -170,7 +171,7 @@ def test_l2_a_run_that_is_tried_again_waits_for_the_job_of_the_first_attempt(
 ) -> None:
     script([{"match": "", "steps": [{"text": "The model thinks better of it."}]}])
     http = door_account("http")
-    with db.write():  # in one transaction: no sweeper comes between
+    with transactions.write():  # in one transaction: no sweeper comes between
         receipt = inbound.receive_personal(
             user=ada, draft=inbox.Draft(account=http, text="slides"), session_id="", now=_now()
         )

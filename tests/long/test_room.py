@@ -19,7 +19,8 @@ from channels_app.http import RefusedError
 from channels_app.mcp import adapter, server
 from channels_app.results import NotSentError
 from channels_app.runner import Runner
-from core import db, file_purge, file_quota, files, inbox
+from core import file_purge, file_quota, files, inbox
+from core.database import transactions
 from core.models import ChannelAccount, Job, Run, StoredFile, User
 from tests.channels.running import guest, owner, until
 from tests.long.conftest import Say, Worker
@@ -55,7 +56,7 @@ def eve(db: None) -> Any:
 
 
 def _close() -> None:
-    db.close_pool()
+    transactions.close_pool()
 
 
 def document(text: str) -> dict[str, str]:
@@ -91,7 +92,7 @@ def test_more_bytes_than_one_may_keep_are_refused(eve: User, settings: Settings)
 
 
 async def test_an_upload_without_room_is_413_until_a_file_is_deleted(eve: User, full: None) -> None:
-    key = (await db.in_thread(keys.create, name="k", user=eve, scopes=["chat"]))[1]
+    key = (await transactions.in_thread(keys.create, name="k", user=eve, scopes=["chat"]))[1]
     for length in ("0", "6"):
         status, _, body = await ask(
             "/files",
@@ -102,11 +103,11 @@ async def test_an_upload_without_room_is_413_until_a_file_is_deleted(eve: User, 
             content_length=length,
         )
         assert (status, NO_ROOM.encode() in body) == (413, True)
-    name = await db.in_thread(lambda: StoredFile.objects.get().public_id)
+    name = await transactions.in_thread(lambda: StoredFile.objects.get().public_id)
     assert (await ask(f"/files/{name}", method="DELETE"))[0] in {401, 403}
     assert (await ask(f"/files/{name}", method="DELETE", x_api_key=key))[0] == 200
     assert (await ask(f"/files/{name}", x_api_key=key))[0] == 404
-    await db.in_thread(lambda: file_purge.purge(now=db.now()))
+    await transactions.in_thread(lambda: file_purge.purge(now=transactions.now()))
     status, _, _ = await ask("/files", "name=b.txt", method="POST", body=b"second", x_api_key=key)
     assert status == 201
 
@@ -128,7 +129,9 @@ async def test_an_upload_without_room_is_413_until_a_file_is_deleted(eve: User, 
 async def test_doors_that_take_files_in_their_bodies_say_413(
     eve: User, full: None, path: str, body: dict[str, Any]
 ) -> None:
-    created = await db.in_thread(keys.create, name="k", user=eve, scopes=["chat", "inbound"])
+    created = await transactions.in_thread(
+        keys.create, name="k", user=eve, scopes=["chat", "inbound"]
+    )
     status, _, answer = await ask(
         path,
         method="POST",
@@ -183,11 +186,13 @@ def test_telegram_answers_with_a_line_whatever_the_model_says(
 def test_bytes_of_files_that_were_taken_back_or_expired_go_their_rows_stay(eve: User) -> None:
     first = StoredFile.objects.get()
     files.revoke(first)
-    files.keep(user=eve, name="b", content=b"old", expires_at=db.now() - timedelta(hours=1))
-    assert file_purge.purge(now=db.now()) == 2
+    files.keep(
+        user=eve, name="b", content=b"old", expires_at=transactions.now() - timedelta(hours=1)
+    )
+    assert file_purge.purge(now=transactions.now()) == 2
     assert bytes_on_disk() == []
     assert StoredFile.objects.filter(purged_at__isnull=False).count() == 2
-    assert file_purge.purge(now=db.now()) == 0
+    assert file_purge.purge(now=transactions.now()) == 0
 
 
 def test_what_a_conversation_or_a_link_refers_to_stays(eve: User) -> None:
@@ -197,7 +202,7 @@ def test_what_a_conversation_or_a_link_refers_to_stays(eve: User) -> None:
     StoredFile.objects.update(created_at=Now() - timedelta(days=400))
     for path in bytes_on_disk():
         os.utime(path, (1, 1))
-    assert file_purge.purge(now=db.now()) == 1  # the upload that nobody named
+    assert file_purge.purge(now=transactions.now()) == 1  # the upload that nobody named
     assert file_purge.sweep() == 0
     assert sorted(path.read_bytes() for path in bytes_on_disk()) == [b"made", b"of a session"]
 
@@ -208,12 +213,12 @@ def test_an_upload_that_a_waiting_message_names_stays(eve: User) -> None:
     draft = inbox.Draft(
         account=_http(), text="read", media=[{"kind": "file", "upload": stored.public_id}]
     )
-    receipt = inbound.receive_personal(user=eve, draft=draft, session_id="", now=db.now())
-    assert file_purge.purge(now=db.now()) == 0
+    receipt = inbound.receive_personal(user=eve, draft=draft, session_id="", now=transactions.now())
+    assert file_purge.purge(now=transactions.now()) == 0
     assert receipt.run
     receipt.run.state = "cancelled"
     receipt.run.save(update_fields=["state"])
-    assert file_purge.purge(now=db.now()) == 1
+    assert file_purge.purge(now=transactions.now()) == 1
 
 
 def test_l2_what_a_job_without_a_result_left_goes_when_its_worker_did_not_see_to_it(

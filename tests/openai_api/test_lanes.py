@@ -15,7 +15,8 @@ from channels_app.door_accounts import door_account
 from channels_app.inbound import Receipt
 from channels_app.openai_api import fields, views
 from channels_app.openai_api.sessions import ORIGIN, Lane, chat_of, first_lanes, free_lane
-from core import inbox, together
+from core import inbox
+from core.database import batching
 from core.models import ChannelAccount, ChatSession, Run, User
 from tests import settings
 
@@ -184,10 +185,10 @@ def test_each_of_the_requests_of_one_moment_has_a_lane_of_its_own(transactional_
         return views.accept(Caller(key, key.user, None), asked, "", None, lane)
 
     works = [
-        together.Informed(partial(accept, key), asked=key, find=first_lanes)
+        batching.Informed(partial(accept, key), asked=key, find=first_lanes)
         for key in (ann, bea, ann, ann)
     ]
-    receipts = [each for each in together.all_of(works) if isinstance(each, Receipt)]
+    receipts = [each for each in batching.all_of(works) if isinstance(each, Receipt)]
     lanes = [(each.session.chat, each.session.thread) for each in receipts if each.session]
     assert lanes == [
         (chat_of(ann), "2"),

@@ -10,7 +10,7 @@ from channels_app import lean, runlog
 from channels_app.http import Receive, Scope, Send
 from channels_app.openai_api import errors
 from core import files
-from core.db import close_pool, in_thread
+from core.database.transactions import close_pool, in_thread
 from core.messages import MessageDict, image_message, text_message, to_dict
 from core.models import User
 

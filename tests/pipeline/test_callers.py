@@ -20,8 +20,8 @@ from channels_app import credentials, limits
 from channels_app.credentials import Caller, Shown, callers_of
 from channels_app.http import RefusedError, Request
 from channels_app.openai_api import fields, views
-from core import db, together
-from core.db import in_thread
+from core.database import batching, transactions
+from core.database.transactions import in_thread
 from core.models import ChannelAccount, Run, User
 
 ADDRESS = "203.0.113.7"
@@ -104,7 +104,7 @@ async def test_requests_that_wait_are_looked_up_together(
             *(credentials.authenticate(request(token), scope="chat") for token in tokens)
         )
     finally:
-        await asyncio.to_thread(db.close_pool)
+        await asyncio.to_thread(transactions.close_pool)
     assert [each.user.username for each in found if each.user] == [name for name, _ in people]
     assert visits == [6]
 
@@ -115,7 +115,7 @@ async def test_requests_whose_keys_are_looked_up_are_waited_for_and_stored_toget
     """The first is known a moment before the others: one commit for all of them."""
     others_are_here = threading.Event()
     groups: list[tuple[str, int]] = []
-    look_up, store = credentials.callers_of, together.all_of
+    look_up, store = credentials.callers_of, batching.all_of
 
     def looked_up(shown: list[Shown]) -> list[Caller | Exception]:
         groups.append(("known", len(shown)))
@@ -130,8 +130,8 @@ async def test_requests_whose_keys_are_looked_up_are_waited_for_and_stored_toget
         assert event.get("status", 200) == 200
 
     monkeypatch.setattr(credentials, "callers_of", looked_up)
-    monkeypatch.setattr(together, "all_of", stored)
-    monkeypatch.setattr(together, "COMPANY_SECONDS", 60)  # a machine of tests may be slow
+    monkeypatch.setattr(batching, "all_of", stored)
+    monkeypatch.setattr(batching, "COMPANY_SECONDS", 60)  # a machine of tests may be slow
     body = {"model": next(iter(fields.models())), "messages": [{"role": "user", "content": "a"}]}
     asked = []
     try:
@@ -147,7 +147,7 @@ async def test_requests_whose_keys_are_looked_up_are_waited_for_and_stored_toget
         for each in asked:
             each.cancel()
         await asyncio.gather(*asked, return_exceptions=True)
-        await asyncio.to_thread(db.close_pool)
+        await asyncio.to_thread(transactions.close_pool)
     assert groups == [("known", 1), ("known", 5), ("stored", 6)]
 
 

@@ -20,7 +20,8 @@ from channels_app.door_accounts import door_account
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_in_memory
 from channels_app.runner import Runner
-from core import db, events, files, hub, inbox, outbox, runs
+from core import events, files, hub, inbox, outbox, runs
+from core.database import transactions
 from core.messages import (
     MessageDict,
     fold,
@@ -133,7 +134,7 @@ def test_what_a_turn_needs_is_loaded_before_the_first_one(transactional_db: None
         wait_until(lambda: registry.get.cache_info().currsize == len(registry.TOOLS), seconds=60)
     finally:
         runner.stop()
-        db.close_pool()
+        transactions.close_pool()
 
 
 def test_m2_a_run_begins_and_ends_once(say: Say) -> None:
@@ -310,7 +311,7 @@ def test_t7_a_picture_of_ours_is_part_of_the_answer(
 def test_c8_a_worker_whose_run_was_taken_over_stops_writing(script: Runner, say: Say) -> None:
     run = say("hang")
     wait_until(lambda: started(run), seconds=10)
-    with db.write():
+    with transactions.write():
         Run.objects.filter(id=run.id).update(attempt=7, worker="another")
     wait_until(lambda: run.id not in script.held, seconds=10)
     run.refresh_from_db()

@@ -13,7 +13,8 @@ from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
-from core import VERSION, fetch, files, schema
+from core import VERSION, fetch, files
+from core.database import schema_version
 from core.models import Installation, User
 from gateway_project import installation
 from gateway_project.home import BASE_DIR
@@ -95,17 +96,17 @@ def started(*command: str, env: dict[str, str]) -> subprocess.CompletedProcess[s
 def test_migrate_notes_the_version_and_a_refusal_names_it() -> None:
     """The row is made where there is none, and kept up to date where there is one."""
     Installation.objects.all().delete()
-    schema.note_version()
+    schema_version.note_version()
     assert Installation.objects.get().version == VERSION
     Installation.objects.update(version="7.7.7")
     with migrated_by_newer_code():
-        assert "newer code of version 7.7.7" in schema.newer()
-        assert schema.older() == ""
+        assert "newer code of version 7.7.7" in schema_version.newer()
+        assert schema_version.older() == ""
         with pytest.raises(StartError, match=r"7\.7\.7"):
             installation.migrate()
         with pytest.raises(CommandError, match=r"7\.7\.7"):
             call_command("migrate", verbosity=0)
-    schema.note_version()
+    schema_version.note_version()
     assert Installation.objects.get().version == VERSION
 
 
@@ -171,7 +172,7 @@ def test_a_database_that_does_not_answer_stops_no_start(
     def fails() -> str:
         raise DatabaseError("gone")
 
-    monkeypatch.setattr(schema, "newer", fails)
+    monkeypatch.setattr(schema_version, "newer", fails)
     monkeypatch.setattr(connection, "close", lambda: None)
     monkeypatch.setattr("django.setup", lambda: None)
     begin.begin("web")

@@ -19,7 +19,8 @@ from channels_app.agents import open_session
 from channels_app.door_accounts import door_account
 from channels_app.http import Scope
 from channels_app.inbound import receive_personal, receive_sender
-from core import db, files, sealed
+from core import files, sealed
+from core.database import transactions
 from core.inbox import Draft
 from core.messages import Message, RetrievalSource, retrieval_message, stream_start, to_dict
 from core.models import ChannelAccount, RunEvent, User
@@ -102,7 +103,7 @@ class House:
             return await call(method, path, body, every)
         finally:
             await end_tasks()
-            await asyncio.to_thread(db.close_pool)
+            await asyncio.to_thread(transactions.close_pool)
 
 
 HOST = "testserver"

@@ -24,7 +24,8 @@ from channels_app.telegram import receive
 from channels_app.telegram import views as telegram_door
 from channels_app.telegram.addressing import Bot
 from channels_app.webchat import frames
-from core import db, sealed
+from core import sealed
+from core.database import transactions
 from core.models import ChannelAccount
 from tests.redteam import house as houses
 from tests.redteam import matrix
@@ -90,7 +91,7 @@ def house(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[H
     monkeypatch.setitem(receive._known, (row.id, row.open_secrets()["token"]), known)
     yield made
     telegram_door.forget()
-    db.close_pool()
+    transactions.close_pool()
 
 
 def with_one_part_changed(valid: Any, value: Any, where: int) -> Any:

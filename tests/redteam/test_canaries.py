@@ -14,7 +14,8 @@ from django.test import Client
 from allowlist import sign_in
 from channels_app import limits
 from channels_app.telegram import views as telegram_door
-from core import db, sealed
+from core import sealed
+from core.database import transactions
 from core.models import ChannelAccount
 from gateway_project.logs import JsonFormatter
 from tests.redteam import house as houses
@@ -39,7 +40,7 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     telegram_door.forget()
     yield
     telegram_door.forget()
-    db.close_pool()
+    transactions.close_pool()
 
 
 def texts_of_the_database() -> Iterator[tuple[str, str, str]]:

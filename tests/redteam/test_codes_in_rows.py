@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from allowlist import keys
-from core import db
+from core.database import transactions
 from core.models import InboundMessage, Message, Run, User
 from tests.redteam.house import House
 
@@ -58,4 +58,4 @@ def test_a_link_code_in_a_request_is_in_no_stored_row(name: str) -> None:
         assert "/link …" in str(kept)
         assert CODE not in str(kept)
     finally:
-        db.close_pool()
+        transactions.close_pool()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from core import db
+from core.database import transactions
 from tests.redteam import house as houses
 
 ENDPOINTS: dict[str, dict[str, Any]] = {
@@ -47,4 +47,4 @@ def test_a_body_of_another_type_is_refused_everywhere(path: str) -> None:
     for kind in JSON_TYPES:
         answer = house.ask("own", "POST", path, body, **{"content-type": kind})
         assert answer.status in {200, 202}, kind
-    db.close_pool()
+    transactions.close_pool()

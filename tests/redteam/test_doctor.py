@@ -17,8 +17,9 @@ from django.test import Client
 from django.utils import timezone
 
 from channels_app.doctor import configuration, examination, machine, versions, work
-from core import db, outbox, sealed
-from core.db import write
+from core import outbox, sealed
+from core.database import transactions
+from core.database.transactions import write
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Message, User
 from gateway_project.home import BASE_DIR
 from tests.servers import Valkey
@@ -290,9 +291,9 @@ class TestDatabase:
         self, owner: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         now = timezone.now()
-        monkeypatch.setattr(db, "now", lambda: now + timedelta(seconds=60))
+        monkeypatch.setattr(transactions, "now", lambda: now + timedelta(seconds=60))
         assert ids(machine.clock(now)) == {("error", "clock")}
-        monkeypatch.setattr(db, "now", lambda: now)
+        monkeypatch.setattr(transactions, "now", lambda: now)
         account = ChannelAccount.objects.create(channel="web")
         session = ChatSession.objects.create(user=owner, account=account, chat="c")
         Message.objects.create(session=session, role="user", text="hi")

@@ -16,7 +16,7 @@ from django.urls import path
 
 from channels_app import limits
 from channels_app.telegram import views as telegram_door
-from core import db
+from core.database import transactions
 from gateway_project.home import BASE_DIR
 from gateway_project.urls import urlpatterns as ours
 from tests.redteam import house as houses
@@ -43,7 +43,7 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     telegram_door.forget()
     yield
     telegram_door.forget()
-    db.close_pool()
+    transactions.close_pool()
 
 
 def directives(answer: Answer) -> dict[str, list[str]]:

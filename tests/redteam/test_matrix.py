@@ -12,7 +12,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from channels_app import limits
 from channels_app.telegram import views as telegram_door
 from channels_app.webchat import frames
-from core import db
+from core.database import transactions
 from gateway_project.asgi import ROUTES
 from tests.redteam import house as houses
 from tests.redteam.house import WHO, Answer, House
@@ -48,7 +48,7 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     telegram_door.forget()
     yield
     telegram_door.forget()
-    db.close_pool()
+    transactions.close_pool()
 
 
 def test_every_route_has_a_row_and_every_row_a_route() -> None:
@@ -173,7 +173,7 @@ class TestSocket:
     )
     async def test_each_person_gets_what_the_table_says(self, name: str, number: int) -> None:
         """[D3] Everybody sends the frame; what comes back before the pong is what they get."""
-        house = await db.in_thread(houses.build)
+        house = await transactions.in_thread(houses.build)
         frame, expected = FRAMES[name][number]
         filled = {
             key: house.fill(value) if isinstance(value, str) else value
@@ -188,7 +188,7 @@ async def outcome(house: House, who: str, frame: dict[str, Any]) -> str:
     """What a frame of ``who`` brings."""
     cookie = ""
     if who in house.people:
-        cookie = await db.in_thread(webchat.sign_in, house.people[who])
+        cookie = await transactions.in_thread(webchat.sign_in, house.people[who])
     async with webchat.opened(cookie=cookie) as socket:
         if who in {"revoked", "bridge"}:
             await socket.say(type="auth", key=house.tokens[who])

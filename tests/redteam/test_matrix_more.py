@@ -18,7 +18,7 @@ from allowlist.models import UnknownRequest
 from channels_app import lean
 from channels_app.http import Scope
 from channels_app.webchat import frames, urls
-from core import db
+from core.database import transactions
 from core.models import User
 from gateway_project.asgi import ROUTES
 from tests.redteam import house as houses
@@ -33,7 +33,7 @@ NOBODYS = "A" * 22
 def tidy() -> Iterator[None]:
     """No thread keeps a connection."""
     yield
-    db.close_pool()
+    transactions.close_pool()
 
 
 # Tools -------------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ async def posted(body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
             await lean.application(ROUTES, nothing)(scope, receive, send)
     finally:
         await houses.end_tasks()
-        await asyncio.to_thread(db.close_pool)
+        await asyncio.to_thread(transactions.close_pool)
     raw = b"".join(each.get("body", b"") for each in sent[1:])
     data = [line[5:] for line in raw.splitlines() if line.startswith(b"data:") and line[5:].strip()]
     return int(sent[0]["status"]), orjson.loads(data[-1] if data else raw)
@@ -180,10 +180,10 @@ class TestSockets:
     @pytest.mark.parametrize("path", SOCKETS)
     async def test_ws1_a_cookie_opens_what_the_table_says(self, path: str) -> None:
         """[WS1]"""
-        house = await db.in_thread(houses.build)
+        house = await transactions.in_thread(houses.build)
         opens = set()
         for who in ("other", "own", "staff", "owner"):
-            cookie = await db.in_thread(webchat.sign_in, house.people[who])
+            cookie = await transactions.in_thread(webchat.sign_in, house.people[who])
             if await may_open(path, cookie):
                 opens.add(who)
         assert opens == SOCKETS[path][0]
@@ -191,8 +191,8 @@ class TestSockets:
 
     async def test_a10_the_desk_takes_no_frame_but_pings(self) -> None:
         """[A10] Whatever an owner's page sends: what it shows is all it does."""
-        house = await db.in_thread(houses.build)
-        cookie = await db.in_thread(webchat.sign_in, house.people["owner"])
+        house = await transactions.in_thread(houses.build)
+        cookie = await transactions.in_thread(webchat.sign_in, house.people["owner"])
         async with webchat.opened(path="/ws/desk", cookie=cookie) as socket:
             for rows in FRAMES.values():
                 for frame, _ in rows:

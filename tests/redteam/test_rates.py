@@ -8,7 +8,7 @@ import pytest
 
 from channels_app import limits
 from channels_app.webchat import files
-from core import db
+from core.database import transactions
 from tests.redteam import house as houses
 
 
@@ -18,7 +18,7 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(limits, name, limits.Rate())
     yield
-    db.close_pool()
+    transactions.close_pool()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from allowlist.models import ApiKey, AuditEntry, UnknownRequest
 from channels_app.inbound import receive_sender
 from channels_app.webchat import calls, frames
 from channels_app.webchat.access import Speaker
-from core import db
+from core.database import transactions
 from core.inbox import Draft
 from core.models import ChannelAccount, Run, User
 from tests.redteam.house import House
@@ -24,7 +24,7 @@ WITH = [*WITHOUT, "admin:requests"]
 def owner() -> Any:
     """The owner."""
     yield User.objects.create(username="owner", is_owner=True, only_listed=True)
-    db.close_pool()
+    transactions.close_pool()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from allowlist.models import UnknownRequest
 from channels_app import limits
-from core import db
+from core.database import transactions
 from core.models import Delivery
 from tests.redteam import house as houses
 from tests.redteam.matrix import API, DOORS, PAGES
@@ -20,7 +20,7 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(limits, name, limits.Rate())
     yield
-    db.close_pool()
+    transactions.close_pool()
 
 
 def test_i19_no_route_lets_a_foreign_page_read_it(transactional_db: None) -> None:

@@ -25,7 +25,8 @@ from channels_app.http import RefusedError
 from channels_app.inbound import let_in
 from channels_app.webchat import calls, frames
 from channels_app.webchat.access import Speaker
-from core import db, files, sealed
+from core import files, sealed
+from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, Run, StoredFile, User
 from tests.redteam.house import Answer, House
 
@@ -85,7 +86,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Any:
         ChannelIdentity.objects.create(user=user, kind="im", channel="bridge", value=name)
         made.house.tokens[name] = keys.create(name=name, user=user, scopes=["chat", "inbound"])[1]
     yield made
-    db.close_pool()
+    transactions.close_pool()
 
 
 Ask = Callable[[World, str, str, str], Got]

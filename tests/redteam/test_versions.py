@@ -15,7 +15,8 @@ from channels_app import health, inbound
 from channels_app.doctor import examination, work
 from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
-from core import db, events, inbox, runs, schema
+from core import events, inbox, runs
+from core.database import schema_version, transactions
 from core.long import process
 from core.models import Job, Run, User
 from tests.channels.running import runner
@@ -111,7 +112,7 @@ def test_c10_a_worker_that_starts_on_an_old_database_takes_nothing_before_migrat
         wait_until(lambda: bool(runs.idle_workers("runs")), seconds=SECONDS, what="the refusal")
         made.stop()
         events.close_writer()
-        db.close_pool()
+        transactions.close_pool()
         assert "manage.py migrate" in made.outdated
     assert state(run) == "queued"
 
@@ -142,7 +143,7 @@ def test_c10_readyz_and_the_doctor_of_an_outdated_process_say_so(
     wrong: Callable[[], AbstractContextManager[None]], words: str, transactional_db: None
 ) -> None:
     """[redteam C10]"""
-    assert schema.problem() == ""
+    assert schema_version.problem() == ""
     with wrong():
         assert any(words in each for each in health.problems_now())
         found = {each.id for each in examination.examine(now=timezone.now())}
@@ -164,11 +165,11 @@ def test_c10_what_a_deployment_puts_beside_a_running_process_is_not_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """[redteam C10] The disk is read once, when Django starts."""
-    known = schema.own()
+    known = schema_version.own()
     assert set(known) == {"core", "allowlist", "channels_app"}
     assert min(known.values()) >= 2
-    monkeypatch.setattr(schema, "newest", lambda _: 9999)
-    assert schema.own() == known
+    monkeypatch.setattr(schema_version, "newest", lambda _: 9999)
+    assert schema_version.own() == known
 
 
 @pytest.mark.slow

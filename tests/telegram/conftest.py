@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from channels_app.telegram import receive, views
-from core import db
+from core.database import transactions
 from core.models import ChannelIdentity, User
 from tests.channels.running import guest, owner, runner, telegram_account
 from tests.gateways import Gateway
@@ -60,7 +60,7 @@ def local(owner: User, guest: User) -> Iterator[Local]:
     ChannelIdentity.objects.create(user=owner, kind="im", channel="telegram", value="-100")
     yield found
     found.loop.close()
-    db.close_pool()
+    transactions.close_pool()
     api.stop()
 
 

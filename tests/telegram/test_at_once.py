@@ -16,8 +16,9 @@ from channels_app.agents import FOR_AGENT
 from channels_app.inbound import receive_known
 from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
-from core import inbox, together
-from core.db import write
+from core import inbox
+from core.database import batching
+from core.database.transactions import write
 from core.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, User
 from tests.channels.running import telegram_account
@@ -93,7 +94,7 @@ def some_update(chance: random.Random, earlier: list[Any]) -> Any:
     return message(f"words {said['message_id']}", **said)
 
 
-def work_of(account: ChannelAccount, update: Any) -> together.Work[str]:
+def work_of(account: ChannelAccount, update: Any) -> batching.Work[str]:
     """What the webhook commits for an update."""
     return receive.asked_of(row=account, bot=Bot(1, "my_bot"), value=update, raw=b"{}")
 
@@ -133,7 +134,7 @@ def test_each_message_of_a_group_becomes_what_it_would_alone(
                 -30:
             ]
             told = [work_of(alone, update)() for update in group]
-            assert together.all_of([work_of(grouped, update) for update in group]) == told
+            assert batching.all_of([work_of(grouped, update) for update in group]) == told
             if chance.random() < 0.1:
                 closed = chance.choice(people)
                 for session in ChatSession.objects.filter(user=closed, for_agent=False):

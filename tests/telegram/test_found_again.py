@@ -10,7 +10,7 @@ from channels_app.runner import Runner
 from channels_app.secret_blocks import sealed_block
 from channels_app.wording import ENGLISH
 from core import files, outbox
-from core.db import write
+from core.database.transactions import write
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 from tests.channels.running import until
 from tests.telegram.local import Local

@@ -11,7 +11,7 @@ from channels_app.runner import Runner
 from channels_app.telegram import plain
 from channels_app.telegram.outbound import OUTBOUND
 from core import leases, outbox
-from core.db import close_pool, write
+from core.database.transactions import close_pool, write
 from core.models import ChannelAccount, Delivery
 from tests.channels.running import until
 from tests.telegram.local import Local

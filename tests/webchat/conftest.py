@@ -18,7 +18,8 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app import limits
 from channels_app.webchat.urls import websocket_application
-from core import db, events, hub, runs
+from core import events, hub, runs
+from core.database import transactions
 from core.messages import MessageDict
 from core.models import Run, User
 
@@ -54,7 +55,7 @@ def clean_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(limits, name, limits.Rate())
     monkeypatch.setattr(limits, "sockets", limits.Streams())
     yield
-    db.close_pool()
+    transactions.close_pool()
 
 
 @pytest.fixture(autouse=True)
@@ -149,7 +150,7 @@ async def refused(*, path: str = "/ws", **kind: Any) -> int:
 @asynccontextmanager
 async def at_the_page(user: User) -> AsyncIterator[Socket]:
     """The socket of a browser in which ``user`` is signed in, once the hub feeds it."""
-    cookie = await db.in_thread(sign_in, user)
+    cookie = await transactions.in_thread(sign_in, user)
     async with opened(cookie=cookie) as socket:
         await eventually(partial(getattr, hub.local(), "connected"))
         yield socket
@@ -230,18 +231,18 @@ async def asked(socket: Socket, said: str = "Hello", **fields: Any) -> tuple[Fra
     """A message that was accepted, and the pen of its run."""
     accepted = await socket.ask(said, **fields)
     assert accepted["type"] == "accepted", accepted
-    return accepted, await db.in_thread(take, accepted["run_id"])
+    return accepted, await transactions.in_thread(take, accepted["run_id"])
 
 
 async def key_of(**whose: Any) -> tuple[ApiKey, str]:
     """A new key with the scope ``chat``."""
-    return await db.in_thread(lambda: keys.create(name="test", scopes=["chat"], **whose))
+    return await transactions.in_thread(lambda: keys.create(name="test", scopes=["chat"], **whose))
 
 
 async def eventually(ready: Callable[[], Any]) -> Any:
     """What ``ready()``, called in a database thread, gives once it is something."""
     for _ in range(1000):
-        if found := await db.in_thread(ready):
+        if found := await transactions.in_thread(ready):
             return found
         await asyncio.sleep(0.01)
     raise AssertionError("it never came")

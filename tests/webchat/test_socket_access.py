@@ -11,7 +11,7 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.webchat import calls, consumers, ticking
 from core import hub
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.models import InboundMessage, Run, User
 from tests.webchat.conftest import (
     HOST,

@@ -7,7 +7,7 @@ import pytest
 
 from channels_app.webchat import transcript
 from core.agent import prompt
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.models import ChatSession, Run, User
 from tests.webchat.conftest import asked, at_the_page, event, is_final, text
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 from allowlist import requests
 from allowlist.models import UnknownRequest
 from core import hub
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.models import ChannelAccount, ChannelIdentity, Run, User
 from tests.webchat.conftest import at_the_page, event, eventually, key_of, opened, take, text
 

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.models import InboundMessage, Run, User
 from tests.webchat.conftest import Frame, at_the_page
 

@@ -9,7 +9,7 @@ from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal
 from channels_app.webchat import following, ticking
 from core import hub
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.inbox import Draft
 from core.models import User
 from core.sessions import delete

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from allowlist import importing
 from allowlist.identities import NUMERIC_CHANNELS
-from core import db
+from core.database import transactions
 from core.models import ChannelAccount
 
 
@@ -35,7 +35,7 @@ class Command(BaseCommand):
             people = importing.parse(_read(options["file"]), channels=channels)
         except importing.InvalidFile as error:
             raise CommandError(str(error)) from error
-        with db.write():
+        with transactions.write():
             changes = importing.apply(
                 people=people, only_listed=options["only_listed"], now=timezone.now()
             )

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from core.db import in_thread
+from core.database.transactions import in_thread
 from core.models import User
 
 

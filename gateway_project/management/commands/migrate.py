@@ -7,7 +7,7 @@ from django.core.management.commands import migrate
 from django.db import DEFAULT_DB_ALIAS, Error, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
-from core import schema
+from core.database import schema_version
 from gateway_project import installation
 from gateway_project.processes.preflight import StartError
 
@@ -25,7 +25,7 @@ class Command(migrate.Command):
             installation.check_history(MigrationExecutor(connection))
         except StartError as error:
             raise CommandError(str(error)) from error
-        if newer := schema.newer():
+        if newer := schema_version.newer():
             raise CommandError(newer)
         try:
             super().handle(*args, **options)
@@ -42,6 +42,6 @@ class Command(migrate.Command):
         """Write down which version migrated; a plan that was only shown has changed nothing."""
         try:
             with transaction.atomic():
-                schema.note_version()
+                schema_version.note_version()
         except Error:
             self.stderr.write("The version could not be noted: not all migrations are applied.")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, OperationalError, connection, transaction
 
-from core import db, together, visits
-from core.db import write
+from core.database import batching, transactions, writes
+from core.database.transactions import write
 from core.models import User
 from tests import settings
 
@@ -30,7 +30,7 @@ def do_at_once(*works: Callable[[], str]) -> list[Any]:
     """What became of ``works``, which all wait while the one before them is at work."""
     begin = threading.Event()
     held_up: list[None] = []
-    lanes = 1 if connection.vendor == "sqlite" else together.LANES
+    lanes = 1 if connection.vendor == "sqlite" else batching.LANES
 
     def hold_up() -> str:
         held_up.append(None)
@@ -40,10 +40,10 @@ def do_at_once(*works: Callable[[], str]) -> list[Any]:
     async def ask() -> list[Any]:
         asked = []
         for number in range(lanes):
-            asked.append(asyncio.create_task(together.committed(hold_up)))
+            asked.append(asyncio.create_task(batching.committed(hold_up)))
             while len(held_up) <= number:
                 await asyncio.sleep(0.001)
-        asked += [asyncio.create_task(together.committed(each)) for each in works]
+        asked += [asyncio.create_task(batching.committed(each)) for each in works]
         await asyncio.sleep(0)
         begin.set()
         return await asyncio.gather(*asked, return_exceptions=True)
@@ -70,7 +70,7 @@ def names() -> list[str]:
 
 
 def test_what_waits_is_done_in_the_order_in_which_it_came() -> None:
-    wanted = [f"p{number}" for number in range(together.AT_ONCE * 2)]
+    wanted = [f"p{number}" for number in range(batching.AT_ONCE * 2)]
     assert do_at_once(*map(make, wanted)) == wanted
     assert sorted(names()) == sorted(wanted)
     if connection.vendor == "sqlite":
@@ -149,22 +149,22 @@ def test_what_several_want_to_know_is_asked_once_and_each_gets_its_answer() -> N
         assert connection.in_atomic_block
         return [None if each == "b" else each.upper() for each in questions]
 
-    def informed(question: str, *, fails: bool = False) -> together.Informed[str, str, str]:
+    def informed(question: str, *, fails: bool = False) -> batching.Informed[str, str, str]:
         def work(found: str | None) -> str:
             if fails:
                 raise ValueError(question)
             return f"{question} {found}"
 
-        return together.Informed(work, asked=question, find=find)
+        return batching.Informed(work, asked=question, find=find)
 
     plain = make("plain")
     works: list[Callable[[], str]] = [informed("a"), informed("b"), plain, informed("z")]
-    assert together.all_of(works) == ["a A", "b None", "plain", "z None"]
+    assert batching.all_of(works) == ["a A", "b None", "plain", "z None"]
     works = [make("first"), informed("y")]
-    assert together.all_of(works) == ["first", "y None"]
-    assert together.all_of([informed("d")]) == ["d None"]
+    assert batching.all_of(works) == ["first", "y None"]
+    assert batching.all_of([informed("d")]) == ["d None"]
     assert asked == [["a", "b"]]
-    outcomes = together.all_of([informed("e"), informed("f", fails=True)])
+    outcomes = batching.all_of([informed("e"), informed("f", fails=True)])
     assert outcomes[0] == "e None"
     assert isinstance(outcomes[1], ValueError)
 
@@ -173,21 +173,21 @@ def test_one_whose_rows_are_refused_at_the_end_takes_no_other_with_it() -> None:
     """What those who were told write is carried out when all of them have been asked: the error of
     one comes from there."""
 
-    def store(name: str) -> together.Informed[str, str, str]:
+    def store(name: str) -> batching.Informed[str, str, str]:
         def work(found: str | None) -> str:
             with write(joins=True):
                 asked.append((name, found))
-                visits.written_soon(visits.Insert(User(username=name)))
+                writes.written_soon(writes.Insert(User(username=name)))
             return name
 
-        return together.Informed(work, asked=name, find=lookup)
+        return batching.Informed(work, asked=name, find=lookup)
 
     def lookup(names: Sequence[str]) -> list[str | None]:
         return ["told" for _ in names]
 
     asked: list[tuple[str, str | None]] = []
     User.objects.create(username="taken")
-    done = together.all_of([store("a"), store("taken"), store("b")])
+    done = batching.all_of([store("a"), store("taken"), store("b")])
     assert [done[0], done[2]] == ["a", "b"]
     assert isinstance(done[1], IntegrityError)
     assert sorted(names()) == ["a", "b", "taken"]
@@ -197,7 +197,7 @@ def test_one_whose_rows_are_refused_at_the_end_takes_no_other_with_it() -> None:
 def test_those_on_their_way_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten come from a visit that tells the first of them a moment before the others: they are one
     visit, and who comes when nobody is on the way does not wait."""
-    monkeypatch.setattr(together, "COMPANY_SECONDS", BOUND_SECONDS)
+    monkeypatch.setattr(batching, "COMPANY_SECONDS", BOUND_SECONDS)
     seen: list[list[int]] = []
     alone: list[int] = []
     here = threading.Event()
@@ -213,8 +213,8 @@ def test_those_on_their_way_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
         return asked
 
     async def ask() -> None:
-        known = together.Together(know, name="known")
-        kept = together.Together(keep, name="kept")
+        known = batching.Together(know, name="known")
+        kept = batching.Together(keep, name="kept")
 
         async def request(number: int) -> None:
             await kept.do(await known.do(number), after=known)
@@ -247,8 +247,8 @@ def test_those_who_do_not_come_are_waited_for_a_moment_only() -> None:
         return asked
 
     async def ask() -> None:
-        slow = together.Together(stand_still, name="slow")
-        kept = together.Together(keep, name="kept")
+        slow = batching.Together(stand_still, name="slow")
+        kept = batching.Together(keep, name="kept")
         other = asyncio.ensure_future(slow.do("elsewhere"))
         await asyncio.sleep(0)
         assert await asyncio.wait_for(kept.do(1, after=slow), BOUND_SECONDS) == 1
@@ -269,7 +269,7 @@ def test_d6_nobody_is_told_that_it_is_done_when_the_commit_fails(
             yield
             raise OperationalError("database or disk is full")
 
-    monkeypatch.setattr(together, "write", full)
+    monkeypatch.setattr(batching, "write", full)
     done = do_at_once(make("a"), make("b"))
     assert [type(each) for each in done] == [OperationalError] * 2
     assert names() == []
@@ -285,7 +285,7 @@ def test_an_error_of_the_visit_itself_reaches_all_who_wait_and_the_next_are_done
         return [each * 2 for each in asked]
 
     async def ask() -> list[Any]:
-        group = together.Together(work, name="test")
+        group = batching.Together(work, name="test")
         first = await asyncio.gather(group.do(1), group.do(2), return_exceptions=True)
         return [*first, await group.do(3)]
 
@@ -302,7 +302,7 @@ def test_a_process_that_wants_to_write_again_does_not_overtake_the_one_that_wait
     """A worker with many threads had the turn again and again while the web process waited."""
     name = str(connection.settings_dict["NAME"])
     at_the_gate, done = threading.Event(), threading.Event()
-    known = db.wait_for
+    known = transactions.wait_for
 
     def wait_for(descriptor: int, deadline: float) -> None:
         at_the_gate.set()
@@ -315,8 +315,8 @@ def test_a_process_that_wants_to_write_again_does_not_overtake_the_one_that_wait
         finally:
             connection.close()
 
-    monkeypatch.setattr(db, "wait_for", wait_for)
-    monkeypatch.setattr(db, "COURTESY_SECONDS", 600.0)
+    monkeypatch.setattr(transactions, "wait_for", wait_for)
+    monkeypatch.setattr(transactions, "COURTESY_SECONDS", 600.0)
     gate, turn = (os.open(f"{name}.{each}", os.O_RDWR | os.O_CREAT) for each in ("gate", "turn"))
     try:
         fcntl.flock(gate, fcntl.LOCK_EX)  # the other process waits for its turn
@@ -347,12 +347,12 @@ def test_behind_a_visit_that_stands_still_another_begins_where_it_may(lanes: int
         return asked
 
     async def ask() -> None:
-        group = together.Together(work, name=f"patience-{lanes}", lanes=lanes)
+        group = batching.Together(work, name=f"patience-{lanes}", lanes=lanes)
         first = asyncio.ensure_future(group.do(1))
         await asyncio.sleep(0)
         others = asyncio.gather(group.do(2), group.do(3))
         if lanes == 1:
-            await asyncio.wait([others], timeout=together.PATIENCE_SECONDS * 3)
+            await asyncio.wait([others], timeout=batching.PATIENCE_SECONDS * 3)
             assert not others.done()
         else:
             assert list(await asyncio.wait_for(others, 30)) == [2, 3]

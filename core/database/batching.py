@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary
 from django.db import InterfaceError, OperationalError, connection
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from core import direct, visits
-from core.db import in_thread_of, pool, write
+from core.database import driver, writes
+from core.database.transactions import in_thread_of, pool, write
 
 logger = logging.getLogger(__name__)
 
@@ -183,7 +183,7 @@ def all_of(works: Sequence[Work[R]]) -> list[R | Exception]:
             with write():
                 give_way()
                 told, others = informed(works)
-                with visits.gathered():
+                with writes.gathered():
                     done = [work() for work in told]
                 return [*done, *(work() for work in others)]
         except (OperationalError, InterfaceError) as error:
@@ -238,9 +238,9 @@ def informed(works: Sequence[Work[R]]) -> tuple[list[Work[R]], list[Work[R]]]:
 
 def give_way() -> None:
     """On PostgreSQL: let this transaction fail when it waits for another one's rows."""
-    here = direct.this_connection()
+    here = driver.this_connection()
     if here.vendor != "sqlite":
-        direct.fetched(here, GIVE_WAY, ())
+        driver.fetched(here, GIVE_WAY, ())
 
 
 def attempt(work: Work[R]) -> R | Exception:

@@ -24,8 +24,8 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from core import direct
-from core.warm_threads import WarmThreads
+from core.database import driver
+from core.database.threads import WarmThreads
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -177,7 +177,7 @@ def value_of(sql: str, *params: Any) -> Any:
         connection.ops.adapt_datetimefield_value(each) if isinstance(each, datetime) else each
         for each in params
     ]
-    rows = direct.fetched(direct.this_connection(), sql, given)
+    rows = driver.fetched(driver.this_connection(), sql, given)
     return rows[0][0] if rows else None
 
 
@@ -272,7 +272,7 @@ async def in_thread_of(
     """:func:`in_thread` in one of ``threads``."""
 
     def work() -> T:
-        direct.trust(direct.this_connection())
+        driver.trust(driver.this_connection())
         try:
             return call(*args, **kwargs)
         finally:

@@ -9,8 +9,8 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from core import db
-from core.compiled import Change, Given, Rows, Select
+from core.database import transactions
+from core.database.queries import Change, Given, Rows, Select
 from core.models import ChatSession, Run, User
 
 pytestmark = pytest.mark.django_db
@@ -97,7 +97,7 @@ def test_every_thread_has_a_statement_for_its_own_connection(run: Run) -> None:
         return [row[0] for row in lines(id=run.id)]
 
     assert ask() == [run.id]
-    assert db.pool().submit(ask).result(timeout=60) == [run.id]
+    assert transactions.pool().submit(ask).result(timeout=60) == [run.id]
     assert ask() == [run.id]
 
 

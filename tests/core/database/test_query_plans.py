@@ -19,7 +19,7 @@ from channels_app.door_accounts import door_account
 from channels_app.openai_api import sessions
 from channels_app.telegram import receive, updates
 from core import events, inbox, outbox, runs
-from core.db import write
+from core.database.transactions import write
 from core.inbox import Draft
 from core.messages import text_delta
 from core.models import (

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from channels_app import runner
-from core import db
+from core.database import transactions
 from core.models import User
 from tests.servers import wait_until
 
@@ -33,10 +33,10 @@ on_sqlite = pytest.mark.skipif(
 
 @on_sqlite
 def test_a_commit_leaves_its_rows_in_the_log_and_a_checkpoint_moves_them(tmp_path: Path) -> None:
-    db.checkpoint()
+    transactions.checkpoint()
     User.objects.create(username="ada")
     assert not in_file(tmp_path)
-    db.checkpoint()
+    transactions.checkpoint()
     assert in_file(tmp_path)
 
 
@@ -53,4 +53,4 @@ def test_the_worker_does_it_again_and_again(
         wait_until(lambda: len(done) > 2, seconds=30)
     finally:
         working.stop()
-    db.close_pool()
+    transactions.close_pool()

@@ -5,7 +5,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from core.warm_threads import WarmThreads
+from core.database.threads import WarmThreads
 
 SECONDS = 30
 

@@ -14,7 +14,8 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from core import VERSION, direct
+from core import VERSION
+from core.database import driver
 
 Newest = dict[str, int]
 APPLIED = "SELECT app, name FROM django_migrations"
@@ -44,7 +45,7 @@ def applied() -> Newest:
     """The newest migration of each of our apps in the database. Raises DatabaseError."""
     try:
         # Without the question whether there is such a table, which takes ten times as long.
-        rows: Iterable[tuple[str, str]] = direct.fetched(direct.this_connection(), APPLIED, ())
+        rows: Iterable[tuple[str, str]] = driver.fetched(driver.this_connection(), APPLIED, ())
     except DatabaseError:
         rows = MigrationRecorder(connection).applied_migrations()
     return {label: newest(name for app, name in rows if app == label) for label in own()}
@@ -95,7 +96,7 @@ def problem() -> str:
 def belonging() -> str:
     """`` of version …``, where the database says so; empty for one that does not know it."""
     try:
-        rows = direct.fetched(direct.this_connection(), MIGRATED_BY, ())
+        rows = driver.fetched(driver.this_connection(), MIGRATED_BY, ())
     except DatabaseError:
         return ""
     return f" of version {rows[0][0]}" if rows and rows[0][0] else ""

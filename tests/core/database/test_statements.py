@@ -7,7 +7,7 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from core import statements
+from core.database import statements
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 
 pytestmark = pytest.mark.django_db

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from channels_app import tasks
-from core import db, forks, jobs, runs
+from core import jobs, runs
+from core.database import forks, transactions
 
 WITHIN_SECONDS = 60.0
 
@@ -92,7 +93,7 @@ def test_no_pool_process_is_forked_while_the_heartbeat_is_written(
 
     busy = Busy(work)
     monkeypatch.setattr(runs, "heard_from", heard_from)
-    monkeypatch.setattr("core.schema.problem", lambda: "")
+    monkeypatch.setattr("core.database.schema_version.problem", lambda: "")
     assert_no_fork_while_at(busy)
 
 
@@ -108,14 +109,14 @@ def test_a_fork_may_write_whoever_wrote_in_its_parent() -> None:
     """A thread that is not a heartbeat and writes: the child does not wait for it."""
 
     def work() -> None:
-        with db._write_lock:
+        with transactions._write_lock:
             busy.stand()
 
     busy = Busy(work)
     busy.thread.start()
     assert busy.arrived.wait(WITHIN_SECONDS)
     try:
-        assert forked(lambda: db._write_lock.acquire(timeout=WITHIN_SECONDS / 2))
+        assert forked(lambda: transactions._write_lock.acquire(timeout=WITHIN_SECONDS / 2))
     finally:
         busy.go_on.set()
 
@@ -123,15 +124,15 @@ def test_a_fork_may_write_whoever_wrote_in_its_parent() -> None:
 def test_a_fork_has_a_turn_of_its_own_and_leaves_its_parent_s(tmp_path: Path) -> None:
     """A lock file that both had open would be given back for both, and kept by who outlives."""
     path = str(tmp_path / "database.turn")
-    fcntl.flock(db.lock_file(path), fcntl.LOCK_EX)
-    before = db.lock_file(path)
+    fcntl.flock(transactions.lock_file(path), fcntl.LOCK_EX)
+    before = transactions.lock_file(path)
 
     def is_taken() -> bool:
         with suppress(OSError):
             os.fstat(before)
             return False
         try:
-            fcntl.flock(db.lock_file(path), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(transactions.lock_file(path), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         return False
@@ -141,4 +142,4 @@ def test_a_fork_has_a_turn_of_its_own_and_leaves_its_parent_s(tmp_path: Path) ->
         fcntl.flock(before, fcntl.LOCK_UN)
         assert not forked(is_taken)
     finally:
-        os.close(db._lock_files.pop(path))
+        os.close(transactions._lock_files.pop(path))

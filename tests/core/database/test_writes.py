@@ -9,9 +9,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from core import direct, inbox, runs
+from core import inbox, runs
+from core.database import driver
+from core.database.writes import Do, Insert, Set, gathered, written, written_soon
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
-from core.visits import Do, Insert, Set, gathered, written, written_soon
 from tests import settings
 from tests.servers import wait_until
 
@@ -203,15 +204,15 @@ def test_what_is_gathered_is_stored_at_the_end_as_if_each_had_been_by_itself(
     """Also where it is two statements: a run with a message, and one without."""
     runs_made = [Run(session=session, user=session.user, text=str(each)) for each in range(4)]
     asked: list[int] = []
-    fetched_each = direct.fetched_each
+    fetched_each = driver.fetched_each
 
     def counted(
         here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[object]]
-    ) -> list[direct.Rows]:
+    ) -> list[driver.Rows]:
         asked.append(len(rows))
         return fetched_each(here, sql, rows)
 
-    monkeypatch.setattr(direct, "fetched_each", counted)
+    monkeypatch.setattr(driver, "fetched_each", counted)
     with transaction.atomic(), gathered():
         for run in runs_made[:3]:
             said = Message(session=session, run=run, role="user", text=run.text)

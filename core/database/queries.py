@@ -26,7 +26,7 @@ from django.db.models.expressions import Expression, Func
 from django.db.models.sql.subqueries import UpdateQuery
 from psycopg import sql
 
-from core import direct
+from core.database import driver
 
 M = TypeVar("M", bound=models.Model)
 T = TypeVar("T")
@@ -153,7 +153,7 @@ class Change:
     def __call__(self, **values: Any) -> int:
         """Execute it with ``values``."""
         sql = self._sql.get()
-        return direct.changed(sql.connection, sql.text, sql.filled(values))
+        return driver.changed(sql.connection, sql.text, sql.filled(values))
 
     def filled(self, values: Values) -> tuple[str, list[Any]]:
         """Its text and its parameters."""
@@ -176,7 +176,7 @@ class Taking:
     def __call__(self, **values: Any) -> list[int]:
         """Execute it with ``values``."""
         sql = self._sql.get()
-        return [row[0] for row in direct.fetched(sql.connection, sql.text, sql.filled(values))]
+        return [row[0] for row in driver.fetched(sql.connection, sql.text, sql.filled(values))]
 
 
 def updating(build: Changing, connection: BaseDatabaseWrapper) -> Sql:
@@ -200,7 +200,7 @@ class Reading:
 
     def rows(self, values: Values) -> Iterable[Sequence[Any]]:
         """Its rows for ``values``, with Python's types."""
-        found = direct.fetched(self.sql.connection, self.sql.text, self.sql.filled(values))
+        found = driver.fetched(self.sql.connection, self.sql.text, self.sql.filled(values))
         rows: Iterable[Sequence[Any]] = found
         if found and self.converters:
             rows = self.compiler.apply_converters(found, self.converters)

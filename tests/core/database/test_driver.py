@@ -11,9 +11,9 @@ from django.db import IntegrityError, OperationalError, ProgrammingError, connec
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from core import direct
-from core.db import close_pool, in_thread
-from core.direct import this_connection
+from core.database import driver
+from core.database.driver import this_connection
+from core.database.transactions import close_pool, in_thread
 from core.models import User
 from tests import settings
 from tests.servers import wait_until
@@ -31,30 +31,30 @@ def test_values_and_percent_signs_are_what_django_makes_of_them() -> None:
     with connection.cursor() as cursor:
         cursor.execute(NAMED, ["carla"])
         expected = cursor.fetchall()
-    assert direct.fetched(this_connection(), NAMED, ["carla"]) == expected == [("ada",)]
+    assert driver.fetched(this_connection(), NAMED, ["carla"]) == expected == [("ada",)]
 
 
 def test_rows_are_counted_and_repeated() -> None:
     User.objects.create(username="ada")
     change = "UPDATE core_user SET first_name = %s WHERE username = %s"
-    assert direct.changed(this_connection(), change, ["x", "ada"]) == 1
-    assert direct.changed(this_connection(), change, ["x", "nobody"]) == 0
-    direct.repeat(this_connection(), change, [["y", "ada"], ["z", "ada"]])
+    assert driver.changed(this_connection(), change, ["x", "ada"]) == 1
+    assert driver.changed(this_connection(), change, ["x", "nobody"]) == 0
+    driver.repeat(this_connection(), change, [["y", "ada"], ["z", "ada"]])
     assert User.objects.get(username="ada").first_name == "z"
 
 
 def test_errors_are_djangos_and_a_broken_transaction_takes_nothing_more() -> None:
     User.objects.create(username="ada")
     with pytest.raises(OperationalError if connection.vendor == "sqlite" else ProgrammingError):
-        direct.fetched(this_connection(), "SELECT nothing FROM nowhere", [])
+        driver.fetched(this_connection(), "SELECT nothing FROM nowhere", [])
     copy = "UPDATE core_user SET username = %s WHERE username = %s"
     User.objects.create(username="bob")
     with pytest.raises(IntegrityError):
-        direct.changed(this_connection(), copy, ["ada", "bob"])
+        driver.changed(this_connection(), copy, ["ada", "bob"])
     with transaction.atomic():
         transaction.set_rollback(True)
         with pytest.raises(transaction.TransactionManagementError):
-            direct.fetched(this_connection(), NAMED, ["x"])
+            driver.fetched(this_connection(), NAMED, ["x"])
 
 
 def test_whoever_looks_sees_every_statement() -> None:
@@ -65,9 +65,9 @@ def test_whoever_looks_sees_every_statement() -> None:
         return execute(sql, *rest)  # type: ignore[operator]
 
     with connection.execute_wrapper(watch):
-        direct.fetched(this_connection(), NAMED, ["x"])
+        driver.fetched(this_connection(), NAMED, ["x"])
     with CaptureQueriesContext(connection) as captured:
-        direct.fetched(this_connection(), NAMED, ["x"])
+        driver.fetched(this_connection(), NAMED, ["x"])
     assert seen == [NAMED]
     assert len(captured) == 1
 
@@ -88,7 +88,7 @@ def test_a_statement_is_prepared_once_a_connection_unless_the_pooler_cannot(
     connection.close()
     sql = "SELECT count(*) FROM core_user WHERE id > %s"
     for number in (1, 2**20, 2**40):  # three types of PostgreSQL's, were they not all bigint
-        assert direct.fetched(this_connection(), sql, [number]) == [(0,)]
+        assert driver.fetched(this_connection(), sql, [number]) == [(0,)]
     assert len(prepared()) == (1 if prepares else 0)
     connection.close()
 
@@ -99,13 +99,13 @@ def test_a_connection_that_django_forgets_is_closed() -> None:
     backends: list[int] = []
 
     def look() -> None:
-        backends.append(direct.fetched(this_connection(), "SELECT pg_backend_pid()", [])[0][0])
-        backends.append(direct.fetched(this_connection(), "SELECT pg_backend_pid()", [])[0][0])
+        backends.append(driver.fetched(this_connection(), "SELECT pg_backend_pid()", [])[0][0])
+        backends.append(driver.fetched(this_connection(), "SELECT pg_backend_pid()", [])[0][0])
 
     def is_closed() -> bool:
         gc.collect()
         asked = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
-        return direct.fetched(this_connection(), asked, [backends[0]]) == [(0,)]
+        return driver.fetched(this_connection(), asked, [backends[0]]) == [(0,)]
 
     thread = threading.Thread(target=look)
     with warnings.catch_warnings():
@@ -120,7 +120,7 @@ def test_a_connection_that_django_forgets_is_closed() -> None:
 @on_postgresql
 def test_a_connection_that_the_server_ended_is_replaced_and_others_are_not_asked() -> None:
     def number() -> int:
-        return int(direct.fetched(this_connection(), "SELECT pg_backend_pid()", [])[0][0])
+        return int(driver.fetched(this_connection(), "SELECT pg_backend_pid()", [])[0][0])
 
     def end(backend: int) -> None:
         with connection.cursor() as cursor:
@@ -146,11 +146,11 @@ def test_an_array_holds_what_it_was_given() -> None:
     signs = ['"', "\\", "{", "}", ",", " ", "\n", "\t", "'", "%", "%s", "NULL", "ß", "👍", "a"]
     texts = ["", "NULL", "null", *("".join(chance.choices(signs, k=9)) for _ in range(500))]
     sql = "SELECT each FROM unnest(%s::text[]) WITH ORDINALITY AS t (each, n) ORDER BY n"
-    found = direct.fetched(this_connection(), sql, [direct.array(texts)])
+    found = driver.fetched(this_connection(), sql, [driver.array(texts)])
     assert [row[0] for row in found] == texts
     numbers = [1, -2, 2**62]
     sql = "SELECT unnest(%s::bigint[])"
-    assert direct.fetched(this_connection(), sql, [direct.array(numbers)]) == [
+    assert driver.fetched(this_connection(), sql, [driver.array(numbers)]) == [
         (each,) for each in numbers
     ]
-    assert direct.fetched(this_connection(), sql, [direct.array([])]) == []
+    assert driver.fetched(this_connection(), sql, [driver.array([])]) == []

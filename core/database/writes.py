@@ -27,8 +27,8 @@ from typing import Any, TypeAlias
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model
 
-from core import direct, statements
-from core.compiled import Change
+from core.database import driver, statements
+from core.database.queries import Change
 
 KEPT_STATEMENTS = 200
 # Which of a part's values is the id of which new row.
@@ -75,12 +75,12 @@ def written(*writes: Write) -> bool:
     ``unless_known`` that is not where it may be.
     """
     check_order(writes)
-    here = direct.this_connection()
+    here = driver.this_connection()
     if here.vendor == "sqlite" or len(writes) <= 1:
         return all(one_by_itself(write, here) for write in writes)
     rows = [write.row for write in writes if isinstance(write, Insert)]
     text, given = all_at_once([part_of(write, here) for write in writes], writes, rows)
-    (ids,) = direct.fetched(here, text, given)
+    (ids,) = driver.fetched(here, text, given)
     if None in ids:
         return False
     are_stored(rows, ids, here)
@@ -116,7 +116,7 @@ def written_soon(*writes: Write) -> None:
     """
     if any(isinstance(each, Insert) and each.unless_known for each in writes):
         raise ValueError("whether a row is known is not known soon")
-    here = direct.this_connection()
+    here = driver.this_connection()
     if _gathering.waiting is None or here.vendor == "sqlite":
         written(*writes)
         return
@@ -127,9 +127,9 @@ def written_soon(*writes: Write) -> None:
 
 def carry_out(waiting: Mapping[str, list[tuple[list[Model], list[Any]]]]) -> None:
     """Write what was gathered."""
-    here = direct.this_connection()
+    here = driver.this_connection()
     for text, each in waiting.items():
-        found = direct.fetched_each(here, text, [given for _, given in each])
+        found = driver.fetched_each(here, text, [given for _, given in each])
         for (rows, _), (ids,) in zip(each, found, strict=True):
             are_stored(rows, ids, here)
 
@@ -157,7 +157,7 @@ def one_by_itself(write: Write, here: BaseDatabaseWrapper) -> bool:
         return statements.insert(write.row, unless_known=write.unless_known)
     text, given = part_of(write, here)
     values = [each.pk if isinstance(each, Model) else each for each in given]
-    direct.changed(here, text, values)
+    driver.changed(here, text, values)
     return True
 
 
