@@ -16,7 +16,8 @@ from django.utils import timezone
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide
-from core import hub, runs
+from core import hub
+from core.conversations import runs
 from core.models import ChannelIdentity, InboundMessage, Run
 
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)

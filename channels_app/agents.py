@@ -17,7 +17,7 @@ from channels_app.base import Capability, Channel, ChannelError, Deletes, OpensT
 from channels_app.door_accounts import DOORS, found_or_made
 from channels_app.outbound import own_words
 from channels_app.sending import account_of
-from core import inbox, outbox
+from core.conversations import inbox, outbox
 from core.database import transactions
 from core.database.transactions import in_thread, write
 from core.ids import public_id

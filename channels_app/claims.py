@@ -13,12 +13,12 @@ from django.conf import settings
 from django.db import DatabaseError, IntegrityError
 
 from channels_app.endings import end_queued, opening_of
-from core import events, jobs, runs
 from core.agent import prompt
 from core.agent.loop import Call
+from core.conversations import events, jobs, runs
+from core.conversations.events import Log
 from core.database.batching import Together, attempt
 from core.database.transactions import write
-from core.events import Log
 from core.leases import OWN_LEASE, Lease, elapsed
 from core.messages import MessageDict, reset_delta
 from core.models import Run

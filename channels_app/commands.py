@@ -17,7 +17,7 @@ from allowlist.models import UnknownRequest
 from allowlist.requests import Choice, NotAnOwner, RequestNotFound
 from channels_app import registry, secret_blocks
 from channels_app.outbound import own_words
-from core import inbox, outbox, runs
+from core.conversations import inbox, outbox, runs
 from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, User
 from core.text import one_line
 

@@ -14,7 +14,7 @@ from allowlist import waiting as door
 from allowlist.models import UnknownRequest
 from channels_app import health
 from channels_app.doctor import examination
-from core import outbox
+from core.conversations import outbox
 from core.models import Delivery, Job, Message, Run, User
 
 SHOWN = 8

@@ -13,10 +13,11 @@ from channels_app import outbound
 from channels_app.answers import answer_of, reply
 from channels_app.links import Links
 from channels_app.wording import ENGLISH
-from core import events, files, runs
+from core import files
 from core.agent.loop import Turn
+from core.conversations import events, runs
+from core.conversations.events import Log, LostLeaseError
 from core.database.transactions import write
-from core.events import Log, LostLeaseError
 from core.messages import Message, StreamStatus, Transcript, stream_end, stream_start
 from core.models import Run
 from core.outbound_format import classified

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from channels_app.models import SourceFeedback
-from core import events
+from core.conversations import events
 from core.database.transactions import write
 from core.ids import is_public_id
 from core.messages import RetrievalMessage, RetrievalSource, Transcript

@@ -13,7 +13,8 @@ from channels_app.base import Account, Block, Channel, ChannelError, Deletes, Fi
 from channels_app.pace import pacer
 from channels_app.secret_blocks import as_sent
 from channels_app.sending import opened, target_of
-from core import doubts, leases, outbox
+from core import leases
+from core.conversations import outbox, uncertain_deliveries
 from core.database.transactions import in_thread
 from core.models import Delivery
 
@@ -56,7 +57,7 @@ async def ask_health(channel: Channel, account: Account) -> None:
         ) from error
 
 
-def shares(finder: FindsSent, delivery: Delivery) -> doubts.Shares:
+def shares(finder: FindsSent, delivery: Delivery) -> uncertain_deliveries.Shares:
     """Whether a chat numbers its messages in one sequence with the chat of ``delivery``."""
     sequence = finder.sequence(delivery.target.get("chat", ""))
     return lambda chat: finder.sequence(chat) == sequence
@@ -76,11 +77,13 @@ class Search:
     async def run(self) -> None:
         """See :func:`clear_doubt`."""
         row = self.delivery
-        span = await in_thread(doubts.span, delivery=row, shares=shares(self.finder, row))
+        span = await in_thread(
+            uncertain_deliveries.span, delivery=row, shares=shares(self.finder, row)
+        )
         ids, complete = span.unknown()
         passed = row.after_id or 0
         if not complete:  # kept with the row: a search may go on in another process
-            await in_thread(doubts.incomplete, delivery=row)
+            await in_thread(uncertain_deliveries.incomplete, delivery=row)
         try:
             for number in ids:
                 if await self.take_turn_for(number) and await self.has(number):
@@ -91,9 +94,9 @@ class Search:
             passed = passed if span.closed else min(passed, span.newest)
         finally:
             if row.doubt_chat and passed != (row.after_id or 0):
-                await in_thread(doubts.passed, delivery=row, after_id=passed)
+                await in_thread(uncertain_deliveries.passed, delivery=row, after_id=passed)
         if span.closed or row.payload.get("kind") == "delete":
-            await in_thread(doubts.resolved, delivery=row)
+            await in_thread(uncertain_deliveries.resolved, delivery=row)
         row.may_repeat = row.error == outbox.REPEATED
 
     async def has(self, number: int) -> bool:
@@ -104,7 +107,7 @@ class Search:
         if row.external_message_id:
             await self.remove(number)
             return False
-        await in_thread(doubts.found, delivery=row, external_message_id=str(number))
+        await in_thread(uncertain_deliveries.found, delivery=row, external_message_id=str(number))
         return True
 
     async def take_turn_for(self, number: int) -> bool:
@@ -144,7 +147,7 @@ class Search:
             if not error.permanent or error.trouble:
                 raise
             # It stays, and the one that was sent since must not be given up for it.
-            await in_thread(doubts.incomplete, delivery=self.delivery)
+            await in_thread(uncertain_deliveries.incomplete, delivery=self.delivery)
 
 
 def shown_by(delivery: Delivery) -> Block:

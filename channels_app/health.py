@@ -31,7 +31,8 @@ from channels_app import gateways, http, outages
 from channels_app.credentials import count_address, count_failure, token_of
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.lean import Route
-from core import VERSION, files, outbox, runs
+from core import VERSION, files
+from core.conversations import outbox, runs
 from core.database import schema_version
 from core.database.transactions import in_thread, in_thread_of, pool
 from core.models import Run

@@ -22,10 +22,11 @@ from allowlist.models import UnknownRequest
 from channels_app import agents, commands, linking, media, notices, results, room, strangers
 from channels_app.http import RefusedError
 from channels_app.senders import KnownSender
-from core import inbox, wake
+from core import wake
+from core.conversations import inbox
+from core.conversations.inbox import Draft
 from core.database.transactions import write
 from core.database.writes import Set, written
-from core.inbox import Draft
 from core.models import ChatSession, InboundMessage, Run, User
 
 # The items of an album come one by one, without an end marker.

@@ -15,7 +15,7 @@ from django.http.request import split_domain_port, validate_host
 
 from channels_app import http
 from channels_app.http import ErrorBody, Receive, RefusedError, Scope, Send, error_body
-from core import runs
+from core.conversations import runs
 from core.database.transactions import in_thread
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from allowlist import link_codes
 from channels_app import notices
-from core import outbox
-from core.inbox import Draft
+from core.conversations import outbox
+from core.conversations.inbox import Draft
 from core.models import InboundMessage, User
 from core.text import one_line
 

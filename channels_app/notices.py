@@ -19,7 +19,8 @@ from allowlist import waiting
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app import notice_targets, secret_blocks
 from channels_app.base import Block, Capability, Channel
-from core import hub, outbox
+from core import hub
+from core.conversations import outbox
 from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, ModelTrouble, User
 from core.providers import health

@@ -13,10 +13,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from channels_app import notices
-from core import outbox
+from core.conversations import outbox
+from core.conversations.outbox import Backlog
 from core.database import transactions
 from core.models import ChannelAccount, Delivery
-from core.outbox import Backlog
 from core.text import one_line
 
 SEND_AGAIN = "send_again"

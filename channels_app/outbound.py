@@ -23,11 +23,12 @@ from channels_app.base import (
 )
 from channels_app.pace import pacer
 from channels_app.wording import wording
-from core import doubts, leases, outbox
+from core import leases
+from core.conversations import outbox, uncertain_deliveries
+from core.conversations.runs import Outcome
 from core.database.batching import committed
 from core.database.transactions import in_thread, write
 from core.models import Delivery, InboundMessage, Run
-from core.runs import Outcome
 from core.text import one_line
 
 logger = logging.getLogger(__name__)
@@ -388,7 +389,7 @@ def last_known(delivery: Delivery) -> int | None:
     if channel is None or not isinstance(channel.outbound, FindsSent):
         return None
     shares = finding.shares(channel.outbound, delivery)
-    return doubts.last_known(delivery=delivery, shares=shares)
+    return uncertain_deliveries.last_known(delivery=delivery, shares=shares)
 
 
 def follow_chat(*, delivery: Delivery, new_chat: str) -> None:

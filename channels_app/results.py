@@ -18,7 +18,7 @@ from channels_app import registry
 from channels_app.aggregator import utf16_units
 from channels_app.base import Block, Capability, Channel, RendersOne
 from channels_app.sending import can_push
-from core import events, outbox, runs
+from core.conversations import events, outbox, runs
 from core.database.transactions import in_thread, write
 from core.ids import public_id
 from core.markdown import TRUNCATED, strip_outer_fence

@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 from django.conf import settings
 
-from core import events, files, hub
+from core import files, hub
+from core.conversations import events
 from core.database.transactions import in_thread
 from core.messages import MessageDict
 from core.models import Run

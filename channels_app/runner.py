@@ -33,7 +33,8 @@ from channels_app.claims import Begun, Claims
 from channels_app.endings import end_queued
 from channels_app.gateways import LOOK_SECONDS, Gateways
 from channels_app.turns import Held
-from core import events, file_purge, frame_clock, hub, inbox, jobs, leases, outbox, runs, wake
+from core import file_purge, frame_clock, hub, leases, wake
+from core.conversations import events, inbox, jobs, outbox, runs
 from core.database import schema_version
 from core.database.batching import asked_at_once, attempt, committed
 from core.database.transactions import checkpoint, in_thread, write

@@ -16,9 +16,9 @@ from django.db import connection
 from django.utils import timezone
 
 from allowlist import permissions
-from core import inbox
+from core.conversations import inbox
+from core.conversations.inbox import Draft
 from core.database import statements
-from core.inbox import Draft
 from core.models import ChannelAccount, ChatSession, User
 
 # Each side repeats the conditions of a partial index.

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from allowlist.models import UnknownRequest
 from channels_app import registry
-from core import outbox
+from core.conversations import outbox
 from core.database import transactions
 from core.models import ChannelAccount
 

@@ -15,7 +15,7 @@ from django.db import Error as DatabaseFailure
 from django.db import connection
 
 from channels_app.runner import BEAT_SECONDS, Runner
-from core import jobs, runs
+from core.conversations import jobs, runs
 from core.database import forks, schema_version
 from core.long import process
 

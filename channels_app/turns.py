@@ -13,8 +13,8 @@ from channels_app.endings import STOPPED, Ending, outcome_of, settle
 from channels_app.live import live_of
 from core.agent import prompt
 from core.agent.loop import Turn
+from core.conversations.events import LostLeaseError
 from core.database.transactions import in_thread
-from core.events import LostLeaseError
 from core.leases import Lease
 from core.messages import Message, Transcript
 from core.models import Run

@@ -23,7 +23,8 @@ from channels_app import agents, decisions, feedback
 from channels_app.api import serializers
 from channels_app.api.permissions import MayChat, MayDecide, MaySend
 from channels_app.door_accounts import door_account
-from core import files, inbox, runs, sessions
+from core import files
+from core.conversations import inbox, runs, sessions
 from core.database.transactions import write
 from core.ids import is_public_id
 from core.models import ChatSession, Message, Run, StoredFile, User

@@ -8,7 +8,8 @@ from django.db.migrations.executor import MigrationExecutor
 from allowlist.permissions import open_kinds
 from channels_app import health
 from channels_app.doctor.findings import Finding, error, warning
-from core import files, runs, sealed
+from core import files, sealed
+from core.conversations import runs
 from core.database import schema_version
 from core.long import skills
 from core.models import ChannelAccount, Delivery, InboundMessage, User

@@ -10,7 +10,7 @@ from django.conf import settings
 from channels_app import pictures
 from channels_app.body_fields import check_data_url, place, text, uploaded
 from channels_app.http import RefusedError
-from core.inbox import Draft, RepeatKey, body_digest
+from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.models import ChannelAccount
 
 MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file"}

@@ -21,7 +21,8 @@ from channels_app.http_api import adapter, fields
 from channels_app.inbound import Receipt, receive_personal, receive_sender
 from channels_app.links import Links
 from channels_app.senders import may_speak
-from core import events, files, runs
+from core import files
+from core.conversations import events, runs
 from core.database.transactions import in_thread
 from core.ids import is_public_id
 from core.models import ChannelAccount, Run

@@ -15,7 +15,8 @@ from mcp.shared.exceptions import MCPError
 from channels_app import agents, results
 from channels_app.mcp import adapter
 from channels_app.results import NotSentError
-from core import files, sessions
+from core import files
+from core.conversations import sessions
 from core.database.transactions import in_thread
 from core.file_quota import NoRoomError
 from core.ids import is_public_id

@@ -19,7 +19,7 @@ from channels_app.base import (
     Target,
 )
 from channels_app.inbound import Receipt, receive_sender
-from core.inbox import Draft
+from core.conversations.inbox import Draft
 from core.models import ChannelAccount
 
 TEXT_LIMIT = 4000

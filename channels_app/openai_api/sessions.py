@@ -15,7 +15,7 @@ from allowlist.models import ApiKey
 from channels_app.body_fields import MAX_SESSION_NAME
 from channels_app.chat_messages import refused
 from channels_app.door_accounts import door_account
-from core import inbox
+from core.conversations import inbox
 from core.database import statements
 from core.database.queries import Given, Rows
 from core.models import ChannelAccount, ChatSession, Run, User
@@ -86,7 +86,7 @@ def free_lane(
     *, account: ChannelAccount, chat: str, user: User, first: Lane | None = None
 ) -> tuple[str, ChatSession | None]:
     """The first thread of ``chat`` where nothing runs, with its open session where that was looked
-    up on the way (locked, as :func:`core.inbox.session_here` does). Inside a transaction.
+    up on the way (locked, as :func:`core.conversations.inbox.session_here` does). Inside a transaction.
 
     ``first``: the nameless lane, where somebody has looked at it already.
     """

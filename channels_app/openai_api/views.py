@@ -23,10 +23,11 @@ from channels_app.openai_api import adapter, errors, fields, sessions
 from channels_app.openai_api.completion import completion
 from channels_app.openai_api.wire import DONE, ErrorFrame, Frame
 from channels_app.senders import may_speak
-from core import hub, runs
+from core import hub
+from core.conversations import runs
+from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.database.batching import Informed, committed
 from core.database.transactions import in_thread, write
-from core.inbox import Draft, RepeatKey, body_digest
 from core.messages import MessageDict
 from core.models import ChannelAccount, Run
 

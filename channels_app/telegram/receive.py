@@ -20,10 +20,10 @@ from channels_app.base import Account, ChannelError
 from channels_app.inbound import receive_known, receive_sender
 from channels_app.telegram import plain, updates
 from channels_app.telegram.addressing import Addressed, Bot, understand, with_quote
-from core import inbox, outbox
+from core.conversations import inbox, outbox
+from core.conversations.inbox import Draft
 from core.database.batching import Informed, Work
 from core.database.transactions import in_thread, write
-from core.inbox import Draft
 from core.models import ChannelAccount, InboundMessage, User
 from core.text import one_line
 

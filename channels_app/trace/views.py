@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from channels_app.security_headers import PAGE, policy
 from channels_app.trace import page
 from channels_app.wording import wording
-from core import events
+from core.conversations import events
 from core.ids import is_public_id
 from core.models import Run, User
 

@@ -16,9 +16,9 @@ from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.inbound import Receipt, receive_personal
 from channels_app.links import Links
 from channels_app.ui_stream import adapter, fields
-from core import inbox, runs
+from core.conversations import inbox, runs
+from core.conversations.inbox import Draft
 from core.database.transactions import in_thread
-from core.inbox import Draft
 from core.models import ChatSession, Run, User
 
 ORIGIN = "ui"

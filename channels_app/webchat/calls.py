@@ -14,9 +14,9 @@ from channels_app.door_accounts import door_account
 from channels_app.http import RefusedError
 from channels_app.webchat import frames
 from channels_app.webchat.access import Speaker
-from core import runs
+from core.conversations import runs
+from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.ids import is_public_id
-from core.inbox import Draft, RepeatKey, body_digest
 from core.models import ChatSession, Run, User
 
 SHOWN_NOTICES = 3

@@ -29,7 +29,8 @@ from channels_app.lean import acceptance
 from channels_app.webchat import access, adapter, calls, following, frames, ticking, transcript
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following, Numbered
-from core import events, hub
+from core import hub
+from core.conversations import events
 from core.database.transactions import in_thread
 
 logger = logging.getLogger(__name__)

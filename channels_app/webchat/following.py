@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from orjson import loads
 
-from core.events import ends
+from core.conversations.events import ends
 from core.messages import MessageDict
 from core.models import RunEvent
 

@@ -22,7 +22,8 @@ from allowlist import sign_in as links
 from channels_app import feedback, limits, strict_json
 from channels_app.http import RefusedError
 from channels_app.webchat import export, transcript
-from core import hub, inbox, sessions
+from core import hub
+from core.conversations import inbox, sessions
 from core.database.transactions import write
 from core.models import User
 from core.text import one_line

@@ -10,7 +10,7 @@ import jsonschema
 import orjson
 from django.conf import settings
 
-from core import jobs
+from core.conversations import jobs
 from core.database import transactions
 from core.database.transactions import in_thread
 from core.long import steps

@@ -20,7 +20,8 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connections
 
-from core import events, hub, jobs, wake
+from core import hub, wake
+from core.conversations import events, jobs
 from core.database import schema_version, transactions
 from core.long import steps
 from core.long.work import TOO_MUCH_MEMORY, discard, perform

@@ -12,11 +12,12 @@ from typing import Any
 import orjson
 from django.db.models import F
 
-from core import hub, jobs
+from core import hub
+from core.conversations import jobs
+from core.conversations.event_codec import cleaned
 from core.database import transactions
 from core.messages import Message, MessageDict, MessageError, from_dict, to_dict
 from core.models import Job, JobStep, Run
-from core.stored_events import cleaned
 from core.text import clean
 
 ANSWER, MESSAGE = JobStep.Kind.ANSWER, JobStep.Kind.MESSAGE

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core import files, jobs
+from core import files
+from core.conversations import jobs
 from core.database.transactions import in_thread
 from core.files import Made
 from core.long import skills, sources, steps

@@ -6,16 +6,17 @@ from typing import Any
 
 from django.conf import settings
 
-from core import files, jobs
+from core import files
+from core.conversations import jobs
+from core.conversations.jobs import View
 from core.database.transactions import in_thread
-from core.jobs import View
 from core.long import steps
 from core.messages import Message, audio_message, image_message, progress, video_message
 from core.models import Run, StoredFile
 from core.tools import languages, phrases
 from core.tools.base import ToolContext, ToolResult
 
-# With a look every core.jobs.POLL_SECONDS no silence is longer than 4 s; the promise is 5.
+# With a look every core.conversations.jobs.POLL_SECONDS no silence is longer than 4 s; the promise is 5.
 BEAT_SECONDS = 3.0
 QUEUED_SECONDS = 10.0
 WAITING = "Waiting for a free worker…"

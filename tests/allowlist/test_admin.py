@@ -20,7 +20,8 @@ from django.utils import timezone
 from allowlist import audit, keys, requests
 from allowlist.models import ApiKey, AuditEntry, BlockPattern, SignInLink, UnknownRequest
 from channels_app.models import SourceFeedback
-from core import outbox, sealed
+from core import sealed
+from core.conversations import outbox
 from core.models import (
     ChannelAccount,
     ChannelIdentity,

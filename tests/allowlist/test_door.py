@@ -9,7 +9,7 @@ from allowlist import requests
 from allowlist.models import UnknownRequest
 from channels_app import decisions
 from channels_app.inbound import Receipt, receive_sender
-from core.inbox import Draft
+from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from tests.allowlist.conftest import MakeUser
 from tests.allowlist.crowd import at_once

@@ -9,7 +9,7 @@ from pytest_django import Settings
 from allowlist import held, requests
 from allowlist.models import UnknownRequest
 from channels_app.inbound import receive_sender
-from core.inbox import Draft
+from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 
 pytestmark = pytest.mark.django_db

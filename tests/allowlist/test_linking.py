@@ -11,7 +11,7 @@ from allowlist.models import AuditEntry, LinkAttempt, LinkCode, UnknownRequest
 from allowlist.permissions import Sender, decide
 from channels_app import commands, secret_blocks
 from channels_app.inbound import Receipt, receive_sender
-from core.inbox import Draft
+from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, Run, User
 from tests.allowlist.conftest import MakeUser
 from tests.allowlist.crowd import at_once

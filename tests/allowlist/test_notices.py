@@ -19,7 +19,7 @@ from channels_app.runner import Runner
 from channels_app.secret_blocks import as_sent
 from channels_app.webchat import calls
 from channels_app.webchat.access import Speaker
-from core.inbox import Draft
+from core.conversations.inbox import Draft
 from core.models import (
     ChannelAccount,
     ChannelIdentity,

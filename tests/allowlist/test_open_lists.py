@@ -15,7 +15,7 @@ from channels_app import commands
 from channels_app.doctor import work
 from channels_app.inbound import Receipt, receive_sender
 from channels_app.secret_blocks import as_sent
-from core.inbox import Draft
+from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, InboundMessage, User
 from tests.allowlist.conftest import MakeUser
 

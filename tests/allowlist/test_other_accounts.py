@@ -10,7 +10,7 @@ from allowlist import requests
 from allowlist.models import AuditEntry, UnknownRequest
 from allowlist.permissions import Sender, decide
 from channels_app.inbound import receive_sender
-from core.inbox import Draft
+from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, User
 from tests.allowlist.conftest import MakeUser
 

@@ -27,7 +27,7 @@ from channels_app import commands, notices
 from channels_app.inbound import receive_sender
 from channels_app.secret_blocks import as_sent
 from core import sealed
-from core.inbox import Draft
+from core.conversations.inbox import Draft
 from core.models import (
     ChannelAccount,
     ChannelIdentity,

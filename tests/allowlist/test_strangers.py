@@ -13,7 +13,7 @@ from allowlist import patterns, waiting
 from allowlist.models import AuditEntry, BlockPattern, UnknownRequest
 from channels_app import decisions
 from channels_app.inbound import Receipt, receive_sender
-from core.inbox import Draft
+from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, User
 from tests.allowlist.conftest import MakeUser
 

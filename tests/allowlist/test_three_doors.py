@@ -15,8 +15,8 @@ from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
 from channels_app.webchat import calls, frames
 from channels_app.webchat.access import Speaker
+from core.conversations.inbox import Draft
 from core.database import transactions
-from core.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, Run, User
 from tests.allowlist.crowd import at_once
 

@@ -15,7 +15,7 @@ from channels_app import door_accounts
 from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal, receive_sender
 from core import files
-from core.inbox import Draft
+from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run, User
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,7 +13,7 @@ from channels_app import agents
 from channels_app.bridge import channel, signing
 from channels_app.bridge.channel import CHANNEL, fetcher, refusal
 from channels_app.models import SeenSignature
-from core import outbox
+from core.conversations import outbox
 from core.fetch import is_public, is_public_or_private
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run, User
 from core.sealed import seal
@@ -312,7 +312,7 @@ def test_requests_over_inbound_are_not_called_back(bridge: Bridge, callback: Cal
     from django.utils import timezone
 
     from channels_app.inbound import receive_sender
-    from core.inbox import Draft
+    from core.conversations.inbox import Draft
 
     draft = Draft(account=bridge.account, sender="555", chat="555", text="hello")
     receipt = receive_sender(draft=draft, now=timezone.now())

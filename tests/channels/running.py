@@ -8,7 +8,7 @@ from channels_app import pace
 from channels_app.memory.channel import PLATFORM
 from channels_app.runner import Runner
 from channels_app.telegram import receive, views
-from core import events
+from core.conversations import events
 from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, User
 from core.sealed import seal

@@ -20,7 +20,7 @@ from channels_app import agents, gateways, limits, notices
 from channels_app import runner as running_code
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.runner import Runner
-from core import inbox, jobs, outbox, runs
+from core.conversations import inbox, jobs, outbox, runs
 from core.models import (
     ChannelAccount,
     ChannelIdentity,

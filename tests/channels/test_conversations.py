@@ -13,7 +13,7 @@ from channels_app import runner as running_code
 from channels_app.base import Capability, ChannelError, Target
 from channels_app.memory.channel import CHANNEL, PLATFORM, TEXT_LIMIT, say
 from channels_app.runner import Runner
-from core import inbox, outbox
+from core.conversations import inbox, outbox
 from core.database import transactions as database
 from core.models import ChannelAccount, Delivery, InboundMessage, Run, User
 from tests.channels.running import memory_account, until

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from channels_app.memory.channel import say
-from core import inbox
+from core.conversations import inbox
 from core.models import ChannelAccount, ChatSession, Run, User
 from tests import load_vectors
 from tests.channels.running import memory_account

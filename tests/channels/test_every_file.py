@@ -27,7 +27,8 @@ from channels_app.openai_api import fields as openai
 from channels_app.runner import Runner
 from channels_app.ui_stream import fields as ui
 from channels_app.webchat import frames
-from core import files, inbox
+from core import files
+from core.conversations import inbox
 from core.database import transactions
 from core.documents.sniffing import media_type
 from core.media import transcribe

@@ -11,7 +11,7 @@ from channels_app.base import Account, ChannelError, Target
 from channels_app.memory.channel import CHANNEL, PLATFORM, say
 from channels_app.runner import Runner, waiting
 from channels_app.sending import account_of
-from core import inbox
+from core.conversations import inbox
 from core.models import ChannelAccount, ChatSession, InboundMessage, User
 from core.sealed import SealError
 from tests.channels.running import memory_account, until

@@ -13,10 +13,11 @@ from channels_app.base import Account, Block, Capability, ChannelError, Health
 from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryGateway, say
 from channels_app.runner import Runner
 from channels_app.wording import ENGLISH
-from core import files, leases, outbox
+from core import files, leases
+from core.conversations import outbox
+from core.conversations.runs import Outcome
 from core.database.transactions import write
 from core.models import ChannelAccount, Delivery, Run, StoredFile, User
-from core.runs import Outcome
 from tests.channels.running import memory_account, until
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -15,7 +15,7 @@ def main() -> None:
     from django.utils import timezone
 
     from channels_app.inbound import receive_sender
-    from core.inbox import Draft
+    from core.conversations.inbox import Draft
     from core.models import ChannelAccount
 
     account = ChannelAccount.objects.get(channel="recorder")

@@ -4,10 +4,10 @@
 POINTS: dict[str, tuple[str, str, str]] = {
     "after accept": ("channels_app.runner", "Runner._spawn", "before"),
     "after flush": ("channels_app.runner", "flush", "after"),
-    "after claim": ("core.runs", "claim", "after"),
+    "after claim": ("core.conversations.runs", "claim", "after"),
     "before the first token": ("core.providers.scripted", "Scripted.stream", "before"),
     "between tokens": ("core.agent.loop", "Turn._say", "after"),
-    "before finish": ("core.runs", "settle", "after"),
-    "before delivery": ("core.outbox", "claim", "after"),
-    "between send and record": ("core.outbox", "sent", "before"),
+    "before finish": ("core.conversations.runs", "settle", "after"),
+    "before delivery": ("core.conversations.outbox", "claim", "after"),
+    "between send and record": ("core.conversations.outbox", "sent", "before"),
 }

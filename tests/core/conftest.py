@@ -9,7 +9,8 @@ import pytest
 from django.db import transaction
 from django.db.models.functions import Now
 
-from core import events, inbox, wake
+from core import wake
+from core.conversations import events, inbox
 from core.database import transactions
 from core.database.transactions import write
 from core.models import ChannelAccount, ChatSession, InboundMessage, Job, Run, User
@@ -33,7 +34,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
     def send(task: str, row_id: int, *, queue_name: str = "runs") -> None:
         del queue_name
-        sent.append((task.removeprefix("core.runs."), row_id))
+        sent.append((task.removeprefix("core.conversations.runs."), row_id))
 
     monkeypatch.setattr(wake, "send", send)
     return sent

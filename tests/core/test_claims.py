@@ -8,8 +8,9 @@ import pytest
 from django.db import DatabaseError
 
 from channels_app import claims
-from core import events, hub, runs
+from core import hub
 from core.agent import prompt
+from core.conversations import events, runs
 from core.database.batching import AT_ONCE
 from core.database.queries import Among, Given, Taking
 from core.database.transactions import in_thread

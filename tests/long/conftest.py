@@ -14,7 +14,8 @@ from pytest_django import Settings
 from channels_app import inbound
 from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
-from core import inbox, jobs, wake
+from core import wake
+from core.conversations import inbox, jobs
 from core.database import transactions
 from core.long import process
 from core.models import ChannelAccount, Run, User

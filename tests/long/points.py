@@ -5,12 +5,12 @@ from typing import Any
 
 # Name -> (module, attribute path, before or after the call).
 POINTS = {
-    "before the claim": ("core.jobs", "claim", "before"),
-    "after the claim": ("core.jobs", "claim", "after"),
+    "before the claim": ("core.conversations.jobs", "claim", "before"),
+    "after the claim": ("core.conversations.jobs", "claim", "after"),
     "while the plugin works": ("core.long.host", "Host.progress", "before"),
     "before the files are kept": ("core.long.work", "kept", "before"),
-    "before the end is committed": ("core.jobs", "finish", "before"),
-    "after the end is committed": ("core.jobs", "finish", "after"),
+    "before the end is committed": ("core.conversations.jobs", "finish", "before"),
+    "after the end is committed": ("core.conversations.jobs", "finish", "after"),
 }
 TEST_PLUGINS = {
     "ppt-generation": "tests.long.slides.PLUGIN",
@@ -22,5 +22,5 @@ def prepare() -> None:
     """In a worker: its plugins; and no wake-up is repeated, so that one that is lost is noticed."""
     registry: Any = import_module("core.plugins.registry")
     registry.PLUGINS |= TEST_PLUGINS
-    jobs: Any = import_module("core.jobs")
+    jobs: Any = import_module("core.conversations.jobs")
     jobs.WAKE_SECONDS = 3600

@@ -7,7 +7,8 @@ import pytest
 from django.test import Client
 
 from channels_app.runner import Runner
-from core import events, files, runs
+from core import files
+from core.conversations import events, runs
 from core.messages import MessageDict, fold
 from core.models import Job, Run, StoredFile, User
 from tests.long.conftest import Say, Worker, ended

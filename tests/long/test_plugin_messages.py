@@ -15,7 +15,8 @@ from typing import Any, cast
 import pytest
 
 from channels_app.runner import Runner
-from core import events, files, jobs
+from core import files
+from core.conversations import events, jobs
 from core.long import host, process, steps
 from core.messages import (
     MessageError,

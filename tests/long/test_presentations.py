@@ -8,7 +8,8 @@ from typing import Any
 import pptx
 import pytest
 
-from core import files, jobs
+from core import files
+from core.conversations import jobs
 from core.models import Job, Run, StoredFile
 from core.plugins import registry
 from core.plugins.html_slides import PLUGIN as HTML

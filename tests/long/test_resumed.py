@@ -15,7 +15,8 @@ from channels_app import inbound
 from channels_app import runner as runner_module
 from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
-from core import events, files, hub, inbox, jobs, runs, wake
+from core import files, hub, wake
+from core.conversations import events, inbox, jobs, runs
 from core.database import transactions
 from core.long import process, work
 from core.messages import progress

@@ -19,7 +19,8 @@ from channels_app.http import RefusedError
 from channels_app.mcp import adapter, server
 from channels_app.results import NotSentError
 from channels_app.runner import Runner
-from core import file_purge, file_quota, files, inbox
+from core import file_purge, file_quota, files
+from core.conversations import inbox
 from core.database import transactions
 from core.models import ChannelAccount, Job, Run, StoredFile, User
 from tests.channels.running import guest, owner, until

@@ -16,7 +16,7 @@ from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.runner import Runner
-from core.inbox import Draft
+from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
 from tests.channels.running import until
 from tests.mcp.conftest import MakeAgent

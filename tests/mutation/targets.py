@@ -57,23 +57,23 @@ TARGETS = (
     ),
     Target(
         "the fence of runs",
-        "core/runs.py",
-        ("tests/core/test_fences.py", "tests/core/test_runs.py"),
+        "core/conversations/runs.py",
+        ("tests/core/conversations/test_fences.py", "tests/core/conversations/test_runs.py"),
         "CLAIM WHOLE END ANSWERED END_JOBS FOLLOWING lease_end claim keep settle settle_queued "
         "cancelled_while_queued leave_behind wake_next request_cancel cancel_all_of recover "
         "earlier release",
     ),
     Target(
         "the fence of jobs",
-        "core/jobs.py",
-        ("tests/core/test_job_fences.py",),
+        "core/conversations/jobs.py",
+        ("tests/core/conversations/test_jobs.py",),
         "WAKE_SECONDS MOST_ATTEMPTS OPEN begin begun claim lease_end keep is_ours has_succeeded "
         "ours tell finish fail release recover",
     ),
     Target(
         "the writer's fence",
-        "core/events.py",
-        ("tests/core/test_fences.py", "tests/core/test_events.py"),
+        "core/conversations/events.py",
+        ("tests/core/conversations/test_fences.py", "tests/core/conversations/test_events.py"),
         "OWN Log.append Log.close Writer.close abandon write_batch add rows_in rows_of "
         "append_all_unheld",
     ),

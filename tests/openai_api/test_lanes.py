@@ -15,7 +15,7 @@ from channels_app.door_accounts import door_account
 from channels_app.inbound import Receipt
 from channels_app.openai_api import fields, views
 from channels_app.openai_api.sessions import ORIGIN, Lane, chat_of, first_lanes, free_lane
-from core import inbox
+from core.conversations import inbox
 from core.database import batching
 from core.models import ChannelAccount, ChatSession, Run, User
 from tests import settings

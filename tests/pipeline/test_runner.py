@@ -20,7 +20,8 @@ from channels_app.door_accounts import door_account
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_in_memory
 from channels_app.runner import Runner
-from core import events, files, hub, inbox, outbox, runs
+from core import files, hub
+from core.conversations import events, inbox, outbox, runs
 from core.database import transactions
 from core.messages import (
     MessageDict,

@@ -20,8 +20,8 @@ from channels_app.door_accounts import door_account
 from channels_app.http import Scope
 from channels_app.inbound import receive_personal, receive_sender
 from core import files, sealed
+from core.conversations.inbox import Draft
 from core.database import transactions
-from core.inbox import Draft
 from core.messages import Message, RetrievalSource, retrieval_message, stream_start, to_dict
 from core.models import ChannelAccount, RunEvent, User
 from gateway_project.asgi import ROUTES

@@ -17,7 +17,8 @@ from django.test import Client
 from django.utils import timezone
 
 from channels_app.doctor import configuration, examination, machine, versions, work
-from core import outbox, sealed
+from core import sealed
+from core.conversations import outbox
 from core.database import transactions
 from core.database.transactions import write
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Message, User

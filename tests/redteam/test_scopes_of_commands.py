@@ -10,8 +10,8 @@ from allowlist.models import ApiKey, AuditEntry, UnknownRequest
 from channels_app.inbound import receive_sender
 from channels_app.webchat import calls, frames
 from channels_app.webchat.access import Speaker
+from core.conversations.inbox import Draft
 from core.database import transactions
-from core.inbox import Draft
 from core.models import ChannelAccount, Run, User
 from tests.redteam.house import House
 

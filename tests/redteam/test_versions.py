@@ -15,7 +15,7 @@ from channels_app import health, inbound
 from channels_app.doctor import examination, work
 from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
-from core import events, inbox, runs
+from core.conversations import events, inbox, runs
 from core.database import schema_version, transactions
 from core.long import process
 from core.models import Job, Run, User

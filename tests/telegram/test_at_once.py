@@ -16,10 +16,10 @@ from channels_app.agents import FOR_AGENT
 from channels_app.inbound import receive_known
 from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
-from core import inbox
+from core.conversations import inbox
+from core.conversations.inbox import Draft
 from core.database import batching
 from core.database.transactions import write
-from core.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, User
 from tests.channels.running import telegram_account
 from tests.telegram.people import message, number

@@ -9,7 +9,7 @@ import pytest
 from channels_app import outbound
 from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
-from core import inbox
+from core.conversations import inbox
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, Run, User
 from tests.channels.running import telegram_account
 from tests.settings import TEST_DATABASE

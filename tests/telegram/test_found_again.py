@@ -9,7 +9,8 @@ from django.utils import timezone
 from channels_app.runner import Runner
 from channels_app.secret_blocks import sealed_block
 from channels_app.wording import ENGLISH
-from core import files, outbox
+from core import files
+from core.conversations import outbox
 from core.database.transactions import write
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 from tests.channels.running import until

@@ -10,7 +10,8 @@ from channels_app.base import Target
 from channels_app.runner import Runner
 from channels_app.telegram import plain
 from channels_app.telegram.outbound import OUTBOUND
-from core import leases, outbox
+from core import leases
+from core.conversations import outbox
 from core.database.transactions import close_pool, write
 from core.models import ChannelAccount, Delivery
 from tests.channels.running import until

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from channels_app import gateways, health, outages
 from channels_app.runner import Runner
-from core import outbox
+from core.conversations import outbox
 from core.models import ChannelAccount, Delivery, User
 from core.sealed import seal
 from tests.channels.running import until

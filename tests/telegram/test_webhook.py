@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from allowlist.models import UnknownRequest
 from channels_app.telegram import updates
-from core import inbox
+from core.conversations import inbox
 from core.models import (
     ChannelAccount,
     ChannelIdentity,

@@ -9,7 +9,7 @@ from django.utils import timezone
 from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal
 from channels_app.models import SourceFeedback
-from core.inbox import Draft
+from core.conversations.inbox import Draft
 from core.messages import (
     Message,
     custom_message,

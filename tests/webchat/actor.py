@@ -15,7 +15,7 @@ import django
 
 django.setup()  # before the imports below: this module is a program
 
-from core import events, runs  # noqa: E402
+from core.conversations import events, runs  # noqa: E402
 from core.messages import from_dict, stream_end, stream_start  # noqa: E402
 from core.models import Run  # noqa: E402
 

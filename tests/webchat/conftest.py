@@ -18,7 +18,8 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app import limits
 from channels_app.webchat.urls import websocket_application
-from core import events, hub, runs
+from core import hub
+from core.conversations import events, runs
 from core.database import transactions
 from core.messages import MessageDict
 from core.models import Run, User

@@ -9,8 +9,8 @@ from django.utils import timezone
 from allowlist.models import UnknownRequest
 from channels_app import decisions, inbound
 from core import hub
+from core.conversations.inbox import Draft
 from core.database.transactions import in_thread
-from core.inbox import Draft
 from core.models import ChannelAccount, User
 from tests.webchat.conftest import Socket, eventually, key_of, opened, refused, sign_in
 

@@ -13,9 +13,9 @@ from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal
 from channels_app.webchat import transcript
 from core import files, hub
-from core.inbox import Draft
+from core.conversations.inbox import Draft
+from core.conversations.sessions import delete
 from core.models import ChatSession, Message, Run, RunEvent, StoredFile, User
-from core.sessions import delete
 from tests.webchat.conftest import HOST, event, take, text
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal
-from core.inbox import Draft
+from core.conversations.inbox import Draft
 from core.models import ChatSession, Message, Run, User
 from tests.webchat.conftest import HOST, event, take, text
 

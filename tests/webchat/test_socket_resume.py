@@ -9,10 +9,10 @@ from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal
 from channels_app.webchat import following, ticking
 from core import hub
+from core.conversations.inbox import Draft
+from core.conversations.sessions import delete
 from core.database.transactions import in_thread
-from core.inbox import Draft
 from core.models import User
-from core.sessions import delete
 from tests.webchat.conftest import Pen, asked, at_the_page, event, is_final, take, text
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from channels_app import tasks
-from core import jobs, runs
+from core.conversations import jobs, runs
 from core.database import forks, transactions
 
 WITHIN_SECONDS = 60.0

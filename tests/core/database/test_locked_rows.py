@@ -9,10 +9,10 @@ import pytest
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
-from core import events, jobs, runs
+from core.conversations import events, jobs, runs
 from core.models import Job, Run
 from tests.core.conftest import Say
-from tests.core.test_fences import OK, pair
+from tests.core.conversations.test_fences import OK, pair
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("woken")]
 SECONDS = 20

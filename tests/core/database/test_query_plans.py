@@ -18,9 +18,9 @@ from channels_app import claims, inbound, outbound, presence, runner, senders
 from channels_app.door_accounts import door_account
 from channels_app.openai_api import sessions
 from channels_app.telegram import receive, updates
-from core import events, inbox, outbox, runs
+from core.conversations import events, inbox, outbox, runs
+from core.conversations.inbox import Draft
 from core.database.transactions import write
-from core.inbox import Draft
 from core.messages import text_delta
 from core.models import (
     ChannelAccount,

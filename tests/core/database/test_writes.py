@@ -9,7 +9,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from core import inbox, runs
+from core.conversations import inbox, runs
 from core.database import driver
 from core.database.writes import Do, Insert, Set, gathered, written, written_soon
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User

@@ -10,7 +10,7 @@ from django.apps import apps
 from django.db import connection
 from django.utils import timezone
 
-from core.inbox import RepeatKey
+from core.conversations.inbox import RepeatKey
 from core.models import ChannelAccount, InboundMessage
 
 pytestmark = pytest.mark.django_db

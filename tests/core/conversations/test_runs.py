@@ -6,9 +6,10 @@ import pytest
 from django.db import IntegrityError
 from django.db.models.functions import Now
 
-from core import events, hub, inbox, runs
+from core import hub
+from core.conversations import events, inbox, runs
+from core.conversations.events import Log, LostLeaseError
 from core.database import transactions
-from core.events import Log, LostLeaseError
 from core.messages import MessageDict, progress, stream_end
 from core.models import (
     ChannelAccount,

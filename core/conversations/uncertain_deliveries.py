@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from core import outbox
+from core.conversations import outbox
 from core.database import transactions
 from core.models import Delivery, InboundMessage
 

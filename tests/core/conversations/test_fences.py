@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from core import events, hub, inbox, runs, wake
+from core import hub, wake
+from core.conversations import events, inbox, runs
 from core.database import transactions
 from core.messages import progress, to_dict
 from core.models import (

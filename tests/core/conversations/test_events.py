@@ -14,9 +14,11 @@ from django.conf import settings as django_settings
 from django.db import DataError, InterfaceError, OperationalError, connection
 from pytest_django import Settings
 
-from core import events, hub, inbox, runs
+from core import hub
+from core.conversations import events, inbox, runs
+from core.conversations.event_codec import joined
+from core.conversations.events import Log, LostLeaseError
 from core.database import driver, transactions
-from core.events import Log, LostLeaseError
 from core.messages import (
     MessageDict,
     error_message,
@@ -29,9 +31,8 @@ from core.messages import (
     tool_call_message,
 )
 from core.models import ChannelAccount, ChatSession, Run, RunEvent
-from core.stored_events import joined
 from tests.core.conftest import Say
-from tests.core.test_runs import OK, claimed, end, logged, wait_for_events
+from tests.core.conversations.test_runs import OK, claimed, end, logged, wait_for_events
 from tests.servers import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("woken")]

@@ -23,10 +23,10 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 
 from core import hub
+from core.conversations.event_codec import encode, joined, storable
 from core.database import driver, transactions
 from core.messages import Message, MessageDict, to_dict
 from core.models import Run
-from core.stored_events import encode, joined, storable
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
-from core import doubts, outbox
+from core.conversations import outbox, uncertain_deliveries
 from core.database.transactions import write
 from core.models import ChannelAccount, Delivery
 
@@ -181,10 +181,10 @@ def test_a_message_that_was_found_is_known_before_it_is_recorded_as_sent(put: An
     first, other = claimed(put("1", "c")), claimed(put("2", "d"))
     in_doubt(first, after_id=7)
     in_doubt(other, after_id=7)
-    doubts.found(delivery=claimed(first), external_message_id="8")
-    span = doubts.span(delivery=claimed(other), shares=lambda _: True)
+    uncertain_deliveries.found(delivery=claimed(first), external_message_id="8")
+    span = uncertain_deliveries.span(delivery=claimed(other), shares=lambda _: True)
     assert 8 not in span.unknown()[0]
-    assert doubts.last_known(delivery=other, shares=lambda _: True) == 0
+    assert uncertain_deliveries.last_known(delivery=other, shares=lambda _: True) == 0
 
 
 def test_what_was_known_is_what_was_known_at_the_claim(put: Any) -> None:
@@ -193,7 +193,7 @@ def test_what_was_known_is_what_was_known_at_the_claim(put: Any) -> None:
     age(waiting, hours=3)
     outbox.sent(delivery=claimed(put("2", "d")), external_message_id="8")
     found = claimed(Delivery.objects.get(id=waiting.id))
-    assert doubts.last_known(delivery=found, shares=lambda _: True) == 8
+    assert uncertain_deliveries.last_known(delivery=found, shares=lambda _: True) == 8
 
 
 def test_what_may_be_repeated_is_tried_for_a_day(put: Any) -> None:
@@ -216,7 +216,7 @@ def test_while_one_is_in_doubt_nothing_else_begins_in_its_chat(put: Any) -> None
     assert (first.state, first.external_message_id) == (State.PENDING, "9"), "to be closed"
     assert outbox.claim(delivery_id=other.id) is None
     closing = claimed(first)
-    doubts.resolved(delivery=closing)
+    uncertain_deliveries.resolved(delivery=closing)
     outbox.sent(delivery=closing, external_message_id="9")
     first.refresh_from_db()
     assert first.state == State.SENT

@@ -7,7 +7,7 @@ import pytest
 from pytest_django import Settings
 
 from channels_app import inbound
-from core import inbox
+from core.conversations import inbox
 from core.database.transactions import write
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from tests import load_vectors

@@ -5,7 +5,8 @@ from operator import or_
 
 from django.db.models import Q, QuerySet
 
-from core import files, runs
+from core import files
+from core.conversations import runs
 from core.database.transactions import write
 from core.models import ChatSession, Message, Run, StoredFile, User
 from core.text import one_line

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from core import files, hub, jobs, runs, wake
+from core import files, hub, wake
+from core.conversations import jobs, runs
 from core.database import transactions
 from core.models import Job, Run, StoredFile
 from tests.core.conftest import Say, expire, now_of

@@ -1,0 +1,1 @@
+"""What happens to a conversation: the state machines of messages, runs, jobs and deliveries."""
