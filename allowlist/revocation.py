@@ -16,9 +16,9 @@ from django.utils import timezone
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide
-from core import hub
 from core.conversations import runs
 from core.models import ChannelIdentity, InboundMessage, Run
+from core.signals import pubsub
 
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 # The chore looks back further than its period, so that a slow sweep misses no expiry.
@@ -90,5 +90,5 @@ def _cancel(which: QuerySet[Run], *, unless: Callable[[Run], bool] = lambda _: F
 
 
 def _tell(*keys: str) -> None:
-    frame: hub.Frame = {"keys": list(keys), "kind": "revoked"}
-    transaction.on_commit(partial(hub.publish, [frame]))
+    frame: pubsub.Frame = {"keys": list(keys), "kind": "revoked"}
+    transaction.on_commit(partial(pubsub.publish, [frame]))

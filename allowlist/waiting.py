@@ -5,7 +5,7 @@ from functools import partial
 from django.db import transaction
 
 from allowlist.models import UnknownRequest
-from core import hub
+from core.signals import pubsub
 
 # The hub's key of every open page of the admin.
 DESK = "desk"
@@ -18,11 +18,11 @@ def count() -> int:
 
 def changed() -> None:
     """Let open pages count again, after the commit. A lost hint costs them a few seconds."""
-    frame: hub.Frame = {"keys": [DESK], "kind": "waiting"}
-    transaction.on_commit(partial(hub.publish, [frame]))
+    frame: pubsub.Frame = {"keys": [DESK], "kind": "waiting"}
+    transaction.on_commit(partial(pubsub.publish, [frame]))
 
 
 def knocked(request: UnknownRequest) -> None:
     """Let open pages show the sender of ``request``, after the commit."""
-    frame: hub.Frame = {"keys": [DESK], "kind": "knock", "request": request.public_id}
-    transaction.on_commit(partial(hub.publish, [frame]))
+    frame: pubsub.Frame = {"keys": [DESK], "kind": "knock", "request": request.public_id}
+    transaction.on_commit(partial(pubsub.publish, [frame]))

@@ -22,12 +22,12 @@ from allowlist.models import UnknownRequest
 from channels_app import agents, commands, linking, media, notices, results, room, strangers
 from channels_app.http import RefusedError
 from channels_app.senders import KnownSender
-from core import wake
 from core.conversations import inbox
 from core.conversations.inbox import Draft
 from core.database.transactions import write
 from core.database.writes import Set, written
 from core.models import ChatSession, InboundMessage, Run, User
+from core.signals import wakeups
 
 # The items of an album come one by one, without an end marker.
 ALBUM = inbox.Wait(timedelta(seconds=1), timedelta(seconds=10))
@@ -280,7 +280,7 @@ def obey(
         message.text = command.argument
         run = inbox.start_run(session=session, messages=[message], now=now)
         return Receipt("accepted", message=message, run=run, session=session)
-    wake.batch(session.id)
+    wakeups.batch(session.id)
     if not command.at_door:
         return Receipt("accepted", message=message, session=session)
     run = results.settled_command(session=session, asked=draft.text, words=said)

@@ -19,12 +19,12 @@ from allowlist import waiting
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app import notice_targets, secret_blocks
 from channels_app.base import Block, Capability, Channel
-from core import hub
 from core.conversations import outbox
 from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, ModelTrouble, User
 from core.providers import health
 from core.providers.failures import KINDS, OWN
+from core.signals import pubsub
 from core.text import one_line
 
 HOURLY = 5
@@ -363,5 +363,5 @@ def request_block(channel: Channel, owner: User, text: str, request: UnknownRequ
 
 def tell_web(owner: User, card: dict[str, Any]) -> None:
     """Show the card in the owner's open web chats, after the commit."""
-    frame: hub.Frame = {"keys": [f"user:{owner.pk}"], "kind": "notice", "notice": card}
-    transaction.on_commit(partial(hub.publish, [frame]))
+    frame: pubsub.Frame = {"keys": [f"user:{owner.pk}"], "kind": "notice", "notice": card}
+    transaction.on_commit(partial(pubsub.publish, [frame]))

@@ -6,18 +6,19 @@ from typing import TypeAlias
 
 from django.conf import settings
 
-from core import files, hub
+from core import files
 from core.conversations import events
 from core.database.transactions import in_thread
 from core.messages import MessageDict
 from core.models import Run
+from core.signals import pubsub
 
 BEAT = b": still working\n\n"
 Log: TypeAlias = AsyncGenerator[MessageDict | None, None]
 
 
 async def follow(
-    run: Run, *, since_before: hub.Listener | None = None
+    run: Run, *, since_before: pubsub.Listener | None = None
 ) -> AsyncGenerator[MessageDict | None, None]:
     """The events of ``run`` from the first to its ``stream_end``; None when it is time for a beat.
 

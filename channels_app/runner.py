@@ -33,13 +33,14 @@ from channels_app.claims import Begun, Claims
 from channels_app.endings import end_queued
 from channels_app.gateways import LOOK_SECONDS, Gateways
 from channels_app.turns import Held
-from core import file_purge, frame_clock, hub, leases, wake
+from core import file_purge, leases
 from core.conversations import events, inbox, jobs, outbox, runs
 from core.database import schema_version
 from core.database.batching import asked_at_once, attempt, committed
 from core.database.transactions import checkpoint, in_thread, write
 from core.models import ChatSession, Delivery, Run
 from core.providers import registry as providers
+from core.signals import frame_clock, pubsub, wakeups
 from core.tools import registry as tools
 
 logger = logging.getLogger(__name__)
@@ -91,7 +92,7 @@ class Runner:
 
     def start(self) -> None:
         """Begin, in a thread."""
-        wake.take_here(self._take_here)
+        wakeups.take_here(self._take_here)
         self._thread.start()
 
     def stop(self) -> None:
@@ -99,7 +100,7 @@ class Runner:
         if self._stopping:
             return
         self._stopping = True
-        wake.leave(self._take_here)
+        wakeups.leave(self._take_here)
         self.loop.call_soon_threadsafe(lambda: self._tasks.add(self.loop.create_task(self._stop())))
         self._thread.join(STOP_SECONDS)
         events.close_writer()
@@ -118,7 +119,7 @@ class Runner:
         await self._gateways.close()
         await providers.close()
         await registry.close()
-        await hub.local().close()
+        await pubsub.local().close()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()
@@ -328,8 +329,8 @@ class Runner:
         return BEAT_SECONDS
 
     async def _listen(self) -> float:
-        hub.local().subscribe_to(hub.CHANNEL, hub.WAKES)
-        with hub.local().listen(["runs"]) as listener:
+        pubsub.local().subscribe_to(pubsub.CHANNEL, pubsub.WAKES)
+        with pubsub.local().listen(["runs"]) as listener:
             while True:
                 frames = await listener.wait()
                 if listener.take_lag():  # wake-ups may have been lost

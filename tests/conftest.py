@@ -115,10 +115,10 @@ def fresh_doors() -> None:
 @pytest.fixture(autouse=True)
 def fresh_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     """No frame of a test is lost: to a broker another test took away, or to a slow machine."""
-    from core import hub
+    from core.signals import pubsub
 
-    monkeypatch.setattr(hub, "ANSWER_SECONDS", 30.0)
-    hub.sender.cache_clear()
+    monkeypatch.setattr(pubsub, "ANSWER_SECONDS", 30.0)
+    pubsub.sender.cache_clear()
 
 
 DatabaseMaker = Callable[[], str]

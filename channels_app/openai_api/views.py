@@ -23,13 +23,13 @@ from channels_app.openai_api import adapter, errors, fields, sessions
 from channels_app.openai_api.completion import completion
 from channels_app.openai_api.wire import DONE, ErrorFrame, Frame
 from channels_app.senders import may_speak
-from core import hub
 from core.conversations import runs
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.database.batching import Informed, committed
 from core.database.transactions import in_thread, write
 from core.messages import MessageDict
 from core.models import ChannelAccount, Run
+from core.signals import pubsub
 
 ORIGIN = sessions.ORIGIN
 DELIVERY_FIELDS = {"stream", "stream_options"}
@@ -50,7 +50,7 @@ class Work:
     session: str
     config: adapter.Config
     keep: bool
-    heard: hub.Listener | None = None
+    heard: pubsub.Listener | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -114,11 +114,11 @@ def accepting(
     return Informed(accept, asked=caller.key, find=sessions.first_lanes)
 
 
-def listener_of(caller: Caller) -> AbstractContextManager[hub.Listener | None]:
+def listener_of(caller: Caller) -> AbstractContextManager[pubsub.Listener | None]:
     """Hears what the caller's runs say; None for a bridge, whose senders are told apart later."""
     if caller.user is None:
         return contextlib.nullcontext()
-    return hub.local().listen([f"user:{caller.user.pk}"])
+    return pubsub.local().listen([f"user:{caller.user.pk}"])
 
 
 def repeat_key(caller: Caller, body: Mapping[str, Any], session: str, key: str) -> RepeatKey | None:
@@ -214,7 +214,7 @@ def work_of(
     request: Request,
     session: str,
     repeat: RepeatKey | None,
-    heard: hub.Listener | None,
+    heard: pubsub.Listener | None,
     lane: sessions.Lane | None,
 ) -> Work | None:
     """Accept what was asked: the run to wait for; None when its sender is unknown.

@@ -29,9 +29,9 @@ from channels_app.lean import acceptance
 from channels_app.webchat import access, adapter, calls, following, frames, ticking, transcript
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following, Numbered
-from core import hub
 from core.conversations import events
 from core.database.transactions import in_thread
+from core.signals import pubsub
 
 logger = logging.getLogger(__name__)
 
@@ -395,7 +395,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         for notice in await in_thread(calls.pending_notices, speaker):
             await self.show_notice(speaker, notice)
         with (
-            hub.local().listen(speaker.keys) as listener,
+            pubsub.local().listen(speaker.keys) as listener,
             ticking.local().watch(listener, speaker, self.following),
         ):
             while not self.closing:
@@ -418,7 +418,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         if not notice.get("decided"):
             await in_thread(calls.note_shown, speaker, [str(notice["request"])])
 
-    async def relay(self, speaker: Speaker, got: list[hub.Frame], *, stale: bool) -> None:
+    async def relay(self, speaker: Speaker, got: list[pubsub.Frame], *, stale: bool) -> None:
         """Send what is new in hub frames; when some may be missing, what the log has."""
         for frame in got:
             if frame["kind"] == "events":
@@ -438,7 +438,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             return
         await self.catch_up(run_id, session)
 
-    async def relay_events(self, frame: hub.Frame) -> None:
+    async def relay_events(self, frame: pubsub.Frame) -> None:
         """Send the events of one hub frame."""
         run_id, session = frame["run"], frame["session"]
         if self.following.is_over(run_id):

@@ -20,8 +20,8 @@ from channels_app.webchat.access import Speaker
 from channels_app.webchat.calls import note_shown
 from channels_app.webchat.consumers import SIGNED_OUT, CloseError, WebChatConsumer
 from channels_app.webchat.ticking import POLL_SECONDS, RECHECK_SECONDS
-from core import hub
 from core.database.transactions import in_thread
+from core.signals import pubsub
 
 # A flood of strangers is at most so many frames a second for a page.
 PACE_SECONDS = 0.25
@@ -87,7 +87,7 @@ class DeskConsumer(WebChatConsumer):
         shown = -1
         await in_thread(note_listed, speaker)
         checked = asyncio.get_running_loop().time()
-        with hub.local().listen([*speaker.keys, waiting.DESK]) as listener:
+        with pubsub.local().listen([*speaker.keys, waiting.DESK]) as listener:
             while not self.closing:
                 count = await in_thread(waiting.count)
                 if count != shown:

@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 from channels_app.webchat import access
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following
-from core import hub
 from core.database.transactions import in_thread
+from core.signals import pubsub
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ CHECKED_AT_ONCE = 200
 class Watched:
     """An open socket: whose it is, since when that is known, and what it follows."""
 
-    listener: hub.Listener
+    listener: pubsub.Listener
     speaker: Speaker
     following: Following
     checked: float
@@ -45,7 +45,7 @@ class Ticker:
 
     @contextmanager
     def watch(
-        self, listener: hub.Listener, speaker: Speaker, following: Following
+        self, listener: pubsub.Listener, speaker: Speaker, following: Following
     ) -> Iterator[None]:
         """Look after a socket for as long as the block lasts."""
         loop = asyncio.get_running_loop()
@@ -65,7 +65,7 @@ class Ticker:
 
     async def _work(self) -> None:
         while True:
-            await asyncio.sleep(POLL_SECONDS if hub.local().connected else POLL_AWAY_SECONDS)
+            await asyncio.sleep(POLL_SECONDS if pubsub.local().connected else POLL_AWAY_SECONDS)
             self._look_after_runs()
             try:
                 await self._recheck()

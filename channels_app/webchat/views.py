@@ -22,10 +22,10 @@ from allowlist import sign_in as links
 from channels_app import feedback, limits, strict_json
 from channels_app.http import RefusedError
 from channels_app.webchat import export, transcript
-from core import hub
 from core.conversations import inbox, sessions
 from core.database.transactions import write
 from core.models import User
+from core.signals import pubsub
 from core.text import one_line
 
 P = ParamSpec("P")
@@ -317,7 +317,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     if request.user.is_authenticated:
         user_id = person(request).id
         logout(request)
-        hub.publish([{"keys": [f"user:{user_id}"], "kind": "revoked"}])
+        pubsub.publish([{"keys": [f"user:{user_id}"], "kind": "revoked"}])
     return redirect(settings.LOGIN_URL)
 
 

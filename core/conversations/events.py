@@ -22,11 +22,11 @@ import orjson
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 
-from core import hub
 from core.conversations.event_codec import encode, joined, storable
 from core.database import driver, transactions
 from core.messages import Message, MessageDict, to_dict
 from core.models import Run
+from core.signals import pubsub
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class Writer:
     def __init__(self) -> None:
         """Start the thread."""
         self._dirty: dict[Log, None] = {}
-        self._told: list[hub.Frame] = []
+        self._told: list[pubsub.Frame] = []
         self._told_at = 0.0
         self._gathers = False
         self._changed = threading.Condition()
@@ -157,7 +157,7 @@ class Writer:
             log.finish = finish
             self._mark(log, urgent=True)
 
-    def tell(self, frames: list[hub.Frame]) -> None:
+    def tell(self, frames: list[pubsub.Frame]) -> None:
         """Publish ``frames``, which are committed, with what comes next, at most a frame later."""
         with self._changed:
             self._told_at = self._told_at if self._told else time.monotonic()
@@ -195,12 +195,12 @@ class Writer:
         while (taken := self._take()) is not None:
             told, batch = taken
             try:
-                hub.tell(told + self._commit(batch))
+                pubsub.tell(told + self._commit(batch))
             except Exception:
                 logger.exception("the event writer failed")
         connection.close()
 
-    def _take(self) -> tuple[list[hub.Frame], Batch] | None:
+    def _take(self) -> tuple[list[pubsub.Frame], Batch] | None:
         with self._changed:
             while not (self._dirty or self._told):
                 if self._stopping:
@@ -221,7 +221,7 @@ class Writer:
         begun = self._last_commit if self._dirty else self._told_at
         return begun + settings.EVENT_FRAME_MILLISECONDS / 1000
 
-    def _commit(self, batch: Batch) -> list[hub.Frame]:
+    def _commit(self, batch: Batch) -> list[pubsub.Frame]:
         """Write ``batch``; the hub frames of what is committed."""
         if not batch:
             return []
@@ -248,7 +248,7 @@ class Writer:
         return frames
 
 
-def write_patiently(batch: Batch, *, give_up: Callable[[], bool]) -> list[hub.Frame]:
+def write_patiently(batch: Batch, *, give_up: Callable[[], bool]) -> list[pubsub.Frame]:
     """:func:`write_batch`, tried again while the database is away, for as long as a lease lasts."""
     deadline = time.monotonic() + settings.RUN_LEASE_SECONDS
     while True:
@@ -279,7 +279,7 @@ def resolve(log: Log, error: Exception | None) -> None:
             log.done.set_exception(error)
 
 
-def write_batch(batch: Batch) -> list[hub.Frame]:
+def write_batch(batch: Batch) -> list[pubsub.Frame]:
     """Insert the events of ``batch`` and end the runs that ask for it, in one transaction.
 
     Logs whose run is no longer theirs are marked ``lost`` and left out. Returns the hub frames.
@@ -352,7 +352,7 @@ def append_all_unheld(entries: list[tuple[Run, int, list[Message]]]) -> None:
     for its turn is only announced.
     """
     rows: list[Row] = []
-    frames: list[hub.Frame] = []
+    frames: list[pubsub.Frame] = []
     for run, seq, messages in entries:
         events = [storable(to_dict(message)) for message in messages]
         rows += rows_of(run_id=run.id, seq=seq, events=events)
@@ -374,7 +374,7 @@ def log_of(*, run: Run, seq: int) -> Log:
     )
 
 
-def frame_of(log: Log, events: list[MessageDict]) -> hub.Frame:
+def frame_of(log: Log, events: list[MessageDict]) -> pubsub.Frame:
     """The hub frame of ``events``, for listeners of the run and of its user."""
     return {
         "keys": [f"run:{log.public_id}", f"user:{log.user_id}"],
@@ -432,7 +432,7 @@ async def follow(
     public_id: str,
     seq: int,
     beat: float | None = None,
-    since_before: hub.Listener | None = None,
+    since_before: pubsub.Listener | None = None,
 ) -> AsyncGenerator[tuple[int, MessageDict] | None, None]:
     """The events of a run after ``seq``, live, until its ``stream_end``; no gap, nothing twice.
 
@@ -442,7 +442,7 @@ async def follow(
     """
     with since(since_before, public_id) as listener:
         found: list[tuple[int, MessageDict]] | None = None
-        if since_before is not None and hub.local().connected:
+        if since_before is not None and pubsub.local().connected:
             found = []
         quiet_since = time.monotonic()
         while True:
@@ -461,20 +461,22 @@ async def follow(
             if beat is not None and time.monotonic() - quiet_since >= beat:
                 yield None
                 quiet_since = time.monotonic()
-            poll = POLL_CONNECTED_SECONDS if hub.local().connected else POLL_AWAY_SECONDS
+            poll = POLL_CONNECTED_SECONDS if pubsub.local().connected else POLL_AWAY_SECONDS
             frames = await listener.wait(seconds=min(poll, beat or poll))
             mine = [frame for frame in frames if frame.get("run") == public_id]
             found = next_events(mine, seq=seq) if frames else None
 
 
-def since(listener: hub.Listener | None, public_id: str) -> AbstractContextManager[hub.Listener]:
+def since(
+    listener: pubsub.Listener | None, public_id: str
+) -> AbstractContextManager[pubsub.Listener]:
     """``listener``, or a new one for the frames of a run."""
     if listener is not None:
         return nullcontext(listener)
-    return hub.local().listen([f"run:{public_id}"])
+    return pubsub.local().listen([f"run:{public_id}"])
 
 
-def next_events(frames: list[hub.Frame], *, seq: int) -> list[tuple[int, MessageDict]] | None:
+def next_events(frames: list[pubsub.Frame], *, seq: int) -> list[tuple[int, MessageDict]] | None:
     """What ``frames`` add after ``seq``; None when some events between are not among them."""
     found: list[tuple[int, MessageDict]] = []
     for frame in frames:

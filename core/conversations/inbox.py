@@ -14,12 +14,12 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import DateTimeField, Q
 from django.db.models.functions import Now
 
-from core import wake
 from core.database import statements, transactions
 from core.database.queries import Among, Change, Given, Rows, Select
 from core.database.writes import Do, Insert, Set, Write, written, written_soon
 from core.ids import is_public_id, public_id
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
+from core.signals import wakeups
 from core.text import clean, one_line
 from core.tokens import estimate
 
@@ -342,7 +342,7 @@ def store_waiting(
     )
     if is_new:
         session.batch_started_at, session.flush_at = batch["batch_started_at"], batch["flush_at"]
-        wake.batch(session.id)
+        wakeups.batch(session.id)
     return message, is_new
 
 
@@ -470,7 +470,7 @@ def start_run(
         *also,
         Set(ChatSession, session.pk, changes),  # the last is locked first: a session, its person
     )
-    wake.new_run(run)
+    wakeups.new_run(run)
     return run
 
 

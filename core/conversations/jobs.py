@@ -18,10 +18,11 @@ from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Greatest, Now
 
-from core import files, hub, wake
+from core import files
 from core.database import transactions
 from core.files import Made
 from core.models import Job, Run
+from core.signals import pubsub, wakeups
 from core.text import one_line
 
 WAKE_SECONDS = 30
@@ -70,7 +71,7 @@ def begin(*, run_id: int, call_id: str, tool: str, parameters: dict[str, Any]) -
             },
         )
         if made:
-            wake.on_commit("core.long.work", job.id, queue_name="long")
+            wakeups.on_commit("core.long.work", job.id, queue_name="long")
     return job.id
 
 
@@ -173,7 +174,7 @@ def release(*, job: Job) -> None:
     """Put a job whose process died back in the queue at once."""
     with transactions.write():
         if ours(job).update(state=Run.State.QUEUED, lease_until=Now()):
-            wake.on_commit("core.long.work", job.id, queue_name="long")
+            wakeups.on_commit("core.long.work", job.id, queue_name="long")
 
 
 def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
@@ -197,7 +198,7 @@ def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
         again = Now() + timedelta(seconds=WAKE_SECONDS)
         Job.objects.filter(id__in=found).update(lease_until=again)
         for found_id in found:
-            wake.on_commit("core.long.work", found_id, queue_name="long")
+            wakeups.on_commit("core.long.work", found_id, queue_name="long")
     return found
 
 
@@ -216,12 +217,12 @@ def wake_waiting(*, limit: int = 100) -> list[int]:
     takes may have died with it. While the broker is away the rest is left to the sweeper."""
     waiting = Job.objects.filter(state=Run.State.QUEUED).order_by("id")
     found = list(waiting.values_list("id", flat=True)[:limit])
-    return list(takewhile(partial(wake.enqueue, "core.long.work", "long"), found))
+    return list(takewhile(partial(wakeups.enqueue, "core.long.work", "long"), found))
 
 
 def announce(job_id: int) -> None:
     """Hint whoever waits for the job that its row has changed."""
-    hub.publish([{"keys": [f"job:{job_id}"], "kind": "job"}])
+    pubsub.publish([{"keys": [f"job:{job_id}"], "kind": "job"}])
 
 
 def view(job_id: int) -> View | None:
@@ -238,7 +239,7 @@ async def follow(*, job_id: int) -> AsyncGenerator[View, None]:
 
     Whoever waits for a job sees first that nobody works on it, and need not wait for the sweeper.
     """
-    with hub.local().listen([f"job:{job_id}"]) as listener:
+    with pubsub.local().listen([f"job:{job_id}"]) as listener:
         while True:
             now = await transactions.in_thread(view, job_id)
             if now is None:

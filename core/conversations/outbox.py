@@ -16,11 +16,11 @@ from django.db import transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from core import wake
 from core.database import statements, transactions
 from core.database.queries import Change, Given, Rows, Select
 from core.leases import OWN_LEASE, Lease, elapsed
 from core.models import ChannelAccount, ChatSession, Delivery
+from core.signals import wakeups
 
 OPEN = (Delivery.State.PENDING, Delivery.State.SENDING)
 GIVEN_UP = (Delivery.State.DEAD, Delivery.State.UNCERTAIN)
@@ -75,7 +75,7 @@ def enqueue(
     )
     delivery, is_new = statements.insert_or_find(row, partial(KNOWN.first, key=key))
     if is_new:
-        wake.delivery(delivery.id)
+        wakeups.delivery(delivery.id)
     return delivery
 
 
@@ -94,7 +94,7 @@ def change(*, delivery: Delivery, payload: dict[str, Any]) -> None:
         state=Delivery.State.PENDING, retry_at=None, error="", tries=0, queued_at=Now()
     )
     delivery.payload = payload
-    wake.delivery(delivery.id)
+    wakeups.delivery(delivery.id)
 
 
 def retract(*, run_id: int, from_index: int) -> None:
@@ -277,7 +277,7 @@ def wake_following(delivery: Delivery) -> None:
     """Wake a worker for the next open delivery of the same conversation."""
     next_one = following(delivery)
     if next_one is not None:
-        wake.delivery(next_one)
+        wakeups.delivery(next_one)
 
 
 def postpone(*, delivery: Delivery, seconds: float) -> None:
@@ -424,7 +424,7 @@ def resume(*, account_id: int) -> None:
         rows.filter(retry_at__gt=Now()).update(retry_at=None)
         ready = rows.exclude(Exists(earlier())).order_by("id").values_list("id", flat=True)
         for delivery_id in ready[:RESUMED_AT_ONCE]:
-            wake.delivery(delivery_id)
+            wakeups.delivery(delivery_id)
 
 
 def repeat(*, delivery_id: int) -> None:
@@ -434,7 +434,7 @@ def repeat(*, delivery_id: int) -> None:
         if rows.exclude(external_message_id="").update(
             state=Delivery.State.PENDING, queued_at=Now()
         ):
-            wake.delivery(delivery_id)
+            wakeups.delivery(delivery_id)
 
 
 def lost() -> list[Delivery]:
@@ -484,7 +484,7 @@ def retry(delivery_id: int) -> bool:
             queued_at=Now(),
             doubt_chat="" if row.after_id is None else place_of(row),
         )
-        wake.delivery(delivery_id)
+        wakeups.delivery(delivery_id)
     return True
 
 

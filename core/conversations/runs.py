@@ -11,11 +11,11 @@ from django.db import connection, transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from core import hub, wake
 from core.database import driver, schema_version, transactions
 from core.database.queries import Among, Change, Given, Rows, Select, Taking
 from core.database.writes import Do, Insert, Write, written
 from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
+from core.signals import pubsub, wakeups
 from core.tokens import estimate
 
 WORKER_GONE_SECONDS = 30
@@ -202,7 +202,7 @@ def leave_behind(run: Run, outcome: Outcome, also: Settled | None, *with_it: Wri
 def wake_next(session_id: int) -> None:
     """Wake a worker for the session's oldest queued run, if there is one."""
     for row in FOLLOWING(session=session_id):
-        wake.run(row[0])
+        wakeups.run(row[0])
 
 
 def request_cancel(*, run: Run) -> bool:
@@ -218,8 +218,8 @@ def request_cancel(*, run: Run) -> bool:
 
 def tell_cancel(run_id: int) -> None:
     """Tell every worker at once; who misses it reads the database."""
-    hub.publish([{"keys": ["runs"], "kind": "cancel", "run_id": run_id}])
-    wake.send("core.runs.wake", run_id)
+    pubsub.publish([{"keys": ["runs"], "kind": "cancel", "run_id": run_id}])
+    wakeups.send("core.runs.wake", run_id)
 
 
 def cancel_all_of(*, user_id: int) -> None:
@@ -270,7 +270,7 @@ def release(*, held: dict[int, int]) -> None:
                 state=Run.State.QUEUED, lease_until=None, worker=""
             )
     for run_id in held:
-        wake.send("core.runs.wake", run_id)
+        wakeups.send("core.runs.wake", run_id)
 
 
 # By the database's clock; as texts of SQLite compare like those that Django writes.

@@ -20,13 +20,13 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connections
 
-from core import hub, wake
 from core.conversations import events, jobs
 from core.database import schema_version, transactions
 from core.long import steps
 from core.long.work import TOO_MUCH_MEMORY, discard, perform
 from core.models import Job
 from core.providers import registry as providers
+from core.signals import pubsub, wakeups
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,12 @@ def be_the_child(job: Job, parent: int) -> None:
         die_with(parent)
         limit_memory()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        for thread_of_the_parent in (wake.publisher, hub.sender, transactions.pools, events.writer):
+        for thread_of_the_parent in (
+            wakeups.publisher,
+            pubsub.sender,
+            transactions.pools,
+            events.writer,
+        ):
             thread_of_the_parent.cache_clear()
         asyncio.run(performed(job))
         code = ENDED_WELL
@@ -82,7 +87,7 @@ async def performed(job: Job) -> None:
         await perform(job)
     finally:
         await providers.close()
-        await hub.local().close()
+        await pubsub.local().close()
 
 
 def die_with(parent: int) -> None:

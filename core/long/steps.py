@@ -12,12 +12,12 @@ from typing import Any
 import orjson
 from django.db.models import F
 
-from core import hub
 from core.conversations import jobs
 from core.conversations.event_codec import cleaned
 from core.database import transactions
 from core.messages import Message, MessageDict, MessageError, from_dict, to_dict
 from core.models import Job, JobStep, Run
+from core.signals import pubsub
 from core.text import clean
 
 ANSWER, MESSAGE = JobStep.Kind.ANSWER, JobStep.Kind.MESSAGE
@@ -134,7 +134,7 @@ def say(*, job: Job, number: int, data: MessageDict) -> None:
         )
         if is_new:
             Job.objects.filter(id=job.id).update(said=F("said") + 1)
-    hub.publish([{"keys": [f"job:{job.id}"], "kind": "job"}])
+    pubsub.publish([{"keys": [f"job:{job.id}"], "kind": "job"}])
 
 
 def messages(*, job_id: int, after: int) -> list[Message]:

@@ -12,7 +12,6 @@ from typing import Any
 import aiohttp
 import orjson
 
-from core import frame_clock
 from core.providers.base import (
     Delta,
     Finish,
@@ -31,6 +30,7 @@ from core.providers.failures import (
     SilenceError,
     classify,
 )
+from core.signals import frame_clock
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
 AT_ONCE_SECONDS = 0.01  # an answer that comes whole is not held up

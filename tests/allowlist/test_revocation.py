@@ -10,8 +10,8 @@ import redis
 from django.conf import settings
 
 from allowlist import keys, revocation
-from core import hub
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
+from core.signals import pubsub as hub
 from tests.allowlist.conftest import MakeUser
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,9 +13,9 @@ from pytest_django import Settings
 from channels_app import notices
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.runner import Runner
-from core import hub
 from core.models import ChannelAccount, Delivery, ModelTrouble, Run, RunFailure, User
 from core.providers import health
+from core.signals import pubsub
 from tests.channels.running import memory_account, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -115,8 +115,8 @@ def test_an_owner_who_is_in_the_web_chat_only_sees_that_the_model_fails(
     """Once, as on a channel."""
     User.objects.update(last_account=None, last_target={})
     chief = User.objects.get(is_owner=True)
-    shown: list[hub.Frame] = []
-    monkeypatch.setattr(hub, "publish", shown.extend)
+    shown: list[pubsub.Frame] = []
+    monkeypatch.setattr(pubsub, "publish", shown.extend)
     ModelTrouble.objects.create(code="quota", count=1, since=timezone.now())
     for _ in range(2):
         notices.model_health(now=timezone.now())

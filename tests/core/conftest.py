@@ -9,11 +9,11 @@ import pytest
 from django.db import transaction
 from django.db.models.functions import Now
 
-from core import wake
 from core.conversations import events, inbox
 from core.database import transactions
 from core.database.transactions import write
 from core.models import ChannelAccount, ChatSession, InboundMessage, Job, Run, User
+from core.signals import wakeups
 
 Row = TypeVar("Row", Run, Job)
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -36,7 +36,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
         del queue_name
         sent.append((task.removeprefix("core.conversations.runs."), row_id))
 
-    monkeypatch.setattr(wake, "send", send)
+    monkeypatch.setattr(wakeups, "send", send)
     return sent
 
 

@@ -8,13 +8,13 @@ import pytest
 from django.db import DatabaseError
 
 from channels_app import claims
-from core import hub
 from core.agent import prompt
 from core.conversations import events, runs
 from core.database.batching import AT_ONCE
 from core.database.queries import Among, Given, Taking
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, ChatSession, Run, User
+from core.signals import pubsub
 
 NewRuns = Callable[[int], list[Run]]
 
@@ -68,15 +68,15 @@ def test_of_two_runs_of_a_session_claimed_in_one_moment_one_is_ours_and_others_d
 
 
 @pytest.fixture
-def published(monkeypatch: pytest.MonkeyPatch) -> list[list[hub.Frame]]:
+def published(monkeypatch: pytest.MonkeyPatch) -> list[list[pubsub.Frame]]:
     """What was told, once the writer has stopped."""
-    found: list[list[hub.Frame]] = []
-    monkeypatch.setattr(hub, "tell", found.append)
+    found: list[list[pubsub.Frame]] = []
+    monkeypatch.setattr(pubsub, "tell", found.append)
     return found
 
 
 def test_what_is_woken_at_once_is_claimed_in_one_transaction(
-    new_runs: NewRuns, published: list[list[hub.Frame]]
+    new_runs: NewRuns, published: list[list[pubsub.Frame]]
 ) -> None:
     """One commit, one message, which may wait for more: each log begins with its stream_start."""
     queued = new_runs(3)
@@ -96,7 +96,7 @@ def test_what_is_woken_at_once_is_claimed_in_one_transaction(
 
 
 def test_the_second_of_a_conversation_is_not_begun_with_the_first(
-    new_runs: NewRuns, published: list[list[hub.Frame]]
+    new_runs: NewRuns, published: list[list[pubsub.Frame]]
 ) -> None:
     """One running run each ([C9]), however they are woken."""
     [first] = new_runs(1)
@@ -110,7 +110,7 @@ def test_the_second_of_a_conversation_is_not_begun_with_the_first(
 
 
 def test_a_run_that_the_database_refuses_costs_the_others_nothing(
-    new_runs: NewRuns, published: list[list[hub.Frame]], monkeypatch: pytest.MonkeyPatch
+    new_runs: NewRuns, published: list[list[pubsub.Frame]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are claimed one by one then; nothing of the first try is told."""
     one, bad, other = new_runs(3)

@@ -14,12 +14,12 @@ from pytest_django import Settings
 from channels_app import inbound
 from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
-from core import wake
 from core.conversations import inbox, jobs
 from core.database import transactions
 from core.long import process
 from core.models import ChannelAccount, Run, User
 from core.plugins import registry as plugins
+from core.signals import wakeups
 from tests.channels.running import runner
 from tests.long.slides import HTML_SLIDES, SLIDES
 from tests.servers import wait_until
@@ -65,7 +65,7 @@ def test_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
 def worker(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     """Both workers: wake-ups go straight to them."""
     made = Worker()
-    to_runner = wake.send
+    to_runner = wakeups.send
 
     def send(task: str, row_id: int, *, queue_name: str = "runs") -> None:
         if task == "core.long.work":
@@ -73,7 +73,7 @@ def worker(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
         else:
             to_runner(task, row_id, queue_name=queue_name)
 
-    monkeypatch.setattr(wake, "send", send)
+    monkeypatch.setattr(wakeups, "send", send)
     yield made
     made.join()
 

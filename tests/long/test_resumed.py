@@ -15,12 +15,13 @@ from channels_app import inbound
 from channels_app import runner as runner_module
 from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
-from core import files, hub, wake
+from core import files
 from core.conversations import events, inbox, jobs, runs
 from core.database import transactions
 from core.long import process, work
 from core.messages import progress
 from core.models import Job, Run, StoredFile, User
+from core.signals import pubsub, wakeups
 from core.tools import waiting
 from core.tools.base import ToolContext
 from tests.long import papers
@@ -136,7 +137,7 @@ def test_l2_who_waits_for_a_job_has_it_woken_without_the_sweeper(
     job = begun(run)
     expire(job)
     woken: list[int] = []
-    monkeypatch.setattr(wake, "send", lambda task, row_id, **_: woken.append(row_id))
+    monkeypatch.setattr(wakeups, "send", lambda task, row_id, **_: woken.append(row_id))
 
     async def states() -> list[str]:
         seen = []
@@ -145,7 +146,7 @@ def test_l2_who_waits_for_a_job_has_it_woken_without_the_sweeper(
                 seen.append(view.state)
                 if len(seen) == 3:
                     break
-        await hub.local().close()
+        await pubsub.local().close()
         return seen
 
     assert asyncio.run(asyncio.wait_for(states(), 60)) == ["running", "queued", "queued"]

@@ -20,7 +20,7 @@ from channels_app.door_accounts import door_account
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_in_memory
 from channels_app.runner import Runner
-from core import files, hub
+from core import files
 from core.conversations import events, inbox, outbox, runs
 from core.database import transactions
 from core.messages import (
@@ -34,6 +34,7 @@ from core.messages import (
 from core.models import ChannelAccount, Delivery, InboundMessage, Message, Run, User
 from core.providers.base import Delta, ModelRequest
 from core.providers.scripted import Scripted
+from core.signals import pubsub
 from core.tools import registry
 from core.tools.base import ToolContext, ToolResult
 from tests.channels.running import make_person, memory_account, runner
@@ -170,7 +171,7 @@ def test_c9_cancelling_a_running_run_keeps_what_was_said(script: Runner, say: Sa
 def test_c9_a_cancellation_that_the_hub_loses_is_read_from_the_database(
     script: Runner, say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "publish", lambda frames: None)
+    monkeypatch.setattr(pubsub, "publish", lambda frames: None)
     run = say("hang")
     wait_until(lambda: started(run), seconds=10)
     runs.request_cancel(run=run)

@@ -18,11 +18,11 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app import limits
 from channels_app.webchat.urls import websocket_application
-from core import hub
 from core.conversations import events, runs
 from core.database import transactions
 from core.messages import MessageDict
 from core.models import Run, User
+from core.signals import pubsub
 
 Frame = dict[str, Any]
 HOST = "chat.example"
@@ -153,7 +153,7 @@ async def at_the_page(user: User) -> AsyncIterator[Socket]:
     """The socket of a browser in which ``user`` is signed in, once the hub feeds it."""
     cookie = await transactions.in_thread(sign_in, user)
     async with opened(cookie=cookie) as socket:
-        await eventually(partial(getattr, hub.local(), "connected"))
+        await eventually(partial(getattr, pubsub.local(), "connected"))
         yield socket
 
 
@@ -200,7 +200,7 @@ class Pen:
         frames = events.write_batch([(self.log, list(found), None)])
         self.log.seq += len(found)
         if publish:
-            hub.publish(frames)
+            pubsub.publish(frames)
 
     def end(self, *, publish: bool = True, **outcome: Any) -> None:
         """The last event and the result of the run."""
@@ -213,7 +213,7 @@ class Pen:
         last = event("stream_end", status="completed")
         frames = events.write_batch([(log, [last], finish)])
         if publish:
-            hub.publish(frames)
+            pubsub.publish(frames)
 
 
 def take(run_id: str) -> Pen:

@@ -8,10 +8,10 @@ from django.utils import timezone
 
 from allowlist.models import UnknownRequest
 from channels_app import decisions, inbound
-from core import hub
 from core.conversations.inbox import Draft
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, User
+from core.signals import pubsub
 from tests.webchat.conftest import Socket, eventually, key_of, opened, refused, sign_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,7 +56,7 @@ async def test_a5_an_open_page_of_the_admin_is_told_who_knocks_and_how_many_wait
     """[A5] A badge, a toast with the stranger's words apart from ours; decided elsewhere: gone."""
     cookie = await in_thread(sign_in, staff)
     async with opened(path=DESK, cookie=cookie) as socket:
-        await eventually(partial(getattr, hub.local(), "connected"))
+        await eventually(partial(getattr, pubsub.local(), "connected"))
         assert await socket.hear() == {"type": "waiting", "count": 0}
         await in_thread(knock, "eve@example.org", "*Hi*\n\nSystem: approved \u202e")
         told = await hear(socket, "waiting", "knock")
@@ -78,7 +78,7 @@ async def test_a5_a_flood_moves_the_badge_and_shows_five_toasts(staff: User) -> 
     """[A5] Toasts keep to the five notices an hour; the number keeps up with all of them."""
     cookie = await in_thread(sign_in, staff)
     async with opened(path=DESK, cookie=cookie) as socket:
-        await eventually(partial(getattr, hub.local(), "connected"))
+        await eventually(partial(getattr, pubsub.local(), "connected"))
         for number in range(40):
             await in_thread(knock, f"spam{number}@example.org")
         frames = await socket.until(lambda frame: frame.get("count") == 40)
@@ -106,7 +106,7 @@ async def test_a9_who_is_no_staff_any_more_loses_the_desk(staff: User) -> None:
     """[A9] The right is asked again when something of the person was revoked."""
     cookie = await in_thread(sign_in, staff)
     async with opened(path=DESK, cookie=cookie) as socket:
-        await eventually(partial(getattr, hub.local(), "connected"))
+        await eventually(partial(getattr, pubsub.local(), "connected"))
         await in_thread(lambda: User.objects.filter(pk=staff.pk).update(is_staff=False))
-        hub.publish([{"keys": [f"user:{staff.pk}"], "kind": "revoked"}])
+        pubsub.publish([{"keys": [f"user:{staff.pk}"], "kind": "revoked"}])
         assert await socket.closed() == 4401

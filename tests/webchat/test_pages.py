@@ -12,10 +12,11 @@ from allowlist import sign_in as links
 from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal
 from channels_app.webchat import transcript
-from core import files, hub
+from core import files
 from core.conversations.inbox import Draft
 from core.conversations.sessions import delete
 from core.models import ChatSession, Message, Run, RunEvent, StoredFile, User
+from core.signals import pubsub
 from tests.webchat.conftest import HOST, event, take, text
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -191,7 +192,7 @@ def test_signing_out_needs_a_post_with_its_token_and_ends_the_session(
     page: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(hub, "publish", told.extend)
+    monkeypatch.setattr(pubsub, "publish", told.extend)
     assert page.get("/sign-out").status_code == 405
     strict = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
     assert strict.post("/sign-out").status_code == 403

@@ -10,9 +10,9 @@ from django.db import DatabaseError
 from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.webchat import calls, consumers, ticking
-from core import hub
 from core.database.transactions import in_thread
 from core.models import InboundMessage, Run, User
+from core.signals import pubsub
 from tests.webchat.conftest import (
     HOST,
     asked,
@@ -117,11 +117,11 @@ async def test_ws6_a9_a_key_that_is_revoked_closes_its_socket(ada: User) -> None
         await socket.say(type="auth", key=token)
         await socket.hear()
         assert await socket.is_silent()
-        await eventually(partial(getattr, hub.local(), "connected"))
+        await eventually(partial(getattr, pubsub.local(), "connected"))
 
         def revoke() -> None:
             ApiKey.objects.filter(id=key.id).update(revoked_at="2020-01-01T00:00Z")
-            hub.publish([{"keys": [f"key:{key.id}"], "kind": "revoked"}])
+            pubsub.publish([{"keys": [f"key:{key.id}"], "kind": "revoked"}])
 
         await in_thread(revoke)
         assert await socket.closed() == 4401
@@ -132,7 +132,7 @@ async def test_ws6_a9_a_person_who_is_shut_out_loses_the_socket(ada: User) -> No
 
         def shut_out() -> None:
             User.objects.filter(id=ada.id).update(is_active=False)
-            hub.publish([{"keys": [f"user:{ada.id}"], "kind": "revoked"}])
+            pubsub.publish([{"keys": [f"user:{ada.id}"], "kind": "revoked"}])
 
         await in_thread(shut_out)
         assert await socket.closed() == 4401
@@ -140,7 +140,7 @@ async def test_ws6_a9_a_person_who_is_shut_out_loses_the_socket(ada: User) -> No
 
 async def test_ws6_a_frame_that_revokes_nothing_of_ours_changes_nothing(ada: User) -> None:
     async with at_the_page(ada) as socket:
-        await in_thread(hub.publish, [{"keys": [f"user:{ada.id}"], "kind": "revoked"}])
+        await in_thread(pubsub.publish, [{"keys": [f"user:{ada.id}"], "kind": "revoked"}])
         accepted, pen = await asked(socket)
         await in_thread(pen.end)
         assert (await socket.until(is_final))[-1]["run_id"] == accepted["run_id"]

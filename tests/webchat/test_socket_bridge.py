@@ -7,9 +7,9 @@ from django.utils import timezone
 
 from allowlist import requests
 from allowlist.models import UnknownRequest
-from core import hub
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, ChannelIdentity, Run, User
+from core.signals import pubsub
 from tests.webchat.conftest import at_the_page, event, eventually, key_of, opened, take, text
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -140,5 +140,5 @@ async def test_a6_a_guest_neither_sees_nor_decides(ada: User, bob: User) -> None
 async def test_a4_a_notice_for_this_person_is_passed_on(ada: User) -> None:
     async with at_the_page(ada) as socket:
         frame = {"keys": [f"user:{ada.id}"], "kind": "notice", "notice": {"text": "Look"}}
-        await in_thread(hub.publish, [frame])
+        await in_thread(pubsub.publish, [frame])
         assert await socket.hear() == {"type": "notice", "text": "Look"}

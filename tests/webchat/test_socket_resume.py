@@ -8,11 +8,11 @@ from django.utils import timezone
 from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal
 from channels_app.webchat import following, ticking
-from core import hub
 from core.conversations.inbox import Draft
 from core.conversations.sessions import delete
 from core.database.transactions import in_thread
 from core.models import User
+from core.signals import pubsub
 from tests.webchat.conftest import Pen, asked, at_the_page, event, is_final, take, text
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -129,8 +129,8 @@ async def test_m2_frames_of_a_run_that_was_read_from_the_log_to_its_end_come_too
         }
         events = await in_thread(answer)
         assert [each["seq"] for each in await socket.until(is_final)] == [1, 2, 3, 3]
-        await in_thread(hub.publish, [{**late, "first": 1, "events": events}])
-        await in_thread(hub.publish, [{**late, "first": 3, "events": events[2:]}])
+        await in_thread(pubsub.publish, [{**late, "first": 1, "events": events}])
+        await in_thread(pubsub.publish, [{**late, "first": 3, "events": events[2:]}])
         assert await socket.is_silent()
         await socket.say(type="resume", run_id=accepted["run_id"], after=1)
         assert [each["seq"] for each in await socket.until(is_final)] == [2, 3, 3]
@@ -163,7 +163,7 @@ async def test_m2_frames_that_come_twice_are_sent_once(ada: User) -> None:
             "first": 1,
             "events": [event("stream_start")],
         }
-        await in_thread(hub.publish, [again])
+        await in_thread(pubsub.publish, [again])
         await in_thread(pen.write, text("b"))
         assert (await socket.hear())["seq"] == 2
 

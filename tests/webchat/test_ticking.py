@@ -9,7 +9,7 @@ import pytest
 from channels_app.webchat import access, ticking
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following
-from core.hub import Listener
+from core.signals.pubsub import Listener
 
 BOUND_SECONDS = 60
 

@@ -14,7 +14,6 @@ from django.conf import settings as django_settings
 from django.db import DataError, InterfaceError, OperationalError, connection
 from pytest_django import Settings
 
-from core import hub
 from core.conversations import events, inbox, runs
 from core.conversations.event_codec import joined
 from core.conversations.events import Log, LostLeaseError
@@ -31,20 +30,21 @@ from core.messages import (
     tool_call_message,
 )
 from core.models import ChannelAccount, ChatSession, Run, RunEvent
+from core.signals import pubsub
 from tests.core.conftest import Say
 from tests.core.conversations.test_runs import OK, claimed, end, logged, wait_for_events
 from tests.servers import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("woken")]
 
-Frames = list[hub.Frame]
+Frames = list[pubsub.Frame]
 
 
 @pytest.fixture
 def frames(monkeypatch: pytest.MonkeyPatch) -> Frames:
     """What was published."""
     published: Frames = []
-    monkeypatch.setattr(hub, "tell", published.extend)
+    monkeypatch.setattr(pubsub, "tell", published.extend)
     return published
 
 
@@ -92,7 +92,7 @@ def count_batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     batches: list[int] = []
     write = events.write_batch
 
-    def counted(batch: events.Batch) -> list[hub.Frame]:
+    def counted(batch: events.Batch) -> list[pubsub.Frame]:
         batches.append(len(batch))
         return write(batch)
 
@@ -296,7 +296,7 @@ def test_what_is_told_goes_out_with_the_next_words_and_before_them(
     log: Log, frames: Frames, settings: Settings
 ) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 60_000
-    told: hub.Frame = {"keys": [], "kind": "events", "run": "x"}
+    told: pubsub.Frame = {"keys": [], "kind": "events", "run": "x"}
     events.writer().tell([told])
     assert not frames
     log.append(progress("now"))
@@ -316,7 +316,7 @@ def test_a_hub_that_fails_in_its_own_way_does_not_kill_the_writer(
     def broken(frames: Frames) -> None:
         raise ValueError("not our day")
 
-    monkeypatch.setattr(hub, "tell", broken)
+    monkeypatch.setattr(pubsub, "tell", broken)
     log.append(progress("a"))
     end(log, run_of(log))
     assert len(logged(run_of(log))) == 2
@@ -362,11 +362,11 @@ async def listening() -> AsyncIterator[Callable[[int], Any]]:
 
     async def wait(number: int) -> None:
         async with asyncio.timeout(60):
-            while not (hub.local().connected and hub.local().count() >= number):
+            while not (pubsub.local().connected and pubsub.local().count() >= number):
                 await asyncio.sleep(0.01)
 
     yield wait
-    await hub.local().close()
+    await pubsub.local().close()
 
 
 async def speak(log: Log, number: int) -> None:
@@ -405,21 +405,21 @@ async def test_the_log_is_followed_without_redis(
     log: Log, settings: Settings, listening: Callable[[int], Any]
 ) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    hub.sender.cache_clear()
+    pubsub.sender.cache_clear()
     task = asyncio.create_task(collect(log))
     await speak(log, 50)
     await finish(log)
     heard = await task
-    assert not hub.local().connected
+    assert not pubsub.local().connected
     assert heard == await transactions.in_thread(events.after, run_id=log.run_id, seq=0)
-    hub.sender.cache_clear()
+    pubsub.sender.cache_clear()
 
 
 async def test_lost_hub_frames_are_read_from_the_log(
     log: Log, monkeypatch: pytest.MonkeyPatch, listening: Callable[[int], Any]
 ) -> None:
-    tell, number = hub.tell, iter(range(10_000))
-    monkeypatch.setattr(hub, "tell", lambda frames: tell(frames) if next(number) % 3 else None)
+    tell, number = pubsub.tell, iter(range(10_000))
+    monkeypatch.setattr(pubsub, "tell", lambda frames: tell(frames) if next(number) % 3 else None)
     monkeypatch.setattr(events, "POLL_CONNECTED_SECONDS", 0.2)
     task = asyncio.create_task(collect(log))
     await listening(1)
@@ -470,7 +470,7 @@ async def test_d2_a_heartbeat_comes_when_nothing_else_does(
 
 
 def test_frames_with_a_gap_are_no_answer() -> None:
-    def frame(first: int, number: int) -> hub.Frame:
+    def frame(first: int, number: int) -> pubsub.Frame:
         found = [to_dict(progress(str(first + each))) for each in range(number)]
         return {"keys": [], "kind": "events", "first": first, "events": found}
 

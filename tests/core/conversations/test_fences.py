@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from core import hub, wake
 from core.conversations import events, inbox, runs
 from core.database import transactions
 from core.messages import progress, to_dict
@@ -20,6 +19,7 @@ from core.models import (
     StoredFile,
     User,
 )
+from core.signals import pubsub, wakeups
 from core.tokens import estimate
 from tests.core.conftest import Say, expire, now_of
 
@@ -132,8 +132,8 @@ def test_c4_a_hub_and_a_broker_that_are_away_undo_no_end(
 
     run = claimed(pair[0])
     say("3")
-    monkeypatch.setattr(hub, "publish", away)
-    monkeypatch.setattr(wake, "run", away)
+    monkeypatch.setattr(pubsub, "publish", away)
+    monkeypatch.setattr(wakeups, "run", away)
     assert runs.request_cancel(run=run)
     with transactions.write():
         runs.settle(run=run, outcome=OK, last_seq=1)
@@ -297,8 +297,8 @@ def test_c9_asking_one_run_to_end_asks_no_other_and_keeps_the_first_moment(
     pair: tuple[Run, Run], woken: Woken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[C9] Whoever asks later does not move the clock; a run that is over is not asked."""
-    frames: list[hub.Frame] = []
-    monkeypatch.setattr(hub, "publish", frames.extend)
+    frames: list[pubsub.Frame] = []
+    monkeypatch.setattr(pubsub, "publish", frames.extend)
     first, second = claimed(pair[0]), pair[1]
     woken.clear()
     assert runs.request_cancel(run=first)
@@ -362,8 +362,8 @@ def test_what_nobody_holds_is_written_and_told_for_every_run(
     pair: tuple[Run, Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs that are claimed together begin their logs together."""
-    frames: list[hub.Frame] = []
-    monkeypatch.setattr(hub, "tell", frames.extend)
+    frames: list[pubsub.Frame] = []
+    monkeypatch.setattr(pubsub, "tell", frames.extend)
     events.append_all_unheld([(run, 0, [progress(f"hello {run.id}")]) for run in pair])
     events.close_writer()
     rows = list(RunEvent.objects.order_by("run_id").values_list("run_id", "seq"))

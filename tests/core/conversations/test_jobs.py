@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from core import files, hub, wake
+from core import files
 from core.conversations import jobs, runs
 from core.database import transactions
 from core.models import Job, Run, StoredFile
+from core.signals import pubsub, wakeups
 from tests.core.conftest import Say, expire, now_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("commits_at_once")]
@@ -28,20 +29,20 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, str]]:
     def send(task: str, row_id: int, *, queue_name: str = "runs") -> None:
         sent.append((task, row_id, queue_name))
 
-    monkeypatch.setattr(wake, "send", send)
+    monkeypatch.setattr(wakeups, "send", send)
     return sent
 
 
 @pytest.fixture
-def frames(monkeypatch: pytest.MonkeyPatch) -> list[hub.Frame]:
+def frames(monkeypatch: pytest.MonkeyPatch) -> list[pubsub.Frame]:
     """What was published."""
-    sent: list[hub.Frame] = []
-    monkeypatch.setattr(hub, "publish", sent.extend)
+    sent: list[pubsub.Frame] = []
+    monkeypatch.setattr(pubsub, "publish", sent.extend)
     return sent
 
 
 @pytest.fixture
-def run(say: Say, woken: list[tuple[str, int, str]], frames: list[hub.Frame]) -> Run:
+def run(say: Say, woken: list[tuple[str, int, str]], frames: list[pubsub.Frame]) -> Run:
     """A run that a worker holds."""
     (found,) = runs.claim(run_ids=[say("slides").id], worker="w").values()
     woken.clear()
@@ -111,7 +112,7 @@ def test_l2_a_hub_that_is_away_does_not_undo_what_was_done(
         raise RuntimeError("no broker")
 
     job, other = claimed(begin("a")), claimed(begin("b"))
-    monkeypatch.setattr(hub, "publish", away)
+    monkeypatch.setattr(pubsub, "publish", away)
     jobs.tell(job=job, message="half", percent=50)
     jobs.finish(job=job, result={}, made=[])
     jobs.fail(job=other, error="no")
@@ -173,7 +174,7 @@ def test_c9_a_job_is_not_ours_any_more_when_its_run_was_asked_to_end(begin: Begi
         jobs.finish(job=job, result={}, made=[])
 
 
-def test_l2_progress_is_told_by_the_holder_only(begin: Begin, frames: list[hub.Frame]) -> None:
+def test_l2_progress_is_told_by_the_holder_only(begin: Begin, frames: list[pubsub.Frame]) -> None:
     """[L2] [D2] In whole percent between 0 and 100, never falling, on one line, with a hint."""
     job, other = claimed(begin("a")), claimed(begin("b"))
     expire(job)
@@ -208,7 +209,7 @@ def made(name: str) -> files.Made:
     return files.Made(path=path, name=name, mime="application/zip")
 
 
-def test_l2_one_holder_finishes_with_its_files(begin: Begin, frames: list[hub.Frame]) -> None:
+def test_l2_one_holder_finishes_with_its_files(begin: Begin, frames: list[pubsub.Frame]) -> None:
     """[L2] One artifact however often the worker dies; the late one leaves no row."""
     job, other = claimed(begin("a")), claimed(begin("b"))
     frames.clear()
@@ -233,7 +234,7 @@ def test_l2_one_holder_finishes_with_its_files(begin: Begin, frames: list[hub.Fr
     assert not jobs.has_succeeded(job=old)
 
 
-def test_l2_one_holder_fails_with_words(begin: Begin, frames: list[hub.Frame]) -> None:
+def test_l2_one_holder_fails_with_words(begin: Begin, frames: list[pubsub.Frame]) -> None:
     """[L2] The late one changes nothing; nor does a failure after the success."""
     job, other = claimed(begin("a")), claimed(begin("b"))
     frames.clear()
@@ -323,7 +324,7 @@ def test_l2_a_new_worker_has_all_that_waits_woken(
         sent.append(each)
         return len(sent) <= room
 
-    monkeypatch.setattr(wake, "enqueue", enqueue)
+    monkeypatch.setattr(wakeups, "enqueue", enqueue)
     claimed(begin("a"))
     waiting = [begin(call) for call in "bcd"]
     assert jobs.wake_waiting(limit=2) == [each.id for each in waiting[:2]]

@@ -6,7 +6,6 @@ import pytest
 from django.db import IntegrityError
 from django.db.models.functions import Now
 
-from core import hub
 from core.conversations import events, inbox, runs
 from core.conversations.events import Log, LostLeaseError
 from core.database import transactions
@@ -21,6 +20,7 @@ from core.models import (
     User,
     WorkerHeartbeat,
 )
+from core.signals import pubsub
 from tests.allowlist.crowd import at_once
 from tests.core.conftest import Say
 from tests.servers import wait_until
@@ -183,8 +183,8 @@ def test_settling_a_run_ends_its_messages_and_jobs_and_writes_the_transcript(
 def test_c9_cancelling_tells_the_worker_that_has_the_run(
     say: Say, woken: Woken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    frames: list[hub.Frame] = []
-    monkeypatch.setattr(hub, "publish", frames.extend)
+    frames: list[pubsub.Frame] = []
+    monkeypatch.setattr(pubsub, "publish", frames.extend)
     run = claimed(say("1"))
     assert runs.request_cancel(run=run)
     assert runs.request_cancel(run=run)

@@ -18,8 +18,9 @@ from django.conf import settings as django_settings
 from django.db import transaction
 from pytest_django import Settings
 
-from core import hub, wake
 from core.database.transactions import write
+from core.signals import pubsub as hub
+from core.signals import wakeups
 from tests.servers import Valkey, wait_until
 
 
@@ -205,12 +206,12 @@ class FakeCelery:
 def application(monkeypatch: pytest.MonkeyPatch) -> FakeCelery:
     """The application that the publisher finds."""
     fake = FakeCelery()
-    monkeypatch.setattr(wake, "import_string", lambda path: fake)
+    monkeypatch.setattr(wakeups, "import_string", lambda path: fake)
     return fake
 
 
 def test_c5_no_error_of_the_broker_ends_the_publisher(application: FakeCelery) -> None:
-    publisher = wake.Publisher()
+    publisher = wakeups.Publisher()
     application.errors = [
         redis.exceptions.ResponseError("OOM command not allowed"),
         OSError("gone"),
@@ -224,9 +225,9 @@ def test_c5_no_error_of_the_broker_ends_the_publisher(application: FakeCelery) -
 def test_a_full_queue_drops_wake_ups_and_never_waits(
     application: FakeCelery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wake, "MAX_WAITING", 2)
+    monkeypatch.setattr(wakeups, "MAX_WAITING", 2)
     monkeypatch.setattr(threading.Thread, "start", lambda thread: None)
-    publisher = wake.Publisher()
+    publisher = wakeups.Publisher()
     started = time.monotonic()
     for number in range(100):
         publisher.put("core.runs.wake", "runs", number)
@@ -243,7 +244,7 @@ def celery(broker: Valkey, monkeypatch: pytest.MonkeyPatch) -> Celery:
         "max_retries": 1,
     }
     app.conf.task_publish_retry = False
-    monkeypatch.setattr(wake, "import_string", lambda path: app)
+    monkeypatch.setattr(wakeups, "import_string", lambda path: app)
     return app
 
 
@@ -256,7 +257,7 @@ def waiting(broker: Valkey) -> list[int]:
 
 
 def test_wake_ups_go_on_after_the_broker_was_killed(broker: Valkey, celery: Celery) -> None:
-    publisher = wake.Publisher()
+    publisher = wakeups.Publisher()
     publisher.put("core.runs.wake", "runs", 1)
     wait_until(lambda: waiting(broker) == [1], seconds=10)
     broker.process.send(signal.SIGKILL)
@@ -277,7 +278,7 @@ def test_wake_ups_go_on_after_the_broker_was_killed(broker: Valkey, celery: Cele
 def test_c5_a_full_broker_takes_wake_ups_again_when_there_is_room(
     broker: Valkey, celery: Celery
 ) -> None:
-    publisher = wake.Publisher()
+    publisher = wakeups.Publisher()
     with redis.Redis.from_url(broker.url) as client:
         client.config_set("maxmemory", "1")
         publisher.put("core.runs.wake", "runs", 1)
@@ -301,15 +302,15 @@ def test_a_wake_up_is_sent_after_the_commit_and_not_without_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent: list[int] = []
-    monkeypatch.setattr(wake, "send", lambda task, row_id, *, queue_name: sent.append(row_id))
+    monkeypatch.setattr(wakeups, "send", lambda task, row_id, *, queue_name: sent.append(row_id))
     with write():
-        wake.run(1)
-        wake.batch(2)
-        wake.delivery(3)
+        wakeups.run(1)
+        wakeups.batch(2)
+        wakeups.delivery(3)
         assert sent == []
     assert sent == [1, 2, 3]
     with pytest.raises(ValueError, match="no"), write():
-        wake.run(4)
+        wakeups.run(4)
         raise ValueError("no")
     assert sent == [1, 2, 3]
     assert not transaction.get_connection().in_atomic_block
@@ -318,7 +319,7 @@ def test_a_wake_up_is_sent_after_the_commit_and_not_without_one(
 def test_a_worker_takes_what_it_wakes_for_unless_it_has_no_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[wake.WakeUp] = []
+    told: list[wakeups.WakeUp] = []
     taken: list[tuple[str, int]] = []
     room = True
 
@@ -326,16 +327,16 @@ def test_a_worker_takes_what_it_wakes_for_unless_it_has_no_room(
         taken.append((task, row_id))
         return room
 
-    publisher = wake.Publisher()
+    publisher = wakeups.Publisher()
     monkeypatch.setattr(publisher, "put", lambda *each: told.append(each))
-    monkeypatch.setattr(wake, "publisher", lambda: publisher)
-    wake.take_here(take)
-    wake.send("core.runs.wake", 1)
-    wake.send("core.long.wake", 2, queue_name="long")
+    monkeypatch.setattr(wakeups, "publisher", lambda: publisher)
+    wakeups.take_here(take)
+    wakeups.send("core.runs.wake", 1)
+    wakeups.send("core.long.wake", 2, queue_name="long")
     room = False
-    wake.send("core.runs.wake", 3)
-    wake.leave(take)
-    wake.leave(take)
-    wake.send("core.runs.wake", 4)
+    wakeups.send("core.runs.wake", 3)
+    wakeups.leave(take)
+    wakeups.leave(take)
+    wakeups.send("core.runs.wake", 4)
     assert taken == [("core.runs.wake", 1), ("core.runs.wake", 3)]
     assert [each[2] for each in told] == [2, 3, 4]

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models import Model
 from django.utils.module_loading import import_string
 
-from core import hub
+from core.signals import pubsub
 
 logger = logging.getLogger(__name__)
 
@@ -59,12 +59,12 @@ class Publisher:
 
 def not_heard(waiting: list[WakeUp]) -> list[WakeUp]:
     """Wake the ``runs`` workers over the hub; the wake-ups that nobody heard."""
-    frames: list[hub.Frame] = [
+    frames: list[pubsub.Frame] = [
         {"keys": ["runs"], "kind": "wake", "task": task, "row_id": row_id}
         for task, queue_name, row_id in waiting
         if queue_name == RUNS
     ]
-    if not (frames and hub.wake(frames)):
+    if not (frames and pubsub.wake(frames)):
         return waiting
     return [each for each in waiting if each[1] != RUNS]
 

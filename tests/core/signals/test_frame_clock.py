@@ -8,8 +8,8 @@ import pytest
 import uvloop
 from pytest_django import Settings
 
-from core import frame_clock
-from core.frame_clock import FrameClock
+from core.signals import frame_clock
+from core.signals.frame_clock import FrameClock
 
 
 async def speak(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

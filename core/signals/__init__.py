@@ -1,0 +1,1 @@
+"""Wake-ups and events between processes, over the broker."""
