@@ -13,11 +13,11 @@ from channels_app import outbound
 from channels_app.answers import answer_of, reply
 from channels_app.links import Links
 from channels_app.wording import ENGLISH
-from core import files
 from core.agent.loop import Turn
 from core.conversations import events, runs
 from core.conversations.events import Log, LostLeaseError
 from core.database.transactions import write
+from core.files import storage
 from core.messages import Message, StreamStatus, Transcript, stream_end, stream_start
 from core.models import Run
 from core.outbound_format import classified
@@ -99,7 +99,7 @@ def outcome_of(
     end = {"status": STATUS[ending.state], "error": ending.error}
     links = Links(base_url=settings.GATEWAY_URL, run_id=run.public_id)
     given = answer_of(transcript.messages(), end, links=links, words=ENGLISH)
-    shown = reply(given, present=classified, inline=partial(files.inline, user_id=run.user_id))
+    shown = reply(given, present=classified, inline=partial(storage.inline, user_id=run.user_id))
     return runs.Outcome(
         state=ending.state,
         text=shown.text,

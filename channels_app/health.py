@@ -31,10 +31,11 @@ from channels_app import gateways, http, outages
 from channels_app.credentials import count_address, count_failure, token_of
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.lean import Route
-from core import VERSION, files
+from core import VERSION
 from core.conversations import outbox, runs
 from core.database import schema_version
 from core.database.transactions import in_thread, in_thread_of, pool
+from core.files import storage
 from core.models import Run
 from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
@@ -197,7 +198,7 @@ def problems_now() -> list[str]:
     if not stuck and outbox.oldest_pending_seconds() > settings.UNDELIVERED_SECONDS:
         stuck = ["Deliveries are waiting too long."]
     problems += stuck
-    if misplaced := files.misplaced():
+    if misplaced := storage.misplaced():
         problems.append(misplaced)
     return problems
 

@@ -17,10 +17,10 @@ from django.conf import settings
 from channels_app import registry
 from channels_app.base import Channel, ChannelError, Downloads, RemoteFile
 from channels_app.sending import account_of
-from core import file_quota, files
 from core.database.transactions import in_thread, write
 from core.documents import read as documents
 from core.documents.sniffing import family, media_type
+from core.files import quota, storage
 from core.media import describe, frame, picture, transcribe
 from core.media.text import Medium, media_text
 from core.models import InboundMessage, Message, Run, StoredFile
@@ -51,7 +51,7 @@ def is_picture(url: str) -> bool:
     """Whether a data URL holds a picture of a type that models take, by its first bytes."""
     start = url.partition(",")[2][:64]
     try:
-        return media_type(base64.b64decode(start[: len(start) // 4 * 4])) in files.PICTURES
+        return media_type(base64.b64decode(start[: len(start) // 4 * 4])) in storage.PICTURES
     except binascii.Error:
         return False
 
@@ -102,9 +102,9 @@ async def picture_of_file(run: Run, item: dict[str, Any]) -> str:
 async def seen_picture(stored: StoredFile, kind: str, duration: int | None) -> str:
     """A picture, or a frame of a film, as a data URL; "" where there is none to see."""
     if kind == "video":
-        content = await frame.of_video(files.path_of(stored), duration=duration)
+        content = await frame.of_video(storage.path_of(stored), duration=duration)
         return picture.url_of(content) if content is not None else ""
-    return await picture.data_url(files.path_of(stored))
+    return await picture.data_url(storage.path_of(stored))
 
 
 def refusals(run: Run) -> list[str]:
@@ -170,7 +170,7 @@ async def understood(
     )
     try:
         stored = await stored_of(run, channel, item)
-    except (ChannelError, file_quota.NoRoomError) as error:
+    except (ChannelError, quota.NoRoomError) as error:
         logger.info("a medium could not be fetched: %s", error)
         words = {"text": media_text(replace(medium, failed=True, note=str(error)))}
         return words if isinstance(error, ChannelError) else {**words, "refused": str(error)}
@@ -239,7 +239,7 @@ def sizes_to_keep(items: list[dict[str, Any]], *, user_id: int) -> list[int]:
         size = len(url.partition(",")[2]) * 3 // 4
         # Base64 pads to threes: one of these lengths is that of a file that was sent before.
         same = StoredFile.objects.filter(
-            user_id=user_id, size__range=(size - 2, size), origin=files.SENT
+            user_id=user_id, size__range=(size - 2, size), origin=storage.SENT
         )
         if not (same.exists() and is_kept(url, user_id=user_id)):
             found.append(size)
@@ -264,14 +264,14 @@ def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
     same = StoredFile.objects.filter(
         session_id=run.session_id,
         sha256=hashlib.sha256(content).hexdigest(),
-        origin=files.SENT,
+        origin=storage.SENT,
         revoked_at=None,
         purged_at=None,
     ).first()
     if same is not None:
         return same
     name = item.get("name") or f"{item['kind']}{mimetypes.guess_extension(mime) or ''}"
-    return files.keep(
+    return storage.keep(
         user=run.user, name=name, content=content, session_id=run.session_id, run_id=run.id
     )
 
@@ -287,12 +287,12 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
             "fetched",
             permanent=True,
         )
-    await in_thread(file_quota.check, user_id=run.user_id, size=remote.size)
+    await in_thread(quota.check, user_id=run.user_id, size=remote.size)
     content = await channel.outbound.download_media(
         account=account_of(run.session.account), file=remote
     )
     return await in_thread(
-        files.keep,
+        storage.keep,
         user=run.user,
         name=remote.name or f"{item['kind']}.{EXTENSIONS.get(item['kind'], 'bin')}",
         content=content,
@@ -315,7 +315,7 @@ async def in_words(medium: Medium, stored: StoredFile, *, is_seen: bool) -> Medi
         if medium.kind == "image" and is_seen:
             return medium
         if medium.kind == "image":
-            content = await in_thread(files.read, stored)
+            content = await in_thread(storage.read, stored)
             said = await describe.image(content, content_type=stored.content_type)
             return replace(medium, description=said)
         if medium.kind == "audio":
@@ -338,7 +338,7 @@ async def excerpt(stored: StoredFile) -> str:
     Raises DocumentError.
     """
     found = await documents.parts(
-        files.path_of(stored), name=stored.name, most_megabytes=settings.DOCUMENT_MEGABYTES
+        storage.path_of(stored), name=stored.name, most_megabytes=settings.DOCUMENT_MEGABYTES
     )
     text = "\n\n".join(f"[{name}] {words}" if name else words for name, words in found)
     return text if estimate(text) <= settings.LLM_CONTEXT_TOKENS // 4 else ""
@@ -346,14 +346,14 @@ async def excerpt(stored: StoredFile) -> str:
 
 async def heard(stored: StoredFile) -> str:
     """What is said in a recording."""
-    return await transcribe.speech(files.path_of(stored), name=stored.name)
+    return await transcribe.speech(storage.path_of(stored), name=stored.name)
 
 
 async def seen(medium: Medium, stored: StoredFile, *, is_seen: bool) -> Medium:
     """A video: a frame of it in words, unless the model sees it, and what is said in it."""
     description = ""
     content = (
-        None if is_seen else await frame.of_video(files.path_of(stored), duration=medium.duration)
+        None if is_seen else await frame.of_video(storage.path_of(stored), duration=medium.duration)
     )
     if content is not None:
         description = await describe.image(content, content_type="image/jpeg")

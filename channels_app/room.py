@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from channels_app.http import RefusedError
-from core import file_quota
+from core.files import quota
 
 
 @contextmanager
@@ -12,11 +12,11 @@ def needed(*, field: str = "") -> Iterator[None]:
     """What stores files, or asks whether it may. Raises RefusedError 413 that names ``field``."""
     try:
         yield
-    except file_quota.NoRoomError as error:
+    except quota.NoRoomError as error:
         raise RefusedError(413, str(error), field=field) from error
 
 
 def check(*, user_id: int, size: int, number: int = 1, field: str = "") -> None:
     """Whether the person may keep so much more. Raises RefusedError 413."""
     with needed(field=field):
-        file_quota.check(user_id=user_id, size=size, number=number)
+        quota.check(user_id=user_id, size=size, number=number)

@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 from django.conf import settings
 
-from core import files
 from core.conversations import events
 from core.database.transactions import in_thread
+from core.files import storage
 from core.messages import MessageDict
 from core.models import Run
 from core.signals import pubsub
@@ -43,5 +43,5 @@ async def with_picture(event: MessageDict, user_id: int) -> MessageDict:
     url = event["props"].get("url")
     if event["type"] != "image" or not isinstance(url, str) or not url.startswith("/files/"):
         return event
-    data = await in_thread(files.inline, url, user_id=user_id)
+    data = await in_thread(storage.inline, url, user_id=user_id)
     return event if data is None else {**event, "props": {**event["props"], "url": data}}

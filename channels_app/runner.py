@@ -33,11 +33,12 @@ from channels_app.claims import Begun, Claims
 from channels_app.endings import end_queued
 from channels_app.gateways import LOOK_SECONDS, Gateways
 from channels_app.turns import Held
-from core import file_purge, leases
+from core import leases
 from core.conversations import events, inbox, jobs, outbox, runs
 from core.database import schema_version
 from core.database.batching import asked_at_once, attempt, committed
 from core.database.transactions import checkpoint, in_thread, write
+from core.files import cleanup
 from core.models import ChatSession, Delivery, Run
 from core.providers import registry as providers
 from core.signals import frame_clock, pubsub, wakeups
@@ -278,7 +279,7 @@ class Runner:
         await in_thread(revocation.end_expired, now=timezone.now())
         await in_thread(notices.look_after, now=timezone.now())
         await in_thread(agents.close_idle, now=timezone.now())
-        await in_thread(file_purge.discard_unfinished)
+        await in_thread(cleanup.discard_unfinished)
         await in_thread(outages.look, now=timezone.now())
         return float(settings.SWEEP_SECONDS)
 
@@ -296,12 +297,12 @@ class Runner:
 
     async def _purge_files(self) -> float:
         if not self.outdated:
-            await in_thread(file_purge.purge, now=timezone.now())
+            await in_thread(cleanup.purge, now=timezone.now())
         return PURGE_SECONDS
 
     async def _sweep_files(self) -> float:
         if not self.outdated:
-            await in_thread(file_purge.sweep)
+            await in_thread(cleanup.sweep)
             await in_thread(sweep_ignored, now=timezone.now())
             await in_thread(runs.forget_silent)
         return SWEEP_FILES_SECONDS

@@ -29,8 +29,9 @@ from channels_app.base import (
     Target,
 )
 from channels_app.secret_blocks import as_sent
-from core import files, leases
+from core import leases
 from core.database.transactions import in_thread
+from core.files import storage
 from core.models import ChannelAccount, Delivery, StoredFile
 from core.sealed import SealError
 
@@ -181,7 +182,7 @@ def outgoing(delivery: Delivery) -> OutgoingFile | None:
     if row is None:
         return None
     try:
-        content = files.read(row)
+        content = storage.read(row)
     except OSError:
         return None
     kind = "audio" if row.content_type.startswith("audio/") else "document"

@@ -8,9 +8,9 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from core import files
 from core.conversations import outbox, runs
 from core.desk import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.files import storage
 from core.long import skills
 from core.models import (
     ChatSession,
@@ -301,7 +301,7 @@ class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
     @admin.action(description="Revoke links", permissions=["revoke"])
     def take_back(self, request: HttpRequest, queryset: QuerySet[StoredFile]) -> None:
         """Nobody can open the chosen files any more ([L4])."""
-        done = sum(files.revoke(file) for file in queryset)
+        done = sum(storage.revoke(file) for file in queryset)
         messages.info(request, f"The links of {done} files were revoked.")
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:

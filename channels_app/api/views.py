@@ -23,9 +23,9 @@ from channels_app import agents, decisions, feedback
 from channels_app.api import serializers
 from channels_app.api.permissions import MayChat, MayDecide, MaySend
 from channels_app.door_accounts import door_account
-from core import files
 from core.conversations import inbox, runs, sessions
 from core.database.transactions import write
+from core.files import storage
 from core.ids import is_public_id
 from core.models import ChatSession, Message, Run, StoredFile, User
 
@@ -266,7 +266,7 @@ class SessionFiles(generics.ListAPIView[StoredFile]):
         session = inbox.own_session(user=person(self.request), session_id=self.kwargs["session_id"])
         if session is None:
             raise Http404
-        return files.finished(session_id=session.pk)
+        return storage.finished(session_id=session.pk)
 
 
 class UnknownRequests(generics.ListAPIView[UnknownRequest]):

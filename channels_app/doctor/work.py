@@ -8,9 +8,10 @@ from django.db.migrations.executor import MigrationExecutor
 from allowlist.permissions import open_kinds
 from channels_app import health
 from channels_app.doctor.findings import Finding, error, warning
-from core import files, sealed
+from core import sealed
 from core.conversations import runs
 from core.database import schema_version
+from core.files import storage as files
 from core.long import skills
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 from core.providers import health as model_health

@@ -21,9 +21,9 @@ from channels_app.http_api import adapter, fields
 from channels_app.inbound import Receipt, receive_personal, receive_sender
 from channels_app.links import Links
 from channels_app.senders import may_speak
-from core import files
 from core.conversations import events, runs
 from core.database.transactions import in_thread
+from core.files import storage
 from core.ids import is_public_id
 from core.models import ChannelAccount, Run
 from core.outbound_format import classified
@@ -226,7 +226,7 @@ def adapter_for(work: Work) -> adapter.InboundAdapter:
         run_id=work.run.public_id,
         session_id=work.session,
         present=classified,
-        inline=partial(files.inline, user_id=work.run.user_id),
+        inline=partial(storage.inline, user_id=work.run.user_id),
         links=Links(base_url=settings.GATEWAY_URL, run_id=work.run.public_id),
     )
 

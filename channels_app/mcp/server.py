@@ -15,10 +15,10 @@ from mcp.shared.exceptions import MCPError
 from channels_app import agents, results
 from channels_app.mcp import adapter
 from channels_app.results import NotSentError
-from core import files
 from core.conversations import sessions
 from core.database.transactions import in_thread
-from core.file_quota import NoRoomError
+from core.files import storage
+from core.files.quota import NoRoomError
 from core.ids import is_public_id
 from core.models import ChatSession, StoredFile, User
 from core.text import one_line
@@ -154,7 +154,7 @@ def given_file(user: User, session: ChatSession, arguments: adapter.SendFile) ->
         raise NotSentError(f"{error}.") from error
     name = one_line(arguments.name.replace("\\", "/").rpartition("/")[2], 200)
     try:
-        return files.keep(user=user, name=name or "file", content=content, session_id=session.id)
+        return storage.keep(user=user, name=name or "file", content=content, session_id=session.id)
     except NoRoomError as error:
         raise NotSentError(str(error)) from error
 

@@ -19,8 +19,8 @@ from channels_app import http, limits, room
 from channels_app.credentials import count_address
 from channels_app.http import ClientGoneError, Headers, Receive, RefusedError, Request, Scope, Send
 from channels_app.webchat import access
-from core import files
 from core.database.transactions import in_thread, write
+from core.files import storage
 from core.ids import is_public_id
 from core.models import StoredFile, User
 from core.plugins import slide_show
@@ -71,13 +71,13 @@ async def upload(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def receive_file(request: Request, receive: Receive, user: User) -> StoredFile:
     """The body as a stored file. Raises RefusedError 413, 400 or 408, ClientGoneError."""
-    most = settings.DOCUMENT_MEGABYTES * files.MEGABYTE
+    most = settings.DOCUMENT_MEGABYTES * storage.MEGABYTE
     too_large = RefusedError(413, f"Files may have up to {settings.DOCUMENT_MEGABYTES} MB.")
     announced = announced_size(request)
     if announced > most:
         raise too_large
     await in_thread(room.check, user_id=user.id, size=announced)
-    path = await asyncio.to_thread(files.new_path)
+    path = await asyncio.to_thread(storage.new_path)
     size = 0
     try:
         async with asyncio.timeout(UPLOAD_SECONDS):
@@ -113,7 +113,7 @@ def announced_size(request: Request) -> int:
 def received(path: Path, user: User, name: str) -> StoredFile:
     """The file that came. Raises RefusedError 413 when there is no room for it any more."""
     with room.needed():
-        return files.receive(path=path, user=user, name=name)
+        return storage.receive(path=path, user=user, name=name)
 
 
 def who(request: Request, *, writes: bool) -> User:
@@ -156,7 +156,7 @@ async def own(scope: Scope, receive: Receive, send: Send) -> None:
         if file is None:
             raise RefusedError(404, "There is no such file.")
         if deletes:
-            await in_thread(files.revoke, file)
+            await in_thread(storage.revoke, file)
             await http.answer(send, 200, {"ok": True, "status": 200})
             return
         with limits.streams.one(user_id=f"file:{user.id}", limit=settings.MAX_STREAMS_PER_USER):
@@ -177,8 +177,8 @@ async def out(scope: Scope, receive: Receive, send: Send) -> None:
     try:
         await in_thread(count_address, request.address)
         try:
-            file = await in_thread(files.opened, request.query("token"))
-        except files.BadLinkError as error:
+            file = await in_thread(storage.opened, request.query("token"))
+        except storage.BadLinkError as error:
             raise RefusedError(403, f"{error} Ask for the file again.") from error
         if file is None:
             raise RefusedError(404, "The file was deleted.")
@@ -196,7 +196,7 @@ async def out(scope: Scope, receive: Receive, send: Send) -> None:
 def count_open(file: StoredFile, address: str) -> None:
     """One more opening of a link, counted and in the audit."""
     with write():
-        files.count_open(file)
+        storage.count_open(file)
         account_audit.file_opened(file=file, address=address, now=timezone.now())
 
 
@@ -215,7 +215,7 @@ async def refuse(send: Send, error: RefusedError) -> None:
 async def deliver(request: Request, send: Send, file: StoredFile) -> None:
     """Send the bytes, or the part that is asked for. Raises RefusedError 404 when they are gone,
     416 for a part that the file does not have."""
-    path = files.path_of(file)
+    path = storage.path_of(file)
     if not await asyncio.to_thread(path.is_file):
         raise RefusedError(404, "The file was deleted.")
     part = part_of(request, file.size)
@@ -261,7 +261,7 @@ def part_of(request: Request, size: int) -> range:
 
 def is_slide_show(file: StoredFile, path: Path) -> bool:
     """Whether ``file`` is a deck that we made, whose one script may run. Reads it; in a thread."""
-    if file.origin != files.MADE or not file.content_type.startswith("text/html"):
+    if file.origin != storage.MADE or not file.content_type.startswith("text/html"):
         return False
     return file.size <= slide_show.MOST_BYTES and slide_show.is_slide_show(path.read_bytes())
 

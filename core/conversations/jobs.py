@@ -18,9 +18,9 @@ from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Greatest, Now
 
-from core import files
 from core.database import transactions
-from core.files import Made
+from core.files import storage
+from core.files.storage import Made
 from core.models import Job, Run
 from core.signals import pubsub, wakeups
 from core.text import one_line
@@ -145,7 +145,7 @@ def finish(*, job: Job, result: dict[str, Any], made: Sequence[Made]) -> None:
     with transactions.write():
         if not is_ours(job=job):
             raise LostJobError
-        stored = [files.adopt(each, run=job.run) for each in made]
+        stored = [storage.adopt(each, run=job.run) for each in made]
         done = ours(job).update(
             state=Run.State.SUCCEEDED,
             result={**result, "files": [file.public_id for file in stored]},

@@ -5,9 +5,9 @@ from operator import or_
 
 from django.db.models import Q, QuerySet
 
-from core import files
 from core.conversations import runs
 from core.database.transactions import write
+from core.files import storage
 from core.models import ChatSession, Message, Run, StoredFile, User
 from core.text import one_line
 
@@ -88,4 +88,4 @@ def delete(*, session: ChatSession) -> None:
         stored = list(StoredFile.objects.filter(session=session))
         session.delete()
     for file in stored:
-        (files.folder() / file.path).unlink(missing_ok=True)
+        (storage.folder() / file.path).unlink(missing_ok=True)

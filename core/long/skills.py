@@ -21,8 +21,8 @@ import orjson
 import yaml
 from django.conf import settings
 
-from core import files
 from core.database.transactions import in_thread
+from core.files import storage
 from core.long import steps
 from core.long.host import Host
 from core.messages import Message, MessageError, from_dict
@@ -178,7 +178,7 @@ def told_by(path: Path) -> list[Message]:
 
 def artifact(path: Path) -> Artifact:
     """A file that a script left."""
-    return Artifact(path, path.name, files.type_by_name(path.name))
+    return Artifact(path, path.name, storage.type_by_name(path.name))
 
 
 async def output_of(skill: Found, given: Any, place: Path) -> str:

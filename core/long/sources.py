@@ -15,10 +15,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from django.conf import settings
 from django.db.models import QuerySet
 
-from core import files
 from core.database.transactions import in_thread
 from core.documents import read as documents
 from core.fetch import FETCHER, FetchError
+from core.files import storage
 from core.ids import is_public_id
 from core.long.host import Host
 from core.models import Job, Message, StoredFile
@@ -107,8 +107,8 @@ def own_link(job: Job, given: Named) -> Named:
     if not given.address.startswith(f"{settings.GATEWAY_URL}/files/"):
         return given
     try:
-        file = files.opened(token) if token else None
-    except files.BadLinkError:
+        file = storage.opened(token) if token else None
+    except storage.BadLinkError:
         file = None
     mine = file is not None and file.user_id == job.run.user_id and file.revoked_at is None
     return replace(given, files=[file.public_id if file is not None and mine else "?"], address="")
@@ -173,7 +173,7 @@ async def text_of(file: StoredFile) -> list[tuple[str, str]]:
     """The parts of one document. Raises DocumentError."""
     try:
         return await documents.parts(
-            files.path_of(file), name=file.name, most_megabytes=settings.DOCUMENT_MEGABYTES
+            storage.path_of(file), name=file.name, most_megabytes=settings.DOCUMENT_MEGABYTES
         )
     except OSError as error:
         raise documents.DocumentError(GONE) from error
@@ -221,7 +221,7 @@ def found(own: QuerySet[StoredFile], job: Job, name: str) -> StoredFile:
 
 def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
     """Documents sent earlier: those whose names are said, all if all are meant, else the last."""
-    sent = own.filter(session_id=job.run.session_id, origin=files.SENT, purged_at__isnull=True)
+    sent = own.filter(session_id=job.run.session_id, origin=storage.SENT, purged_at__isnull=True)
     rows = [row for row in sent.order_by("id") if is_readable(row)]
     if not rows:
         return Chosen([])

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core import files
 from core.conversations import jobs
 from core.database.transactions import in_thread
-from core.files import Made
+from core.files import storage
+from core.files.storage import Made
 from core.long import skills, sources, steps
 from core.long.host import Host
 from core.models import Job
@@ -78,7 +78,7 @@ async def failed(job: Job, error: str) -> None:
 
 def folder_of(job: Job) -> Path:
     """Where this attempt works."""
-    return files.folder() / "jobs" / str(job.id) / str(job.attempt)
+    return storage.folder() / "jobs" / str(job.id) / str(job.attempt)
 
 
 def discard(job: Job) -> bool:

@@ -4,9 +4,9 @@ from typing import Any
 
 from django.conf import settings
 
-from core import files
 from core.database.transactions import in_thread
 from core.documents import read as documents
+from core.files import storage
 from core.ids import is_public_id
 from core.messages import RetrievalMessage, RetrievalSource, retrieval_message
 from core.models import StoredFile
@@ -55,7 +55,7 @@ class DocumentRead:
         first = arguments.get("from_part", 1)
         try:
             found = await documents.parts(
-                files.path_of(file), name=file.name, most_megabytes=settings.DOCUMENT_MEGABYTES
+                storage.path_of(file), name=file.name, most_megabytes=settings.DOCUMENT_MEGABYTES
             )
         except documents.DocumentError as error:
             raise ToolError(str(error)) from error

@@ -11,8 +11,8 @@ from django.template.loader import render_to_string
 from django.utils.safestring import mark_safe
 from markdown_it import MarkdownIt
 
-from core import files
 from core.database.transactions import in_thread
+from core.files import storage
 from core.messages import action_message
 from core.models import Run, StoredFile, User
 from core.text import one_line
@@ -185,21 +185,21 @@ def store(context: ToolContext, page: Page) -> StoredFile:
     def own_picture(address: str) -> str | None:
         if len(pictures) >= MOST_PICTURES or sum(map(len, pictures)) > MOST_PICTURE_BYTES:
             return None
-        found = files.inline(address.removeprefix(settings.GATEWAY_URL), user_id=user.id)
+        found = storage.inline(address.removeprefix(settings.GATEWAY_URL), user_id=user.id)
         pictures.append(found or "")
         return found
 
     same = StoredFile.objects.filter(
-        run_id=context.run_id, origin=files.MADE, name=f"{title}.html", revoked_at__isnull=True
+        run_id=context.run_id, origin=storage.MADE, name=f"{title}.html", revoked_at__isnull=True
     )
     found = same.first() if Run.objects.filter(id=context.run_id, attempt__gt=1).exists() else None
-    return found or files.keep(
+    return found or storage.keep(
         user=user,
         name=f"{title}.html",
         content=page_of(page, picture=own_picture).encode(),
         session_id=context.session_id,
         run_id=context.run_id,
-        origin=files.MADE,
+        origin=storage.MADE,
     )
 
 

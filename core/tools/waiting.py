@@ -6,10 +6,10 @@ from typing import Any
 
 from django.conf import settings
 
-from core import files
 from core.conversations import jobs
 from core.conversations.jobs import View
 from core.database.transactions import in_thread
+from core.files import storage
 from core.long import steps
 from core.messages import Message, audio_message, image_message, progress, video_message
 from core.models import Run, StoredFile
@@ -115,12 +115,12 @@ def told(view: View | None, language: str = "en") -> ToolResult:
 
 def is_picture(made: dict[str, str]) -> bool:
     """Whether a file goes out as a picture ([T7]), and not as a document besides."""
-    return made["type"] in files.PICTURES and int(made["size"]) <= files.INLINE_BYTES
+    return made["type"] in storage.PICTURES and int(made["size"]) <= storage.INLINE_BYTES
 
 
 def medium_of(file: StoredFile) -> Message | None:
     """A picture, a recording or a film as a message of its own; None for any other file."""
-    name, url = f"file-{file.public_id}", files.link(file)
+    name, url = f"file-{file.public_id}", storage.link(file)
     extension = file.name.rpartition(".")[2].lower()
     if is_picture(shown(file)):
         return image_message(url, file.name, message_id=name)
@@ -145,5 +145,5 @@ def shown(file: StoredFile) -> dict[str, str]:
         "name": file.name,
         "type": file.content_type,
         "size": str(file.size),
-        "url": files.link(file),
+        "url": storage.link(file),
     }

@@ -20,13 +20,13 @@ def begin(name: str, **more: object) -> None:
     or is older, stops nobody: the process says so and waits for it.
     """
     django.setup()
-    from core import files  # noqa: PLC0415 - needs the line above
     from core.database import schema_version
+    from core.files import storage  # noqa: PLC0415 - needs the line above
 
     try:
         newer = schema_version.newer()
         older = "" if newer else schema_version.older()
-        misplaced = "" if newer or older else files.misplaced()
+        misplaced = "" if newer or older else storage.misplaced()
     except DatabaseError:
         newer = misplaced = ""
         older = "The database does not answer."

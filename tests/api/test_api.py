@@ -14,8 +14,8 @@ from allowlist.models import UnknownRequest
 from channels_app import door_accounts
 from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal, receive_sender
-from core import files
 from core.conversations.inbox import Draft
+from core.files import storage
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run, User
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -145,10 +145,10 @@ def test_d9_what_was_made_in_a_session_is_listed_there(
         .json()["id"]
     )
     mine = ChatSession.objects.get(public_id=name)
-    made = files.keep(
-        user=owner, name="deck.pptx", content=b"x", origin=files.MADE, session_id=mine.pk
+    made = storage.keep(
+        user=owner, name="deck.pptx", content=b"x", origin=storage.MADE, session_id=mine.pk
     )
-    files.keep(user=owner, name="sent.txt", content=b"y", session_id=mine.pk)
+    storage.keep(user=owner, name="sent.txt", content=b"y", session_id=mine.pk)
     path = f"/api/sessions/{mine.public_id}/files"
     rows = client(owner).get(path).json()["results"]
     assert [row["id"] for row in rows] == [made.public_id]
@@ -157,7 +157,7 @@ def test_d9_what_was_made_in_a_session_is_listed_there(
 
 def test_d9_files_are_listed_without_paths(owner: User, guest: User, client: Client) -> None:
     """Only one's own, and nothing about where they are."""
-    kept = files.keep(user=owner, name="../../report\r\n.pdf", content=b"%PDF")
+    kept = storage.keep(user=owner, name="../../report\r\n.pdf", content=b"%PDF")
     rows = client(owner).get("/api/files").json()["results"]
     assert [row["id"] for row in rows] == [kept.public_id]
     assert "path" not in rows[0]
@@ -303,7 +303,7 @@ def test_the_account_of_a_door_is_looked_up_once_in_a_while(
 def test_pages_without_end_are_pages(owner: User, client: Client, of: str, number: int) -> None:
     """A database refuses such numbers; found by the fuzzer."""
     said(owner, "hello")
-    files.keep(user=owner, name="a.txt", content=b"a")
+    storage.keep(user=owner, name="a.txt", content=b"a")
     asking = client(owner, "chat", "admin:requests", "send_result")
     for name in ("limit", "offset"):
         assert asking.get(f"/api/{of}", {name: str(number)}).status_code == 200

@@ -27,10 +27,10 @@ from channels_app.openai_api import fields as openai
 from channels_app.runner import Runner
 from channels_app.ui_stream import fields as ui
 from channels_app.webchat import frames
-from core import files
 from core.conversations import inbox
 from core.database import transactions
 from core.documents.sniffing import media_type
+from core.files import storage
 from core.media import transcribe
 from core.models import Run, User
 from core.providers import registry as providers
@@ -128,7 +128,7 @@ def url(item: Item) -> str:
 
 def uploaded(item: Item, user: User) -> str:
     """The id of a file that was uploaded before."""
-    return files.keep(user=user, name=item[0], content=item[1]).public_id
+    return storage.keep(user=user, name=item[0], content=item[1]).public_id
 
 
 def field_of(item: Item) -> str:

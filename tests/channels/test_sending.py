@@ -13,10 +13,11 @@ from channels_app.base import Account, Block, Capability, ChannelError, Health
 from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryGateway, say
 from channels_app.runner import Runner
 from channels_app.wording import ENGLISH
-from core import files, leases
+from core import leases
 from core.conversations import outbox
 from core.conversations.runs import Outcome
 from core.database.transactions import write
+from core.files import storage
 from core.models import ChannelAccount, Delivery, Run, StoredFile, User
 from tests.channels.running import memory_account, until
 
@@ -53,7 +54,7 @@ def answered(runner: Runner, owner: User) -> Run:
 def test_stored_files_are_documents_or_audio(
     runner: Runner, owner: User, name: str, kind: str
 ) -> None:
-    stored = files.keep(user=owner, name=name, content=b"content")
+    stored = storage.keep(user=owner, name=name, content=b"content")
     put(memory_account(), {"kind": "document", "file": stored.public_id, "caption": "for you"})
     until(lambda: PLATFORM.sent)
     sent = PLATFORM.sent[0].file
@@ -62,8 +63,8 @@ def test_stored_files_are_documents_or_audio(
 
 
 def test_a_file_that_is_gone_is_a_dead_letter(runner: Runner, owner: User) -> None:
-    stored = files.keep(user=owner, name="a.txt", content=b"x")
-    files.path_of(stored).unlink()
+    stored = storage.keep(user=owner, name="a.txt", content=b"x")
+    storage.path_of(stored).unlink()
     put(memory_account(), {"kind": "document", "file": stored.public_id})
     put(memory_account("other"), {"kind": "document", "file": "unknown"}, key="y")
     until(lambda: Delivery.objects.filter(state="dead").count() == 2)
@@ -75,7 +76,7 @@ def test_a_channel_without_files_gets_the_name(
 ) -> None:
     only_text = frozenset({Capability.EDIT})
     monkeypatch.setattr(CHANNEL, "capabilities", only_text)
-    stored = files.keep(user=owner, name="a.txt", content=b"x")
+    stored = storage.keep(user=owner, name="a.txt", content=b"x")
     put(memory_account(), {"kind": "document", "file": stored.public_id})
     until(lambda: PLATFORM.texts("c") == ["a.txt"])
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from core import files, ids, sealed, text, tokens
+from core import ids, sealed, text, tokens
+from core.files import storage
 from core.models import ChannelAccount, StoredFile, User
 
 
@@ -91,32 +92,32 @@ def test_f3_a_file_is_kept_under_a_path_of_ours_and_its_name_is_a_label(
     user: User, settings: Settings, tmp_path: Path
 ) -> None:
     settings.GATEWAY_HOME = tmp_path
-    file = files.keep(user=user, name="../../evil\r\n.png", content=PIXEL)
-    assert files.read(file) == PIXEL
+    file = storage.keep(user=user, name="../../evil\r\n.png", content=PIXEL)
+    assert storage.read(file) == PIXEL
     assert file.name == "../../evil .png"
-    assert (files.folder() / file.path).resolve().is_relative_to(tmp_path / "files")
-    assert (files.folder() / file.path).stat().st_mode & 0o777 == 0o600
+    assert (storage.folder() / file.path).resolve().is_relative_to(tmp_path / "files")
+    assert (storage.folder() / file.path).stat().st_mode & 0o777 == 0o600
 
 
 def test_t7_an_image_of_ours_becomes_a_data_url_and_nothing_else_does(
     user: User, settings: Settings, tmp_path: Path
 ) -> None:
     settings.GATEWAY_HOME = tmp_path
-    image = files.keep(user=user, name="a.png", content=PIXEL)
-    page = files.keep(user=user, name="a.html", content=b"<b>")
-    assert files.inline(f"/files/{image.public_id}", user_id=user.pk) == (
+    image = storage.keep(user=user, name="a.png", content=PIXEL)
+    page = storage.keep(user=user, name="a.html", content=b"<b>")
+    assert storage.inline(f"/files/{image.public_id}", user_id=user.pk) == (
         "data:image/png;base64," + base64.b64encode(PIXEL).decode()
     )
-    assert files.inline(f"/files/{page.public_id}", user_id=user.pk) is None
-    assert files.inline("https://elsewhere.example/a.png", user_id=user.pk) is None
-    assert files.inline("/files/unknown", user_id=user.pk) is None
+    assert storage.inline(f"/files/{page.public_id}", user_id=user.pk) is None
+    assert storage.inline("https://elsewhere.example/a.png", user_id=user.pk) is None
+    assert storage.inline("/files/unknown", user_id=user.pk) is None
 
 
 def test_t7_an_image_whose_bytes_are_gone_is_no_reason_to_fail(
     user: User, settings: Settings, tmp_path: Path
 ) -> None:
     settings.GATEWAY_HOME = tmp_path
-    image = files.keep(user=user, name="a.png", content=PIXEL)
-    (files.folder() / image.path).unlink()
-    assert files.inline(f"/files/{image.public_id}", user_id=user.pk) is None
+    image = storage.keep(user=user, name="a.png", content=PIXEL)
+    (storage.folder() / image.path).unlink()
+    assert storage.inline(f"/files/{image.public_id}", user_id=user.pk) is None
     assert StoredFile.objects.filter(id=image.id).exists()

@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 
 from channels_app.runner import Runner
-from core import files
 from core.conversations import events, runs
+from core.files import storage
 from core.messages import MessageDict, fold
 from core.models import Job, Run, StoredFile, User
 from tests.long.conftest import Say, Worker, ended
@@ -68,7 +68,7 @@ def test_l3_the_plugin_runs_once_and_the_user_gets_one_file_and_one_link(
         "made",
         run.session_id,
     )
-    assert files.read(file) == b"renewable energy en"
+    assert storage.read(file) == b"renewable energy en"
     result = run.result
     assert len(re.findall(r"/files/out\?token=", result["text"])) == 1
     assert result["format"] == "link"
@@ -81,7 +81,7 @@ def test_l3_the_plugin_runs_once_and_the_user_gets_one_file_and_one_link(
     assert lines(run)[0] == ("Generating your presentation…", "route_to_plugin")
     assert job.message == "Writing slide 1 of 2"
     worker.join()  # the run has its answer a moment before the worker has tidied up
-    folder = files.path_of(file).parents[1]
+    folder = storage.path_of(file).parents[1]
     assert [path.name for path in folder.rglob("*") if path.is_file()] == ["slides.pptx"]
 
 
@@ -127,7 +127,7 @@ def test_l2_a_job_that_fails_says_so_and_leaves_nothing(
     assert (run.state, run.result["text"]) == (Run.State.SUCCEEDED, error)
     job = Job.objects.get()
     assert (job.state, job.error) == ("failed", error)
-    assert not list((files.folder() / "jobs" / str(job.id)).rglob("*.*"))
+    assert not list((storage.folder() / "jobs" / str(job.id)).rglob("*.*"))
 
 
 def test_l2_stop_ends_a_job_and_removes_its_files(
@@ -137,12 +137,12 @@ def test_l2_stop_ends_a_job_and_removes_its_files(
     script([{"match": "", "steps": [{"tool": "route_to_plugin", "arguments": arguments}]}])
     run = say("slides please", wait=False)
     wait_until(lambda: Job.objects.filter(percent=60).exists(), what="a job that is on its way")
-    assert list(files.folder().rglob("half.bin"))
+    assert list(storage.folder().rglob("half.bin"))
     assert runs.request_cancel(run=run)
     assert ended(run).state == Run.State.CANCELLED
     worker.join()
     assert Job.objects.get().state == "cancelled"
-    assert not list(files.folder().rglob("half.bin"))
+    assert not list(storage.folder().rglob("half.bin"))
     assert not StoredFile.objects.exists()
 
 
@@ -166,7 +166,7 @@ def test_l2_the_admin_shows_a_job_and_its_events_and_ends_it(
     assert b"1 of 1 tasks" in client.post("/admin/core/job/", chosen, follow=True).content
     assert ended(run).state == Run.State.CANCELLED
     worker.join()
-    assert not list(files.folder().rglob("half.bin"))
+    assert not list(storage.folder().rglob("half.bin"))
     assert b"0 of 1 tasks" in client.post("/admin/core/job/", chosen, follow=True).content
 
 

@@ -11,8 +11,8 @@ from pytest_django import Settings
 
 from allowlist import audit, keys
 from allowlist.models import AuditEntry
-from core import files
 from core.database import transactions
+from core.files import storage
 from core.models import StoredFile, User
 from gateway_project.asgi import application
 
@@ -61,11 +61,11 @@ def ada(transactional_db: None) -> Any:
 
 @pytest.fixture
 def page(ada: User) -> StoredFile:
-    return files.keep(user=ada, name="ré sumé.html", content=b"<h1>Hi</h1>", origin=files.MADE)
+    return storage.keep(user=ada, name="ré sumé.html", content=b"<h1>Hi</h1>", origin=storage.MADE)
 
 
 def query_of(file: StoredFile, **more: Any) -> str:
-    return files.link(file, **more).partition("?")[2]
+    return storage.link(file, **more).partition("?")[2]
 
 
 async def test_l4_a_link_opens_the_file_and_is_counted(page: StoredFile) -> None:
@@ -95,7 +95,7 @@ async def test_an_opened_link_is_in_the_audit_once_a_day(page: StoredFile) -> No
 
 async def test_l4_what_a_browser_could_run_is_saved_instead(ada: User) -> None:
     file = await transactions.in_thread(
-        files.keep, user=ada, name="x.svg", content=b"<svg onload=alert(1)>"
+        storage.keep, user=ada, name="x.svg", content=b"<svg onload=alert(1)>"
     )
     _, headers, _ = await ask("/files/out", query_of(file))
     assert headers["content-disposition"].startswith("attachment;")
@@ -104,7 +104,7 @@ async def test_l4_what_a_browser_could_run_is_saved_instead(ada: User) -> None:
 
 async def test_l4_changed_expired_and_foreign_tokens_are_403(page: StoredFile, ada: User) -> None:
     query = query_of(page)
-    other = await transactions.in_thread(files.keep, user=ada, name="b.txt", content=b"b")
+    other = await transactions.in_thread(storage.keep, user=ada, name="b.txt", content=b"b")
     swapped = query.replace(page.public_id, other.public_id)
     for bad in (
         query[:-1] + ("A" if query[-1] != "A" else "B"),
@@ -114,7 +114,7 @@ async def test_l4_changed_expired_and_foreign_tokens_are_403(page: StoredFile, a
         "token=../../etc",
     ):
         assert (await ask("/files/out", bad))[0] == 403
-    old = query_of(page, now=time.time() - 8 * files.DAY_SECONDS)
+    old = query_of(page, now=time.time() - 8 * storage.DAY_SECONDS)
     assert (await ask("/files/out", old))[0] == 403
     await transactions.in_thread(page.refresh_from_db)
     assert page.opens == 0
@@ -122,7 +122,7 @@ async def test_l4_changed_expired_and_foreign_tokens_are_403(page: StoredFile, a
 
 async def test_l4_a_revoked_link_is_410_and_a_deleted_file_404(page: StoredFile) -> None:
     query = query_of(page)
-    assert await transactions.in_thread(files.revoke, page)
+    assert await transactions.in_thread(storage.revoke, page)
     assert (await ask("/files/out", query))[0] == 410
     await transactions.in_thread(page.delete)
     assert (await ask("/files/out", query))[0] == 404
@@ -138,7 +138,7 @@ async def test_l4_paths_lead_nowhere(path: str, page: StoredFile) -> None:
 
 def kept() -> set[str]:
     """Every file below our folder."""
-    return {str(path) for path in files.folder().rglob("*") if path.is_file()}
+    return {str(path) for path in storage.folder().rglob("*") if path.is_file()}
 
 
 def cookie(user: User) -> str:
@@ -164,7 +164,7 @@ async def test_l5_an_upload_is_kept_for_its_person(ada: User, settings: Settings
     file = await transactions.in_thread(StoredFile.objects.get)
     assert file.public_id.encode() in body
     assert (file.name, file.size, file.user_id) == ("a b.pdf", len(content), ada.id)
-    assert await transactions.in_thread(files.read, file) == content
+    assert await transactions.in_thread(storage.read, file) == content
 
 
 async def test_l5_uploads_of_strangers_other_pages_and_giants_are_refused(

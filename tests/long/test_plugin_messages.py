@@ -15,8 +15,8 @@ from typing import Any, cast
 import pytest
 
 from channels_app.runner import Runner
-from core import files
 from core.conversations import events, jobs
+from core.files import storage
 from core.long import host, process, steps
 from core.messages import (
     MessageError,
@@ -265,7 +265,7 @@ def test_l2_a_killed_job_asks_nothing_twice_and_its_percentage_does_not_fall(
     assert seen == sorted(seen)
     job.refresh_from_db()
     assert (job.state, job.attempt) == ("succeeded", 3)
-    made = [files.read(row) for row in StoredFile.objects.filter(origin=files.MADE)]
+    made = [storage.read(row) for row in StoredFile.objects.filter(origin=storage.MADE)]
     assert len(made) == 2
     assert not JobStep.objects.filter(kind=JobStep.Kind.ANSWER).exists()
 

@@ -8,8 +8,8 @@ from typing import Any
 import pptx
 import pytest
 
-from core import files
 from core.conversations import jobs
+from core.files import storage
 from core.models import Job, Run, StoredFile
 from core.plugins import registry
 from core.plugins.html_slides import PLUGIN as HTML
@@ -46,7 +46,7 @@ def test_l1_l3_a_model_that_only_promises_still_makes_a_real_deck(
     (stored,) = StoredFile.objects.all()
     assert stored.name.endswith(suffix)
     assert run.result["text"].count("/files/out?token=") == 1
-    content = files.read(stored)
+    content = storage.read(stored)
     if suffix == ".html":
         shown = re.sub(r"<[^>]+>", " ", content.decode())
     else:

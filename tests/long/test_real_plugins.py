@@ -13,8 +13,8 @@ import pptx
 import pytest
 from aiohttp import web
 
-from core import files
 from core.fetch import FETCHER
+from core.files import storage
 from core.long import sources
 from core.models import Job, Run, StoredFile, User
 from core.plugins import registry
@@ -83,13 +83,13 @@ def call(**parameters: Any) -> dict[str, Any]:
 
 def titles(stored: StoredFile) -> list[str]:
     """The titles of a .pptx, in order."""
-    deck = pptx.Presentation(io.BytesIO(files.read(stored)))
+    deck = pptx.Presentation(io.BytesIO(storage.read(stored)))
     return [slide.shapes.title.text_frame.text for slide in deck.slides]
 
 
 def words(stored: StoredFile) -> str:
     """All that a .pptx shows."""
-    deck = pptx.Presentation(io.BytesIO(files.read(stored)))
+    deck = pptx.Presentation(io.BytesIO(storage.read(stored)))
     shapes = [shape for slide in deck.slides for shape in slide.shapes if shape.has_text_frame]
     return "\n".join(shape.text_frame.text for shape in shapes)
 
@@ -98,7 +98,7 @@ def made(run: Run) -> StoredFile:
     """The one file of a run."""
     assert run.state == Run.State.SUCCEEDED, run.error
     assert Job.objects.get().error == ""
-    return StoredFile.objects.get(run=run, origin=files.MADE)
+    return StoredFile.objects.get(run=run, origin=storage.MADE)
 
 
 def test_l1_the_requirements_own_call_makes_a_deck_of_its_source(
@@ -170,14 +170,14 @@ def test_l1_the_request_fills_in_what_the_call_left_out(
 @pytest.fixture
 def mill(ada: User) -> StoredFile:
     """A document of the person's own."""
-    return files.keep(user=ada, name="mill.md", content=MILL.encode())
+    return storage.keep(user=ada, name="mill.md", content=MILL.encode())
 
 
 WAYS: dict[str, Callable[[StoredFile], dict[str, Any]]] = {
     "a text": lambda _file: {"source": MILL},
     "a handle": lambda file: {"source": f"/files/{file.public_id}"},
     "a bare id": lambda file: {"source": file.public_id},
-    "a link of the gateway": lambda file: {"source": files.link(file)},
+    "a link of the gateway": lambda file: {"source": storage.link(file)},
     "a handle as file": lambda file: {"file": f"/files/{file.public_id}"},
     "handles in a list": lambda file: {"files": [f"/files/{file.public_id}"]},
     "beside parameters": lambda file: {"source": f"/files/{file.public_id}", "beside": True},
@@ -332,7 +332,7 @@ def pair(ada: User) -> list[dict[str, str]]:
     return [
         {
             "kind": "file",
-            "upload": files.keep(
+            "upload": storage.keep(
                 user=ada, name=f"{word}.txt", content=f"The {word} grew.".encode()
             ).public_id,
         }
@@ -374,7 +374,7 @@ def test_l1_a_document_that_cannot_be_read_is_said_and_the_others_are_read(
     worker: Worker, script: Script, say: Say, ada: User, pair: list[dict[str, str]]
 ) -> None:
     script(SUMMARY)
-    locked = files.keep(user=ada, name="locked.pdf", content=papers.encrypted_pdf())
+    locked = storage.keep(user=ada, name="locked.pdf", content=papers.encrypted_pdf())
     media = [{"kind": "file", "upload": locked.public_id}, *pair]
     text = say("Summarize these documents", media=media).result["text"]
     assert "Alpha and beta.\n\nNot read: “locked.pdf” (" in text
@@ -395,7 +395,7 @@ def test_c6_a_recording_beside_a_document_does_not_break_its_summary(
 ) -> None:
     """The web chat uploads both as files; the kind comes from what each is."""
     script(SUMMARY)
-    memo = files.keep(user=ada, name="memo.bin", content=b"OggS" + bytes(24) + b"OpusHead")
+    memo = storage.keep(user=ada, name="memo.bin", content=b"OggS" + bytes(24) + b"OpusHead")
     media = [*pair, {"kind": "file", "upload": memo.public_id}]
     run = say("Summarize these documents", media=media)
     assert "Alpha and beta.\n\n**Sources**" in run.result["text"]

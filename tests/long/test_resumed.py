@@ -15,9 +15,9 @@ from channels_app import inbound
 from channels_app import runner as runner_module
 from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
-from core import files
 from core.conversations import events, inbox, jobs, runs
 from core.database import transactions
+from core.files import storage
 from core.long import process, work
 from core.messages import progress
 from core.models import Job, Run, StoredFile, User
@@ -90,7 +90,7 @@ def test_l2_a_worker_that_was_too_slow_is_refused_and_the_second_one_makes_the_f
     assert not StoredFile.objects.exists()
     asyncio.run(work.perform(second))
     assert Job.objects.get().state == "succeeded"
-    assert files.read(StoredFile.objects.get()) == b"bees en"
+    assert storage.read(StoredFile.objects.get()) == b"bees en"
     asyncio.run(work.perform(second))
     assert StoredFile.objects.count() == 1
 
@@ -104,7 +104,7 @@ def test_l2_a_worker_that_dies_after_its_success_takes_no_file_with_it(run: Run)
     process.after(job, -9)
     work.discard(job)
     assert Job.objects.get().state == "succeeded"
-    assert files.read(stored) == b"bees en"
+    assert storage.read(stored) == b"bees en"
 
 
 def test_l2_a_job_that_kills_its_workers_is_given_up_with_words(run: Run) -> None:
@@ -243,7 +243,7 @@ def test_c9_a_stop_whose_hint_was_lost_ends_the_job_all_the_same(
     assert ended(run).state == Run.State.CANCELLED
     worker.join()
     assert Job.objects.get().state == Run.State.CANCELLED
-    assert not list((files.folder() / "jobs").rglob("half.bin"))
+    assert not list((storage.folder() / "jobs").rglob("half.bin"))
 
 
 def test_l5_a_document_in_the_message_itself_is_read(worker: Worker, script: Any, say: Say) -> None:
@@ -266,7 +266,7 @@ def test_l5_an_upload_of_somebody_else_is_not_given_away(
     worker: Worker, script: Any, say: Say
 ) -> None:
     eve = User.objects.create(username="eve")
-    stored = files.keep(user=eve, name="a.txt", content=b"hers")
+    stored = storage.keep(user=eve, name="a.txt", content=b"hers")
     script([])
     run = say("read it", media=[{"kind": "file", "upload": stored.public_id}])
     assert "there is no such uploaded file" in run.result["text"]
@@ -276,7 +276,7 @@ def test_l5_an_upload_of_somebody_else_is_not_given_away(
 def test_l5_document_read_gives_parts_that_fit(
     worker: Worker, script: Any, say: Say, ada: User
 ) -> None:
-    stored = files.keep(user=ada, name="long.pdf", content=papers.pdf(["Rain. " * 300] * 30))
+    stored = storage.keep(user=ada, name="long.pdf", content=papers.pdf(["Rain. " * 300] * 30))
     steps = [{"tool": "document_read", "arguments": {"file": f"/files/{stored.public_id}"}}]
     script(
         [

@@ -19,9 +19,9 @@ from channels_app.http import RefusedError
 from channels_app.mcp import adapter, server
 from channels_app.results import NotSentError
 from channels_app.runner import Runner
-from core import file_purge, file_quota, files
 from core.conversations import inbox
 from core.database import transactions
+from core.files import cleanup, quota, storage
 from core.models import ChannelAccount, Job, Run, StoredFile, User
 from tests.channels.running import guest, owner, until
 from tests.long.conftest import Say, Worker
@@ -38,7 +38,7 @@ NO_ROOM = "There is no room for this file: you may keep 1 files here."
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tests leave bytes where theirs are."""
-    monkeypatch.setattr(files, "folder", lambda: tmp_path / "files")
+    monkeypatch.setattr(storage, "folder", lambda: tmp_path / "files")
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def full(settings: Settings) -> None:
 def eve(db: None) -> Any:
     """Somebody who keeps a file already."""
     made = User.objects.create(username="eve")
-    files.keep(user=made, name="a.txt", content=b"first")
+    storage.keep(user=made, name="a.txt", content=b"first")
     yield made
     _close()
 
@@ -66,30 +66,30 @@ def document(text: str) -> dict[str, str]:
 
 
 def bytes_on_disk() -> list[Path]:
-    return [path for path in files.folder().rglob("*") if path.is_file()]
+    return [path for path in storage.folder().rglob("*") if path.is_file()]
 
 
 def test_more_files_than_one_may_keep_are_refused_and_leave_nothing(eve: User, full: None) -> None:
-    with pytest.raises(file_quota.NoRoomError, match=NO_ROOM):
-        files.keep(user=eve, name="b.txt", content=b"second")
-    path = files.new_path()
+    with pytest.raises(quota.NoRoomError, match=NO_ROOM):
+        storage.keep(user=eve, name="b.txt", content=b"second")
+    path = storage.new_path()
     path.write_bytes(b"second")
-    with pytest.raises(file_quota.NoRoomError, match=NO_ROOM):
-        files.receive(path=path, user=eve, name="b.txt")
+    with pytest.raises(quota.NoRoomError, match=NO_ROOM):
+        storage.receive(path=path, user=eve, name="b.txt")
     path.unlink()
     assert len(bytes_on_disk()) == StoredFile.objects.count() == 1
-    files.keep(user=eve, name="c.pptx", content=b"made for her", origin=files.MADE)
-    files.keep(user=User.objects.create(username="ada"), name="d.txt", content=b"another's")
+    storage.keep(user=eve, name="c.pptx", content=b"made for her", origin=storage.MADE)
+    storage.keep(user=User.objects.create(username="ada"), name="d.txt", content=b"another's")
 
 
 def test_more_bytes_than_one_may_keep_are_refused(eve: User, settings: Settings) -> None:
     settings.MAX_FILE_MEGABYTES_PER_USER = 1
-    room = files.MEGABYTE - len(b"first")
-    files.keep(user=eve, name="b", content=b"x" * room)
-    with pytest.raises(file_quota.NoRoomError, match="you may keep 1 MB here"):
-        files.keep(user=eve, name="c", content=b"x")
+    room = storage.MEGABYTE - len(b"first")
+    storage.keep(user=eve, name="b", content=b"x" * room)
+    with pytest.raises(quota.NoRoomError, match="you may keep 1 MB here"):
+        storage.keep(user=eve, name="c", content=b"x")
     settings.MAX_FILE_MEGABYTES_PER_USER = 0
-    files.keep(user=eve, name="c", content=b"x")
+    storage.keep(user=eve, name="c", content=b"x")
 
 
 async def test_an_upload_without_room_is_413_until_a_file_is_deleted(eve: User, full: None) -> None:
@@ -108,7 +108,7 @@ async def test_an_upload_without_room_is_413_until_a_file_is_deleted(eve: User, 
     assert (await ask(f"/files/{name}", method="DELETE"))[0] in {401, 403}
     assert (await ask(f"/files/{name}", method="DELETE", x_api_key=key))[0] == 200
     assert (await ask(f"/files/{name}", x_api_key=key))[0] == 404
-    await transactions.in_thread(lambda: file_purge.purge(now=transactions.now()))
+    await transactions.in_thread(lambda: cleanup.purge(now=transactions.now()))
     status, _, _ = await ask("/files", "name=b.txt", method="POST", body=b"second", x_api_key=key)
     assert status == 201
 
@@ -171,7 +171,7 @@ def _http() -> ChannelAccount:
 def test_telegram_answers_with_a_line_whatever_the_model_says(
     runner: Runner, local: Local, script: Any, settings: Settings, guest: User
 ) -> None:
-    files.keep(user=guest, name="a.txt", content=b"first")
+    storage.keep(user=guest, name="a.txt", content=b"first")
     settings.MAX_FILES_PER_USER = 1
     script([{"match": "", "steps": [{"text": "I read nothing."}]}])
     local.api.files["files/doc"] = b"second"
@@ -186,25 +186,25 @@ def test_telegram_answers_with_a_line_whatever_the_model_says(
 
 def test_bytes_of_files_that_were_taken_back_or_expired_go_their_rows_stay(eve: User) -> None:
     first = StoredFile.objects.get()
-    files.revoke(first)
-    files.keep(
+    storage.revoke(first)
+    storage.keep(
         user=eve, name="b", content=b"old", expires_at=transactions.now() - timedelta(hours=1)
     )
-    assert file_purge.purge(now=transactions.now()) == 2
+    assert cleanup.purge(now=transactions.now()) == 2
     assert bytes_on_disk() == []
     assert StoredFile.objects.filter(purged_at__isnull=False).count() == 2
-    assert file_purge.purge(now=transactions.now()) == 0
+    assert cleanup.purge(now=transactions.now()) == 0
 
 
 def test_what_a_conversation_or_a_link_refers_to_stays(eve: User) -> None:
     session = inbox.open_session(user=eve, account=_http())
-    files.keep(user=eve, name="b", content=b"of a session", session_id=session.id)
-    files.keep(user=eve, name="c", content=b"made", origin=files.MADE)
+    storage.keep(user=eve, name="b", content=b"of a session", session_id=session.id)
+    storage.keep(user=eve, name="c", content=b"made", origin=storage.MADE)
     StoredFile.objects.update(created_at=Now() - timedelta(days=400))
     for path in bytes_on_disk():
         os.utime(path, (1, 1))
-    assert file_purge.purge(now=transactions.now()) == 1  # the upload that nobody named
-    assert file_purge.sweep() == 0
+    assert cleanup.purge(now=transactions.now()) == 1  # the upload that nobody named
+    assert cleanup.sweep() == 0
     assert sorted(path.read_bytes() for path in bytes_on_disk()) == [b"made", b"of a session"]
 
 
@@ -215,11 +215,11 @@ def test_an_upload_that_a_waiting_message_names_stays(eve: User) -> None:
         account=_http(), text="read", media=[{"kind": "file", "upload": stored.public_id}]
     )
     receipt = inbound.receive_personal(user=eve, draft=draft, session_id="", now=transactions.now())
-    assert file_purge.purge(now=transactions.now()) == 0
+    assert cleanup.purge(now=transactions.now()) == 0
     assert receipt.run
     receipt.run.state = "cancelled"
     receipt.run.save(update_fields=["state"])
-    assert file_purge.purge(now=transactions.now()) == 1
+    assert cleanup.purge(now=transactions.now()) == 1
 
 
 def test_l2_what_a_job_without_a_result_left_goes_when_its_worker_did_not_see_to_it(
@@ -233,27 +233,27 @@ def test_l2_what_a_job_without_a_result_left_goes_when_its_worker_did_not_see_to
     for name, seconds in {**ages, "cancelled just now": 1, "cancelled long ago": 7200}.items():
         job = Job.objects.create(run=run, tool_call_id=name, tool="t", state=name.split()[0])
         Job.objects.filter(id=job.id).update(finished_at=Now() - timedelta(seconds=seconds))
-        left[name] = files.folder() / "jobs" / str(job.id) / "1" / "half.bin"
+        left[name] = storage.folder() / "jobs" / str(job.id) / "1" / "half.bin"
         left[name].parent.mkdir(parents=True)
         left[name].write_bytes(b"half")
-    assert file_purge.discard_unfinished() == 2
+    assert cleanup.discard_unfinished() == 2
     assert [name for name, path in left.items() if not path.parents[1].exists()] == [
         "cancelled",
         "failed",
     ]
-    assert file_purge.discard_unfinished() == 0
+    assert cleanup.discard_unfinished() == 0
 
 
 def test_bytes_without_a_row_go_after_a_day(eve: User) -> None:
-    lost, young = files.new_path(), files.new_path()
-    left = files.folder() / "jobs" / "77" / "1" / "half.bin"
+    lost, young = storage.new_path(), storage.new_path()
+    left = storage.folder() / "jobs" / "77" / "1" / "half.bin"
     left.parent.mkdir(parents=True)
     left.write_bytes(b"half")
-    for path in (lost, left, files.path_of(StoredFile.objects.get())):
+    for path in (lost, left, storage.path_of(StoredFile.objects.get())):
         os.utime(path, (time.time() - 2 * 86_400,) * 2)
-    assert file_purge.sweep() == 2
+    assert cleanup.sweep() == 2
     assert not lost.exists()
     assert young.exists()
-    assert files.path_of(StoredFile.objects.get()).exists()
+    assert storage.path_of(StoredFile.objects.get()).exists()
     eve.delete()
-    assert file_purge.sweep() == 1
+    assert cleanup.sweep() == 1

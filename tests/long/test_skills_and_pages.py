@@ -11,7 +11,7 @@ from django.conf import settings
 from django.test import Client
 
 from channels_app.doctor import work
-from core import files
+from core.files import storage
 from core.long import skills
 from core.models import Job, Skill, StoredFile, User
 from core.tools.base import ToolError
@@ -81,7 +81,7 @@ def test_l1_the_skill_of_the_document_works_as_it_stands_there(
     script(call("Count", text="one two three"))
     text = say("count").result["text"]
     assert text.startswith("3 words\n")
-    assert files.read(StoredFile.objects.get(name="words.txt")) == b"one\ntwo\nthree"
+    assert storage.read(StoredFile.objects.get(name="words.txt")) == b"one\ntwo\nthree"
 
 
 HEADS = {
@@ -144,7 +144,7 @@ def test_l1_a_script_runs_without_our_secrets_and_its_file_is_delivered(
     text = say("count").result["text"]
     assert text.startswith("There are 3 words; False")
     assert "/files/out?token=" in text
-    assert files.read(StoredFile.objects.get()) == b"3"
+    assert storage.read(StoredFile.objects.get()) == b"3"
 
 
 def test_l1_a_script_that_fails_is_told(shelf: Path, worker: Worker, script: Any, say: Say) -> None:
@@ -175,7 +175,7 @@ def test_l1_a_page_is_clean_and_its_link_is_never_forgotten(
     )
     text = say("save it").result["text"]
     file = StoredFile.objects.get()
-    page = files.read(file).decode()
+    page = storage.read(file).decode()
     assert text.startswith("It is saved.")
     assert text.count("/files/out?token=") == 1
     assert (file.name, file.origin) == ("The plan.html", "made")

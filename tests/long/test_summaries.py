@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core import files
+from core.files import storage
 from core.messages import Message
 from core.models import Job, Run, User
 from core.plugins import summarize
@@ -103,7 +103,7 @@ def test_l1_three_hundred_pages_are_summarized_on_request(
     settings.LLM_CONTEXT_TOKENS = 16_000
     words = "The wind farm made more power than the year before, and the town paid less for it. "
     made = papers.pdf([f"Chapter {number}. {words * 20}" for number in range(1, 301)])
-    stored = files.keep(user=ada, name="report.pdf", content=made)
+    stored = storage.keep(user=ada, name="report.pdf", content=made)
     script(
         [
             {
@@ -131,7 +131,7 @@ def test_l1_three_hundred_pages_are_summarized_on_request(
 def test_l5_a_document_that_cannot_be_read_is_told_to_the_user(
     worker: Worker, script: Any, say: Say, ada: User
 ) -> None:
-    stored = files.keep(user=ada, name="locked.pdf", content=papers.encrypted_pdf())
+    stored = storage.keep(user=ada, name="locked.pdf", content=papers.encrypted_pdf())
     script([{"match": "summarize", "steps": [{"text": "Working on it."}]}])
     run = say("summarize this document", media=[{"kind": "file", "upload": stored.public_id}])
     assert "protected with a password" in run.result["text"]
@@ -142,7 +142,7 @@ def test_l1_another_persons_document_is_not_found(
     worker: Worker, script: Any, say: Say, runner: Any
 ) -> None:
     eve = User.objects.create(username="eve")
-    stored = files.keep(user=eve, name="a.txt", content=b"hers")
+    stored = storage.keep(user=eve, name="a.txt", content=b"hers")
     arguments = {"plugin_id": "summarize", "parameters": {"file": f"/files/{stored.public_id}"}}
     script([{"match": "", "steps": [{"tool": "route_to_plugin", "arguments": arguments}]}])
     assert say("go").result["text"] == "The document was not found."

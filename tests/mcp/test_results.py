@@ -10,7 +10,7 @@ from channels_app import agents
 from channels_app.base import ChannelError
 from channels_app.door_accounts import door_account
 from channels_app.memory.channel import PLATFORM
-from core import files
+from core.files import storage
 from core.models import ChannelAccount, ChatSession, Delivery, Message, Run, User
 from tests.mcp.conftest import MakeAgent
 from tests.mcp.served import Agent
@@ -265,7 +265,7 @@ def test_a_file_is_sent_by_upload_or_by_id_never_by_path(agent: Agent, owner: Us
     assert sent.file is not None
     assert (sent.file.name, sent.file.content) == ("data.csv", b"a,b\n1,2\n")
     assert sent.file.caption == "Numbers"
-    stored = files.keep(user=owner, name="x.txt", content=b"x")
+    stored = storage.keep(user=owner, name="x.txt", content=b"x")
     assert agent.call("send_file", file_id=stored.public_id)["status"] == "success"
     for wrong in ({"file_id": "/etc/passwd"}, {"file_id": "A" * 22}, {}, {"content_base64": "%"}):
         assert agent.call("send_file", **wrong)["status"] == "error"
@@ -287,7 +287,7 @@ def test_a_long_caption_follows_its_file_as_a_message(agent: Agent, caption: str
 
 def test_another_persons_file_does_not_exist(agent: Agent, guest: User) -> None:
     """[D7] redteam F7."""
-    stored = files.keep(user=guest, name="secret.txt", content=b"secret")
+    stored = storage.keep(user=guest, name="secret.txt", content=b"secret")
     answer = agent.call("send_file", file_id=stored.public_id)
     assert answer == {"status": "error", "message": "There is no file with this file_id."}
 

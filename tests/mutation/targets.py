@@ -39,7 +39,7 @@ TARGETS = (
         "the sign-in links",
         "allowlist/sign_in.py",
         (
-            "tests/core/test_signed_links.py",
+            "tests/core/files/test_signed_links.py",
             "tests/processes/test_sign_in.py",
             "tests/allowlist/test_account_audit.py",
         ),
@@ -51,8 +51,8 @@ TARGETS = (
     ),
     Target(
         "the signed links",
-        "core/files.py",
-        ("tests/core/test_signed_links.py", "tests/long/test_links.py"),
+        "core/files/storage.py",
+        ("tests/core/files/test_signed_links.py", "tests/long/test_links.py"),
         "DAY_SECONDS link token signer opened count_open revoke",
     ),
     Target(

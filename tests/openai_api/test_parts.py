@@ -9,8 +9,8 @@ from django.db import OperationalError
 from channels_app import lean, runlog
 from channels_app.http import Receive, Scope, Send
 from channels_app.openai_api import errors
-from core import files
 from core.database.transactions import close_pool, in_thread
+from core.files import storage
 from core.messages import MessageDict, image_message, text_message, to_dict
 from core.models import User
 
@@ -20,7 +20,7 @@ async def test_a_stored_picture_is_told_as_data() -> None:
     """[M3] [T7] A client has no cookie for its address; any other address stays as it is."""
     user = await in_thread(User.objects.create, username="ann")
     png = b"\x89PNG\r\n\x1a\n..."
-    stored = await in_thread(files.keep, user=user, name="x.png", content=png)
+    stored = await in_thread(storage.keep, user=user, name="x.png", content=png)
 
     async def told(event: MessageDict) -> Any:
         return (await runlog.with_picture(event, user.pk))["props"]

@@ -20,9 +20,9 @@ from channels_app.door_accounts import door_account
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_in_memory
 from channels_app.runner import Runner
-from core import files
 from core.conversations import events, inbox, outbox, runs
 from core.database import transactions
+from core.files import storage
 from core.messages import (
     MessageDict,
     fold,
@@ -284,7 +284,7 @@ def test_t7_a_picture_of_ours_is_part_of_the_answer(
     script: Runner, say: Say, ada: User, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     """Reading it is a matter of the database, which an event loop must not ask."""
-    picture = files.keep(user=ada, name="a.png", content=PIXEL)
+    picture = storage.keep(user=ada, name="a.png", content=PIXEL)
 
     class Draws:
         """A tool that shows a picture."""

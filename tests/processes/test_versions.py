@@ -13,8 +13,9 @@ from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
-from core import VERSION, fetch, files
+from core import VERSION, fetch
 from core.database import schema_version
+from core.files import storage
 from core.models import Installation, User
 from gateway_project import installation
 from gateway_project.home import BASE_DIR
@@ -202,11 +203,11 @@ def test_files_of_another_machine_or_database_are_noticed(
     first, second = tmp_path / "one", tmp_path / "two"
     Installation.objects.all().delete()
     settings.GATEWAY_HOME = str(first)  # type: ignore[attr-defined]
-    assert files.misplaced() == ""
-    assert files.misplaced() == ""
+    assert storage.misplaced() == ""
+    assert storage.misplaced() == ""
     settings.GATEWAY_HOME = str(second)  # type: ignore[attr-defined]
-    assert "not those of this database" in files.misplaced()
-    files.adopt_folder()
-    assert files.misplaced() == ""
+    assert "not those of this database" in storage.misplaced()
+    storage.adopt_folder()
+    assert storage.misplaced() == ""
     settings.GATEWAY_HOME = str(first)  # type: ignore[attr-defined]
-    assert "not those of this database" in files.misplaced()
+    assert "not those of this database" in storage.misplaced()

@@ -19,9 +19,10 @@ from channels_app.agents import open_session
 from channels_app.door_accounts import door_account
 from channels_app.http import Scope
 from channels_app.inbound import receive_personal, receive_sender
-from core import files, sealed
+from core import sealed
 from core.conversations.inbox import Draft
 from core.database import transactions
+from core.files import storage
 from core.messages import Message, RetrievalSource, retrieval_message, stream_start, to_dict
 from core.models import ChannelAccount, RunEvent, User
 from gateway_project.asgi import ROUTES
@@ -204,7 +205,7 @@ def furnish(house: House, bridge: ChannelAccount) -> None:
     ]
     for seq, message in enumerate(log, 1):
         RunEvent.objects.create(run=receipt.run, seq=seq, data=as_text(message))
-    kept = files.keep(user=own, name="own.txt", content=b"private")
+    kept = storage.keep(user=own, name="own.txt", content=b"private")
     stranger = Draft(account=bridge, sender="stranger", text="let me in", chat="stranger")
     receive_sender(draft=stranger, now=timezone.now())
     agents = open_session(user=own, account=door_account("web"), title="for an agent")

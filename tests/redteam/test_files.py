@@ -18,8 +18,8 @@ import pytest
 from django.conf import settings
 
 from channels_app import http
-from core import files
 from core.documents import read, reader
+from core.files import storage
 from core.models import StoredFile
 from core.plugins.ppt_generation.charts import add_chart
 from core.plugins.slides.deck import Chart, Series
@@ -54,7 +54,7 @@ def house(transactional_db: None) -> House:
 
 def kept(house: House, *, name: str = "a.txt", content: bytes = SECRET) -> Any:
     """A file of ``own``."""
-    return files.keep(user=house.people["own"], name=name, content=content, origin=files.MADE)
+    return storage.keep(user=house.people["own"], name=name, content=content, origin=storage.MADE)
 
 
 def opened(house: House, link: str) -> Answer:
@@ -87,7 +87,7 @@ def test_a_part_of_a_file_is_sent_when_it_is_asked_for(
 ) -> None:
     """[L4] Players seek in recordings: ``Range`` counts for one's own files and for links."""
     file = kept(house)
-    link = files.link(file).removeprefix(settings.GATEWAY_URL)
+    link = storage.link(file).removeprefix(settings.GATEWAY_URL)
     for who, path in (("own", f"/files/{file.public_id}"), ("anonymous", link)):
         answer = house.ask(who, "GET", path, range=asked)
         assert (answer.status, answer.headers.get("content-range")) == (status, place)
@@ -100,7 +100,7 @@ def test_a_part_of_a_file_is_sent_when_it_is_asked_for(
 def test_f1_a_link_opens_only_as_it_was_made(house: House) -> None:
     """[F1] Every character changed once, another file's id, a later end, an older signature."""
     file, other = kept(house), kept(house, name="b.txt")
-    link = files.link(file)
+    link = storage.link(file)
     assert opened(house, link).body == SECRET
     start = link.index("token=") + len("token=")
     token = link[start:]
@@ -117,7 +117,7 @@ def test_f1_a_link_opens_only_as_it_was_made(house: House) -> None:
         f"{token}.{signature}",
         token + "\n",
         "",
-        files.token(file, now=time.time() - 30 * files.DAY_SECONDS),
+        storage.token(file, now=time.time() - 30 * storage.DAY_SECONDS),
     ]
     answers = [opened(house, link[:start] + quote(each)) for each in forged]
     assert {(each.status, each.body) for each in answers} == {(403, answers[0].body)}
@@ -129,7 +129,7 @@ def test_f1_a_link_opens_only_as_it_was_made(house: House) -> None:
 )
 def test_f4_a_stored_page_runs_nothing_with_our_rights(name: str, house: House) -> None:
     """[F4] Saved, or shown in a sandbox without an origin; never sniffed, framed or cached."""
-    found = opened(house, files.link(kept(house, name=name, content=b"<svg onload=alert(1)>")))
+    found = opened(house, storage.link(kept(house, name=name, content=b"<svg onload=alert(1)>")))
     policy = found.headers["content-security-policy"]
     assert found.status == 200
     assert policy.startswith("sandbox")
@@ -150,14 +150,14 @@ def test_f5_a_name_is_no_header_no_type_and_no_path(name: str, house: House) -> 
     sent = house.ask("own", "POST", f"/files?name={asked}", SECRET)
     assert sent.status == 201
     for file in (StoredFile.objects.latest("id"), kept(house, name=name)):
-        found = opened(house, files.link(file))
+        found = opened(house, storage.link(file))
         assert found.body == SECRET
         assert "set-cookie" not in found.headers
         assert "x-evil" not in found.headers
         for value in found.headers.values():
             assert not any(character in value for character in CONTROLS)
         assert found.headers["content-disposition"].isascii()
-        assert files.path_of(file).resolve().is_relative_to(files.folder().resolve())
+        assert storage.path_of(file).resolve().is_relative_to(storage.folder().resolve())
 
 
 def test_f5_no_header_of_ours_can_hold_a_line_end() -> None:
@@ -171,10 +171,10 @@ def test_f7_an_answer_shows_no_picture_of_somebody_else(house: House) -> None:
     picture = kept(house, name="a.png", content=b"\x89PNG")
     own, other = house.people["own"].id, house.people["other"].id
     address = f"/files/{picture.public_id}"
-    assert (files.inline(address, user_id=own) or "").startswith("data:image/png;base64,")
-    assert files.inline(address, user_id=other) is None
-    files.revoke(picture)
-    assert files.inline(address, user_id=own) is None
+    assert (storage.inline(address, user_id=own) or "").startswith("data:image/png;base64,")
+    assert storage.inline(address, user_id=other) is None
+    storage.revoke(picture)
+    assert storage.inline(address, user_id=own) is None
 
 
 async def refused(path: Path) -> str:

@@ -25,8 +25,9 @@ from channels_app.http import RefusedError
 from channels_app.inbound import let_in
 from channels_app.webchat import calls, frames
 from channels_app.webchat.access import Speaker
-from core import files, sealed
+from core import sealed
 from core.database import transactions
+from core.files import storage
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, Run, StoredFile, User
 from tests.redteam.house import Answer, House
 
@@ -419,7 +420,7 @@ def test_an_id_of_somebody_else_is_no_id(world: World, case: Foreign) -> None:
     world.house.tokens["other bridge"] = token
     inbound_json(world, "alice", KEY, WORDS)
     run = world.run_of("alice")
-    kept = files.keep(user=world.people["alice"], name="own.txt", content=b"private")
+    kept = storage.keep(user=world.people["alice"], name="own.txt", content=b"private")
     names = {
         "run": run.public_id,
         "session": run.session.public_id,

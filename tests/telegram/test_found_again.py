@@ -9,9 +9,9 @@ from django.utils import timezone
 from channels_app.runner import Runner
 from channels_app.secret_blocks import sealed_block
 from channels_app.wording import ENGLISH
-from core import files
 from core.conversations import outbox
 from core.database.transactions import write
+from core.files import storage
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 from tests.channels.running import until
 from tests.telegram.local import Local
@@ -68,7 +68,7 @@ def payload_of(method: str, owner: User) -> dict[str, Any]:
     if method == "sendMessage":
         return {"text": "hello"}
     name = "hello.mp3" if method == "sendAudio" else "hello.txt"
-    stored = files.keep(user=owner, name=name, content=b"content")
+    stored = storage.keep(user=owner, name=name, content=b"content")
     return {"kind": "document", "file": stored.public_id, "caption": "hello"}
 
 

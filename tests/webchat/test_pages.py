@@ -12,9 +12,9 @@ from allowlist import sign_in as links
 from channels_app.door_accounts import door_account
 from channels_app.inbound import receive_personal
 from channels_app.webchat import transcript
-from core import files
 from core.conversations.inbox import Draft
 from core.conversations.sessions import delete
+from core.files import storage
 from core.models import ChatSession, Message, Run, RunEvent, StoredFile, User
 from core.signals import pubsub
 from tests.webchat.conftest import HOST, event, take, text
@@ -299,8 +299,8 @@ def test_a_chat_is_renamed(page: Client, ada: User) -> None:
 
 def test_f2_a_deleted_chat_is_gone_with_its_runs_and_files(page: Client, ada: User) -> None:
     run = said(ada, "Delete me")
-    file = files.keep(user=ada, name="a.txt", content=b"secret", session_id=run.session_id)
-    path = files.folder() / file.path
+    file = storage.keep(user=ada, name="a.txt", content=b"secret", session_id=run.session_id)
+    path = storage.folder() / file.path
     assert path.exists()
     address = f"/chat/sessions/{run.session.public_id}"
     assert page.post(address, {"action": "delete"}, content_type=JSON).json() == {"ok": True}

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from channels_app.doctor import examination
 from channels_app.doctor.findings import Finding
-from core import files
+from core.files import storage
 
 WARNINGS, ERRORS = 1, 2
 
@@ -33,7 +33,7 @@ class Command(BaseCommand):
     def handle(self, *_: object, **options: Any) -> None:
         """Examine, print, end with the exit code."""
         if options["adopt_files"]:
-            files.adopt_folder()
+            storage.adopt_folder()
         found = examination.examine(now=timezone.now())
         if options["json"]:
             self.stdout.write(json.dumps([each.as_dict() for each in found]))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from core import files
 from core.conversations import jobs, runs
 from core.database import transactions
+from core.files import storage
 from core.models import Job, Run, StoredFile
 from core.signals import pubsub, wakeups
 from tests.core.conftest import Say, expire, now_of
@@ -202,11 +202,11 @@ def test_l2_progress_is_told_by_the_holder_only(begin: Begin, frames: list[pubsu
     assert now_of(old).message == ""
 
 
-def made(name: str) -> files.Made:
+def made(name: str) -> storage.Made:
     """A file that a job finished."""
-    path = files.new_path()
+    path = storage.new_path()
     path.write_bytes(b"PK")
-    return files.Made(path=path, name=name, mime="application/zip")
+    return storage.Made(path=path, name=name, mime="application/zip")
 
 
 def test_l2_one_holder_finishes_with_its_files(begin: Begin, frames: list[pubsub.Frame]) -> None:

@@ -16,8 +16,8 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from core import files
 from core.database.transactions import write
+from core.files import storage
 from core.models import InboundMessage, Job, Run, StoredFile
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def purge(*, now: datetime) -> int:
     """Remove the bytes of at most AT_ONCE files; how many."""
     gone = [*dead(now)[:AT_ONCE], *(file for file in unused(now)[:AT_ONCE] if not is_waited(file))]
     for file in gone:
-        files.path_of(file).unlink(missing_ok=True)
+        storage.path_of(file).unlink(missing_ok=True)
         with write():
             StoredFile.objects.filter(id=file.id).update(purged_at=now)
     return len(gone)
@@ -47,7 +47,7 @@ def dead(now: datetime) -> QuerySet[StoredFile]:
 def unused(now: datetime) -> QuerySet[StoredFile]:
     """Uploads that never became part of a conversation."""
     return StoredFile.objects.filter(
-        origin=files.SENT,
+        origin=storage.SENT,
         session__isnull=True,
         run__isnull=True,
         purged_at__isnull=True,
@@ -78,7 +78,7 @@ def discard_unfinished() -> int:
         finished_at__gt=Now() - timedelta(hours=1),
     )
     folders = [
-        files.folder() / "jobs" / str(job_id) for job_id in ended.values_list("id", flat=True)
+        storage.folder() / "jobs" / str(job_id) for job_id in ended.values_list("id", flat=True)
     ]
     left = [folder for folder in folders if folder.is_dir()]
     for folder in left:
@@ -90,9 +90,9 @@ def sweep(*, now: float | None = None) -> int:
     """Remove bytes of some age that no row names (their person or session is gone)."""
     before = (now or time.time()) - settings.UNNAMED_FILE_HOURS * 3600
     removed = 0
-    for place in sorted(files.folder().glob("??")):
+    for place in sorted(storage.folder().glob("??")):
         removed += without_rows([path for path in place.iterdir() if is_old(path, before)])
-    for place in sorted(files.folder().glob("jobs/*")):
+    for place in sorted(storage.folder().glob("jobs/*")):
         if not (
             place.name.isdigit() and Job.objects.filter(id=place.name, state__in=OPEN).exists()
         ):
@@ -112,7 +112,7 @@ def is_old(path: Path, before: float) -> bool:
 
 def without_rows(paths: list[Path]) -> int:
     """Remove those of ``paths`` that no row names; how many."""
-    names = {str(path.relative_to(files.folder())): path for path in paths}
+    names = {str(path.relative_to(storage.folder())): path for path in paths}
     found = list(names)
     for start in range(0, len(found), AT_ONCE):
         some = found[start : start + AT_ONCE]

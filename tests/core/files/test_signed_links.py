@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from allowlist import sign_in
 from allowlist.models import AuditEntry, SignInLink
-from core import files
+from core.files import storage
 from core.models import StoredFile, User
 
 pytestmark = pytest.mark.django_db
@@ -39,44 +39,44 @@ def test_l4_a_link_opens_its_file_until_the_last_second_of_its_days(
     pair: tuple[StoredFile, StoredFile], settings: Settings
 ) -> None:
     """[L4] 7 days by default, or as many as the owner says."""
-    token = files.token(pair[0], now=NOW)
-    assert files.opened(token, now=NOW + WEEK) == pair[0]
-    with pytest.raises(files.BadLinkError, match="expired"):
-        files.opened(token, now=NOW + WEEK + 1)
+    token = storage.token(pair[0], now=NOW)
+    assert storage.opened(token, now=NOW + WEEK) == pair[0]
+    with pytest.raises(storage.BadLinkError, match="expired"):
+        storage.opened(token, now=NOW + WEEK + 1)
     settings.FILE_LINK_DAYS = 1
-    with pytest.raises(files.BadLinkError, match="expired"):
-        files.opened(files.token(pair[0], now=NOW), now=NOW + WEEK / 7 + 1)
+    with pytest.raises(storage.BadLinkError, match="expired"):
+        storage.opened(storage.token(pair[0], now=NOW), now=NOW + WEEK / 7 + 1)
 
 
 def test_l4_a_link_counts_from_now_and_is_asked_now(pair: tuple[StoredFile, StoredFile]) -> None:
     """[L4] The clock of this machine, when no moment is given."""
-    link = files.link(pair[0])
+    link = storage.link(pair[0])
     assert link.startswith("http://127.0.0.1:8000/files/out?token=")
     token = link.partition("token=")[2]
-    assert files.opened(token) == pair[0]
-    with pytest.raises(files.BadLinkError):
-        files.opened(files.token(pair[0], now=NOW - 40 * WEEK * 52))
+    assert storage.opened(token) == pair[0]
+    with pytest.raises(storage.BadLinkError):
+        storage.opened(storage.token(pair[0], now=NOW - 40 * WEEK * 52))
 
 
 def test_l4_the_time_of_a_link_cannot_be_moved(pair: tuple[StoredFile, StoredFile]) -> None:
     """[L4] Every part of it is under the signature, and so is what the signature is for."""
-    name, ends, signature = files.token(pair[0], now=NOW).split(".")
+    name, ends, signature = storage.token(pair[0], now=NOW).split(".")
     later = f"{int(ends, 16) + 1:x}"
     elsewhere = Signer(salt="something.else", sep=".").sign(f"{name}.{ends}")
     ours = Signer(salt="latchkey.files.out", sep=".").sign(f"{name}.{ends}")
     assert ours == f"{name}.{ends}.{signature}"  # links that were sent outlive an update
     plain = Signer(sep=".").sign(f"{name}.{ends}")
     for forged in (f"{name}.{later}.{signature}", elsewhere, plain, f"{name}.{ends}.", ""):
-        with pytest.raises(files.BadLinkError, match="changed"):
-            files.opened(forged, now=NOW)
+        with pytest.raises(storage.BadLinkError, match="changed"):
+            storage.opened(forged, now=NOW)
 
 
 def test_l4_a_link_is_as_long_as_a_link_is(pair: tuple[StoredFile, StoredFile]) -> None:
     """[L4] What follows it makes it another one; giants are not even looked at to their end."""
-    token = files.token(pair[0], now=NOW)
+    token = storage.token(pair[0], now=NOW)
     for long in (token + "A", token + "A" * 10_000_000):
-        with pytest.raises(files.BadLinkError):
-            files.opened(long, now=NOW)
+        with pytest.raises(storage.BadLinkError):
+            storage.opened(long, now=NOW)
 
 
 def test_l4_what_is_signed_but_no_files_name_opens_nothing(
@@ -85,17 +85,17 @@ def test_l4_what_is_signed_but_no_files_name_opens_nothing(
     """[L4] A key that signs other things must not open files by accident."""
     end = f"{int(NOW) + 60:x}"
     for name in ("", "x", f"../{pair[0].public_id}", pair[0].public_id + "A"):
-        with pytest.raises(files.BadLinkError):
-            files.opened(files.signer().sign(f"{name}.{end}"), now=NOW)
+        with pytest.raises(storage.BadLinkError):
+            storage.opened(storage.signer().sign(f"{name}.{end}"), now=NOW)
 
 
 def test_l4_a_link_to_a_file_that_is_gone_opens_none(
     pair: tuple[StoredFile, StoredFile],
 ) -> None:
     """[L4] And not another one of the same person."""
-    token = files.token(pair[0], now=NOW)
+    token = storage.token(pair[0], now=NOW)
     pair[0].delete()
-    assert files.opened(token, now=NOW) is None
+    assert storage.opened(token, now=NOW) is None
 
 
 def test_l4_opening_and_revoking_one_file_leaves_the_other_alone(
@@ -103,10 +103,10 @@ def test_l4_opening_and_revoking_one_file_leaves_the_other_alone(
 ) -> None:
     """[L4] Counted one by one; revoked once, at a moment that stays."""
     one, two = pair
-    files.count_open(one)
-    files.count_open(one)
-    assert files.revoke(one)
-    assert not files.revoke(one)
+    storage.count_open(one)
+    storage.count_open(one)
+    assert storage.revoke(one)
+    assert not storage.revoke(one)
     one.refresh_from_db()
     two.refresh_from_db()
     assert (one.opens, two.opens, two.revoked_at) == (2, 0, None)

@@ -16,9 +16,9 @@ from django.core.signing import BadSignature, Signer
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
-from core import file_quota
 from core.database.transactions import write
 from core.documents.sniffing import media_type
+from core.files import quota
 from core.ids import is_public_id, public_id
 from core.models import Installation, Run, StoredFile, User
 from core.text import one_line
@@ -33,7 +33,7 @@ NOT_SHARED = (
     "The stored files in {folder} are not those of this database: what other machines, or a copy "
     "that was not restored, hold is missing here."
 )
-SENT, MADE = file_quota.SENT, "made"
+SENT, MADE = quota.SENT, "made"
 # One text: who tries addresses must not learn which of them had once been right.
 NO_LINK = "This link does not open anything: it was changed, or it has expired."
 
@@ -84,7 +84,7 @@ def keep(
     )
     try:
         return entered(file)
-    except file_quota.NoRoomError:
+    except quota.NoRoomError:
         path.unlink(missing_ok=True)
         raise
 
@@ -109,7 +109,7 @@ def entered(file: StoredFile) -> StoredFile:
     """Write the row of ``file``. Raises NoRoomError for a sent one that is too much."""
     with write():
         if file.origin == SENT:
-            file_quota.check_alone(user_id=file.user_id, size=file.size)
+            quota.check_alone(user_id=file.user_id, size=file.size)
         file.save(force_insert=True)
     return file
 

@@ -1,0 +1,1 @@
+"""Stored files: content, quota, clean-up."""
