@@ -17,7 +17,7 @@ from channels_app import gateways, registry
 from channels_app.account_form import AccountForm, fields_of, form_for, input_name
 from channels_app.base import ChannelError
 from core import sealed
-from core.desk import shown, state_badge, visible_line
+from core.admin.base import shown, state_badge, visible_line
 from core.models import ChannelAccount
 
 SAVED = (

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from channels_app import registry
 from channels_app.base import Account, Channel, Field
 from core import sealed
-from core.desk import ModelForm
+from core.admin.base import ModelForm
 from core.models import ChannelAccount
 
 INPUT = {"class": "desk-input"}

@@ -26,8 +26,8 @@ from channels_app import agents, decisions, notices, quarantine
 from channels_app.account_admin import ChannelAccountAdmin
 from channels_app.models import SourceFeedback
 from core import sealed
-from core.admin import ChatSessionAdmin, InboundMessageAdmin
-from core.desk import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.admin.base import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.admin.conversations import ChatSessionAdmin, InboundMessageAdmin
 from core.models import ChatSession, InboundMessage, User
 
 MOST_PEOPLE = 200

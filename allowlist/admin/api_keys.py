@@ -12,7 +12,7 @@ from django.utils import timezone
 from allowlist import keys
 from allowlist.admin.audited import actor, is_superuser, shown_once
 from allowlist.models import ApiKey
-from core.desk import DeskAdmin, ModelForm, visible_line
+from core.admin.base import DeskAdmin, ModelForm, visible_line
 from core.models import User
 
 

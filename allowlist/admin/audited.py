@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from allowlist import audit
-from core.desk import DeskAdmin
+from core.admin.base import DeskAdmin
 
 M = TypeVar("M", bound=Model)
 

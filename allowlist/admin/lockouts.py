@@ -4,7 +4,7 @@ from axes.models import AccessAttempt
 from django.contrib import admin
 from django.http import HttpRequest
 
-from core.desk import ReadOnlyAdmin, shown
+from core.admin.base import ReadOnlyAdmin, shown
 
 
 @admin.register(AccessAttempt)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from allowlist import patterns
 from allowlist.admin.audited import AuditedAdmin
 from allowlist.models import BlockPattern, UnknownRequest
-from core.desk import ModelForm, shown
+from core.admin.base import ModelForm, shown
 from core.models import User
 
 

@@ -22,8 +22,8 @@ from allowlist import revocation, sign_in
 from allowlist.admin.audited import AuditedAdmin, decides, is_superuser, shown_once
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
+from core.admin.base import DeskInline, ModelForm, badge, visible_line
 from core.database import transactions
-from core.desk import DeskInline, ModelForm, badge, visible_line
 from core.models import ChannelAccount, ChannelIdentity, User
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from django.contrib import admin
 
 from allowlist import audit
 from allowlist.models import AuditEntry
-from core.desk import ReadOnlyAdmin, shown, visible_line
+from core.admin.base import ReadOnlyAdmin, shown, visible_line
 
 
 @admin.register(AuditEntry)

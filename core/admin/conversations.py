@@ -8,8 +8,8 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
+from core.admin.base import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.conversations import outbox, runs
-from core.desk import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.files import storage
 from core.long import skills
 from core.models import (
