@@ -15,7 +15,7 @@ from django.db import connection
 
 from allowlist.models import AuditEntry
 from core.database import transactions
-from core.text import clean
+from core.lib.text import clean
 
 # Any number that no other advisory lock of ours uses: "audit" in ASCII.
 CHAIN_LOCK = 0x6175646974

@@ -6,7 +6,7 @@ import unicodedata
 import idna
 import phonenumbers
 
-from core import ids, text
+from core.lib import ids, text
 
 MAX_LENGTH = 256
 # Channels whose senders are numbers. Their names (``@bob``) can be taken over by somebody else.

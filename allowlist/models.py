@@ -6,9 +6,9 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from core.ids import public_id
+from core.lib.ids import public_id
+from core.lib.text import visible_line
 from core.models import ChannelAccount, ChannelIdentity
-from core.text import visible_line
 
 
 class UnknownRequest(models.Model):

@@ -15,9 +15,9 @@ from allowlist.models import UnknownRequest
 from allowlist.permissions import Sender
 from allowlist.permissions import decide as may_speak
 from core.database import transactions
-from core.ids import is_public_id, public_id
+from core.lib.ids import is_public_id, public_id
+from core.lib.text import clean, one_line
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
-from core.text import clean, one_line
 
 Choice = Literal["approve", "approve_24h", "deny", "block"]
 Replay = Callable[[list[InboundMessage]], None]

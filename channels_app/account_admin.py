@@ -16,8 +16,8 @@ from allowlist.admin.audited import AuditedAdmin, decides
 from channels_app import gateways, registry
 from channels_app.account_form import AccountForm, fields_of, form_for, input_name
 from channels_app.base import ChannelError
-from core import sealed
 from core.admin.base import shown, state_badge, visible_line
+from core.lib import encryption
 from core.models import ChannelAccount
 
 SAVED = (
@@ -60,8 +60,8 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
     def secrets_set(self, account: ChannelAccount) -> str:
         """Their names only."""
         try:
-            return ", ".join(sorted(sealed.unseal(account.secrets))) or "none"
-        except sealed.SealError as error:
+            return ", ".join(sorted(encryption.unseal(account.secrets))) or "none"
+        except encryption.SealError as error:
             return str(error)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -124,7 +124,7 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
         given = form.given_secrets(form.cleaned_data)
         if given:
             kept = form.known | given  # those that cannot be opened any more are replaced
-            obj.secrets = sealed.seal({name: value for name, value in kept.items() if value})
+            obj.secrets = encryption.seal({name: value for name, value in kept.items() if value})
         super().save_model(request, obj, form, change)
         for name, value in given.items():
             self.record(request, "secret_set" if value else "secret_removed", obj, {"name": name})
@@ -175,7 +175,7 @@ def tell_test(request: HttpRequest, row: ChannelAccount) -> None:
     """Ask the platform of an account who we are there, and say what it said."""
     try:
         said = gateways.test_now(row)
-    except (ChannelError, sealed.SealError) as error:
+    except (ChannelError, encryption.SealError) as error:
         messages.error(request, f"{row}: {visible_line(str(error))}")
     else:
         messages.success(request, f"{row}: {visible_line(said)}")

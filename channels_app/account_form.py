@@ -9,8 +9,8 @@ from django.core.exceptions import ValidationError
 
 from channels_app import registry
 from channels_app.base import Account, Channel, Field
-from core import sealed
 from core.admin.base import ModelForm
+from core.lib import encryption
 from core.models import ChannelAccount
 
 INPUT = {"class": "desk-input"}
@@ -122,8 +122,8 @@ class AccountForm(ModelForm[ChannelAccount]):
 def opened(account: ChannelAccount) -> tuple[dict[str, str], bool]:
     """The secrets that are set, and whether they can be opened (the key may have been changed)."""
     try:
-        return sealed.unseal(account.secrets), True
-    except sealed.SealError:
+        return encryption.unseal(account.secrets), True
+    except encryption.SealError:
         return {}, False
 
 

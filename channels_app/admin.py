@@ -25,9 +25,9 @@ from allowlist.models import BlockPattern, UnknownRequest
 from channels_app import agents, decisions, notices, quarantine
 from channels_app.account_admin import ChannelAccountAdmin
 from channels_app.models import SourceFeedback
-from core import sealed
 from core.admin.base import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.admin.conversations import ChatSessionAdmin, InboundMessageAdmin
+from core.lib import encryption
 from core.models import ChatSession, InboundMessage, User
 
 MOST_PEOPLE = 200
@@ -308,7 +308,7 @@ class KeptMessageAdmin(InboundMessageAdmin):
             number = message.pk
             try:
                 outcome = quarantine.read_again(message)
-            except (quarantine.CannotReadAgainError, sealed.SealError) as error:
+            except (quarantine.CannotReadAgainError, encryption.SealError) as error:
                 self.message_user(request, f"Message {number}: {error}", messages.WARNING)
             else:
                 self.message_user(request, f"Message {number}: {outcome}.")

@@ -20,7 +20,9 @@ from channels_app.sending import account_of
 from core.conversations import inbox, outbox
 from core.database import transactions
 from core.database.transactions import in_thread, write
-from core.ids import public_id
+from core.lib.ids import public_id
+from core.lib.text import one_line
+from core.lib.tokens import estimate
 from core.messages import text_message
 from core.models import (
     ChannelAccount,
@@ -32,8 +34,6 @@ from core.models import (
     Run,
     User,
 )
-from core.text import one_line
-from core.tokens import estimate
 
 CALL_SECONDS = 20.0
 FOR_AGENT = "for an agent"

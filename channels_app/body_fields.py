@@ -6,8 +6,8 @@ import hashlib
 from typing import Any
 
 from channels_app.http import RefusedError
-from core.ids import is_public_id
-from core.text import is_clean
+from core.lib.ids import is_public_id
+from core.lib.text import is_clean
 
 MAX_PLACE = 128
 # Limits of single endpoints, here since the OpenAPI document tells them too.

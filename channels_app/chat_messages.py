@@ -16,8 +16,8 @@ from django.conf import settings
 from channels_app import pictures
 from channels_app.body_fields import data_url_flaw
 from channels_app.http import RefusedError
-from core.ids import is_public_id
-from core.text import is_clean
+from core.lib.ids import is_public_id
+from core.lib.text import is_clean
 
 Json = dict[str, Any]
 

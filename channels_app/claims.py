@@ -19,7 +19,7 @@ from core.conversations import events, jobs, runs
 from core.conversations.events import Log
 from core.database.batching import Together, attempt
 from core.database.transactions import write
-from core.leases import OWN_LEASE, Lease, elapsed
+from core.lib.leases import OWN_LEASE, Lease, elapsed
 from core.messages import MessageDict, reset_delta
 from core.models import Run
 from core.providers.base import ChatMessage
@@ -103,7 +103,7 @@ def claim_singly(run_ids: list[int], worker: str) -> dict[int, Run]:
 
 
 def prepare(run: Run, began: float) -> Begun:
-    """What the turn of a run needs that was claimed at ``began`` (:func:`core.leases.elapsed`); a
+    """What the turn of a run needs that was claimed at ``began`` (:func:`core.lib.leases.elapsed`); a
     further attempt empties what the last one said."""
     logged = [event for _, event in events.after(run_id=run.id, seq=0)] if run.attempt > 1 else []
     log = events.log_of(run=run, seq=len(logged) or 1)

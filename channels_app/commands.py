@@ -18,8 +18,8 @@ from allowlist.requests import Choice, NotAnOwner, RequestNotFound
 from channels_app import registry, secret_blocks
 from channels_app.outbound import own_words
 from core.conversations import inbox, outbox, runs
+from core.lib.text import one_line
 from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, User
-from core.text import one_line
 
 COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECASE)
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)

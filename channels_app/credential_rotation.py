@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from allowlist import audit
-from core import sealed
 from core.database import transactions
+from core.lib import encryption
 from core.models import ChannelAccount
 
 
@@ -16,9 +16,9 @@ def reseal_all(*, actor: str, now: datetime) -> int:
     changed = 0
     with transactions.write():
         for row in ChannelAccount.objects.select_for_update().exclude(secrets="").order_by("id"):
-            if sealed.is_current(row.secrets):
+            if encryption.is_current(row.secrets):
                 continue
-            ChannelAccount.objects.filter(pk=row.pk).update(secrets=sealed.reseal(row.secrets))
+            ChannelAccount.objects.filter(pk=row.pk).update(secrets=encryption.reseal(row.secrets))
             changed += 1
         if changed:
             data: dict[str, object] = {"accounts": changed}

@@ -6,10 +6,10 @@ from typing import Any
 from channels_app.models import SourceFeedback
 from core.conversations import events
 from core.database.transactions import write
-from core.ids import is_public_id
+from core.lib.ids import is_public_id
+from core.lib.text import one_line
 from core.messages import RetrievalMessage, RetrievalSource, Transcript
 from core.models import Run, User
-from core.text import one_line
 
 VERDICTS = ("up", "down", "")
 

@@ -13,9 +13,9 @@ from channels_app.base import Account, Block, Channel, ChannelError, Deletes, Fi
 from channels_app.pace import pacer
 from channels_app.secret_blocks import as_sent
 from channels_app.sending import opened, target_of
-from core import leases
 from core.conversations import outbox, uncertain_deliveries
 from core.database.transactions import in_thread
+from core.lib import leases
 from core.models import Delivery
 
 logger = logging.getLogger(__name__)

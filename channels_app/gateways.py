@@ -22,8 +22,8 @@ from core.conversations import outbox
 from core.database import transactions
 from core.database.queries import Select
 from core.database.transactions import in_thread, write
+from core.lib.encryption import SealError
 from core.models import ChannelAccount
-from core.sealed import SealError
 
 logger = logging.getLogger(__name__)
 

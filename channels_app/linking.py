@@ -10,8 +10,8 @@ from allowlist import link_codes
 from channels_app import notices
 from core.conversations import outbox
 from core.conversations.inbox import Draft
+from core.lib.text import one_line
 from core.models import InboundMessage, User
-from core.text import one_line
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ from channels_app.pace import pacer
 from channels_app.sending import account_of, target_of
 from channels_app.text_rendering import render
 from channels_app.wording import ENGLISH
-from core import leases
 from core.database.transactions import in_thread, write
-from core.leases import Lease, LeaseOverError
+from core.lib import leases
+from core.lib.leases import Lease, LeaseOverError
 from core.markdown import live_view
 from core.messages import Message, Transcript
 from core.models import Delivery, Run

@@ -21,12 +21,12 @@ from core.database.transactions import in_thread, write
 from core.documents import read as documents
 from core.documents.sniffing import family, media_type
 from core.files import quota, storage
+from core.lib.tokens import estimate
 from core.media import describe, frame, picture, transcribe
 from core.media.text import Medium, media_text
 from core.models import InboundMessage, Message, Run, StoredFile
 from core.providers import sight
 from core.providers.base import ProviderError
-from core.tokens import estimate
 
 logger = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@
 from django.conf import settings
 from django.db import models
 
+from core.lib.text import visible_line
 from core.models import Run
-from core.text import visible_line
 
 
 class SeenSignature(models.Model):

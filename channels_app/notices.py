@@ -21,11 +21,11 @@ from channels_app import notice_targets, secret_blocks
 from channels_app.base import Block, Capability, Channel
 from core.conversations import outbox
 from core.database import transactions
+from core.lib.text import one_line
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, ModelTrouble, User
 from core.providers import health
 from core.providers.failures import KINDS, OWN
 from core.signals import pubsub
-from core.text import one_line
 
 HOURLY = 5
 DAY_SECONDS = 86_400

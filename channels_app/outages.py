@@ -16,8 +16,8 @@ from channels_app import notices
 from core.conversations import outbox
 from core.conversations.outbox import Backlog
 from core.database import transactions
+from core.lib.text import one_line
 from core.models import ChannelAccount, Delivery
-from core.text import one_line
 
 SEND_AGAIN = "send_again"
 PAGE = "/admin/core/delivery/?state__exact=dead"

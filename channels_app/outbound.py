@@ -23,13 +23,13 @@ from channels_app.base import (
 )
 from channels_app.pace import pacer
 from channels_app.wording import wording
-from core import leases
 from core.conversations import outbox, uncertain_deliveries
 from core.conversations.runs import Outcome
 from core.database.batching import committed
 from core.database.transactions import in_thread, write
+from core.lib import leases
+from core.lib.text import one_line
 from core.models import Delivery, InboundMessage, Run
-from core.text import one_line
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ import binascii
 from collections.abc import Awaitable, Callable
 
 from channels_app.http import RefusedError
-from core.fetch import FETCHER, Fetched, FetchError
+from core.lib.safe_fetch import FETCHER, Fetched, FetchError
 
 MAX_BYTES = 10 * 1024 * 1024
 # How files of the formats that models read begin. No SVG: it is a document with scripts.

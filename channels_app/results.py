@@ -20,14 +20,14 @@ from channels_app.base import Block, Capability, Channel, RendersOne
 from channels_app.sending import can_push
 from core.conversations import events, outbox, runs
 from core.database.transactions import in_thread, write
-from core.ids import public_id
+from core.lib.ids import public_id
+from core.lib.text import clean
+from core.lib.tokens import estimate
 from core.markdown import TRUNCATED, strip_outer_fence
 from core.messages import Message as ProtocolMessage
 from core.messages import image_message, stream_end, stream_start, text_message
 from core.models import ChannelAccount, ChatSession, Delivery, Message, Run, StoredFile, User
 from core.outbound_format import classified
-from core.text import clean
-from core.tokens import estimate
 
 ORIGIN = "agent"
 COMMAND = "command"

@@ -33,12 +33,12 @@ from channels_app.claims import Begun, Claims
 from channels_app.endings import end_queued
 from channels_app.gateways import LOOK_SECONDS, Gateways
 from channels_app.turns import Held
-from core import leases
 from core.conversations import events, inbox, jobs, outbox, runs
 from core.database import schema_version
 from core.database.batching import asked_at_once, attempt, committed
 from core.database.transactions import checkpoint, in_thread, write
 from core.files import cleanup
+from core.lib import leases
 from core.models import ChatSession, Delivery, Run
 from core.providers import registry as providers
 from core.signals import frame_clock, pubsub, wakeups

@@ -9,7 +9,7 @@ from django.conf import settings
 
 from allowlist import decision_links
 from channels_app.base import Block, ChannelError
-from core.sealed import SealError, seal, unseal
+from core.lib.encryption import SealError, seal, unseal
 
 NOT_SHOWN = "(a one-time code; it is not shown here)"
 

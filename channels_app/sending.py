@@ -29,11 +29,11 @@ from channels_app.base import (
     Target,
 )
 from channels_app.secret_blocks import as_sent
-from core import leases
 from core.database.transactions import in_thread
 from core.files import storage
+from core.lib import leases
+from core.lib.encryption import SealError
 from core.models import ChannelAccount, Delivery, StoredFile
-from core.sealed import SealError
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ import json
 import math
 from typing import Any, NoReturn
 
-from core.text import is_clean, visible
+from core.lib.text import is_clean, visible
 
 # PostgreSQL's columns, orjson and the languages of most clients end here.
 LOWEST, HIGHEST = -(2**63), 2**64 - 1

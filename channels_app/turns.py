@@ -15,7 +15,7 @@ from core.agent import prompt
 from core.agent.loop import Turn
 from core.conversations.events import LostLeaseError
 from core.database.transactions import in_thread
-from core.leases import Lease
+from core.lib.leases import Lease
 from core.messages import Message, Transcript
 from core.models import Run
 from core.providers import registry as providers

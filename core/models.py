@@ -10,10 +10,10 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
 
-from core.ids import public_id
-from core.leases import Lease
-from core.sealed import unseal
-from core.text import visible_line
+from core.lib.encryption import unseal
+from core.lib.ids import public_id
+from core.lib.leases import Lease
+from core.lib.text import visible_line
 
 
 class User(AbstractUser):

@@ -24,7 +24,7 @@ MEASURED = ("--cov", "--cov-report=", "--cov-fail-under=0")
 ONCE = (
     "tests/browser",
     "tests/clients",
-    "tests/fetching",
+    "tests/core/lib",
     "tests/journeys",
     "tests/markdown",
     "tests/messages",

@@ -5,8 +5,8 @@ from typing import Any
 from rest_framework import serializers
 
 from allowlist.models import UnknownRequest
+from core.lib.text import is_clean
 from core.models import ChatSession, Message, Run, StoredFile
-from core.text import is_clean
 
 
 class CleanCharField(serializers.CharField):

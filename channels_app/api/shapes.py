@@ -7,7 +7,7 @@ from django.conf import settings
 from channels_app.body_fields import MAX_CHAT_ID, MAX_CONTEXT, MAX_SESSION_NAME
 from channels_app.chat_messages import MAX_MESSAGES
 from channels_app.chat_tools import MAX_TOOLS
-from core.ids import PUBLIC_ID
+from core.lib.ids import PUBLIC_ID
 
 Json = dict[str, Any]
 

@@ -26,7 +26,7 @@ from channels_app.door_accounts import door_account
 from core.conversations import inbox, runs, sessions
 from core.database.transactions import write
 from core.files import storage
-from core.ids import is_public_id
+from core.lib.ids import is_public_id
 from core.models import ChatSession, Message, Run, StoredFile, User
 
 RUN_STATE = OpenApiParameter("state", enum=Run.State.values)

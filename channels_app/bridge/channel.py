@@ -23,7 +23,7 @@ from channels_app.base import (
     WholeAnswer,
 )
 from channels_app.bridge import adapter, signing
-from core.fetch import Fetcher, RefusedAddressError, is_public, is_public_or_private
+from core.lib.safe_fetch import Fetcher, RefusedAddressError, is_public, is_public_or_private
 from core.markdown import markdown_to_channel
 
 CALL_SECONDS = 30.0

@@ -18,9 +18,9 @@ from channels_app.inbound import receive_sender
 from channels_app.models import SeenSignature
 from channels_app.sending import account_of
 from core.database.transactions import in_thread, write
-from core.ids import public_id
+from core.lib.encryption import SealError
+from core.lib.ids import public_id
 from core.models import ChannelAccount
-from core.sealed import SealError
 
 FORGET_AFTER = timedelta(seconds=2 * signing.WINDOW_SECONDS + 60)
 

@@ -8,15 +8,15 @@ from django.db.migrations.executor import MigrationExecutor
 from allowlist.permissions import open_kinds
 from channels_app import health
 from channels_app.doctor.findings import Finding, error, warning
-from core import sealed
 from core.conversations import runs
 from core.database import schema_version
 from core.files import storage as files
+from core.lib import encryption
+from core.lib.text import visible_line
 from core.long import skills
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
-from core.text import visible_line
 
 
 def people() -> Iterator[Finding]:
@@ -42,15 +42,15 @@ def channels() -> Iterator[Finding]:
     """Accounts whose platform complains (a webhook that fails), or whose secrets are locked."""
     for row in ChannelAccount.objects.order_by("id"):
         try:
-            sealed.unseal(row.secrets)
-        except sealed.SealError:
+            encryption.unseal(row.secrets)
+        except encryption.SealError:
             yield error(
                 "sealed",
                 f"The credentials of {row} cannot be opened with any key.",
                 "Put the old key back into GATEWAY_ENCRYPTION_KEYS, or enter them again.",
             )
             continue
-        if not sealed.is_current(row.secrets):
+        if not encryption.is_current(row.secrets):
             yield warning(
                 "sealed",
                 f"The credentials of {row} are encrypted with an old key.",

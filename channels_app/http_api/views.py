@@ -24,7 +24,7 @@ from channels_app.senders import may_speak
 from core.conversations import events, runs
 from core.database.transactions import in_thread
 from core.files import storage
-from core.ids import is_public_id
+from core.lib.ids import is_public_id
 from core.models import ChannelAccount, Run
 from core.outbound_format import classified
 

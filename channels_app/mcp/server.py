@@ -19,9 +19,9 @@ from core.conversations import sessions
 from core.database.transactions import in_thread
 from core.files import storage
 from core.files.quota import NoRoomError
-from core.ids import is_public_id
+from core.lib.ids import is_public_id
+from core.lib.text import one_line
 from core.models import ChatSession, StoredFile, User
-from core.text import one_line
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from django.conf import settings
 from channels_app import chat_messages, chat_tools
 from channels_app.chat_messages import Json, refused
 from channels_app.http import RefusedError
-from core.text import is_clean
+from core.lib.text import is_clean
 
 ALIAS = "default"
 MAX_STOPS = 4

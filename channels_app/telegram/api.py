@@ -11,7 +11,7 @@ from telegram.request import BaseRequest, RequestData
 
 from channels_app.base import Account, ChannelError
 from channels_app.telegram import plain
-from core import leases
+from core.lib import leases
 
 T = TypeVar("T")
 

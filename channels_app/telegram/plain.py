@@ -16,7 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 
 from channels_app.base import Account, ChannelError, Trouble
-from core import leases
+from core.lib import leases
 
 BASE = "https://api.telegram.org"
 CONNECT_SECONDS = 10.0

@@ -24,8 +24,8 @@ from core.conversations import inbox, outbox
 from core.conversations.inbox import Draft
 from core.database.batching import Informed, Work
 from core.database.transactions import in_thread, write
+from core.lib.text import one_line
 from core.models import ChannelAccount, InboundMessage, User
-from core.text import one_line
 
 logger = logging.getLogger(__name__)
 

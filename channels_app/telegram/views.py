@@ -13,8 +13,8 @@ from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
 from core.database import batching
 from core.database.transactions import in_thread
+from core.lib.encryption import SealError
 from core.models import ChannelAccount
-from core.sealed import SealError
 
 KNOWN_SECONDS = 2.0
 SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - the name of a header

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from channels_app.links import is_web_url
+from core.lib.text import visible
 from core.messages import EventMessage, Message, MessageDict, Transcript
-from core.text import visible
 
 MAX_CHARACTERS = 20_000
 # Events that only say that something begins or ends; the table of events has them.

@@ -13,7 +13,7 @@ from channels_app.security_headers import PAGE, policy
 from channels_app.trace import page
 from channels_app.wording import wording
 from core.conversations import events
-from core.ids import is_public_id
+from core.lib.ids import is_public_id
 from core.models import Run, User
 
 MAX_EVENTS = 5000

@@ -16,7 +16,7 @@ from channels_app.webchat import frames
 from channels_app.webchat.access import Speaker
 from core.conversations import runs
 from core.conversations.inbox import Draft, RepeatKey, body_digest
-from core.ids import is_public_id
+from core.lib.ids import is_public_id
 from core.models import ChatSession, Run, User
 
 SHOWN_NOTICES = 3

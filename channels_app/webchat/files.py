@@ -21,7 +21,7 @@ from channels_app.http import ClientGoneError, Headers, Receive, RefusedError, R
 from channels_app.webchat import access
 from core.database.transactions import in_thread, write
 from core.files import storage
-from core.ids import is_public_id
+from core.lib.ids import is_public_id
 from core.models import StoredFile, User
 from core.plugins import slide_show
 

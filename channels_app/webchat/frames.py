@@ -9,7 +9,7 @@ from django.conf import settings
 from channels_app import strict_json
 from channels_app.body_fields import check_data_url, text, uploaded
 from channels_app.http import RefusedError
-from core.ids import is_public_id
+from core.lib.ids import is_public_id
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_SEQ = 2**31 - 1

@@ -23,8 +23,8 @@ from markdown_it.token import Token
 from mdit_py_plugins.tasklists import tasklists_plugin
 
 from channels_app.webchat import formulas
+from core.lib.text import clean
 from core.markdown.emphasis import inside_word
-from core.text import clean
 
 # The page has one h1 of its own, and each answer stands under an h2 that only readers hear: the
 # first heading of an answer is an h3, whatever its level. `live.js` does the same.

@@ -24,9 +24,9 @@ from channels_app.http import RefusedError
 from channels_app.webchat import export, transcript
 from core.conversations import inbox, sessions
 from core.database.transactions import write
+from core.lib.text import one_line
 from core.models import User
 from core.signals import pubsub
-from core.text import one_line
 
 P = ParamSpec("P")
 Json = dict[str, Any]

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from core.admin.base import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.conversations import outbox, runs
 from core.files import storage
+from core.lib.text import is_clean
 from core.long import skills
 from core.models import (
     ChatSession,
@@ -24,7 +25,6 @@ from core.models import (
     Skill,
     StoredFile,
 )
-from core.text import is_clean
 
 MOST_LINES = 500
 SKILL_NAME_CHARACTERS = 100

@@ -24,6 +24,7 @@ import orjson
 from django.conf import settings
 
 from core.agent import fallback
+from core.lib.text import clean
 from core.messages import (
     Message,
     error_message,
@@ -54,7 +55,6 @@ from core.providers.base import (
     most_bytes,
 )
 from core.providers.failures import DEFAULT_RETRY_SECONDS, KINDS, OWN, Failure
-from core.text import clean
 from core.tools import languages, phrases, registry
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 

@@ -6,9 +6,9 @@ from typing import Any
 from django.conf import settings
 
 from core.database.queries import Given, Rows
+from core.lib.tokens import estimate
 from core.models import Message, Run
 from core.providers.base import ChatMessage
-from core.tokens import estimate
 
 HISTORY_ROWS = 200
 SYSTEM_PROMPT = """\

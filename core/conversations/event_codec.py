@@ -5,8 +5,8 @@ from typing import Any
 
 import orjson
 
+from core.lib.text import clean
 from core.messages import MessageDict
-from core.text import clean
 
 MERGED_CHARACTERS = 16_000
 

@@ -17,11 +17,11 @@ from django.db.models.functions import Now
 from core.database import statements, transactions
 from core.database.queries import Among, Change, Given, Rows, Select
 from core.database.writes import Do, Insert, Set, Write, written, written_soon
-from core.ids import is_public_id, public_id
+from core.lib.ids import is_public_id, public_id
+from core.lib.text import clean, one_line
+from core.lib.tokens import estimate
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from core.signals import wakeups
-from core.text import clean, one_line
-from core.tokens import estimate
 
 TITLE_CHARACTERS = 60
 MAX_BATCH = 100

@@ -21,9 +21,9 @@ from django.db.models.functions import Coalesce, Greatest, Now
 from core.database import transactions
 from core.files import storage
 from core.files.storage import Made
+from core.lib.text import one_line
 from core.models import Job, Run
 from core.signals import pubsub, wakeups
-from core.text import one_line
 
 WAKE_SECONDS = 30
 POLL_SECONDS = 1.0

@@ -18,7 +18,7 @@ from django.db.models.functions import Coalesce, Now
 
 from core.database import statements, transactions
 from core.database.queries import Change, Given, Rows, Select
-from core.leases import OWN_LEASE, Lease, elapsed
+from core.lib.leases import OWN_LEASE, Lease, elapsed
 from core.models import ChannelAccount, ChatSession, Delivery
 from core.signals import wakeups
 

@@ -14,9 +14,9 @@ from django.db.models.functions import Coalesce, Now
 from core.database import driver, schema_version, transactions
 from core.database.queries import Among, Change, Given, Rows, Select, Taking
 from core.database.writes import Do, Insert, Write, written
+from core.lib.tokens import estimate
 from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
 from core.signals import pubsub, wakeups
-from core.tokens import estimate
 
 WORKER_GONE_SECONDS = 30
 

@@ -8,8 +8,8 @@ from django.db.models import Q, QuerySet
 from core.conversations import runs
 from core.database.transactions import write
 from core.files import storage
+from core.lib.text import one_line
 from core.models import ChatSession, Message, Run, StoredFile, User
-from core.text import one_line
 
 TITLE_CHARACTERS = 200
 EXCERPT_BEFORE, EXCERPT_CHARACTERS = 10, 90

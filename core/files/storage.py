@@ -19,9 +19,9 @@ from django.db.models.functions import Now
 from core.database.transactions import write
 from core.documents.sniffing import media_type
 from core.files import quota
-from core.ids import is_public_id, public_id
+from core.lib.ids import is_public_id, public_id
+from core.lib.text import one_line
 from core.models import Installation, Run, StoredFile, User
-from core.text import one_line
 
 INLINE_BYTES = 10 * 1024 * 1024
 # What browsers and platforms show as a picture.

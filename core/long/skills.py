@@ -23,12 +23,12 @@ from django.conf import settings
 
 from core.database.transactions import in_thread
 from core.files import storage
+from core.lib.text import one_line
 from core.long import steps
 from core.long.host import Host
 from core.messages import Message, MessageError, from_dict
 from core.models import Job, Skill
 from core.plugins.base import Artifact, PluginError, PluginResult
-from core.text import one_line
 
 SECONDS = 300.0
 OUTPUT_BYTES = 1024 * 1024

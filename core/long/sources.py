@@ -17,14 +17,14 @@ from django.db.models import QuerySet
 
 from core.database.transactions import in_thread
 from core.documents import read as documents
-from core.fetch import FETCHER, FetchError
 from core.files import storage
-from core.ids import is_public_id
+from core.lib.ids import is_public_id
+from core.lib.safe_fetch import FETCHER, FetchError
+from core.lib.text import one_line
 from core.long.host import Host
 from core.models import Job, Message, StoredFile
 from core.plugins.base import PluginError, Source
 from core.plugins.slides import asked
-from core.text import one_line
 
 TITLE_CHARACTERS = 120
 LAST_LINES = 60

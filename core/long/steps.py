@@ -15,10 +15,10 @@ from django.db.models import F
 from core.conversations import jobs
 from core.conversations.event_codec import cleaned
 from core.database import transactions
+from core.lib.text import clean
 from core.messages import Message, MessageDict, MessageError, from_dict, to_dict
 from core.models import Job, JobStep, Run
 from core.signals import pubsub
-from core.text import clean
 
 ANSWER, MESSAGE = JobStep.Kind.ANSWER, JobStep.Kind.MESSAGE
 MOST_ANSWERS = 500

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from core.text import one_line
+from core.lib.text import one_line
 
 REASON_CHARACTERS = 500
 BODY_BYTES = 64 * 1024  # of an error's body, more is not read

@@ -2,7 +2,7 @@
 
 from django import template
 
-from core import text as texts
+from core.lib import text as texts
 
 register = template.Library()
 

@@ -7,11 +7,11 @@ from django.conf import settings
 from core.database.transactions import in_thread
 from core.documents import read as documents
 from core.files import storage
-from core.ids import is_public_id
+from core.lib.ids import is_public_id
+from core.lib.tokens import estimate
 from core.messages import RetrievalMessage, RetrievalSource, retrieval_message
 from core.models import StoredFile
 from core.plugins.summarize import span
-from core.tokens import estimate
 from core.tools.base import ToolContext, ToolError, ToolResult
 
 EXCERPT = 200

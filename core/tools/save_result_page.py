@@ -13,9 +13,9 @@ from markdown_it import MarkdownIt
 
 from core.database.transactions import in_thread
 from core.files import storage
+from core.lib.text import one_line
 from core.messages import action_message
 from core.models import Run, StoredFile, User
-from core.text import one_line
 from core.tools.base import ToolContext, ToolError, ToolResult
 from core.tools.waiting import shown
 

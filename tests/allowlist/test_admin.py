@@ -20,8 +20,8 @@ from django.utils import timezone
 from allowlist import audit, keys, requests
 from allowlist.models import ApiKey, AuditEntry, BlockPattern, SignInLink, UnknownRequest
 from channels_app.models import SourceFeedback
-from core import sealed
 from core.conversations import outbox
+from core.lib import encryption
 from core.models import (
     ChannelAccount,
     ChannelIdentity,
@@ -799,7 +799,7 @@ def test_c1_the_secrets_of_an_account_go_in_and_never_come_out(
     assert "Not yet: " in incomplete.content.decode()
     assert desk.post(base, form | secret).status_code == 302
     telegram.refresh_from_db()
-    assert sealed.unseal(telegram.secrets) == {"token": "123:hush-hush"}
+    assert encryption.unseal(telegram.secrets) == {"token": "123:hush-hush"}
     html = page(desk, base)
     assert "hush" not in html + telegram.secrets + str(AuditEntry.objects.values())
     assert telegram.secrets not in html

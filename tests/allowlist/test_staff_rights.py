@@ -26,8 +26,8 @@ from allowlist.models import ApiKey, AuditEntry, BlockPattern, LinkCode, SignInL
 from channels_app import commands, notices
 from channels_app.inbound import receive_sender
 from channels_app.secret_blocks import as_sent
-from core import sealed
 from core.conversations.inbox import Draft
+from core.lib import encryption
 from core.models import (
     ChannelAccount,
     ChannelIdentity,
@@ -68,7 +68,7 @@ def say(account: ChannelAccount, sender: str, text: str) -> None:
 def house(telegram: ChannelAccount, owner: User, make_user: MakeUser) -> House:
     """Secrets of every kind, each made in the way in which it is made."""
     now = timezone.now()
-    telegram.secrets = sealed.seal({"token": BOT, "webhook_secret": HOOK})
+    telegram.secrets = encryption.seal({"token": BOT, "webhook_secret": HOOK})
     telegram.save()
     ann = make_user("ann", im=["42"])
     ann.set_password("correct horse")

@@ -17,8 +17,8 @@ from channels_app.bridge import signing
 from channels_app.bridge.views import process
 from channels_app.http import Scope
 from channels_app.http_api.views import inbound
+from core.lib.encryption import seal
 from core.models import ChannelAccount
-from core.sealed import seal
 from gateway_project.processes import listener
 from tests.channels.running import guest, owner, runner
 from tests.redteam.house import end_tasks

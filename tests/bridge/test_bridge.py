@@ -14,9 +14,9 @@ from channels_app.bridge import channel, signing
 from channels_app.bridge.channel import CHANNEL, fetcher, refusal
 from channels_app.models import SeenSignature
 from core.conversations import outbox
-from core.fetch import is_public, is_public_or_private
+from core.lib.encryption import seal
+from core.lib.safe_fetch import is_public, is_public_or_private
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run, User
-from core.sealed import seal
 from tests.bridge.conftest import SECRET, Bridge, Callback
 from tests.channels.running import until
 

@@ -10,8 +10,8 @@ from channels_app.runner import Runner
 from channels_app.telegram import receive, views
 from core.conversations import events
 from core.database import transactions
+from core.lib.encryption import seal
 from core.models import ChannelAccount, ChannelIdentity, User
-from core.sealed import seal
 from tests.servers import wait_until
 
 

@@ -12,8 +12,8 @@ from channels_app.memory.channel import CHANNEL, PLATFORM, say
 from channels_app.runner import Runner, waiting
 from channels_app.sending import account_of
 from core.conversations import inbox
+from core.lib.encryption import SealError
 from core.models import ChannelAccount, ChatSession, InboundMessage, User
-from core.sealed import SealError
 from tests.channels.running import memory_account, until
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,11 +13,11 @@ from channels_app.base import Account, Block, Capability, ChannelError, Health
 from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryGateway, say
 from channels_app.runner import Runner
 from channels_app.wording import ENGLISH
-from core import leases
 from core.conversations import outbox
 from core.conversations.runs import Outcome
 from core.database.transactions import write
 from core.files import storage
+from core.lib import leases
 from core.models import ChannelAccount, Delivery, Run, StoredFile, User
 from tests.channels.running import memory_account, until
 

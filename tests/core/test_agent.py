@@ -9,6 +9,7 @@ from pytest_django import Settings
 
 from core.agent import loop, prompt
 from core.agent.loop import Turn
+from core.lib.tokens import estimate
 from core.messages import Message, MessageDict, fold, to_dict
 from core.models import ChatSession, Run
 from core.models import Message as Line
@@ -25,7 +26,6 @@ from core.providers.base import (
     most_bytes,
 )
 from core.providers.failures import KINDS
-from core.tokens import estimate
 from core.tools import registry
 from core.tools.base import ToolContext, ToolResult
 from tests.core.conftest import Say

@@ -13,8 +13,8 @@ import pptx
 import pytest
 from aiohttp import web
 
-from core.fetch import FETCHER
 from core.files import storage
+from core.lib.safe_fetch import FETCHER
 from core.long import sources
 from core.models import Job, Run, StoredFile, User
 from core.plugins import registry
@@ -24,7 +24,7 @@ from core.plugins.ppt_generation import PLUGIN as PPT
 from core.tools import registry as tools
 from core.tools.base import ToolError
 from core.tools.route_to_plugin import TOOL, chosen, given, known
-from tests.fetching.test_guarded_fetcher import serving
+from tests.core.lib.test_safe_fetch import serving
 from tests.long import papers
 from tests.long.conftest import Say, Worker
 

@@ -46,8 +46,8 @@ TARGETS = (
     ),
     Target(
         "the URL guard",
-        "core/fetch.py",
-        ("tests/fetching",),
+        "core/lib/safe_fetch.py",
+        ("tests/core/lib",),
     ),
     Target(
         "the signed links",

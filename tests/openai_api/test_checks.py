@@ -10,7 +10,7 @@ from pytest_django import Settings
 from channels_app import chat_messages, chat_tools, pictures
 from channels_app.http import RefusedError
 from channels_app.openai_api import fields
-from core.fetch import Fetched, FetchError
+from core.lib.safe_fetch import Fetched, FetchError
 from core.providers import agent_library
 from gateway_project.home import BASE_DIR
 from tests.people import PIXEL

@@ -8,7 +8,7 @@ from allowlist import keys
 from channels_app import limits
 from channels_app.http import RefusedError
 from channels_app.http_api import fields
-from core.fetch import Fetched
+from core.lib.safe_fetch import Fetched
 from core.models import ChannelAccount, InboundMessage, User
 from tests.redteam.house import House
 

@@ -13,9 +13,10 @@ from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
-from core import VERSION, fetch
+from core import VERSION
 from core.database import schema_version
 from core.files import storage
+from core.lib import safe_fetch
 from core.models import Installation, User
 from gateway_project import installation
 from gateway_project.home import BASE_DIR
@@ -39,7 +40,7 @@ def test_there_is_one_version() -> None:
     """What runs says the same as what was packed, to owners and to foreign servers."""
     packed = tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
     assert packed == VERSION
-    assert f"Latchkey/{VERSION}" == fetch.AGENT
+    assert f"Latchkey/{VERSION}" == safe_fetch.AGENT
     assert Up().get_version() == f"Latchkey {VERSION}"
 
 

@@ -19,10 +19,10 @@ from channels_app.agents import open_session
 from channels_app.door_accounts import door_account
 from channels_app.http import Scope
 from channels_app.inbound import receive_personal, receive_sender
-from core import sealed
 from core.conversations.inbox import Draft
 from core.database import transactions
 from core.files import storage
+from core.lib import encryption
 from core.messages import Message, RetrievalSource, retrieval_message, stream_start, to_dict
 from core.models import ChannelAccount, RunEvent, User
 from gateway_project.asgi import ROUTES
@@ -181,7 +181,7 @@ def build() -> House:
     ChannelAccount.objects.create(
         channel="telegram",
         name="bot",
-        secrets=sealed.seal({"token": f"1:{'x' * 35}", "webhook_secret": WEBHOOK_SECRET}),
+        secrets=encryption.seal({"token": f"1:{'x' * 35}", "webhook_secret": WEBHOOK_SECRET}),
     )
     furnish(house, bridge)
     return house

@@ -24,8 +24,8 @@ from channels_app.telegram import receive
 from channels_app.telegram import views as telegram_door
 from channels_app.telegram.addressing import Bot
 from channels_app.webchat import frames
-from core import sealed
 from core.database import transactions
+from core.lib import encryption
 from core.models import ChannelAccount
 from tests.redteam import house as houses
 from tests.redteam import matrix
@@ -84,7 +84,7 @@ def house(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[H
     monkeypatch.setattr(limits.Rate, "check", lambda *_, **__: None)
     telegram_door.forget()
     made = houses.build()
-    secrets = sealed.seal({"signing_secret": SIGNING})
+    secrets = encryption.seal({"signing_secret": SIGNING})
     ChannelAccount.objects.filter(channel="bridge").update(config=CALLBACK, secrets=secrets)
     row = ChannelAccount.objects.get(channel="telegram")
     known = receive.Known(Bot(1, "a_bot"), time.monotonic() + 3600)

@@ -14,8 +14,8 @@ from django.test import Client
 from allowlist import sign_in
 from channels_app import limits
 from channels_app.telegram import views as telegram_door
-from core import sealed
 from core.database import transactions
+from core.lib import encryption
 from core.models import ChannelAccount
 from gateway_project.logs import JsonFormatter
 from tests.redteam import house as houses
@@ -104,7 +104,7 @@ def test_log4_no_planted_secret_is_found_anywhere(
     own.set_password(PASSWORD)
     own.save()
     bot = ChannelAccount.objects.get(channel="telegram")
-    bot.secrets = sealed.seal({"token": BOT, "webhook_secret": HOOK})
+    bot.secrets = encryption.seal({"token": BOT, "webhook_secret": HOOK})
     bot.save()
     from django.utils import timezone
 

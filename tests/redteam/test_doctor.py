@@ -17,10 +17,10 @@ from django.test import Client
 from django.utils import timezone
 
 from channels_app.doctor import configuration, examination, machine, versions, work
-from core import sealed
 from core.conversations import outbox
 from core.database import transactions
 from core.database.transactions import write
+from core.lib import encryption
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Message, User
 from gateway_project.home import BASE_DIR
 from tests.servers import Valkey
@@ -251,7 +251,7 @@ class TestDatabase:
     def test_a_failing_webhook_and_locked_or_old_credentials_are_found(self, settings: Any) -> None:
         settings.GATEWAY_ENCRYPTION_KEYS = ["old"]
         row = ChannelAccount.objects.create(
-            channel="telegram", name="bot", secrets=sealed.seal({"token": "t"})
+            channel="telegram", name="bot", secrets=encryption.seal({"token": "t"})
         )
         assert ids(work.channels()) == set()
         settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]

@@ -9,9 +9,9 @@ import pytest
 
 from channels_app import chat_messages
 from channels_app.http import RefusedError
-from core.fetch import Fetched
+from core.lib.safe_fetch import Fetched
 from gateway_project.home import BASE_DIR
-from tests.core.test_small_parts import PIXEL
+from tests.core.lib.test_small_functions import PIXEL
 
 SECURITY = BASE_DIR / "docs" / "security.md"
 SETTINGS = BASE_DIR / "docs" / "settings.md"

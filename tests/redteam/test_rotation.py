@@ -16,7 +16,7 @@ from django.utils import timezone
 from allowlist import audit
 from allowlist.models import AuditEntry
 from channels_app import credential_rotation
-from core import sealed
+from core.lib import encryption
 from core.models import ChannelAccount
 from gateway_project import home
 from gateway_project import settings as product
@@ -28,7 +28,7 @@ NAMES = ("SECRET_KEY", "SECRET_KEY_FILE", "GATEWAY_ENCRYPTION_KEYS", "GATEWAY_EN
 def account(name: str, **secrets: str) -> ChannelAccount:
     """An account with secrets under the current keys."""
     return ChannelAccount.objects.create(
-        channel="telegram", name=name, secrets=sealed.seal(secrets)
+        channel="telegram", name=name, secrets=encryption.seal(secrets)
     )
 
 
@@ -81,10 +81,10 @@ class TestResealing:
 
     def test_what_is_no_seal_at_all_is_refused(self, settings: Any) -> None:
         foreign = Fernet(Fernet.generate_key()).encrypt(b"{}").decode()
-        with pytest.raises(sealed.SealError):
-            sealed.reseal(foreign)
-        assert not sealed.is_current(foreign)
-        assert sealed.reseal("") == ""
+        with pytest.raises(encryption.SealError):
+            encryption.reseal(foreign)
+        assert not encryption.is_current(foreign)
+        assert encryption.reseal("") == ""
 
 
 @pytest.fixture

@@ -25,9 +25,9 @@ from channels_app.http import RefusedError
 from channels_app.inbound import let_in
 from channels_app.webchat import calls, frames
 from channels_app.webchat.access import Speaker
-from core import sealed
 from core.database import transactions
 from core.files import storage
+from core.lib import encryption
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, Run, StoredFile, User
 from tests.redteam.house import Answer, House
 
@@ -76,7 +76,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Any:
         channel="bridge",
         name="mail",
         config={"callback_url": "https://bridge.example/get_response"},
-        secrets=sealed.seal({"signing_secret": SECRET}),
+        secrets=encryption.seal({"signing_secret": SECRET}),
     )
     made = World(account, User.objects.create(username="owner", is_owner=True, only_listed=True))
     made.house.tokens["bridge"] = keys.create(

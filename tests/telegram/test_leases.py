@@ -10,9 +10,9 @@ from channels_app.base import Target
 from channels_app.runner import Runner
 from channels_app.telegram import plain
 from channels_app.telegram.outbound import OUTBOUND
-from core import leases
 from core.conversations import outbox
 from core.database.transactions import close_pool, write
+from core.lib import leases
 from core.models import ChannelAccount, Delivery
 from tests.channels.running import until
 from tests.telegram.local import Local

@@ -11,8 +11,8 @@ from django.utils import timezone
 from channels_app import gateways, health, outages
 from channels_app.runner import Runner
 from core.conversations import outbox
+from core.lib.encryption import seal
 from core.models import ChannelAccount, Delivery, User
-from core.sealed import seal
 from tests.channels.running import until
 from tests.telegram.local import Local
 from tests.telegram.people import message, number, person

@@ -6,9 +6,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from channels_app import agents
-from core.ids import is_public_id
+from core.lib.ids import is_public_id
+from core.lib.text import visible_line
 from core.models import ChatSession, User
-from core.text import visible_line
 
 
 class Command(BaseCommand):

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from core.text import clean
+from core.lib.text import clean
 
 # What XML 1.0 can't hold (https://www.w3.org/TR/xml/#charsets), and what reorders text around it.
 UNWRITABLE = re.compile(

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from channels_app import credential_rotation
-from core.sealed import SealError
+from core.lib.encryption import SealError
 from gateway_project import home
 from gateway_project.processes import state
 

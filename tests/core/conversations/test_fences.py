@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from core.conversations import events, inbox, runs
 from core.database import transactions
+from core.lib.tokens import estimate
 from core.messages import progress, to_dict
 from core.models import (
     ChannelAccount,
@@ -20,7 +21,6 @@ from core.models import (
     User,
 )
 from core.signals import pubsub, wakeups
-from core.tokens import estimate
 from tests.core.conftest import Say, expire, now_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("commits_at_once")]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.fetch import Address, Fetcher, FetchError, is_public, is_public_or_private
+from core.lib.safe_fetch import Address, Fetcher, FetchError, is_public, is_public_or_private
 
 # "IPv4 Special-Purpose Address Space" and multicast.
 SPECIAL_V4 = [

@@ -7,8 +7,8 @@ import pytest
 from aiohttp import web
 
 from core import VERSION
-from core.fetch import Fetcher, RefusedAddressError, is_public, is_public_or_private
-from tests.fetching.test_guarded_fetcher import is_test_server, to_test_server
+from core.lib.safe_fetch import Fetcher, RefusedAddressError, is_public, is_public_or_private
+from tests.core.lib.test_safe_fetch import is_test_server, to_test_server
 
 ANYWHERE = Fetcher(resolve=to_test_server, allowed=is_test_server, ports=None)
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from core import ids, sealed, text, tokens
 from core.files import storage
+from core.lib import encryption, ids, text, tokens
 from core.models import ChannelAccount, StoredFile, User
 
 
@@ -63,23 +63,23 @@ def test_secrets_can_be_opened_again_also_after_the_key_was_rotated(
     settings: Settings,
 ) -> None:
     settings.GATEWAY_ENCRYPTION_KEYS = ["old"]
-    box = sealed.seal({"token": "s3cret"})
+    box = encryption.seal({"token": "s3cret"})
     assert "s3cret" not in box
     settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
-    assert sealed.unseal(box) == {"token": "s3cret"}
+    assert encryption.unseal(box) == {"token": "s3cret"}
     settings.GATEWAY_ENCRYPTION_KEYS = ["new"]
-    with pytest.raises(sealed.SealError):
-        sealed.unseal(box)
+    with pytest.raises(encryption.SealError):
+        encryption.unseal(box)
 
 
 def test_no_secrets_are_an_empty_box() -> None:
-    assert sealed.seal({}) == ""
-    assert sealed.unseal("") == {}
+    assert encryption.seal({}) == ""
+    assert encryption.unseal("") == {}
 
 
 @pytest.mark.django_db
 def test_an_account_opens_its_own_secrets() -> None:
-    account = ChannelAccount(channel="x", secrets=sealed.seal({"token": "t"}))
+    account = ChannelAccount(channel="x", secrets=encryption.seal({"token": "t"}))
     assert account.open_secrets() == {"token": "t"}
 
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from core.fetch import FETCHER, Address, Fetcher, FetchError
+from core.lib.safe_fetch import FETCHER, Address, Fetcher, FetchError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from core import VERSION
-from core.fetch import Fetcher, FetchError, Pinned, by_system
-from tests.fetching.test_guarded_fetcher import fetcher, hello, serving
+from core.lib.safe_fetch import Fetcher, FetchError, Pinned, by_system
+from tests.core.lib.test_safe_fetch import fetcher, hello, serving
 
 
 class Names:

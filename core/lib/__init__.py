@@ -1,0 +1,1 @@
+"""Small functions without state that know no table."""
