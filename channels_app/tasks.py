@@ -17,7 +17,7 @@ from django.db import connection
 from channels_app.runner import BEAT_SECONDS, Runner
 from core.conversations import jobs, runs
 from core.database import forks, schema_version
-from core.long import process
+from core.jobs_worker import process
 
 logger = logging.getLogger(__name__)
 

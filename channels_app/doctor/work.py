@@ -11,9 +11,9 @@ from channels_app.doctor.findings import Finding, error, warning
 from core.conversations import runs
 from core.database import schema_version
 from core.files import storage as files
+from core.jobs_worker import skills
 from core.lib import encryption
 from core.lib.text import visible_line
-from core.long import skills
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN

@@ -11,8 +11,8 @@ from django.utils.safestring import SafeString
 from core.admin.base import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.conversations import outbox, runs
 from core.files import storage
+from core.jobs_worker import skills
 from core.lib.text import is_clean
-from core.long import skills
 from core.models import (
     ChatSession,
     Delivery,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from core.database.transactions import in_thread
-from core.long import skills
+from core.jobs_worker import skills
 from core.tools import waiting
 from core.tools.base import ToolContext, ToolError, ToolResult
 

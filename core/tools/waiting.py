@@ -10,7 +10,7 @@ from core.conversations import jobs
 from core.conversations.jobs import View
 from core.database.transactions import in_thread
 from core.files import storage
-from core.long import steps
+from core.jobs_worker import steps
 from core.messages import Message, audio_message, image_message, progress, video_message
 from core.models import Run, StoredFile
 from core.tools import languages, phrases

@@ -38,7 +38,7 @@ from core.providers import sight
 from core.providers.base import Delta, ModelRequest, ProviderError
 from core.providers.scripted import Scripted
 from tests.channels.running import memory_account, until
-from tests.long import papers
+from tests.core.jobs_worker import papers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WIDE, HIGH = 400, 200

@@ -52,7 +52,7 @@ TARGETS = (
     Target(
         "the signed links",
         "core/files/storage.py",
-        ("tests/core/files/test_signed_links.py", "tests/long/test_links.py"),
+        ("tests/core/files/test_signed_links.py", "tests/core/jobs_worker/test_links.py"),
         "DAY_SECONDS link token signer opened count_open revoke",
     ),
     Target(

@@ -24,7 +24,7 @@ from core.models import StoredFile
 from core.plugins.ppt_generation.charts import add_chart
 from core.plugins.slides.deck import Chart, Series
 from core.plugins.slides.page import Plot
-from tests.long import papers
+from tests.core.jobs_worker import papers
 from tests.redteam import house as houses
 from tests.redteam.house import Answer, House
 

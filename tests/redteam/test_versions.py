@@ -17,7 +17,7 @@ from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
 from core.conversations import events, inbox, runs
 from core.database import schema_version, transactions
-from core.long import process
+from core.jobs_worker import process
 from core.models import Job, Run, User
 from tests.channels.running import runner
 from tests.gateways import Gateway

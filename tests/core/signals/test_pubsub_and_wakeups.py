@@ -332,7 +332,7 @@ def test_a_worker_takes_what_it_wakes_for_unless_it_has_no_room(
     monkeypatch.setattr(wakeups, "publisher", lambda: publisher)
     wakeups.take_here(take)
     wakeups.send("core.runs.wake", 1)
-    wakeups.send("core.long.wake", 2, queue_name="long")
+    wakeups.send("core.jobs_worker.wake", 2, queue_name="long")
     room = False
     wakeups.send("core.runs.wake", 3)
     wakeups.leave(take)

@@ -11,8 +11,8 @@ from core.conversations import events, runs
 from core.files import storage
 from core.messages import MessageDict, fold
 from core.models import Job, Run, StoredFile, User
-from tests.long.conftest import Say, Worker, ended
-from tests.long.slides import SLIDES
+from tests.core.jobs_worker.conftest import Say, Worker, ended
+from tests.core.jobs_worker.slides import SLIDES
 from tests.servers import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)

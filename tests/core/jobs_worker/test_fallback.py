@@ -4,8 +4,8 @@ import pytest
 
 from core.agent import fallback
 from core.tools import intents, languages
-from tests.long import held_out_first, held_out_second
-from tests.long.requests import NO, YES
+from tests.core.jobs_worker import held_out_first, held_out_second
+from tests.core.jobs_worker.requests import NO, YES
 
 PLUGINS = ("ppt-generation", "html-slides", "summarize")
 PROMISES = [

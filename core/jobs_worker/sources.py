@@ -18,10 +18,10 @@ from django.db.models import QuerySet
 from core.database.transactions import in_thread
 from core.documents import read as documents
 from core.files import storage
+from core.jobs_worker.host import Host
 from core.lib.ids import is_public_id
 from core.lib.safe_fetch import FETCHER, FetchError
 from core.lib.text import one_line
-from core.long.host import Host
 from core.models import Job, Message, StoredFile
 from core.plugins.base import PluginError, Source
 from core.plugins.slides import asked

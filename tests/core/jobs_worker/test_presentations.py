@@ -14,7 +14,7 @@ from core.models import Job, Run, StoredFile
 from core.plugins import registry
 from core.plugins.html_slides import PLUGIN as HTML
 from core.plugins.ppt_generation import PLUGIN as PPT
-from tests.long.conftest import Say, Worker
+from tests.core.jobs_worker.conftest import Say, Worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 FACTS = (

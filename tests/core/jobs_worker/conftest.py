@@ -16,12 +16,12 @@ from channels_app.door_accounts import door_account
 from channels_app.runner import Runner
 from core.conversations import inbox, jobs
 from core.database import transactions
-from core.long import process
+from core.jobs_worker import process
 from core.models import ChannelAccount, Run, User
 from core.plugins import registry as plugins
 from core.signals import wakeups
 from tests.channels.running import runner
-from tests.long.slides import HTML_SLIDES, SLIDES
+from tests.core.jobs_worker.slides import HTML_SLIDES, SLIDES
 from tests.servers import wait_until
 
 __all__ = ["runner"]

@@ -17,7 +17,7 @@ import pytest
 from channels_app.runner import Runner
 from core.conversations import events, jobs
 from core.files import storage
-from core.long import host, process, steps
+from core.jobs_worker import host, process, steps
 from core.messages import (
     MessageError,
     audio_message,
@@ -30,9 +30,9 @@ from core.models import Job, JobStep, Run, Skill, StoredFile
 from core.providers import registry as providers
 from core.providers.scripted import Scripted
 from tests.channels.running import guest, owner, until
-from tests.long.conftest import Say, Worker
-from tests.long.example import example_plugin
-from tests.long.test_real_plugins import NORWAY, calling
+from tests.core.jobs_worker.conftest import Say, Worker
+from tests.core.jobs_worker.example import example_plugin
+from tests.core.jobs_worker.test_real_plugins import NORWAY, calling
 from tests.telegram.conftest import local
 from tests.telegram.local import Local
 

@@ -14,8 +14,8 @@ import pytest
 from aiohttp import web
 
 from core.files import storage
+from core.jobs_worker import sources
 from core.lib.safe_fetch import FETCHER
-from core.long import sources
 from core.models import Job, Run, StoredFile, User
 from core.plugins import registry
 from core.plugins.base import Artifact, Capability, PluginResult
@@ -24,9 +24,9 @@ from core.plugins.ppt_generation import PLUGIN as PPT
 from core.tools import registry as tools
 from core.tools.base import ToolError
 from core.tools.route_to_plugin import TOOL, chosen, given, known
+from tests.core.jobs_worker import papers
+from tests.core.jobs_worker.conftest import Say, Worker
 from tests.core.lib.test_safe_fetch import serving
-from tests.long import papers
-from tests.long.conftest import Say, Worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Script = Callable[[list[dict[str, Any]]], None]

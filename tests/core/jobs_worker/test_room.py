@@ -24,8 +24,8 @@ from core.database import transactions
 from core.files import cleanup, quota, storage
 from core.models import ChannelAccount, Job, Run, StoredFile, User
 from tests.channels.running import guest, owner, until
-from tests.long.conftest import Say, Worker
-from tests.long.test_links import ask
+from tests.core.jobs_worker.conftest import Say, Worker
+from tests.core.jobs_worker.test_links import ask
 from tests.telegram.conftest import local
 from tests.telegram.local import Local
 from tests.telegram.people import message

@@ -7,9 +7,9 @@ import pytest
 
 from core.plugins.slides import maker
 from core.tools import phrases, waiting
-from tests.long.conftest import Say, Worker, ended
-from tests.long.slides import SLIDES
-from tests.long.test_asked import CALL, lines
+from tests.core.jobs_worker.conftest import Say, Worker, ended
+from tests.core.jobs_worker.slides import SLIDES
+from tests.core.jobs_worker.test_asked import CALL, lines
 from tests.servers import wait_until
 
 REQUESTS = {

@@ -15,9 +15,9 @@ from core.models import Job, Run, User
 from core.plugins import summarize
 from core.plugins.base import Source
 from core.plugins.summarize import PLUGIN, chunked, cost
-from tests.long import papers
-from tests.long.conftest import Say, Worker
-from tests.long.test_asked import lines
+from tests.core.jobs_worker import papers
+from tests.core.jobs_worker.conftest import Say, Worker
+from tests.core.jobs_worker.test_asked import lines
 
 
 @dataclass

@@ -22,8 +22,8 @@ from django.db import connections
 
 from core.conversations import events, jobs
 from core.database import schema_version, transactions
-from core.long import steps
-from core.long.work import TOO_MUCH_MEMORY, discard, perform
+from core.jobs_worker import steps
+from core.jobs_worker.work import TOO_MUCH_MEMORY, discard, perform
 from core.models import Job
 from core.providers import registry as providers
 from core.signals import pubsub, wakeups

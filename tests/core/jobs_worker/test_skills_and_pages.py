@@ -12,12 +12,12 @@ from django.test import Client
 
 from channels_app.doctor import work
 from core.files import storage
-from core.long import skills
+from core.jobs_worker import skills
 from core.models import Job, Skill, StoredFile, User
 from core.tools.base import ToolError
 from core.tools.run_skill import TOOL
 from core.tools.save_result_page import Page, page_of
-from tests.long.conftest import Say, Worker
+from tests.core.jobs_worker.conftest import Say, Worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HEAD = "---\nname: Count\ndescription: Counts words\n{more}---\nCount the words and say how many.\n"

@@ -23,9 +23,9 @@ from django.conf import settings
 
 from core.database.transactions import in_thread
 from core.files import storage
+from core.jobs_worker import steps
+from core.jobs_worker.host import Host
 from core.lib.text import one_line
-from core.long import steps
-from core.long.host import Host
 from core.messages import Message, MessageError, from_dict
 from core.models import Job, Skill
 from core.plugins.base import Artifact, PluginError, PluginResult

@@ -7,14 +7,14 @@ from typing import Any
 POINTS = {
     "before the claim": ("core.conversations.jobs", "claim", "before"),
     "after the claim": ("core.conversations.jobs", "claim", "after"),
-    "while the plugin works": ("core.long.host", "Host.progress", "before"),
-    "before the files are kept": ("core.long.work", "kept", "before"),
+    "while the plugin works": ("core.jobs_worker.host", "Host.progress", "before"),
+    "before the files are kept": ("core.jobs_worker.work", "kept", "before"),
     "before the end is committed": ("core.conversations.jobs", "finish", "before"),
     "after the end is committed": ("core.conversations.jobs", "finish", "after"),
 }
 TEST_PLUGINS = {
-    "ppt-generation": "tests.long.slides.PLUGIN",
-    "html-slides": "tests.long.slides.HTML_PLUGIN",
+    "ppt-generation": "tests.core.jobs_worker.slides.PLUGIN",
+    "html-slides": "tests.core.jobs_worker.slides.HTML_PLUGIN",
 }
 
 

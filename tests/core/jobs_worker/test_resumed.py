@@ -18,16 +18,16 @@ from channels_app.runner import Runner
 from core.conversations import events, inbox, jobs, runs
 from core.database import transactions
 from core.files import storage
-from core.long import process, work
+from core.jobs_worker import process, work
 from core.messages import progress
 from core.models import Job, Run, StoredFile, User
 from core.signals import pubsub, wakeups
 from core.tools import waiting
 from core.tools.base import ToolContext
-from tests.long import papers
-from tests.long.conftest import Say, Worker, ended
-from tests.long.slides import SLIDES
-from tests.long.test_asked import CALL, lines
+from tests.core.jobs_worker import papers
+from tests.core.jobs_worker.conftest import Say, Worker, ended
+from tests.core.jobs_worker.slides import SLIDES
+from tests.core.jobs_worker.test_asked import CALL, lines
 from tests.servers import wait_until
 
 HANG = {**CALL, "parameters": {"topic": "hang"}}

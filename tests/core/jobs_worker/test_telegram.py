@@ -8,9 +8,9 @@ import pytest
 from channels_app.runner import Runner
 from core.models import Job
 from tests.channels.running import guest, owner, until
-from tests.long.conftest import Worker
-from tests.long.slides import SLIDES
-from tests.long.test_asked import ASKED, WAYS
+from tests.core.jobs_worker.conftest import Worker
+from tests.core.jobs_worker.slides import SLIDES
+from tests.core.jobs_worker.test_asked import ASKED, WAYS
 from tests.telegram.conftest import local
 from tests.telegram.local import Local
 

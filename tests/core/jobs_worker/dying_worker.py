@@ -1,4 +1,4 @@
-"""``long`` workers that die on order: ``python -m tests.long.dying_worker``.
+"""``long`` workers that die on order: ``python -m tests.core.jobs_worker.dying_worker``.
 
 It loads everything once and forks LONG_MASTERS normal workers, a new one for each that died, as
 ``tests.chaos.worker`` does. Orders are files in CHAOS_FOLDER/orders, named after a point and a
@@ -17,7 +17,7 @@ from typing import Any
 
 from gateway_project.processes import child, workers
 from tests.chaos.worker import keep_forking
-from tests.long.points import POINTS, prepare
+from tests.core.jobs_worker.points import POINTS, prepare
 
 FOLDER = Path(os.environ["CHAOS_FOLDER"])
 _worker = 0

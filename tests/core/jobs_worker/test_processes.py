@@ -18,10 +18,10 @@ import psutil
 import pytest
 import redis
 
+from tests.core.jobs_worker import papers
+from tests.core.jobs_worker.points import POINTS
+from tests.core.jobs_worker.test_asked import ASKED, CALL, WAYS
 from tests.gateways import Gateway
-from tests.long import papers
-from tests.long.points import POINTS
-from tests.long.test_asked import ASKED, CALL, WAYS
 from tests.pipeline.client import Client, people, query
 from tests.pipeline.socket_client import Socket
 from tests.servers import wait_until
@@ -96,7 +96,10 @@ def house(
         folder=folder,
         database_url=new_database(),
         extra={"LLM_SCRIPT": str(script), "CHAOS_FOLDER": str(folder), **QUICK},
-        modules={"long": ("tests.long.dying_worker",), "runs": ("tests.long.runs_worker",)},
+        modules={
+            "long": ("tests.core.jobs_worker.dying_worker",),
+            "runs": ("tests.core.jobs_worker.runs_worker",),
+        },
     )
     ada = people(gateway, number=1)[0]
     gateway.start()

@@ -15,8 +15,8 @@ from core.conversations import jobs
 from core.database.transactions import in_thread
 from core.files import storage
 from core.files.storage import Made
-from core.long import skills, sources, steps
-from core.long.host import Host
+from core.jobs_worker import skills, sources, steps
+from core.jobs_worker.host import Host
 from core.models import Job
 from core.plugins import registry
 from core.plugins.base import Artifact, Cancelled, PluginError, PluginResult

@@ -13,7 +13,7 @@ from django.conf import settings
 from core.conversations import jobs
 from core.database import transactions
 from core.database.transactions import in_thread
-from core.long import steps
+from core.jobs_worker import steps
 from core.messages import Message
 from core.models import Job
 from core.plugins.base import Cancelled, PluginError

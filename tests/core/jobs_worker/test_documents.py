@@ -12,7 +12,7 @@ import pytest
 from core.documents import read
 from core.documents.formats import kind_of
 from core.documents.read import DocumentError
-from tests.long import papers
+from tests.core.jobs_worker import papers
 
 Pairs = list[tuple[str, str]]
 
