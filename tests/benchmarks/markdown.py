@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from core import markdown
-from tests.markdown import texts
+from tests.core.markdown import texts
 
 ROUNDS = 30
 ONE_MESSAGE = 4_000  # characters of each text

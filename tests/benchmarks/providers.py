@@ -19,7 +19,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from core.providers.agent_library import AgentLibrary
 from core.providers.base import ModelRequest, Provider
 from core.providers.openai_compatible import OpenAICompatible
-from tests.core.model_server import ModelServer, hello, streams
+from tests.core.providers.model_server import ModelServer, hello, streams
 
 TOKENS = 2000
 ROUNDS = 5

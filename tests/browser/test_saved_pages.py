@@ -19,8 +19,8 @@ from core.plugins.slides import layout
 from core.tools.save_result_page import Page as Result
 from core.tools.save_result_page import page_of
 from tests.browser.conftest import shell
+from tests.core.plugins.decks import DECKS
 from tests.gateways import Gateway
-from tests.plugins.decks import DECKS
 
 pytestmark = pytest.mark.slow
 SETTLE_MILLISECONDS = 300  # for what a page does after it was loaded

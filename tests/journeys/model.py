@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.plugins.hosts import good
+from tests.core.plugins.hosts import good
 
 Json = dict[str, Any]
 PAUSE = 0.15

@@ -424,8 +424,8 @@ def parse(params: Params) -> None:
     """Read MarkdownV2 with Telegram's own parser, as Telegram does."""
     if params.get("parse_mode") != "MarkdownV2":
         return
-    from tests.markdown.mdb import tdlib  # only where it is needed: it is large
-    from tests.markdown.mdb.model import Rejected
+    from tests.core.markdown.mdb import tdlib  # only where it is needed: it is large
+    from tests.core.markdown.mdb.model import Rejected
 
     try:
         found = tdlib.parse_markdownv2(params["text"])

@@ -13,8 +13,8 @@ from core.plugins.ppt_generation import PLUGIN
 from core.plugins.slides import brief, compose, layout
 from core.plugins.slides.deck import ChartSlide, Deck, QuoteSlide, TableSlide, TitleSlide
 from core.plugins.slides.language import detect, named
-from tests.plugins.hosts import ScriptedHost, document, good, kind_of, topic, unreachable
-from tests.plugins.reports import REPORT
+from tests.core.plugins.hosts import ScriptedHost, document, good, kind_of, topic, unreachable
+from tests.core.plugins.reports import REPORT
 
 
 async def deck_of(host: ScriptedHost, text: str, **parameters: object) -> Deck:

@@ -41,7 +41,7 @@ from core.providers.base import (
 from core.providers.failures import BadStreamError
 from core.providers.openai_compatible import OpenAICompatible
 from core.providers.scripted import Scripted, last_text
-from tests.core.model_server import ModelServer, chunk, hangs, hello, says, sse, streams
+from tests.core.providers.model_server import ModelServer, chunk, hangs, hello, says, sse, streams
 
 ASKED = ModelRequest([{"role": "user", "content": "hi"}])
 

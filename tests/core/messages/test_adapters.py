@@ -33,7 +33,7 @@ from core.messages import (
     tool_call_message,
     tool_end,
 )
-from tests.messages.samples import (
+from tests.core.messages.samples import (
     Event,
     end_of,
     no_image,

@@ -17,7 +17,7 @@ from channels_app.ui_stream import adapter as ui_stream
 from channels_app.webchat import adapter as webchat
 from channels_app.wording import ENGLISH
 from core.messages import BUILTIN_TYPES, custom_message, delta_message, fold, to_dict
-from tests.messages.samples import (
+from tests.core.messages.samples import (
     SAMPLES,
     USAGE,
     Event,

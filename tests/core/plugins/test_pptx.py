@@ -23,7 +23,7 @@ from core.plugins.slides.deck import (
     Series,
     TableSlide,
 )
-from tests.plugins.decks import ARABIC, CHINESE, DECKS, ENGLISH
+from tests.core.plugins.decks import ARABIC, CHINESE, DECKS, ENGLISH
 
 
 def opened(deck: Deck, folder: Path) -> Any:

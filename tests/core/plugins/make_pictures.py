@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/presentations.md: python -m tests.plugins.make_pictures
+"""Makes the pictures of docs/presentations.md: python -m tests.core.plugins.make_pictures
 
 Needs LibreOffice. Each picture shows all slides of a deck as LibreOffice draws its .pptx.
 """
@@ -15,7 +15,7 @@ from PIL import Image
 from core.plugins.ppt_generation.pptx_file import save
 from core.plugins.slides import layout
 from tests import ROOT
-from tests.plugins.decks import DECKS
+from tests.core.plugins.decks import DECKS
 
 TARGET = ROOT / "docs" / "images"
 SLIDE = (420, 236)

@@ -1,6 +1,6 @@
 """Makes core/plugins/slides/widths.json: how wide characters can be, over the fonts of a machine.
 
-    python -m tests.plugins.make_widths
+    python -m tests.core.plugins.make_widths
 
 A deck names Arial (and the East Asian faces of its theme); what draws it may have Liberation Sans,
 DejaVu Sans or a Noto face instead. The table holds the widest advance of each, in 1/1000 em, so

@@ -18,7 +18,7 @@ from core.plugins.slides.grids import PAD_X
 from core.plugins.slides.measure import wrap
 from core.plugins.slides.page import Grid, Page, Plot, Text, inside_width
 from core.plugins.slides.theme import HEIGHT, WIDTH
-from tests.plugins.decks import DECKS
+from tests.core.plugins.decks import DECKS
 
 NASTY = (
     "W" * 500,

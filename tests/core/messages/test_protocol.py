@@ -42,7 +42,7 @@ from core.messages import (
 )
 from core.messages.checks import FIELDS, REQUIRED
 from core.messages.codec import CLASSES
-from tests.messages.samples import SAMPLES, end_of, run, streamed
+from tests.core.messages.samples import SAMPLES, end_of, run, streamed
 
 
 def test_m1_there_are_exactly_twelve_builtin_types_everywhere() -> None:

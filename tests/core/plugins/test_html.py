@@ -25,8 +25,8 @@ from core.plugins.slides.deck import (
     TableSlide,
     TitleSlide,
 )
-from tests.plugins.decks import ARABIC, ENGLISH
-from tests.plugins.hosts import ScriptedHost, good, topic
+from tests.core.plugins.decks import ARABIC, ENGLISH
+from tests.core.plugins.hosts import ScriptedHost, good, topic
 
 EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{7*7}}</style>&#x27;"
 

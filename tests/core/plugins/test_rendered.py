@@ -20,7 +20,7 @@ from core.plugins.slides.page import Element, Grid, Plot, Text
 from core.plugins.slides.page import Page as DeckPage
 from core.plugins.slides.theme import FOOT_HEIGHT, FOOT_Y, HEIGHT, WIDTH, foot
 from tests.chromium import browser
-from tests.plugins.decks import DECKS
+from tests.core.plugins.decks import DECKS
 
 __all__ = ["browser"]
 

@@ -28,7 +28,7 @@ from core.messages import (
     tool_call_message,
 )
 from tests import load_vectors
-from tests.messages.samples import Event, end_of, openai_client, run, subset, text_of
+from tests.core.messages.samples import Event, end_of, openai_client, run, subset, text_of
 
 DATA = load_vectors("messages")
 VECTORS: list[dict[str, Any]] = DATA["vectors"]
