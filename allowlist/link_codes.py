@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from allowlist import audit, held, waiting
+from allowlist import audit, held_messages, pending_count
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import LinkAttempt, LinkCode, UnknownRequest
 from core.database import transactions
@@ -118,8 +118,8 @@ def end_request(
     row.decided_at, row.decided_by, row.decided_via = now, user, "link code"
     row.granted_user = user
     row.save()
-    waiting.changed()
-    return row, held.release(row, user, now)
+    pending_count.changed()
+    return row, held_messages.release(row, user, now)
 
 
 def hide(text: str) -> str:

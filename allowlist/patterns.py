@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from django.db.models import F, Q
 
-from allowlist import audit, held, waiting
+from allowlist import audit, held_messages, pending_count
 from allowlist.models import BlockPattern, UnknownRequest
 from core.database import transactions
 from core.models import ChannelAccount, User
@@ -71,9 +71,9 @@ def apply(*, pattern: BlockPattern, owner: User, now: datetime) -> list[UnknownR
             last_text="",
         )
         for row in found:
-            held.empty(held.of(row), "a pattern matches the sender")
+            held_messages.empty(held_messages.of(row), "a pattern matches the sender")
         if found:
-            waiting.changed()
+            pending_count.changed()
         data: dict[str, object] = {"denied": len(found)}
         actor = f"user:{owner.pk} {owner}"
         audit.record(

@@ -18,7 +18,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from allowlist import held, patterns, requests
+from allowlist import held_messages, patterns, unknown_requests
 from allowlist.admin.patterns import PatternAdmin
 from allowlist.identities import InvalidIdentity
 from allowlist.models import BlockPattern, UnknownRequest
@@ -79,7 +79,7 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
     def buttons(self, row: UnknownRequest) -> SafeString | str:
         """The four buttons, while it waits; they belong to the form of the list."""
         if row.state != UnknownRequest.State.PENDING:
-            return visible_line(requests.Verdict(row, first=True).text)
+            return visible_line(unknown_requests.Verdict(row, first=True).text)
         return render_to_string("desk/buttons.html", {"row": row, "form": "changelist-form"})
 
     @admin.action(description="Approve", permissions=["decide"])
@@ -130,7 +130,7 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
     def decide_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
         """One decision, by POST; back to where it was pressed."""
         verdict = request.POST.get("verdict", "")
-        if request.method != "POST" or verdict not in requests.STATES:
+        if request.method != "POST" or verdict not in unknown_requests.STATES:
             return HttpResponseBadRequest("A decision is a POST with a verdict.")
         person = None
         if request.POST.get("person"):
@@ -149,12 +149,12 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
         if not isinstance(request.user, User):
             raise PermissionDenied
         try:
-            row = requests.extend(
+            row = unknown_requests.extend(
                 request=public_id, owner=request.user, via="admin", now=timezone.now()
             )
-        except requests.NotAnOwner as error:
+        except unknown_requests.NotAnOwner as error:
             raise PermissionDenied from error
-        except requests.RequestNotFound as error:
+        except unknown_requests.RequestNotFound as error:
             messages.error(request, str(error))
             return self._back(request)
         messages.success(request, f"Listed on every account of {row.account.channel}.")
@@ -165,15 +165,18 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
         row = UnknownRequest.objects.filter(pk=pk).select_related("account").first()
         return {
             "row": row,
-            "held": held.of(row)[:MOST_PEOPLE] if row else [],
+            "held": held_messages.of(row)[:MOST_PEOPLE] if row else [],
             "people": User.objects.filter(is_active=True).order_by("username")[:MOST_PEOPLE],
             "may_decide": self.has_decide_permission(request),
             "pattern": patterns.suggestion(row) if row else "",
-            "unknown_on": requests.unknown_on(row, now=timezone.now()) if row else [],
+            "unknown_on": unknown_requests.unknown_on(row, now=timezone.now()) if row else [],
         }
 
     def _decide_all(
-        self, request: HttpRequest, queryset: QuerySet[UnknownRequest], verdict: requests.Choice
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[UnknownRequest],
+        verdict: unknown_requests.Choice,
     ) -> None:
         ids = dict(queryset.values_list("pk", "public_id"))
         for pk in chosen(queryset):
@@ -193,16 +196,16 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
         try:
             outcome = decisions.decide(
                 request=public_id,
-                verdict=requests.choice(verdict),
+                verdict=unknown_requests.choice(verdict),
                 owner=request.user,
                 via="admin",
                 now=timezone.now(),
                 user=person,
                 everywhere=everywhere,
             )
-        except requests.NotAnOwner as error:
+        except unknown_requests.NotAnOwner as error:
             raise PermissionDenied from error
-        except (requests.RequestNotFound, InvalidIdentity) as error:
+        except (unknown_requests.RequestNotFound, InvalidIdentity) as error:
             messages.error(request, str(error))
             return
         who = visible_line(outcome.request.sender_name or outcome.request.sender, 60)

@@ -14,7 +14,7 @@ from django.conf import settings
 from allowlist import audit, link_codes
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
-from allowlist.requests import Choice, NotAnOwner, RequestNotFound
+from allowlist.unknown_requests import Choice, NotAnOwner, RequestNotFound
 from channels_app import registry, secret_blocks
 from channels_app.outbound import own_words
 from core.conversations import inbox, outbox, runs

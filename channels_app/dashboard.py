@@ -10,7 +10,7 @@ from django.db.models.functions import TruncDate
 from django.http import HttpRequest
 from django.utils import timezone
 
-from allowlist import waiting as door
+from allowlist import pending_count as door
 from allowlist.models import UnknownRequest
 from channels_app import health
 from channels_app.doctor import examination

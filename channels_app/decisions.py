@@ -3,7 +3,7 @@
 from datetime import datetime
 from functools import partial
 
-from allowlist import requests
+from allowlist import unknown_requests
 from channels_app import inbound, notices
 from core.models import User
 
@@ -11,18 +11,18 @@ from core.models import User
 def decide(
     *,
     request: str,
-    verdict: requests.Choice,
+    verdict: unknown_requests.Choice,
     owner: User,
     via: str,
     now: datetime,
     user: User | None = None,
     everywhere: bool = False,
-) -> requests.Verdict:
+) -> unknown_requests.Verdict:
     """Decide the unknown request ``request`` (its public id); what was held runs on approval.
 
-    Raises what ``allowlist.requests.decide`` raises.
+    Raises what ``allowlist.unknown_requests.decide`` raises.
     """
-    verdict_now = requests.decide(
+    verdict_now = unknown_requests.decide(
         request=request,
         verdict=verdict,
         owner=owner,

@@ -26,7 +26,7 @@ from prometheus_client import (
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from allowlist import keys, waiting
+from allowlist import keys, pending_count
 from channels_app import gateways, http, outages
 from channels_app.credentials import count_address, count_failure, token_of
 from channels_app.http import Receive, RefusedError, Request, Scope, Send
@@ -237,7 +237,7 @@ def measured() -> bytes:
         "latchkey_deliveries_waiting_seconds": outbox.oldest_pending_seconds(),
         "latchkey_deliveries_failing": outages.counted()["waiting"],
         "latchkey_deliveries_dead": outbox.dead_count(),
-        "latchkey_unknown_requests_pending": waiting.count(),
+        "latchkey_unknown_requests_pending": pending_count.count(),
         "latchkey_workers_runs": runs.workers_alive("runs"),
         "latchkey_model_failing": len(model_health.troubles()),
         "latchkey_workers_long": runs.workers_alive("long"),

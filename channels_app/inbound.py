@@ -17,7 +17,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from allowlist import link_codes, permissions, requests
+from allowlist import link_codes, permissions, unknown_requests
 from allowlist.models import UnknownRequest
 from channels_app import agents, commands, linking, media, notices, results, room, strangers
 from channels_app.http import RefusedError
@@ -249,8 +249,8 @@ def obey(
     if listed:
         written(*last_used(user=user, draft=draft, session=session, now=now))
 
-    def decide(request: str, choice: requests.Choice) -> str:
-        verdict = requests.decide(
+    def decide(request: str, choice: unknown_requests.Choice) -> str:
+        verdict = unknown_requests.decide(
             request=request,
             verdict=choice,
             owner=user,
@@ -359,7 +359,7 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
             return repeated(message, draft)
         return None  # it was accepted: of what became of it only those are told who may speak
     if group:
-        request = requests.record_group(
+        request = unknown_requests.record_group(
             account=draft.account,
             group=group,
             sender_name=draft.sender_name,
@@ -369,7 +369,7 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
         )
         notices.unknown_request(request, now=now)
         return Receipt("denied", message=message)
-    request = requests.record(
+    request = unknown_requests.record(
         account=draft.account,
         kind=draft.kind,
         sender=draft.sender,

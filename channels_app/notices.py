@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from allowlist import waiting
+from allowlist import pending_count
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app import notice_targets, secret_blocks
 from channels_app.base import Block, Capability, Channel
@@ -65,7 +65,7 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
         return
     UnknownRequest.objects.filter(pk=request.pk).update(notice_at=now)
     request.notice_at = now
-    waiting.knocked(request)
+    pending_count.knocked(request)
     for owner in owners():
         card = {"request": request.public_id, "text": headline(request), "quote": quote(request)}
         tell_web(owner, card)

@@ -26,8 +26,8 @@ from django.db import Error as DatabaseFailure
 from django.db import connection
 from django.utils import timezone
 
-from allowlist import requests, revocation
-from allowlist.held import sweep_ignored
+from allowlist import revocation, unknown_requests
+from allowlist.held_messages import sweep_ignored
 from channels_app import agents, notices, outages, outbound, presence, registry, turns
 from channels_app.claims import Begun, Claims
 from channels_app.endings import end_queued
@@ -275,7 +275,7 @@ class Runner:
         await in_thread(notices.model_health, now=timezone.now())
         await in_thread(outbound.recover_lost)  # first: they are work of this sweep, not the next
         await self._look_for_work()
-        await in_thread(requests.purge, now=timezone.now())
+        await in_thread(unknown_requests.purge, now=timezone.now())
         await in_thread(revocation.end_expired, now=timezone.now())
         await in_thread(notices.look_after, now=timezone.now())
         await in_thread(agents.close_idle, now=timezone.now())
@@ -412,7 +412,7 @@ class Runner:
 
 def bring_near() -> None:
     """Let nothing wait for a time that a clock which was set back left in the far future."""
-    for noun in (runs, jobs, outbox, inbox, agents, requests):
+    for noun in (runs, jobs, outbox, inbox, agents, unknown_requests):
         noun.bring_near()
 
 

@@ -13,7 +13,7 @@ from django.http import (
 )
 from django.urls import reverse
 
-from allowlist import waiting
+from allowlist import pending_count
 from allowlist.permissions import open_kinds
 from core import VERSION
 
@@ -71,7 +71,7 @@ class DeskSite(_Site):
         context: dict[str, Any] = super().each_context(request)
         context["latchkey_version"] = VERSION if self.has_permission(request) else ""
         if request.user.has_perm("allowlist.view_unknownrequest"):
-            context["desk_waiting"] = waiting.count()
+            context["desk_waiting"] = pending_count.count()
         context["desk_open"] = [
             {
                 "name": str(user),

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from allowlist import requests
+from allowlist import unknown_requests
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
 from channels_app import agents, decisions, feedback
@@ -277,7 +277,7 @@ class UnknownRequests(generics.ListAPIView[UnknownRequest]):
     queryset = UnknownRequest.objects.select_related("account").order_by("-last_seen_at", "-id")
 
 
-def verdict_body(verdict: requests.Verdict) -> dict[str, Any]:
+def verdict_body(verdict: unknown_requests.Verdict) -> dict[str, Any]:
     """A verdict as JSON."""
     return {
         "first": verdict.first,
@@ -308,7 +308,7 @@ class Decide(APIView):
                 via="api",
                 now=timezone.now(),
             )
-        except requests.RequestNotFound as error:
+        except unknown_requests.RequestNotFound as error:
             raise Http404 from error
         except InvalidIdentity as error:
             raise ValidationError({"verdict": [f"{error}."]}) from error

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from allowlist import audit, link_codes, permissions
 from allowlist.identities import InvalidIdentity
-from allowlist.requests import STATES, NotAnOwner, RequestNotFound, choice
+from allowlist.unknown_requests import STATES, NotAnOwner, RequestNotFound, choice
 from channels_app import commands, decisions, notices, outages, senders
 from channels_app.base import Account, ChannelError
 from channels_app.inbound import receive_known, receive_sender

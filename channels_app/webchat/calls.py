@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
-from allowlist import requests
+from allowlist import unknown_requests
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app import commands, decisions, inbound, limits, notices
 from channels_app.credentials import count_sender
@@ -161,7 +161,7 @@ def decide(frame: frames.Decide, *, speaker: Speaker) -> dict[str, Any]:
             via="web chat",
             now=timezone.now(),
         )
-    except (requests.RequestNotFound, requests.NotAnOwner) as error:
+    except (unknown_requests.RequestNotFound, unknown_requests.NotAnOwner) as error:
         raise RefusedError(404, "There is no such request.", field="request") from error
     except ValueError as error:
         raise RefusedError(422, str(error), field="request") from error

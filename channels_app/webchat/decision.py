@@ -10,7 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.http import require_http_methods
 
-from allowlist import decision_links, requests
+from allowlist import decision_links, unknown_requests
 from allowlist.identities import InvalidIdentity
 from channels_app import decisions, notices
 
@@ -31,13 +31,17 @@ def decision(request: HttpRequest, token: str) -> HttpResponse:
         try:
             verdict = decisions.decide(
                 request=row.public_id,
-                verdict=requests.choice(request.POST.get("verdict", "")),
+                verdict=unknown_requests.choice(request.POST.get("verdict", "")),
                 owner=opened.owner,
                 via=VIA,
                 now=timezone.now(),
             )
             row, said = verdict.request, verdict.text
-        except (requests.RequestNotFound, requests.NotAnOwner, InvalidIdentity) as error:
+        except (
+            unknown_requests.RequestNotFound,
+            unknown_requests.NotAnOwner,
+            InvalidIdentity,
+        ) as error:
             problem = f"{error}."
     waits = row.state == row.State.PENDING and row.expires_at > timezone.now()
     context = {
@@ -45,7 +49,7 @@ def decision(request: HttpRequest, token: str) -> HttpResponse:
         "subject": notices.subject(row),
         "quote": notices.quote(row),
         "buttons": notices.BUTTONS if waits else (),
-        "standing": said or ("" if waits else requests.Verdict(row, first=True).standing),
+        "standing": said or ("" if waits else unknown_requests.Verdict(row, first=True).standing),
         "problem": problem,
     }
     return render(request, PAGE, context, status=400 if problem else 200)

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from allowlist import waiting
+from allowlist import pending_count
 from allowlist.models import UnknownRequest
 from channels_app import limits, notices
 from channels_app.http import RefusedError
@@ -87,9 +87,9 @@ class DeskConsumer(WebChatConsumer):
         shown = -1
         await in_thread(note_listed, speaker)
         checked = asyncio.get_running_loop().time()
-        with pubsub.local().listen([*speaker.keys, waiting.DESK]) as listener:
+        with pubsub.local().listen([*speaker.keys, pending_count.DESK]) as listener:
             while not self.closing:
-                count = await in_thread(waiting.count)
+                count = await in_thread(pending_count.count)
                 if count != shown:
                     shown = count
                     await self.tell({"type": "waiting", "count": count})

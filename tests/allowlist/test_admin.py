@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from allowlist import audit, keys, requests
+from allowlist import audit, keys, unknown_requests
 from allowlist.models import ApiKey, AuditEntry, BlockPattern, SignInLink, UnknownRequest
 from channels_app.models import SourceFeedback
 from core.conversations import outbox
@@ -79,7 +79,7 @@ def request_row(telegram: ChannelAccount) -> UnknownRequest:
     message = InboundMessage.objects.create(
         account=telegram, sender="41", chat="41", text=EVIL, state="held", received_at=now
     )
-    return requests.record(
+    return unknown_requests.record(
         account=telegram,
         kind="im",
         sender="41",
@@ -239,7 +239,7 @@ def test_lists_take_a_fixed_number_of_queries(
     def add(number: int) -> None:
         for each in range(number):
             sender = f"{number}{each}"
-            requests.record(account=telegram, kind="im", sender=sender, now=timezone.now())
+            unknown_requests.record(account=telegram, kind="im", sender=sender, now=timezone.now())
             ChatSession.objects.create(user=owner, account=telegram, chat=sender)
 
     def cost() -> int:
@@ -413,7 +413,7 @@ def test_a6_a_sender_that_can_never_be_listed_is_said_so(
     desk: Client, telegram: ChannelAccount
 ) -> None:
     """[A2] The page says why; nothing changes."""
-    row = requests.record(account=telegram, kind="im", sender="@eve", now=timezone.now())
+    row = unknown_requests.record(account=telegram, kind="im", sender="@eve", now=timezone.now())
     assert "numeric id" in decide(desk, row, "approve")
     assert UnknownRequest.objects.get().state == "pending"
 
@@ -423,7 +423,7 @@ def test_requests_are_found_by_name_text_and_state(
 ) -> None:
     """Flood-proof: a legitimate request is still found."""
     for number in range(30):
-        requests.record(
+        unknown_requests.record(
             account=telegram, kind="im", sender=f"7{number}", text="spam", now=timezone.now()
         )
     for query in ("?q=Eve", "?q=alert", "?q=41&state__exact=pending"):

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from allowlist import keys, requests
+from allowlist import keys, unknown_requests
 from allowlist.checks import open_to_everyone
 from allowlist.models import AuditEntry, UnknownRequest
 from allowlist.permissions import Sender, decide
@@ -111,7 +111,7 @@ def test_a6_requests_are_listed_and_decided_in_a_shell(
     """[A6][A7] Approving runs what was held, as that person; the second one learns who decided."""
     now = timezone.now()
     message = hold(sender="41", text="hello", at=now)
-    row = requests.record(
+    row = unknown_requests.record(
         account=telegram,
         kind="im",
         sender="41",
@@ -139,7 +139,7 @@ def test_a6_requests_are_listed_and_decided_in_a_shell(
 
 def test_a6_the_shell_decides_as_one_named_owner(telegram: ChannelAccount, owner: User) -> None:
     """[A6] With two owners it must be said which."""
-    row = requests.record(account=telegram, kind="im", sender="41", now=timezone.now())
+    row = unknown_requests.record(account=telegram, kind="im", sender="41", now=timezone.now())
     User.objects.create(username="second", is_owner=True)
     with pytest.raises(CommandError, match="--owner"):
         run("requests", "deny", row.public_id)

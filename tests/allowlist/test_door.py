@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from pytest_django import Settings
 
-from allowlist import requests
+from allowlist import unknown_requests
 from allowlist.models import UnknownRequest
 from channels_app import decisions
 from channels_app.inbound import Receipt, receive_sender
@@ -40,7 +40,9 @@ def say(
     return receive_sender(draft=draft, now=now, group=group)
 
 
-def approve(owner: User, now: datetime, verdict: requests.Choice = "approve") -> requests.Verdict:
+def approve(
+    owner: User, now: datetime, verdict: unknown_requests.Choice = "approve"
+) -> unknown_requests.Verdict:
     """The owner's decision about the only request there is."""
     row = UnknownRequest.objects.get()
     return decisions.decide(
@@ -68,7 +70,7 @@ def test_a5_the_platform_repeats_itself_and_the_stranger_is_counted_once(
     for _ in range(3):
         assert say(telegram, now, "hello", number="7").outcome == "denied"
     assert UnknownRequest.objects.get().count == 1
-    requests.purge(now=now + timedelta(days=2))
+    unknown_requests.purge(now=now + timedelta(days=2))
     assert say(telegram, now + timedelta(days=2), "hello", number="7").outcome == "denied"
     assert InboundMessage.objects.count() == 1
     assert InboundMessage.objects.get().text == ""
@@ -114,7 +116,7 @@ def test_a7_what_a_stranger_said_runs_in_order_as_that_person(
 
 @pytest.mark.parametrize("verdict", ["deny", "block"])
 def test_a7_what_a_refused_stranger_said_is_gone_and_never_runs(
-    telegram: ChannelAccount, owner: User, now: datetime, verdict: requests.Choice
+    telegram: ChannelAccount, owner: User, now: datetime, verdict: unknown_requests.Choice
 ) -> None:
     """[A7] And a blocked one leaves nothing but a count."""
     say(telegram, now, "secret")

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from allowlist import held, requests
+from allowlist import held_messages, unknown_requests
 from allowlist.models import UnknownRequest
 from channels_app.inbound import receive_sender
 from core.conversations.inbox import Draft
@@ -46,13 +46,13 @@ def test_a5_the_media_of_all_strangers_together_is_bounded_and_the_oldest_goes(
     kept = held_media()
     assert [bool(size) for size in kept] == [False] * 8 + [True] * 2
     first = UnknownRequest.objects.get(sender="700")
-    assert [row.note for row in held.of(first)] == [held.MEDIA_DROPPED]
+    assert [row.note for row in held_messages.of(first)] == [held_messages.MEDIA_DROPPED]
     browser = Client()
     browser.force_login(owner)
     page = browser.get(f"/admin/allowlist/unknownrequest/{first.pk}/change/").content.decode()
-    assert held.MEDIA_DROPPED in page
+    assert held_messages.MEDIA_DROPPED in page
     got: list[InboundMessage] = []
-    requests.decide(
+    unknown_requests.decide(
         request=first.public_id,
         verdict="approve",
         owner=owner,
@@ -60,7 +60,7 @@ def test_a5_the_media_of_all_strangers_together_is_bounded_and_the_oldest_goes(
         now=now,
         replay=got.extend,
     )
-    assert [row.text for row in got] == [f"look\n[{held.MEDIA_DROPPED}]"]
+    assert [row.text for row in got] == [f"look\n[{held_messages.MEDIA_DROPPED}]"]
 
 
 def test_a5_room_that_a_decision_frees_is_free_again(
@@ -68,12 +68,12 @@ def test_a5_room_that_a_decision_frees_is_free_again(
 ) -> None:
     """[A5] What was approved, denied or purged is not counted any more."""
     settings.HELD_MEDIA_MB = 1
-    verdicts: list[requests.Choice] = ["approve", "deny"]
+    verdicts: list[unknown_requests.Choice] = ["approve", "deny"]
     for verdict in verdicts:
         send_picture(telegram, "800", now)
         send_picture(telegram, "801", now)
         for row in UnknownRequest.objects.filter(state="pending", sender__startswith="80"):
-            requests.decide(
+            unknown_requests.decide(
                 request=row.public_id,
                 verdict=verdict,
                 owner=owner,

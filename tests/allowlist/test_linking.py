@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 from pytest_django import Settings
 
-from allowlist import link_codes, requests
+from allowlist import link_codes, unknown_requests
 from allowlist.models import AuditEntry, LinkAttempt, LinkCode, UnknownRequest
 from allowlist.permissions import Sender, decide
 from channels_app import commands, secret_blocks
@@ -144,7 +144,7 @@ def test_a_blocked_sender_and_a_group_link_nothing(
     """An owner's block is stronger than a guest's code; a group would read the code."""
     say(memory, now, "hello")
     row = UnknownRequest.objects.get()
-    requests.decide(
+    unknown_requests.decide(
         request=row.public_id,
         verdict="block",
         owner=owner,
@@ -166,7 +166,7 @@ def test_what_a_grant_of_a_day_links_ends_with_it(
     """[A6] Approve 24 h is not made longer by a code."""
     say(telegram, now, "hello", "50")
     row = UnknownRequest.objects.get()
-    verdict = requests.decide(
+    verdict = unknown_requests.decide(
         request=row.public_id,
         verdict="approve_24h",
         owner=owner,

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from allowlist import requests
+from allowlist import unknown_requests
 from allowlist.models import AuditEntry, UnknownRequest
 from allowlist.permissions import Sender, decide
 from channels_app.inbound import receive_sender
@@ -68,9 +68,9 @@ def test_a2_a_grant_of_a_day_ends_everywhere_and_nobody_but_an_owner_extends_it(
     """[A6] The identity of the whole channel ends when the one of the account does."""
     now = timezone.now()
     row = ask_in(telegram, now)
-    with pytest.raises(requests.RequestNotFound):
-        requests.extend(request=row.public_id, owner=owner, via="test", now=now)
-    requests.decide(
+    with pytest.raises(unknown_requests.RequestNotFound):
+        unknown_requests.extend(request=row.public_id, owner=owner, via="test", now=now)
+    unknown_requests.decide(
         request=row.public_id,
         verdict="approve_24h",
         owner=owner,
@@ -78,10 +78,10 @@ def test_a2_a_grant_of_a_day_ends_everywhere_and_nobody_but_an_owner_extends_it(
         now=now,
         replay=lambda _: None,
     )
-    with pytest.raises(requests.NotAnOwner):
-        requests.extend(request=row.public_id, owner=make_user("bob"), via="test", now=now)
+    with pytest.raises(unknown_requests.NotAnOwner):
+        unknown_requests.extend(request=row.public_id, owner=make_user("bob"), via="test", now=now)
     assert known_on(second, now=now) == [False]
-    requests.extend(request=row.public_id, owner=owner, via="test", now=now)
+    unknown_requests.extend(request=row.public_id, owner=owner, via="test", now=now)
     assert known_on(telegram, second, now=now) == [True, True]
     assert known_on(telegram, second, now=now + timedelta(days=1)) == [False, False]
 
@@ -96,8 +96,8 @@ def test_a2_an_id_of_some_bridge_is_offered_for_its_own_account_only(
     draft = Draft(account=account, sender="ann", chat="ann", text="hello")
     receive_sender(draft=draft, now=now)
     row = UnknownRequest.objects.get()
-    assert requests.unknown_on(row, now=now) == []
-    requests.decide(
+    assert unknown_requests.unknown_on(row, now=now) == []
+    unknown_requests.decide(
         request=row.public_id,
         verdict="approve",
         owner=owner,

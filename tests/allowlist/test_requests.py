@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from pytest_django import Settings
 
-from allowlist import held, requests, waiting
+from allowlist import held_messages, pending_count, unknown_requests
 from allowlist.identities import InvalidIdentity
 from allowlist.models import AuditEntry, UnknownRequest
 from allowlist.permissions import Sender
@@ -48,19 +48,19 @@ def knock(
 ) -> UnknownRequest:
     """A denied message of a stranger, recorded."""
     given: dict[str, object] = {"sender_name": "Eve", "chat": sender, "text": "let me in"} | more
-    return requests.record(account=account, kind="im", sender=sender, now=now, **given)  # type: ignore[arg-type]
+    return unknown_requests.record(account=account, kind="im", sender=sender, now=now, **given)  # type: ignore[arg-type]
 
 
 def decide(
     row: UnknownRequest,
-    verdict: requests.Choice,
+    verdict: unknown_requests.Choice,
     owner: User,
     now: datetime,
     replay: Replays,
     user: User | None = None,
-) -> requests.Verdict:
+) -> unknown_requests.Verdict:
     """The owner's decision in the admin."""
-    return requests.decide(
+    return unknown_requests.decide(
         request=row.public_id,
         verdict=verdict,
         owner=owner,
@@ -98,8 +98,8 @@ def test_a5_rows_are_told_apart_by_account_kind_and_sender(
     knock(telegram, now)
     knock(telegram, now, sender="43")
     knock(other, now)
-    requests.record(account=telegram, kind="phone", sender="+4917612345678", now=now)
-    assert waiting.count() == 4
+    unknown_requests.record(account=telegram, kind="phone", sender="+4917612345678", now=now)
+    assert pending_count.count() == 4
 
 
 def test_a5_what_a_stranger_writes_is_one_short_line(
@@ -132,7 +132,7 @@ def test_a5_senders_are_recorded_in_their_normal_form(
             state=State.HELD,
             received_at=now,
         )
-        row = requests.record(
+        row = unknown_requests.record(
             account=bridge, kind="email", sender=spelling, now=now, message=message
         )
     assert UnknownRequest.objects.get().sender == "eve@example.com"
@@ -160,8 +160,10 @@ def test_a5_at_most_20_messages_of_a_sender_are_held(
     """[A5] The last ones; older ones leave no row, however many a sender writes."""
     for number in range(23):
         message = hold(sender="41", text=f"message {number}")
-        row = requests.record(account=telegram, kind="im", sender="41", now=now, message=message)
-    assert held.of(row).count() == 20
+        row = unknown_requests.record(
+            account=telegram, kind="im", sender="41", now=now, message=message
+        )
+    assert held_messages.of(row).count() == 20
     assert InboundMessage.objects.count() == 20
     decide(row, "approve", owner, now, replays)
     assert replays.texts == [f"message {number}" for number in range(3, 23)]
@@ -224,7 +226,7 @@ def test_a7_deny_and_block_empty_what_was_held(
     hold: Hold,
     replays: Replays,
     now: datetime,
-    verdict: requests.Choice,
+    verdict: unknown_requests.Choice,
     state: str,
 ) -> None:
     """[A7] On denial the content is purged, at once; nobody is let in and nothing runs."""
@@ -248,7 +250,7 @@ def test_a6_a_denied_sender_may_knock_again_but_old_buttons_stay_dead(
     decide(old, "deny", owner, now, replays)
     again = knock(telegram, now)
     assert (again.state, again.count, again.notified_at) == ("pending", 2, now)
-    with pytest.raises(requests.RequestNotFound):
+    with pytest.raises(unknown_requests.RequestNotFound):
         decide(old, "approve", owner, now, replays)
     assert allowed(telegram, "41", now) is None
 
@@ -261,7 +263,7 @@ def test_a5_a_blocked_sender_is_only_counted(
     row = knock(telegram, now, text="again", message=hold(sender="41", text="again"))
     assert (row.state, row.count, row.last_text) == ("blocked", 2, "")
     assert not InboundMessage.objects.exists()
-    assert waiting.count() == 0
+    assert pending_count.count() == 0
 
 
 def test_a6_the_second_decision_learns_who_when_and_where(
@@ -272,7 +274,7 @@ def test_a6_the_second_decision_learns_who_when_and_where(
     User.objects.filter(pk=other.pk).update(is_owner=True)
     other.refresh_from_db()
     row = knock(telegram, now)
-    first = requests.decide(
+    first = unknown_requests.decide(
         request=row.public_id, verdict="deny", owner=owner, via="telegram", now=now, replay=replays
     )
     assert first.text == "Denied by owner at 2026-03-01 12:00 UTC via telegram."
@@ -288,7 +290,7 @@ def test_a6_only_owners_decide(
 ) -> None:
     """[A6] W18: a stranger's tap changes nothing and is recorded."""
     row = knock(telegram, now)
-    with pytest.raises(requests.NotAnOwner):
+    with pytest.raises(unknown_requests.NotAnOwner):
         decide(row, "approve", make_user("guest"), now, replays)
     row.refresh_from_db()
     assert row.state == "pending"
@@ -301,7 +303,7 @@ def test_a6_an_owner_who_was_deactivated_decides_nothing(
 ) -> None:
     """[A9]"""
     owner.is_active = False
-    with pytest.raises(requests.NotAnOwner):
+    with pytest.raises(unknown_requests.NotAnOwner):
         decide(knock(telegram, now), "approve", owner, now, replays)
 
 
@@ -310,8 +312,8 @@ def test_a6_a_forged_request_id_is_refused_and_recorded(
     owner: User, replays: Replays, now: datetime, forged: str
 ) -> None:
     """[A6] Forged callback data."""
-    with pytest.raises(requests.RequestNotFound):
-        requests.decide(
+    with pytest.raises(unknown_requests.RequestNotFound):
+        unknown_requests.decide(
             request=forged, verdict="approve", owner=owner, via="telegram", now=now, replay=replays
         )
     assert AuditEntry.objects.get().action == "request.refused"
@@ -320,8 +322,8 @@ def test_a6_a_forged_request_id_is_refused_and_recorded(
 @pytest.mark.parametrize("word", ["", "promote", "APPROVE", "approve "])
 def test_a6_there_are_four_decisions(word: str) -> None:
     """[A6] Anything else is none."""
-    with pytest.raises(requests.RequestNotFound):
-        requests.choice(word)
+    with pytest.raises(unknown_requests.RequestNotFound):
+        unknown_requests.choice(word)
 
 
 def test_a6_a_request_expires_after_7_days(
@@ -333,7 +335,7 @@ def test_a6_a_request_expires_after_7_days(
     verdict = decide(row, "approve", owner, week, replays)
     assert not verdict.first
     assert verdict.text == "This request has expired."
-    requests.purge(now=week)
+    unknown_requests.purge(now=week)
     row.refresh_from_db()
     assert (row.state, row.last_text) == ("expired", "")
     assert not decide(row, "approve", owner, week, replays).first
@@ -350,12 +352,12 @@ def test_a5_held_messages_are_emptied_after_24_hours(
     decide(row, "approve", owner, day, replays)
     assert replays.texts == ["new"]
     hold(sender="43", text="forgotten")
-    assert requests.purge(now=day - timedelta(seconds=1)) == 0
-    assert requests.purge(now=day) == 1
-    assert requests.purge(now=day) == 0
+    assert unknown_requests.purge(now=day - timedelta(seconds=1)) == 0
+    assert unknown_requests.purge(now=day) == 1
+    assert unknown_requests.purge(now=day) == 0
     assert InboundMessage.objects.get(sender="43").text == ""
     assert InboundMessage.objects.count() == 3
-    requests.purge(now=now + timedelta(days=7))
+    unknown_requests.purge(now=now + timedelta(days=7))
     assert {message.text for message in InboundMessage.objects.all()} == {"new"}
 
 
@@ -386,7 +388,7 @@ def test_a6_nothing_is_kept_when_the_replay_fails(
         raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="disk"):
-        requests.decide(
+        unknown_requests.decide(
             request=row.public_id,
             verdict="approve",
             owner=owner,
@@ -398,7 +400,7 @@ def test_a6_nothing_is_kept_when_the_replay_fails(
     assert row.state == "pending"
     assert not AuditEntry.objects.exists()
     assert not ChannelIdentity.objects.exists()
-    assert held.of(row).count() == 1
+    assert held_messages.of(row).count() == 1
 
 
 def test_a3_an_unlisted_group_is_one_request_and_keeps_nothing(
@@ -413,7 +415,7 @@ def test_a3_an_unlisted_group_is_one_request_and_keeps_nothing(
     ann = make_user("ann", im=["42"])
     for text in ("hi", "anybody?"):
         message = hold(sender="42", text=text)
-        row = requests.record_group(
+        row = unknown_requests.record_group(
             account=telegram, group="-1001", text=text, now=now, message=message
         )
     assert UnknownRequest.objects.count() == 1
@@ -480,8 +482,8 @@ def test_a6_200_presses_at_once_are_one_decision_one_identity_one_replay_one_aud
     for text in ("one", "two"):
         row = knock(telegram, now, message=hold(sender="41", text=text))
 
-    def press(number: int) -> requests.Verdict:
-        return requests.decide(
+    def press(number: int) -> unknown_requests.Verdict:
+        return unknown_requests.decide(
             request=row.public_id,
             verdict="approve",
             owner=owner,
@@ -507,7 +509,7 @@ def test_a6_approve_deny_and_block_at_once_have_one_winner(
 ) -> None:
     """[A6] Q9: approve and deny at once; what follows fits the winner."""
     row = knock(telegram, now, message=hold(sender="41", text="hello"))
-    choices: tuple[requests.Choice, ...] = ("approve", "deny", "block", "approve_24h")
+    choices: tuple[unknown_requests.Choice, ...] = ("approve", "deny", "block", "approve_24h")
     verdicts = at_once(
         lambda number: decide(row, choices[number % 4], owner, now, replays), times=40
     )

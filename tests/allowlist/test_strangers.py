@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from allowlist import patterns, waiting
+from allowlist import patterns, pending_count
 from allowlist.models import AuditEntry, BlockPattern, UnknownRequest
 from channels_app import decisions
 from channels_app.inbound import Receipt, receive_sender
@@ -207,9 +207,9 @@ def test_a_pattern_counts_for_its_kind_and_account_only(
     BlockPattern.objects.create(account=bridge, pattern="88*")
     for sender in ("771", "881"):
         say(telegram, now, sender)
-    assert waiting.count() == 2
+    assert pending_count.count() == 2
     say(bridge, now, "882")
-    assert waiting.count() == 2
+    assert pending_count.count() == 2
 
 
 def test_the_owner_blocks_by_pattern_in_the_admin_and_who_waits_is_denied(
@@ -237,7 +237,7 @@ def test_the_owner_blocks_by_pattern_in_the_admin_and_who_waits_is_denied(
         ("s0@spam.example", "denied", "pattern"),
         ("eve@other.example", "pending", ""),
     }
-    assert waiting.count() == 1
+    assert pending_count.count() == 1
     held = InboundMessage.objects.filter(state="held")
     assert [message.text for message in held] == ["grandma"]
     actions = set(AuditEntry.objects.values_list("action", flat=True))

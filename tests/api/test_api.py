@@ -9,7 +9,7 @@ from django.utils import timezone
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from allowlist import keys, waiting
+from allowlist import keys, pending_count
 from allowlist.models import UnknownRequest
 from channels_app import door_accounts
 from channels_app.door_accounts import door_account
@@ -209,7 +209,7 @@ def test_a6_a_sender_who_can_never_be_listed_is_a_400(owner: User, client: Clien
         f"/api/requests/{request}/decision", {"verdict": "approve"}, format="json"
     )
     assert (answer.status_code, answer.json()["field"]) == (400, "verdict")
-    assert waiting.count() == 1
+    assert pending_count.count() == 1
 
 
 def test_a6_only_owners_decide(guest: User, client: Client) -> None:
@@ -244,7 +244,7 @@ def test_i9_bad_bodies_are_400_and_name_the_field(
     )
     assert answer.status_code == 400
     assert answer.json().get("field", "") == field
-    assert waiting.count() == 1
+    assert pending_count.count() == 1
 
 
 def test_a6_an_unknown_request_that_does_not_exist_is_404(owner: User, client: Client) -> None:

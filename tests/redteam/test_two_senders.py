@@ -17,7 +17,7 @@ import orjson
 import pytest
 from django.utils import timezone
 
-from allowlist import keys, requests
+from allowlist import keys, unknown_requests
 from allowlist.models import UnknownRequest
 from channels_app import limits
 from channels_app.bridge import signing
@@ -269,7 +269,7 @@ def test_what_was_held_is_the_same_request_after_the_approval(
 ) -> None:
     """[A7] The retry finds the run of the replayed message; nothing runs twice."""
     assert ask(world, "carol", KEY, WORDS).status == 401
-    requests.decide(
+    unknown_requests.decide(
         request=UnknownRequest.objects.get().public_id,
         verdict="approve",
         owner=world.owner,

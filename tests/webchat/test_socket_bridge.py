@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from allowlist import requests
+from allowlist import unknown_requests
 from allowlist.models import UnknownRequest
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, ChannelIdentity, Run, User
@@ -82,7 +82,7 @@ async def test_d3_a_bridge_says_who_speaks_and_uses_no_other_frame(ada: User) ->
 
 def knock(account: ChannelAccount) -> UnknownRequest:
     """A stranger at the door."""
-    return requests.record(
+    return unknown_requests.record(
         account=account,
         kind="im",
         sender="666",

@@ -9,7 +9,7 @@ from typing import Literal
 from django.conf import settings
 from django.db import connection
 
-from allowlist import audit, held, patterns, waiting
+from allowlist import audit, held_messages, patterns, pending_count
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
 from allowlist.models import UnknownRequest
 from allowlist.permissions import Sender
@@ -190,19 +190,21 @@ def purge(*, now: datetime) -> int:
 
     Safe in any number of copies. Returns how many held messages lost their content.
     """
-    old = InboundMessage.objects.filter(state=held.HELD, received_at__lte=held.since(now))
+    old = InboundMessage.objects.filter(
+        state=held_messages.HELD, received_at__lte=held_messages.since(now)
+    )
     overdue = UnknownRequest.objects.filter(state=State.PENDING, expires_at__lte=now)
-    held.sweep(now=now)
+    held_messages.sweep(now=now)
     if not (old.exists() or overdue.exists()):
         return 0  # nearly always: the chore must not queue for the write lock every few seconds
     with transactions.write():
-        purged = held.empty(old.order_by("id"), "held for too long")
-        expired = list(overdue.order_by("id").values_list("pk", flat=True)[: held.AT_ONCE])
+        purged = held_messages.empty(old.order_by("id"), "held for too long")
+        expired = list(overdue.order_by("id").values_list("pk", flat=True)[: held_messages.AT_ONCE])
         overdue.filter(pk__in=expired).update(state=State.EXPIRED, last_text="")
         if expired:
-            waiting.changed()
+            pending_count.changed()
         for row in UnknownRequest.objects.filter(pk__in=expired):
-            purged += held.empty(held.of(row), "the request expired")
+            purged += held_messages.empty(held_messages.of(row), "the request expired")
     return purged
 
 
@@ -291,15 +293,15 @@ def _carry_out(row: UnknownRequest, asked: _Approval, replay: Replay) -> Verdict
         everywhere = asked.everywhere and is_known_everywhere(row)
         _list(row, person, until, everywhere=everywhere)
         UnknownRequest.objects.filter(pk=row.pk).update(granted_user=person)
-        messages = held.release(row, person, now)
+        messages = held_messages.release(row, person, now)
         replay(messages)
         data |= {"user": person.pk, "until": until, "replayed": len(messages)}
         if everywhere:
             data["on"] = f"every account of {row.account.channel}"
     else:
-        held.empty(held.of(row), row.state)
+        held_messages.empty(held_messages.of(row), row.state)
         UnknownRequest.objects.filter(pk=row.pk).update(last_text="")
-    waiting.changed()
+    pending_count.changed()
     audit.record(
         actor=_name(owner), action=f"request.{verdict}", subject=row.public_id, data=data, now=now
     )
@@ -364,12 +366,12 @@ def _note(knock: Knock, now: datetime) -> UnknownRequest:
             row = _new(knock, address, now)
         else:
             if _seen_again(row, now):
-                waiting.changed()
+                pending_count.changed()
             _take(row, knock)
             row.save()
-        held.bound(row, knock.message)
+        held_messages.bound(row, knock.message)
         if knock.message is not None:
-            held.bound_media(knock.message)
+            held_messages.bound_media(knock.message)
     return row
 
 
@@ -389,7 +391,7 @@ def _new(knock: Knock, address: str, now: datetime) -> UnknownRequest:
         _seen_again(row, now)
         _take(row, knock)
         row.save()
-    waiting.changed()
+    pending_count.changed()
     return row
 
 
@@ -404,7 +406,7 @@ def _take(row: UnknownRequest, knock: Knock) -> None:
 def _unseen(knock: Knock, address: str, now: datetime) -> UnknownRequest:
     """What a pattern turned away: a blocked request that is not stored, and no message."""
     if knock.message is not None:
-        held.forget(knock.message)
+        held_messages.forget(knock.message)
     row = UnknownRequest(account=knock.account, kind=knock.kind, sender=address)
     row.state = State.BLOCKED
     row.first_seen_at = row.last_seen_at = row.expires_at = now
@@ -460,7 +462,7 @@ def _make_room() -> None:
             return
         oldest = UnknownRequest.objects.filter(state=state).order_by("last_seen_at")[:surplus]
         for row in oldest:
-            held.of(row).delete()
+            held_messages.of(row).delete()
         gone, _ = UnknownRequest.objects.filter(pk__in=[row.pk for row in oldest]).delete()
         surplus -= gone
 
