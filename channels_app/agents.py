@@ -13,8 +13,8 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
 from channels_app import notice_targets, registry, results
+from channels_app.asgi.builtin_accounts import DOORS, found_or_made
 from channels_app.base import Capability, Channel, ChannelError, Deletes, OpensTopics
-from channels_app.door_accounts import DOORS, found_or_made
 from channels_app.outbound import own_words
 from channels_app.sending import account_of
 from core.conversations import inbox, outbox

@@ -19,8 +19,9 @@ from django.utils import timezone
 
 from allowlist import link_codes, permissions, unknown_requests
 from allowlist.models import UnknownRequest
-from channels_app import agents, commands, linking, media, notices, results, room, strangers
-from channels_app.http import RefusedError
+from channels_app import agents, commands, linking, media, notices, results, strangers
+from channels_app.asgi import quota
+from channels_app.asgi.http import RefusedError
 from channels_app.senders import KnownSender
 from core.conversations import inbox
 from core.conversations.inbox import Draft
@@ -345,7 +346,7 @@ def check_room(*, draft: Draft, user: User) -> None:
     """
     sizes = media.sizes_to_keep(draft.media, user_id=user.id)
     if sizes:
-        room.check(user_id=user.id, size=sum(sizes), number=len(sizes), field="files")
+        quota.check(user_id=user.id, size=sum(sizes), number=len(sizes), field="files")
 
 
 def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:

@@ -10,7 +10,8 @@ django_application = get_asgi_application()
 # Below, because importing these needs the apps that the line above sets up.
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 
-from channels_app import health, lean  # noqa: E402
+from channels_app import health  # noqa: E402
+from channels_app.asgi import router  # noqa: E402
 from channels_app.bridge import urls as bridge  # noqa: E402
 from channels_app.http_api import urls as http_api  # noqa: E402
 from channels_app.mcp import urls as mcp  # noqa: E402
@@ -31,7 +32,7 @@ ROUTES = [
 ]
 application = ProtocolTypeRouter(
     {
-        "http": lean.application(ROUTES, django_application),
+        "http": router.application(ROUTES, django_application),
         "websocket": webchat.websocket_application,
     }
 )

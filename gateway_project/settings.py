@@ -74,7 +74,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "channels_app.security_headers.SecurityHeadersMiddleware",
+    "channels_app.asgi.middleware.SecurityHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -84,7 +84,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
-    "channels_app.security_headers.DatabaseAwayMiddleware",
+    "channels_app.asgi.middleware.DatabaseAwayMiddleware",
 ]
 
 ROOT_URLCONF = "gateway_project.urls"

@@ -88,10 +88,10 @@ def quick_emptying() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees what another has counted, here or in the broker."""
-    from channels_app import limits
+    from channels_app.asgi import throttling
 
     for name in ("addresses", "people", "keys", "failures", "sign_ins"):
-        monkeypatch.setattr(limits, name, limits.Rate())
+        monkeypatch.setattr(throttling, name, throttling.Rate())
 
 
 @pytest.fixture(autouse=True)
@@ -106,10 +106,10 @@ def no_thread_keeps_the_database() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def fresh_doors() -> None:
     """No test knows an account that another one had."""
-    from channels_app import door_accounts, lean
+    from channels_app.asgi import builtin_accounts, router
 
-    door_accounts.forget()
-    lean.acceptance.forget()
+    builtin_accounts.forget()
+    router.acceptance.forget()
 
 
 @pytest.fixture(autouse=True)

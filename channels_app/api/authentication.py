@@ -7,8 +7,8 @@ from rest_framework.request import Request
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app import credentials
-from channels_app.http import RefusedError, plain_address
+from channels_app.asgi import authentication as credentials
+from channels_app.asgi.http import RefusedError, plain_address
 from core.models import User
 
 

@@ -7,7 +7,7 @@ route with it, and a fuzzer compares what they answer.
 import re
 
 from channels_app.api.shapes import ANY, FLAG, PRINTABLE, PUBLIC, SCHEMAS, STRING, Json, ref, shape
-from channels_app.body_fields import MAX_CHAT_ID, MOST_EVENT_DIGITS
+from channels_app.asgi.fields import MAX_CHAT_ID, MOST_EVENT_DIGITS
 
 WORDS = {
     "200": "OK.",

@@ -7,7 +7,7 @@ from django.conf import settings
 from rest_framework.exceptions import ParseError, ValidationError
 from rest_framework.parsers import JSONParser
 
-from channels_app import strict_json
+from channels_app.asgi import strict_json
 
 
 class StrictJSONParser(JSONParser):

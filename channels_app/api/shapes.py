@@ -4,9 +4,9 @@ from typing import Any
 
 from django.conf import settings
 
-from channels_app.body_fields import MAX_CHAT_ID, MAX_CONTEXT, MAX_SESSION_NAME
-from channels_app.chat_messages import MAX_MESSAGES
-from channels_app.chat_tools import MAX_TOOLS
+from channels_app.asgi.chat_messages import MAX_MESSAGES
+from channels_app.asgi.chat_tools import MAX_TOOLS
+from channels_app.asgi.fields import MAX_CHAT_ID, MAX_CONTEXT, MAX_SESSION_NAME
 from core.lib.ids import PUBLIC_ID
 
 Json = dict[str, Any]

@@ -22,7 +22,7 @@ from allowlist.models import UnknownRequest
 from channels_app import agents, decisions, feedback
 from channels_app.api import serializers
 from channels_app.api.permissions import MayChat, MayDecide, MaySend
-from channels_app.door_accounts import door_account
+from channels_app.asgi.builtin_accounts import door_account
 from core.conversations import inbox, runs, sessions
 from core.database.transactions import write
 from core.files import storage

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.conf import settings
 
-from channels_app.body_fields import MAX_CONTEXT, data_url_flaw, place, text
-from channels_app.http import RefusedError
+from channels_app.asgi.fields import MAX_CONTEXT, data_url_flaw, place, text
+from channels_app.asgi.http import RefusedError
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.models import ChannelAccount
 

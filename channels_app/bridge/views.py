@@ -9,11 +9,12 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from allowlist.models import ApiKey
-from channels_app import commands, http, strict_json
+from channels_app import commands
+from channels_app.asgi import http, strict_json
+from channels_app.asgi.authentication import Caller, authenticate, count_sender
+from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.bridge import fields, signing
 from channels_app.bridge.channel import CHANNEL
-from channels_app.credentials import Caller, authenticate, count_sender
-from channels_app.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.inbound import receive_sender
 from channels_app.models import SeenSignature
 from channels_app.sending import account_of

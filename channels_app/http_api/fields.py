@@ -7,9 +7,9 @@ from typing import Any
 
 from django.conf import settings
 
-from channels_app import pictures
-from channels_app.body_fields import check_data_url, place, text, uploaded
-from channels_app.http import RefusedError
+from channels_app.asgi import images
+from channels_app.asgi.fields import check_data_url, place, text, uploaded
+from channels_app.asgi.http import RefusedError
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.models import ChannelAccount
 
@@ -123,7 +123,7 @@ def attachment(value: Any, name: str, kind: str) -> dict[str, Any]:
     return {"kind": kind, "url": given, **named}
 
 
-async def fetch_pictures(media: list[dict[str, Any]], *, get: pictures.Get | None = None) -> None:
+async def fetch_pictures(media: list[dict[str, Any]], *, get: images.Get | None = None) -> None:
     """Replace the addresses of pictures by what they hold. Raises RefusedError 400 or 413.
 
     One after the other, and together no larger than a body that had held them.
@@ -133,7 +133,7 @@ async def fetch_pictures(media: list[dict[str, Any]], *, get: pictures.Get | Non
     try:
         async with asyncio.timeout(settings.BODY_SECONDS):
             for item in pictures_elsewhere(media):
-                item["url"] = await pictures.as_data_url(item["url"], field="images", **more)
+                item["url"] = await images.as_data_url(item["url"], field="images", **more)
                 size += len(item["url"])
                 if size > settings.MAX_BODY_BYTES:
                     raise RefusedError(413, "images are too large together.", field="images")

@@ -1,7 +1,7 @@
 """The lean routes of this door."""
 
+from channels_app.asgi.router import Route
 from channels_app.http_api import views
-from channels_app.lean import Route
 
 ROUTES = [
     Route(r"/inbound", views.inbound, methods=("POST",)),

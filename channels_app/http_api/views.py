@@ -12,11 +12,12 @@ from django.utils import timezone
 
 from allowlist import permissions
 from allowlist.models import ApiKey
-from channels_app import commands, http
-from channels_app.body_fields import MOST_EVENT_DIGITS, place, text
-from channels_app.credentials import Caller, authenticate, count_sender, slot
-from channels_app.door_accounts import door_account
-from channels_app.http import Receive, RefusedError, Request, Scope, Send
+from channels_app import commands
+from channels_app.asgi import http
+from channels_app.asgi.authentication import Caller, authenticate, count_sender, slot
+from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.fields import MOST_EVENT_DIGITS, place, text
+from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.http_api import adapter, fields
 from channels_app.inbound import Receipt, receive_personal, receive_sender
 from channels_app.links import Links

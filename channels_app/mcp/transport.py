@@ -9,7 +9,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
-from channels_app.http import Receive, Scope, Send
+from channels_app.asgi.http import Receive, Scope, Send
 from channels_app.mcp.server import Asker, build
 from channels_app.mcp.views import ASKER
 

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from allowlist.models import ApiKey
-from channels_app import http, limits, strict_json
-from channels_app.credentials import Caller, authenticate, slot
-from channels_app.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi import http, strict_json, throttling
+from channels_app.asgi.authentication import Caller, authenticate, slot
+from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from core.models import User
 
 SESSION_HEADER = "x-session-id"
@@ -72,7 +72,7 @@ def flaw_of(raw: bytes, user: User) -> dict[str, Any] | None:
         return rpc_error(PARSE_ERROR, f"{error.sentence}")
     if isinstance(value, list):
         for _ in value:
-            limits.people.here(subject=f"user:{user.id}", limit=settings.RATE_PER_MINUTE_USER)
+            throttling.people.here(subject=f"user:{user.id}", limit=settings.RATE_PER_MINUTE_USER)
         return rpc_error(INVALID_REQUEST, "Batches are not taken: send one message a request.")
     if not isinstance(value, dict):
         return rpc_error(INVALID_REQUEST, "The body must be a JSON-RPC message.")

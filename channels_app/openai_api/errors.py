@@ -3,8 +3,8 @@
 import math
 from collections.abc import Mapping
 
-from channels_app import http
-from channels_app.http import RefusedError, Send
+from channels_app.asgi import http
+from channels_app.asgi.http import RefusedError, Send
 from channels_app.openai_api.wire import Completion, Error, ErrorFrame
 from core.providers.failures import KINDS
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from django.conf import settings
 
-from channels_app import chat_messages, chat_tools
-from channels_app.chat_messages import Json, refused
-from channels_app.http import RefusedError
+from channels_app.asgi import chat_messages, chat_tools
+from channels_app.asgi.chat_messages import Json, refused
+from channels_app.asgi.http import RefusedError
 from core.lib.text import is_clean
 
 ALIAS = "default"

@@ -12,9 +12,9 @@ from django.conf import settings
 from django.db import connection
 
 from allowlist.models import ApiKey
-from channels_app.body_fields import MAX_SESSION_NAME
-from channels_app.chat_messages import refused
-from channels_app.door_accounts import door_account
+from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.chat_messages import refused
+from channels_app.asgi.fields import MAX_SESSION_NAME
 from core.conversations import inbox
 from core.database import statements
 from core.database.queries import Given, Rows

@@ -1,6 +1,6 @@
 """The lean routes of this door."""
 
-from channels_app.lean import Route
+from channels_app.asgi.router import Route
 from channels_app.openai_api import errors, views
 
 ROUTES = [

@@ -13,10 +13,11 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist.models import ApiKey
-from channels_app import chat_messages, http, runlog
-from channels_app.credentials import Caller, authenticate, being_known, count_sender, slot
-from channels_app.door_accounts import door_account
-from channels_app.http import Receive, RefusedError, Request, Scope, Send
+from channels_app import runlog
+from channels_app.asgi import chat_messages, http
+from channels_app.asgi.authentication import Caller, authenticate, being_known, count_sender, slot
+from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.inbound import Receipt, receive_personal, receive_sender
 from channels_app.links import Links
 from channels_app.openai_api import adapter, errors, fields, sessions

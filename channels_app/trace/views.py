@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from channels_app.security_headers import PAGE, policy
+from channels_app.asgi.middleware import PAGE, policy
 from channels_app.trace import page
 from channels_app.wording import wording
 from core.conversations import events

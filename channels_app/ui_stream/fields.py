@@ -8,8 +8,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from channels_app import body_fields, chat_messages, chat_tools
-from channels_app.chat_messages import Document, Json, data_url, file_name, refused
+from channels_app.asgi import chat_messages, chat_tools, fields
+from channels_app.asgi.chat_messages import Document, Json, data_url, file_name, refused
 
 # States of a tool part that tell the model something; the others are still on their way.
 TOOL_STATES = ("output-available", "output-error", "output-denied", "approval-responded")
@@ -52,8 +52,8 @@ def read(body: Json) -> Asked:
 
 def checked_id(value: Any) -> str:
     """The id of a chat, which the client chose. Raises RefusedError 400."""
-    if not isinstance(value, str) or not 0 < len(value) <= body_fields.MAX_CHAT_ID:
-        raise refused(f"must be a string of 1 to {body_fields.MAX_CHAT_ID} characters", "id")
+    if not isinstance(value, str) or not 0 < len(value) <= fields.MAX_CHAT_ID:
+        raise refused(f"must be a string of 1 to {fields.MAX_CHAT_ID} characters", "id")
     if not (value.isascii() and value.isprintable()):
         raise refused("must be printable ASCII", "id")
     return value
@@ -63,9 +63,7 @@ def continued(last: Json) -> str:
     """The id of the last message when the assistant said it, as after a tool of the client."""
     name = last.get("id") if last.get("role") == "assistant" else ""
     return (
-        name
-        if isinstance(name, str) and len(name) <= body_fields.MAX_CHAT_ID and name.isascii()
-        else ""
+        name if isinstance(name, str) and len(name) <= fields.MAX_CHAT_ID and name.isascii() else ""
     )
 
 
@@ -102,7 +100,7 @@ def document(part: Json, field_name: str) -> Document:
     url = part.get("url")
     if not isinstance(url, str):
         raise refused("must have a url", field_name)
-    public = body_fields.uploaded(url)
+    public = fields.uploaded(url)
     found = {"upload": public} if public else {"url": data_url(url, f"{field_name}.url")}
     name = file_name(part.get("filename"), f"{field_name}.filename")
     return Document({"kind": "file", **found, "name": name})

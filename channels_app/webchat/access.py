@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app.credentials import caller_of
+from channels_app.asgi.authentication import caller_of
 from core.models import ChannelAccount, User
 
 SECRET_NAMES = ("key", "api_key", "token", "access_token", "auth")

@@ -12,7 +12,7 @@ from typing import Literal, TypedDict
 import orjson
 
 from channels_app.answers import Reply
-from channels_app.http import RefusedError, refused_body
+from channels_app.asgi.http import RefusedError, refused_body
 from core.messages import MessageDict, Metadata
 
 

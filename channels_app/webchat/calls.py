@@ -8,10 +8,11 @@ from django.utils import timezone
 
 from allowlist import unknown_requests
 from allowlist.models import ApiKey, UnknownRequest
-from channels_app import commands, decisions, inbound, limits, notices
-from channels_app.credentials import count_sender
-from channels_app.door_accounts import door_account
-from channels_app.http import RefusedError
+from channels_app import commands, decisions, inbound, notices
+from channels_app.asgi import throttling
+from channels_app.asgi.authentication import count_sender
+from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.http import RefusedError
 from channels_app.webchat import frames
 from channels_app.webchat.access import Speaker
 from core.conversations import runs
@@ -42,11 +43,11 @@ def accept(frame: frames.Say, *, speaker: Speaker) -> tuple[Run, str]:
 def count(frame: frames.Say, speaker: Speaker) -> None:
     """One message of a person, or of a sender of a bridge, and of the key. Raises RefusedError."""
     if speaker.key_id:
-        limits.keys.check(subject=str(speaker.key_id), limit=settings.RATE_PER_MINUTE_KEY)
+        throttling.keys.check(subject=str(speaker.key_id), limit=settings.RATE_PER_MINUTE_KEY)
     if speaker.account is not None:
         count_sender(speaker.account, frame.user_id)
     else:  # this process has counted it already
-        limits.people.everywhere(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
+        throttling.people.everywhere(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
 
 
 def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Receipt:

@@ -23,9 +23,9 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import DatabaseError
 
-from channels_app import http, limits
-from channels_app.http import RefusedError
-from channels_app.lean import acceptance
+from channels_app.asgi import http, throttling
+from channels_app.asgi.http import RefusedError
+from channels_app.asgi.router import acceptance
 from channels_app.webchat import access, adapter, calls, following, frames, ticking, transcript
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following, Numbered
@@ -97,7 +97,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.speaker: Speaker | None = None
         self.following = Following()
         self.own_sessions: dict[str, bool] = {}
-        self.frames = limits.Rate()
+        self.frames = throttling.Rate()
         self.turn = asyncio.Lock()
         self.asked: deque[tuple[frames.Frame, str, str]] = deque()
         self.worker: asyncio.Task[None] | None = None
@@ -141,9 +141,9 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """Who may open this socket with ``cookie``. In a database thread."""
         return access.by_session(cookie)
 
-    def counter(self) -> limits.Streams:
+    def counter(self) -> throttling.Streams:
         """Where sockets of this kind are counted."""
-        return limits.sockets
+        return throttling.sockets
 
     async def wait_for_key(self) -> None:
         """Accept, and close unless a key comes in time."""
@@ -154,7 +154,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def hurry(self) -> None:
         """Close a socket that shows no key within SOCKET_AUTH_SECONDS."""
-        address = limits.network_of((self.scope.get("client") or ("", 0))[0])
+        address = throttling.network_of((self.scope.get("client") or ("", 0))[0])
         displaced = waiting.enter(self, address)
         try:
             if displaced is not None:
@@ -318,7 +318,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def say(self, frame: frames.Say, speaker: Speaker) -> None:
         """A message: stored, then accepted; its events follow as they come."""
-        limits.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
+        throttling.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
         self.person()
         async with self.turn:
             run, session = await in_thread(calls.accept, frame, speaker=speaker)
@@ -333,7 +333,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         if len(self.tasks) - 1 > settings.MAX_UNANSWERED_PER_SOCKET:
             raise RefusedError(429, "Too many unanswered messages.")
         if speaker.user is not None:
-            limits.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
+            throttling.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
         try:
             run, session = await in_thread(calls.accept, frame, speaker=speaker)
         except RefusedError as error:

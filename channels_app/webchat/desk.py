@@ -13,8 +13,9 @@ from django.urls import reverse
 
 from allowlist import pending_count
 from allowlist.models import UnknownRequest
-from channels_app import limits, notices
-from channels_app.http import RefusedError
+from channels_app import notices
+from channels_app.asgi import throttling
+from channels_app.asgi.http import RefusedError
 from channels_app.webchat import access, frames
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.calls import note_shown
@@ -72,9 +73,9 @@ class DeskConsumer(WebChatConsumer):
         speaker = access.by_session(cookie)
         return speaker if may_look(speaker) else None
 
-    def counter(self) -> limits.Streams:
+    def counter(self) -> throttling.Streams:
         """Counted apart: open pages of the admin must not shut the chat out."""
-        return limits.desks
+        return throttling.desks
 
     async def handle(self, frame: frames.Frame) -> None:
         """Pings only. Raises RefusedError."""

@@ -15,9 +15,17 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist import account_audit
-from channels_app import http, limits, room
-from channels_app.credentials import count_address
-from channels_app.http import ClientGoneError, Headers, Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi import http, quota, throttling
+from channels_app.asgi.authentication import count_address
+from channels_app.asgi.http import (
+    ClientGoneError,
+    Headers,
+    Receive,
+    RefusedError,
+    Request,
+    Scope,
+    Send,
+)
 from channels_app.webchat import access
 from core.database.transactions import in_thread, write
 from core.files import storage
@@ -57,7 +65,9 @@ async def upload(scope: Scope, receive: Receive, send: Send) -> None:
     try:
         user = await in_thread(who, request, writes=True)
         # What is on its way counts for no quota yet.
-        with limits.streams.one(user_id=f"upload:{user.id}", limit=settings.MAX_STREAMS_PER_USER):
+        with throttling.streams.one(
+            user_id=f"upload:{user.id}", limit=settings.MAX_STREAMS_PER_USER
+        ):
             stored = await receive_file(request, receive, user)
     except RefusedError as error:
         body = http.error_body(error.status, str(error))
@@ -76,7 +86,7 @@ async def receive_file(request: Request, receive: Receive, user: User) -> Stored
     announced = announced_size(request)
     if announced > most:
         raise too_large
-    await in_thread(room.check, user_id=user.id, size=announced)
+    await in_thread(quota.check, user_id=user.id, size=announced)
     path = await asyncio.to_thread(storage.new_path)
     size = 0
     try:
@@ -112,7 +122,7 @@ def announced_size(request: Request) -> int:
 
 def received(path: Path, user: User, name: str) -> StoredFile:
     """The file that came. Raises RefusedError 413 when there is no room for it any more."""
-    with room.needed():
+    with quota.needed():
         return storage.receive(path=path, user=user, name=name)
 
 
@@ -136,7 +146,9 @@ def who(request: Request, *, writes: bool) -> User:
     if speaker_by_cookie is None or speaker_by_cookie.user is None:
         raise RefusedError(401, "Sign in first.")
     if writes:
-        limits.people.check(subject=speaker_by_cookie.subject, limit=settings.RATE_PER_MINUTE_USER)
+        throttling.people.check(
+            subject=speaker_by_cookie.subject, limit=settings.RATE_PER_MINUTE_USER
+        )
     return speaker_by_cookie.user
 
 
@@ -159,7 +171,7 @@ async def own(scope: Scope, receive: Receive, send: Send) -> None:
             await in_thread(storage.revoke, file)
             await http.answer(send, 200, {"ok": True, "status": 200})
             return
-        with limits.streams.one(user_id=f"file:{user.id}", limit=settings.MAX_STREAMS_PER_USER):
+        with throttling.streams.one(user_id=f"file:{user.id}", limit=settings.MAX_STREAMS_PER_USER):
             await deliver(request, send, file)
     except RefusedError as error:
         await refuse(send, error)
@@ -186,8 +198,8 @@ async def out(scope: Scope, receive: Receive, send: Send) -> None:
             raise RefusedError(410, "This link was taken back.")
         if request.method == "GET":
             await in_thread(count_open, file, request.address)
-        asker = f"link:{limits.network_of(request.address)}"
-        with limits.streams.one(user_id=asker, limit=settings.MAX_STREAMS_PER_USER):
+        asker = f"link:{throttling.network_of(request.address)}"
+        with throttling.streams.one(user_id=asker, limit=settings.MAX_STREAMS_PER_USER):
             await deliver(request, send, file)
     except RefusedError as error:
         await refuse(send, error)

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from django.conf import settings
 
-from channels_app import strict_json
-from channels_app.body_fields import check_data_url, text, uploaded
-from channels_app.http import RefusedError
+from channels_app.asgi import strict_json
+from channels_app.asgi.fields import check_data_url, text, uploaded
+from channels_app.asgi.http import RefusedError
 from core.lib.ids import is_public_id
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")

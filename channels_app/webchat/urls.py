@@ -4,7 +4,7 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from channels_app.lean import Route, names_our_host
+from channels_app.asgi.router import Route, names_our_host
 from channels_app.webchat import decision, files, views
 from channels_app.webchat.consumers import FOREIGN, WebChatConsumer
 from channels_app.webchat.desk import DeskConsumer

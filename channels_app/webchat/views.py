@@ -19,8 +19,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from allowlist import account_audit, attempts, link_codes
 from allowlist import sign_in as links
-from channels_app import feedback, limits, strict_json
-from channels_app.http import RefusedError
+from channels_app import feedback
+from channels_app.asgi import strict_json, throttling
+from channels_app.asgi.http import RefusedError
 from channels_app.webchat import export, transcript
 from core.conversations import inbox, sessions
 from core.database.transactions import write
@@ -273,8 +274,8 @@ def count_sign_in(request: HttpRequest) -> None:
 
     Raises RefusedError 429.
     """
-    address = limits.network_of(str(request.META.get("REMOTE_ADDR", "")))
-    limits.sign_ins.check(subject=address, limit=settings.WRONG_KEYS_PER_MINUTE)
+    address = throttling.network_of(str(request.META.get("REMOTE_ADDR", "")))
+    throttling.sign_ins.check(subject=address, limit=settings.WRONG_KEYS_PER_MINUTE)
 
 
 @require_http_methods(["GET", "HEAD"])

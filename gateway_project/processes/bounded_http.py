@@ -11,7 +11,7 @@ import orjson
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from channels_app import http
+from channels_app.asgi import http
 
 # The parser may hold so much of an unfinished field before it is looked at.
 SLICE_BYTES = 16 * 1024

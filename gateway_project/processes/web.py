@@ -15,7 +15,7 @@ from types import FrameType
 
 from django.conf import settings
 
-from channels_app import http
+from channels_app.asgi import http
 from core.database import transactions
 from gateway_project import environment
 from gateway_project.processes import begin, garbage, listener, ready

@@ -4,7 +4,7 @@ from typing import Any
 
 import schemathesis
 
-from channels_app import strict_json
+from channels_app.asgi import strict_json
 
 ADDRESSES = ("http://", "https://")
 

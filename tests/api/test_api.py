@@ -11,8 +11,8 @@ from rest_framework.test import APIClient
 
 from allowlist import keys, pending_count
 from allowlist.models import UnknownRequest
-from channels_app import door_accounts
-from channels_app.door_accounts import door_account
+from channels_app.asgi import builtin_accounts
+from channels_app.asgi.builtin_accounts import door_account
 from channels_app.inbound import receive_personal, receive_sender
 from core.conversations.inbox import Draft
 from core.files import storage
@@ -293,7 +293,7 @@ def test_the_account_of_a_door_is_looked_up_once_in_a_while(
     first = door_account("http")
     with django_assert_num_queries(0):
         assert door_account("http") is first
-    door_accounts.forget()
+    builtin_accounts.forget()
     with django_assert_num_queries(1):
         assert door_account("http") == first
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from django.test import Client
 
-from channels_app.lean import Route
+from channels_app.asgi.router import Route
 from core.database import transactions
 from gateway_project.asgi import ROUTES, application
 from tests import ROOT, people

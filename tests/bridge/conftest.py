@@ -12,10 +12,10 @@ import pytest
 from aiohttp import web
 
 from allowlist import keys
-from channels_app import limits
+from channels_app.asgi import throttling
+from channels_app.asgi.http import Scope
 from channels_app.bridge import signing
 from channels_app.bridge.views import process
-from channels_app.http import Scope
 from channels_app.http_api.views import inbound
 from core.lib.encryption import seal
 from core.models import ChannelAccount
@@ -188,7 +188,7 @@ def account(db: None, callback: Callback) -> ChannelAccount:
 @pytest.fixture
 def bridge(account: ChannelAccount) -> Iterator[Bridge]:
     """A bridge with a key."""
-    limits.people = limits.Rate()
+    throttling.people = throttling.Rate()
     key = keys.create(name="bridge", account=account, scopes=["inbound"])[1]
     found = Bridge(account, key, Loop())
     yield found

@@ -9,8 +9,8 @@ from django.utils import timezone
 from allowlist import link_codes
 from allowlist.models import AuditEntry, UnknownRequest
 from allowlist.permissions import Sender, decide
-from channels_app import limits
-from channels_app.http import RefusedError
+from channels_app.asgi import throttling
+from channels_app.asgi.http import RefusedError
 from channels_app.webchat import calls, frames
 from channels_app.webchat.access import Speaker
 from core.models import ChannelAccount, Delivery, InboundMessage, Run, User
@@ -123,7 +123,7 @@ def test_a_code_on_process_is_answered_to_the_callback(bridge: Bridge, ann: User
 
 def test_a_code_in_the_plain_form_of_the_socket(bridge: Bridge, ann: User) -> None:
     """The words are the answer; a wrong code is an error."""
-    limits.people = limits.Rate()
+    throttling.people = throttling.Rate()
     speaker = Speaker(user=None, account=bridge.account, key_id=1, session_key="")
     wrong = frames.Say(text="/link AAAA-AAAA", user_id=STRANGER, plain=True)
     with pytest.raises(RefusedError, match="not valid"):

@@ -7,8 +7,8 @@ from secrets import token_hex
 import pytest
 from pytest_django import Settings
 
-from channels_app import limits
-from channels_app.http import RefusedError
+from channels_app.asgi import throttling
+from channels_app.asgi.http import RefusedError
 from channels_app.webchat import calls, frames
 from channels_app.webchat.access import Speaker
 from tests.bridge.conftest import Bridge
@@ -22,7 +22,7 @@ DOORS = ["/inbound", "/process", "/ws"]
 def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """No limit is near, and no other test's requests are counted."""
     for name in ("addresses", "people", "keys", "failures"):
-        monkeypatch.setattr(limits, name, limits.Rate())
+        monkeypatch.setattr(throttling, name, throttling.Rate())
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from allowlist.models import ApiKey, UnknownRequest
-from channels_app import agents, gateways, limits, notices
+from channels_app import agents, gateways, notices
 from channels_app import runner as running_code
+from channels_app.asgi import throttling
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.runner import Runner
 from core.conversations import inbox, jobs, outbox, runs
@@ -351,7 +352,7 @@ def test_what_is_valid_again_since_the_clock_was_set_back_is_told_to_the_owner(
 
 def test_a_rate_does_not_count_what_the_broker_saw_in_the_future() -> None:
     """Its clock was set back: nobody is shut out until it comes again."""
-    rate = limits.Rate("clock-test")
+    rate = throttling.Rate("clock-test")
     rate.everywhere(subject="a", limit=2)
     assert rate._broker is not None
     client = rate._broker._script.registered_client

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from allowlist import keys
-from channels_app import agents, limits
+from channels_app import agents
+from channels_app.asgi import throttling
 from channels_app.runner import Runner
 from core.models import ChannelAccount, ChatSession, User
 from tests.channels.running import guest, memory_account, owner, runner, telegram_account
@@ -20,7 +21,7 @@ MakeAgent = Callable[..., Agent]
 def served(runner: Runner) -> Iterator[Served]:
     """The web door, with a worker behind it."""
     del runner
-    limits.people = limits.Rate()
+    throttling.people = throttling.Rate()
     found = Served()
     found.start()
     yield found

@@ -7,8 +7,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from channels_app import agents
+from channels_app.asgi.builtin_accounts import door_account
 from channels_app.base import ChannelError
-from channels_app.door_accounts import door_account
 from channels_app.memory.channel import PLATFORM
 from core.files import storage
 from core.models import ChannelAccount, ChatSession, Delivery, Message, Run, User

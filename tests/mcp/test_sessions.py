@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 
 from allowlist import keys
 from channels_app import agents, results
-from channels_app.door_accounts import door_account
+from channels_app.asgi.builtin_accounts import door_account
 from channels_app.inbound import receive_personal
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.runner import Runner

@@ -7,8 +7,8 @@ import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 from pytest_django import Settings
 
-from channels_app import chat_messages, chat_tools, pictures
-from channels_app.http import RefusedError
+from channels_app.asgi import chat_messages, chat_tools, images
+from channels_app.asgi.http import RefusedError
 from channels_app.openai_api import fields
 from core.lib.safe_fetch import Fetched, FetchError
 from core.providers import agent_library
@@ -124,14 +124,14 @@ async def test_a_picture_behind_an_address_is_fetched_and_looked_at() -> None:
 
 def test_pictures_are_known_by_their_first_bytes() -> None:
     """[O5] PNG, JPEG, GIF, WebP; nothing else."""
-    assert pictures.kind_of(b"\xff\xd8\xff\xe0") == "image/jpeg"
-    assert pictures.kind_of(b"GIF89a...") == "image/gif"
-    assert pictures.kind_of(b"RIFF....WEBP") == "image/webp"
-    assert pictures.kind_of(b"RIFF....WAVE") == ""
+    assert images.kind_of(b"\xff\xd8\xff\xe0") == "image/jpeg"
+    assert images.kind_of(b"GIF89a...") == "image/gif"
+    assert images.kind_of(b"RIFF....WEBP") == "image/webp"
+    assert images.kind_of(b"RIFF....WAVE") == ""
     jpeg = base64.b64encode(b"\xff\xd8\xff\xe0").decode()
-    pictures.check(f"data:image/jpg;base64,{jpeg}", field="x")
+    images.check(f"data:image/jpg;base64,{jpeg}", field="x")
     with pytest.raises(RefusedError) as caught:
-        pictures.check("data:image/png;base64," + "A" * 15_000_000, field="x")
+        images.check("data:image/png;base64," + "A" * 15_000_000, field="x")
     assert caught.value.status == 413
 
 

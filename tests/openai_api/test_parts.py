@@ -6,8 +6,9 @@ import orjson
 import pytest
 from django.db import OperationalError
 
-from channels_app import lean, runlog
-from channels_app.http import Receive, Scope, Send
+from channels_app import runlog
+from channels_app.asgi import router
+from channels_app.asgi.http import Receive, Scope, Send
 from channels_app.openai_api import errors
 from core.database.transactions import close_pool, in_thread
 from core.files import storage
@@ -56,7 +57,7 @@ async def test_a_failure_nobody_expected_has_the_shape_of_its_door(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    app = lean.application([lean.Route("/v1", failing, errors.plain)], nothing)
+    app = router.application([router.Route("/v1", failing, errors.plain)], nothing)
     headers = [(b"host", b"testserver")]
     await app({"type": "http", "method": "GET", "path": "/v1", "headers": headers}, nothing, send)
     assert sent[0]["status"] == status

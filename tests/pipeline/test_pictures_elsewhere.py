@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from allowlist import keys
-from channels_app import limits
-from channels_app.http import RefusedError
+from channels_app.asgi import throttling
+from channels_app.asgi.http import RefusedError
 from channels_app.http_api import fields
 from core.lib.safe_fetch import Fetched
 from core.models import ChannelAccount, InboundMessage, User
@@ -88,7 +88,7 @@ def test_i17_one_sender_of_a_bridge_does_not_use_up_the_others_at_v1(
     settings: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[redteam I17] Counted by sender, as at ``/inbound``; the model is not asked."""
-    monkeypatch.setattr(limits, "people", limits.Rate())
+    monkeypatch.setattr(throttling, "people", throttling.Rate())
     settings.RATE_PER_MINUTE_USER = 2  # type: ignore[attr-defined]
     house = House()
     account = ChannelAccount.objects.create(channel="bridge", name="mail")

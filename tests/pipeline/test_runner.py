@@ -16,7 +16,7 @@ from pytest_django import Settings
 
 from channels_app import inbound, outbound
 from channels_app import runner as runners
-from channels_app.door_accounts import door_account
+from channels_app.asgi.builtin_accounts import door_account
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_in_memory
 from channels_app.runner import Runner

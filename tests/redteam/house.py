@@ -14,10 +14,10 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey, UnknownRequest
-from channels_app import lean
 from channels_app.agents import open_session
-from channels_app.door_accounts import door_account
-from channels_app.http import Scope
+from channels_app.asgi import router
+from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.http import Scope
 from channels_app.inbound import receive_personal, receive_sender
 from core.conversations.inbox import Draft
 from core.database import transactions
@@ -156,7 +156,7 @@ async def call(method: str, path: str, body: bytes, headers: Mapping[str, str]) 
         raise AssertionError("no lean route matches")
 
     async with asyncio.timeout(120):
-        await lean.application(ROUTES, nothing)(scope, receive, send)
+        await router.application(ROUTES, nothing)(scope, receive, send)
     start = sent[0]
     low = {name.decode(): value.decode() for name, value in start["headers"]}
     return Answer(start["status"], low, b"".join(each.get("body", b"") for each in sent[1:]))

@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
-from channels_app import limits
+from channels_app.asgi import throttling
+from channels_app.asgi.http import RefusedError
 from channels_app.bridge import signing
-from channels_app.http import RefusedError
 from channels_app.telegram import receive
 from channels_app.telegram import views as telegram_door
 from channels_app.telegram.addressing import Bot
@@ -80,8 +80,8 @@ DOORS: dict[str, tuple[str, dict[str, Any]]] = {
 def house(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[House]:
     """People and things; no limit counts; the bot knows its name without asking Telegram."""
     for name in ("addresses", "people", "failures"):
-        monkeypatch.setattr(limits, name, limits.Rate())
-    monkeypatch.setattr(limits.Rate, "check", lambda *_, **__: None)
+        monkeypatch.setattr(throttling, name, throttling.Rate())
+    monkeypatch.setattr(throttling.Rate, "check", lambda *_, **__: None)
     telegram_door.forget()
     made = houses.build()
     secrets = encryption.seal({"signing_secret": SIGNING})

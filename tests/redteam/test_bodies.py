@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from channels_app import lean
-from channels_app.http import Scope
+from channels_app.asgi import router
+from channels_app.asgi.http import Scope
 
 LIMIT = 2048
 
@@ -38,7 +38,7 @@ def send_to_django(settings: Any, *, parts: list[bytes], declared: str = "") -> 
     scope: Scope = {"type": "http", "method": "POST", "path": "/x", "headers": headers}
 
     async def ask() -> None:
-        await lean.application([], django)(scope, receive, send)
+        await router.application([], django)(scope, receive, send)
 
     asyncio.run(ask())
     return int(sent[0]["status"]), reached

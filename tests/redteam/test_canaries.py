@@ -12,7 +12,7 @@ from django.db import connection
 from django.test import Client
 
 from allowlist import sign_in
-from channels_app import limits
+from channels_app.asgi import throttling
 from channels_app.telegram import views as telegram_door
 from core.database import transactions
 from core.lib import encryption
@@ -36,7 +36,7 @@ KNOWN = {("django_session", "session_key")}
 def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No limit is near."""
     for name in ("addresses", "people", "failures"):
-        monkeypatch.setattr(limits, name, limits.Rate())
+        monkeypatch.setattr(throttling, name, throttling.Rate())
     telegram_door.forget()
     yield
     telegram_door.forget()

@@ -17,7 +17,7 @@ import pptx
 import pytest
 from django.conf import settings
 
-from channels_app import http
+from channels_app.asgi import http
 from core.documents import read, reader
 from core.files import storage
 from core.models import StoredFile

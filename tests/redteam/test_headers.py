@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import path
 
-from channels_app import limits
+from channels_app.asgi import throttling
 from channels_app.telegram import views as telegram_door
 from core.database import transactions
 from gateway_project.home import BASE_DIR
@@ -39,7 +39,7 @@ LOOSE = ("'unsafe-inline'", "'unsafe-eval'", "http:", "https:", "*", "ws:", "wss
 def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No limit is near."""
     for name in ("addresses", "people", "failures"):
-        monkeypatch.setattr(limits, name, limits.Rate())
+        monkeypatch.setattr(throttling, name, throttling.Rate())
     telegram_door.forget()
     yield
     telegram_door.forget()

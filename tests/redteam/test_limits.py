@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from channels_app import chat_messages
-from channels_app.http import RefusedError
+from channels_app.asgi import chat_messages
+from channels_app.asgi.http import RefusedError
 from core.lib.safe_fetch import Fetched
 from gateway_project.home import BASE_DIR
 from tests.core.lib.test_small_functions import PIXEL

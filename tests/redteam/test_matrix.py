@@ -9,7 +9,7 @@ import orjson
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from channels_app import limits
+from channels_app.asgi import throttling
 from channels_app.telegram import views as telegram_door
 from channels_app.webchat import frames
 from core.database import transactions
@@ -44,7 +44,7 @@ ADMIN = [route for route, _ in django_routes() if route.startswith("admin/")]
 def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No limit is near, and no account of an earlier test is believed in."""
     for name in ("addresses", "people", "failures"):
-        monkeypatch.setattr(limits, name, limits.Rate())
+        monkeypatch.setattr(throttling, name, throttling.Rate())
     telegram_door.forget()
     yield
     telegram_door.forget()
@@ -157,7 +157,7 @@ class TestSocket:
     def host(self, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """The gateway is reached as the webchat tests' host; nobody has a socket yet."""
         settings.ALLOWED_HOSTS = [webchat.HOST, houses.HOST]
-        monkeypatch.setattr(limits, "sockets", limits.Streams())
+        monkeypatch.setattr(throttling, "sockets", throttling.Streams())
 
     @pytest.fixture(autouse=True)
     async def tidy(self) -> Any:

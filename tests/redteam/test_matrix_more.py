@@ -15,8 +15,8 @@ from django.test import RequestFactory
 from django.urls import get_resolver
 
 from allowlist.models import UnknownRequest
-from channels_app import lean
-from channels_app.http import Scope
+from channels_app.asgi import router
+from channels_app.asgi.http import Scope
 from channels_app.webchat import frames, urls
 from core.database import transactions
 from core.models import User
@@ -76,7 +76,7 @@ async def posted(body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
     }
     try:
         async with asyncio.timeout(120):
-            await lean.application(ROUTES, nothing)(scope, receive, send)
+            await router.application(ROUTES, nothing)(scope, receive, send)
     finally:
         await houses.end_tasks()
         await asyncio.to_thread(transactions.close_pool)

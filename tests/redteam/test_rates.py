@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from channels_app import limits
+from channels_app.asgi import throttling
 from channels_app.webchat import files
 from core.database import transactions
 from tests.redteam import house as houses
@@ -16,7 +16,7 @@ from tests.redteam import house as houses
 def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No limit is near."""
     for name in ("addresses", "people", "failures"):
-        monkeypatch.setattr(limits, name, limits.Rate())
+        monkeypatch.setattr(throttling, name, throttling.Rate())
     yield
     transactions.close_pool()
 
@@ -35,7 +35,7 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 )
 def test_i17_an_ipv6_customer_is_one_asker(address: str, counted: str) -> None:
     """[I17]"""
-    assert limits.network_of(address) == counted
+    assert throttling.network_of(address) == counted
 
 
 @pytest.mark.parametrize("path", ["/api/sessions", "/v1/models"])

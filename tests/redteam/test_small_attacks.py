@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from allowlist.models import UnknownRequest
-from channels_app import limits
+from channels_app.asgi import throttling
 from core.database import transactions
 from core.models import Delivery
 from tests.redteam import house as houses
@@ -18,7 +18,7 @@ ORIGIN = "https://evil.example"
 def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No limit is near."""
     for name in ("addresses", "people", "failures"):
-        monkeypatch.setattr(limits, name, limits.Rate())
+        monkeypatch.setattr(throttling, name, throttling.Rate())
     yield
     transactions.close_pool()
 

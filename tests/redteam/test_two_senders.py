@@ -19,9 +19,9 @@ from django.utils import timezone
 
 from allowlist import keys, unknown_requests
 from allowlist.models import UnknownRequest
-from channels_app import limits
+from channels_app.asgi import throttling
+from channels_app.asgi.http import RefusedError
 from channels_app.bridge import signing
-from channels_app.http import RefusedError
 from channels_app.inbound import let_in
 from channels_app.webchat import calls, frames
 from channels_app.webchat.access import Speaker
@@ -71,7 +71,7 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> Any:
     """No limit is near."""
     for name in ("addresses", "people", "failures", "keys"):
-        monkeypatch.setattr(limits, name, limits.Rate())
+        monkeypatch.setattr(throttling, name, throttling.Rate())
     account = ChannelAccount.objects.create(
         channel="bridge",
         name="mail",

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from channels_app.http import Scope
+from channels_app.asgi.http import Scope
 from channels_app.telegram import plain, views
 from tests.telegram.fake_api import FakeBotApi
 from tests.telegram.people import Params, message, numbered

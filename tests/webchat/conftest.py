@@ -16,7 +16,7 @@ from django.contrib.sessions.backends.db import SessionStore
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app import limits
+from channels_app.asgi import throttling
 from channels_app.webchat.urls import websocket_application
 from core.conversations import events, runs
 from core.database import transactions
@@ -53,8 +53,8 @@ def bob(transactional_db: None) -> User:
 def clean_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No test sees what another has counted; no database thread outlives its test."""
     for name in ("addresses", "people", "failures"):
-        monkeypatch.setattr(limits, name, limits.Rate())
-    monkeypatch.setattr(limits, "sockets", limits.Streams())
+        monkeypatch.setattr(throttling, name, throttling.Rate())
+    monkeypatch.setattr(throttling, "sockets", throttling.Streams())
     yield
     transactions.close_pool()
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from channels_app.door_accounts import door_account
+from channels_app.asgi.builtin_accounts import door_account
 from channels_app.inbound import receive_personal
 from channels_app.webchat import following, ticking
 from core.conversations.inbox import Draft

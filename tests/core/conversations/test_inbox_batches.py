@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from channels_app.http import RefusedError
+from channels_app.asgi.http import RefusedError
 from core.database.batching import committed
 from core.database.transactions import write
 from core.models import User

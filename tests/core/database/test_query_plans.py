@@ -15,7 +15,7 @@ from django.utils import timezone
 from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app import claims, inbound, outbound, presence, runner, senders
-from channels_app.door_accounts import door_account
+from channels_app.asgi.builtin_accounts import door_account
 from channels_app.openai_api import sessions
 from channels_app.telegram import receive, updates
 from core.conversations import events, inbox, outbox, runs

@@ -14,8 +14,8 @@ from pytest_django import Settings
 
 from allowlist import keys
 from channels_app import inbound
-from channels_app.door_accounts import door_account
-from channels_app.http import RefusedError
+from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.http import RefusedError
 from channels_app.mcp import adapter, server
 from channels_app.results import NotSentError
 from channels_app.runner import Runner

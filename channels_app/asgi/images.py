@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import Awaitable, Callable
 
-from channels_app.http import RefusedError
+from channels_app.asgi.http import RefusedError
 from core.lib.safe_fetch import FETCHER, Fetched, FetchError
 
 MAX_BYTES = 10 * 1024 * 1024

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import orjson
 from django.conf import settings
 
-from channels_app import strict_json
+from channels_app.asgi import strict_json
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -11,9 +11,9 @@ from pytest_django import Settings
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app import http, limits
-from channels_app.credentials import caller_of
-from channels_app.http import RefusedError
+from channels_app.asgi import http, throttling
+from channels_app.asgi.authentication import caller_of
+from channels_app.asgi.http import RefusedError
 from core.models import User
 from gateway_project.home import BASE_DIR
 from tests.servers import Valkey
@@ -44,10 +44,10 @@ def subject() -> str:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loaded machine must not look like a broker that is away."""
-    monkeypatch.setattr(limits, "BROKER_SECONDS", 30.0)
+    monkeypatch.setattr(throttling, "BROKER_SECONDS", 30.0)
 
 
-def passes(rate: limits.Rate, subject: str, limit: int) -> bool:
+def passes(rate: throttling.Rate, subject: str, limit: int) -> bool:
     """Whether one request passes; a refusal is a 429 that says when to come back."""
     try:
         rate.check(subject=subject, limit=limit)
@@ -56,7 +56,7 @@ def passes(rate: limits.Rate, subject: str, limit: int) -> bool:
     return True
 
 
-def allowed(rate: limits.Rate, subject: str, *, limit: int, times: int) -> int:
+def allowed(rate: throttling.Rate, subject: str, *, limit: int, times: int) -> int:
     """How many of ``times`` requests pass."""
     return sum(passes(rate, subject, limit) for _ in range(times))
 
@@ -87,10 +87,10 @@ def test_i17_two_processes_together_let_through_what_one_would(subject: str) -> 
 
 def test_i17_two_counters_of_one_name_share_and_others_do_not(subject: str) -> None:
     """As two processes do; another name, another subject, and no limit are apart."""
-    first, second = limits.Rate("test"), limits.Rate("test")
+    first, second = throttling.Rate("test"), throttling.Rate("test")
     assert allowed(first, subject, limit=10, times=6) == 6
     assert allowed(second, subject, limit=10, times=6) == 4
-    assert allowed(limits.Rate("other"), subject, limit=10, times=6) == 6
+    assert allowed(throttling.Rate("other"), subject, limit=10, times=6) == 6
     assert allowed(second, f"{subject}-2", limit=10, times=6) == 6
     assert allowed(second, subject, limit=0, times=6) == 6
 
@@ -100,24 +100,24 @@ def test_i17_a_broker_that_is_away_or_hangs_shuts_nobody_out_and_each_process_co
 ) -> None:
     """The fallback is the process's own count; the broker is not asked again at once."""
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    rate = limits.Rate("test")
+    rate = throttling.Rate("test")
     assert allowed(rate, subject, limit=10, times=30) == 10
-    assert allowed(limits.Rate("test"), subject, limit=10, times=30) == 10
+    assert allowed(throttling.Rate("test"), subject, limit=10, times=30) == 10
 
 
 def test_i17_the_count_comes_back_with_the_broker(
     settings: Settings, subject: str, valkey: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the pause the broker is asked again."""
-    monkeypatch.setattr(limits, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(throttling, "RETRY_SECONDS", 0.0)
     known = settings.REDIS_URL
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    rate = limits.Rate("test")
+    rate = throttling.Rate("test")
     assert allowed(rate, subject, limit=100, times=3) == 3
     rate._broker = None
     settings.REDIS_URL = known
     assert allowed(rate, subject, limit=100, times=3) == 3
-    assert allowed(limits.Rate("test"), subject, limit=3, times=1) == 0
+    assert allowed(throttling.Rate("test"), subject, limit=3, times=1) == 0
 
 
 def test_an_ipv4_mapped_address_counts_as_the_ipv4_one() -> None:
@@ -136,7 +136,7 @@ def test_o8_the_address_is_counted_before_the_key_is_looked_at(
         asked.extend(tokens)
         return {}
 
-    monkeypatch.setattr(limits, "addresses", limits.Rate("address"))
+    monkeypatch.setattr(throttling, "addresses", throttling.Rate("address"))
     monkeypatch.setattr(keys, "named", named)
     settings.RATE_PER_MINUTE_ADDRESS = 5
     statuses = []

@@ -16,9 +16,9 @@ from pytest_django import Settings
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app import credentials, limits
-from channels_app.credentials import Caller, Shown, callers_of
-from channels_app.http import RefusedError, Request
+from channels_app.asgi import authentication, throttling
+from channels_app.asgi.authentication import Caller, Shown, callers_of
+from channels_app.asgi.http import RefusedError, Request
 from channels_app.openai_api import fields, views
 from core.database import batching, transactions
 from core.database.transactions import in_thread
@@ -63,7 +63,7 @@ def test_who_asks_too_often_is_refused_and_takes_nobody_along(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their keys are not looked up, those of others in the same visit are."""
-    monkeypatch.setattr(limits, "addresses", limits.Rate("address"))
+    monkeypatch.setattr(throttling, "addresses", throttling.Rate("address"))
     settings.RATE_PER_MINUTE_ADDRESS = 2
     ann = key_of("ann")
     near, far = f"near-{token_hex(8)}", f"far-{token_hex(8)}"
@@ -92,16 +92,16 @@ async def test_requests_that_wait_are_looked_up_together(
     """Each with its own person."""
     tokens = [key for _, key in people]
     visits: list[int] = []
-    original = credentials.callers_of
+    original = authentication.callers_of
 
     def counted(shown: list[Shown]) -> list[Caller | Exception]:
         visits.append(len(shown))
         return original(shown)
 
-    monkeypatch.setattr(credentials, "callers_of", counted)
+    monkeypatch.setattr(authentication, "callers_of", counted)
     try:
         found = await asyncio.gather(
-            *(credentials.authenticate(request(token), scope="chat") for token in tokens)
+            *(authentication.authenticate(request(token), scope="chat") for token in tokens)
         )
     finally:
         await asyncio.to_thread(transactions.close_pool)
@@ -115,7 +115,7 @@ async def test_requests_whose_keys_are_looked_up_are_waited_for_and_stored_toget
     """The first is known a moment before the others: one commit for all of them."""
     others_are_here = threading.Event()
     groups: list[tuple[str, int]] = []
-    look_up, store = credentials.callers_of, batching.all_of
+    look_up, store = authentication.callers_of, batching.all_of
 
     def looked_up(shown: list[Shown]) -> list[Caller | Exception]:
         groups.append(("known", len(shown)))
@@ -129,7 +129,7 @@ async def test_requests_whose_keys_are_looked_up_are_waited_for_and_stored_toget
     async def send(event: Any) -> None:
         assert event.get("status", 200) == 200
 
-    monkeypatch.setattr(credentials, "callers_of", looked_up)
+    monkeypatch.setattr(authentication, "callers_of", looked_up)
     monkeypatch.setattr(batching, "all_of", stored)
     monkeypatch.setattr(batching, "COMPANY_SECONDS", 60)  # a machine of tests may be slow
     body = {"model": next(iter(fields.models())), "messages": [{"role": "user", "content": "a"}]}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from channels_app.http import RefusedError
+from channels_app.asgi.http import RefusedError
 from core.files import quota
 
 

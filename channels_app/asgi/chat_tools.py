@@ -4,7 +4,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote
 
-from channels_app.chat_messages import Json, name, refused, text
+from channels_app.asgi.chat_messages import Json, name, refused, text
 
 MAX_TOOLS = 128
 # Keywords whose schemas are about the same value, not about a part of it.

@@ -19,7 +19,7 @@ from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from channels_app.http import RefusedError
+from channels_app.asgi.http import RefusedError
 
 logger = logging.getLogger(__name__)
 

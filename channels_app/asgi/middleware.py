@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
-from channels_app import http
+from channels_app.asgi import http
 
 logger = logging.getLogger(__name__)
 

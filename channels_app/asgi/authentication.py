@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app import limits
-from channels_app.http import RefusedError, Request
+from channels_app.asgi import throttling
+from channels_app.asgi.http import RefusedError, Request
 from core.database.batching import LANES, Together, attempt, local
 from core.models import ChannelAccount, User
 
@@ -49,8 +49,8 @@ def token_of(request: Request) -> str:
 async def authenticate(request: Request, *, scope: str) -> Caller:
     """The caller of a request, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
     # On the loop, so that a flood costs no database thread.
-    subject = limits.network_of(request.address)
-    limits.addresses.here(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
+    subject = throttling.network_of(request.address)
+    throttling.addresses.here(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
     shown = Shown(token_of(request), scope, request.address)
     return await being_known().do(shown)
 
@@ -62,35 +62,35 @@ def being_known() -> Together[Shown, Caller]:
 
 def count_address(address: str) -> None:
     """One request from there, before anybody is known. Raises RefusedError 429."""
-    subject = limits.network_of(address)
-    limits.addresses.check(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
+    subject = throttling.network_of(address)
+    throttling.addresses.check(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
 
 
 def count_everywhere(address: str) -> None:
     """The same request, which :func:`authenticate` counted here, in the broker. Raises RefusedError
     429."""
-    subject = limits.network_of(address)
-    limits.addresses.everywhere(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
+    subject = throttling.network_of(address)
+    throttling.addresses.everywhere(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
 
 
 def count_failure(address: str) -> None:
     """One wrong key from there. Raises RefusedError 429."""
-    subject = limits.network_of(address)
-    limits.failures.check(subject=subject, limit=settings.WRONG_KEYS_PER_MINUTE)
+    subject = throttling.network_of(address)
+    throttling.failures.check(subject=subject, limit=settings.WRONG_KEYS_PER_MINUTE)
 
 
 def count_caller(key: ApiKey) -> None:
     """One request of a key, and of its person. Raises RefusedError 429."""
-    limits.keys.check(subject=str(key.pk), limit=settings.RATE_PER_MINUTE_KEY)
+    throttling.keys.check(subject=str(key.pk), limit=settings.RATE_PER_MINUTE_KEY)
     if key.user_id:
-        limits.people.check(subject=f"user:{key.user_id}", limit=settings.RATE_PER_MINUTE_USER)
+        throttling.people.check(subject=f"user:{key.user_id}", limit=settings.RATE_PER_MINUTE_USER)
 
 
 def count_sender(account: ChannelAccount, sender: str) -> None:
     """One request of a sender whom a bridge names: one of them must not use up what is there for
     all. It may wait for the broker, so not on an event loop. Raises RefusedError 429."""
     subject = f"account:{account.pk}:{sender.strip().casefold()}"
-    limits.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
+    throttling.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
 
 
 def caller_of(*, token: str, scope: str, address: str) -> Caller:
@@ -136,5 +136,5 @@ def slot(caller: Caller, *, sender: str = "", wanted: bool = True) -> Iterator[N
     if not wanted:
         yield
         return
-    with limits.streams.one(user_id=subject, limit=settings.MAX_STREAMS_PER_USER):
+    with throttling.streams.one(user_id=subject, limit=settings.MAX_STREAMS_PER_USER):
         yield

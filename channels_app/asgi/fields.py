@@ -5,7 +5,7 @@ import binascii
 import hashlib
 from typing import Any
 
-from channels_app.http import RefusedError
+from channels_app.asgi.http import RefusedError
 from core.lib.ids import is_public_id
 from core.lib.text import is_clean
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from django.conf import settings
 
-from channels_app import pictures
-from channels_app.body_fields import data_url_flaw
-from channels_app.http import RefusedError
+from channels_app.asgi import images
+from channels_app.asgi.fields import data_url_flaw
+from channels_app.asgi.http import RefusedError
 from core.lib.ids import is_public_id
 from core.lib.text import is_clean
 
@@ -146,7 +146,7 @@ def part(value: Any, field: str, *, with_pictures: bool) -> Json:
         url = given.get("url") if isinstance(given, dict) else given
         if not isinstance(url, str):
             raise refused("must have a url", f"{field}.image_url")
-        pictures.check(url, field=f"{field}.image_url.url")
+        images.check(url, field=f"{field}.image_url.url")
         picture: Json = {"url": url}
         if isinstance(given, dict) and given.get("detail") in ("auto", "low", "high"):
             picture["detail"] = given["detail"]
@@ -233,7 +233,7 @@ def pictures_in(item: Json) -> Iterator[tuple[int, Json]]:
             yield index, each["image_url"]
 
 
-async def fetch_pictures(messages: list[Json], *, get: pictures.Get | None = None) -> None:
+async def fetch_pictures(messages: list[Json], *, get: images.Get | None = None) -> None:
     """Replace the addresses of pictures by what they hold. Raises RefusedError 400 or 413.
 
     One after the other, and together no larger than a body that had held them: a short request
@@ -246,7 +246,7 @@ async def fetch_pictures(messages: list[Json], *, get: pictures.Get | None = Non
             for number, item in enumerate(messages):
                 for index, picture in pictures_in(item):
                     field = f"messages[{number}].content[{index}].image_url.url"
-                    picture["url"] = await pictures.as_data_url(picture["url"], field=field, **more)
+                    picture["url"] = await images.as_data_url(picture["url"], field=field, **more)
                     size += len(picture["url"])
                     if size > settings.MAX_BODY_BYTES:
                         raise refused("and others are too large together", field, status=413)

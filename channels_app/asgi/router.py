@@ -13,8 +13,8 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.http.request import split_domain_port, validate_host
 
-from channels_app import http
-from channels_app.http import ErrorBody, Receive, RefusedError, Scope, Send, error_body
+from channels_app.asgi import http
+from channels_app.asgi.http import ErrorBody, Receive, RefusedError, Scope, Send, error_body
 from core.conversations import runs
 from core.database.transactions import in_thread
 

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from channels_app import http, lean, limits, strict_json
-from channels_app.http import ClientGoneError, RefusedError, Request
-from channels_app.lean import Route
+from channels_app.asgi import http, router, strict_json, throttling
+from channels_app.asgi.http import ClientGoneError, RefusedError, Request
+from channels_app.asgi.router import Route
 
 Message = dict[str, Any]
 
@@ -252,7 +252,7 @@ async def test_c6_a_door_that_fails_answers_once(error: Exception, status: int) 
         raise error
 
     wire = Wire()
-    await lean.guarded(Route("/x", fails), {"method": "GET"}, wire.receive, wire.send)
+    await router.guarded(Route("/x", fails), {"method": "GET"}, wire.receive, wire.send)
     assert wire.status == status
     body = json.loads(wire.body)
     assert (body["ok"], body["status"], body["text"]) == (False, status, "")
@@ -266,7 +266,7 @@ async def test_an_answer_that_began_is_not_followed_by_another(error: Exception)
         raise error
 
     wire = Wire()
-    await lean.guarded(Route("/x", fails), {"method": "GET"}, wire.receive, wire.send)
+    await router.guarded(Route("/x", fails), {"method": "GET"}, wire.receive, wire.send)
     assert [message["type"] for message in wire.sent] == ["http.response.start"]
 
 
@@ -279,7 +279,7 @@ async def test_routes_match_whole_paths_and_django_gets_the_rest() -> None:
     async def django(scope: Any, receive: Any, send: Any) -> None:
         heard.append("django")
 
-    app = lean.application([Route(r"/inbound", ours)], django)
+    app = router.application([Route(r"/inbound", ours)], django)
     for path in ("/inbound", "/inbound/x", "/x/inbound", "/inbound\n"):
         headers = [(b"host", b"testserver")]
         await app({"method": "GET", "path": path, "headers": headers}, None, None)
@@ -290,7 +290,7 @@ async def test_routes_match_whole_paths_and_django_gets_the_rest() -> None:
 
 
 def test_i17_the_101st_request_in_a_minute_is_refused_for_that_one_only() -> None:
-    rate = limits.Rate()
+    rate = throttling.Rate()
     for number in range(100):
         rate.check(subject="a", limit=100, now=1000 + number / 10)
     with pytest.raises(RefusedError) as error:
@@ -302,15 +302,15 @@ def test_i17_the_101st_request_in_a_minute_is_refused_for_that_one_only() -> Non
 
 
 def test_a_rate_forgets_who_was_not_seen_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_COUNTED", 10)
-    rate = limits.Rate()
+    monkeypatch.setattr(throttling, "MAX_COUNTED", 10)
+    rate = throttling.Rate()
     for number in range(1000):
         rate.check(subject=str(number), limit=1)
     assert len(rate._seen) <= 10
 
 
 def test_a_rate_counts_exactly_when_many_threads_ask() -> None:
-    rate, refused = limits.Rate(), []
+    rate, refused = throttling.Rate(), []
     start = threading.Barrier(16)
 
     def ask(number: int) -> None:
@@ -327,7 +327,7 @@ def test_a_rate_counts_exactly_when_many_threads_ask() -> None:
 
 
 def test_i18_streams_are_counted_and_given_back() -> None:
-    streams = limits.Streams()
+    streams = throttling.Streams()
     streams.enter(user_id=1, limit=2)
     streams.enter(user_id=1, limit=2)
     streams.enter(user_id="account:3:x", limit=2)

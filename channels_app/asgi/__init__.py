@@ -1,0 +1,1 @@
+"""HTTP endpoints: routing, authentication, throttling, reading bodies."""
