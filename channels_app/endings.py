@@ -10,9 +10,10 @@ from django.conf import settings
 from django.utils import timezone
 
 from channels_app import outbound
-from channels_app.answers import answer_of, reply
-from channels_app.links import Links
-from channels_app.wording import ENGLISH
+from channels_app.rendering.answer import answer_of, reply
+from channels_app.rendering.links import Links
+from channels_app.rendering.outbound_format import classified
+from channels_app.rendering.translations import ENGLISH
 from core.agent.loop import Turn
 from core.conversations import events, runs
 from core.conversations.events import Log, LostLeaseError
@@ -20,7 +21,6 @@ from core.database.transactions import write
 from core.files import storage
 from core.messages import Message, StreamStatus, Transcript, stream_end, stream_start
 from core.models import Run
-from core.outbound_format import classified
 from core.providers import health
 from core.providers.base import ProviderError
 

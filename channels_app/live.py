@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from channels_app import outbound, registry
-from channels_app.answers import answer_of
 from channels_app.base import (
     Block,
     Capability,
@@ -22,11 +21,12 @@ from channels_app.base import (
     Edits,
     RendersGrowing,
 )
-from channels_app.links import Links
 from channels_app.pace import pacer
+from channels_app.rendering.answer import answer_of
+from channels_app.rendering.links import Links
+from channels_app.rendering.text import render
+from channels_app.rendering.translations import ENGLISH
 from channels_app.sending import account_of, target_of
-from channels_app.text_rendering import render
-from channels_app.wording import ENGLISH
 from core.database.transactions import in_thread, write
 from core.lib import leases
 from core.lib.leases import Lease, LeaseOverError

@@ -22,7 +22,7 @@ from channels_app.base import (
     WholeAnswer,
 )
 from channels_app.pace import pacer
-from channels_app.wording import wording
+from channels_app.rendering.translations import wording
 from core.conversations import outbox, uncertain_deliveries
 from core.conversations.runs import Outcome
 from core.database.batching import committed

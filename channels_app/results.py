@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 from channels_app import registry
 from channels_app.aggregator import utf16_units
 from channels_app.base import Block, Capability, Channel, RendersOne
+from channels_app.rendering.outbound_format import classified
 from channels_app.sending import can_push
 from core.conversations import events, outbox, runs
 from core.database.transactions import in_thread, write
@@ -27,7 +28,6 @@ from core.markdown import TRUNCATED, strip_outer_fence
 from core.messages import Message as ProtocolMessage
 from core.messages import image_message, stream_end, stream_start, text_message
 from core.models import ChannelAccount, ChatSession, Delivery, Message, Run, StoredFile, User
-from core.outbound_format import classified
 
 ORIGIN = "agent"
 COMMAND = "command"

@@ -12,10 +12,10 @@ from typing import Literal, NotRequired, TypedDict, assert_never
 
 import orjson
 
-from channels_app.answers import Reply, answer_of, reply
-from channels_app.links import Links
-from channels_app.text_rendering import one_line
-from channels_app.wording import ENGLISH, Wording
+from channels_app.rendering.answer import Reply, answer_of, reply
+from channels_app.rendering.links import Links
+from channels_app.rendering.text import one_line
+from channels_app.rendering.translations import ENGLISH, Wording
 from core.messages import (
     ActionMessage,
     AudioMessage,

@@ -20,14 +20,14 @@ from channels_app.asgi.fields import MOST_EVENT_DIGITS, place, text
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.http_api import adapter, fields
 from channels_app.inbound import Receipt, receive_personal, receive_sender
-from channels_app.links import Links
+from channels_app.rendering.links import Links
+from channels_app.rendering.outbound_format import classified
 from channels_app.senders import may_speak
 from core.conversations import events, runs
 from core.database.transactions import in_thread
 from core.files import storage
 from core.lib.ids import is_public_id
 from core.models import ChannelAccount, Run
-from core.outbound_format import classified
 
 
 @dataclass(frozen=True, slots=True)

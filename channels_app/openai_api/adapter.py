@@ -20,7 +20,6 @@ from typing import Literal, assert_never
 
 import orjson
 
-from channels_app.links import Citation, Links, citations, source_line
 from channels_app.openai_api.wire import (
     DONE,
     Annotation,
@@ -32,8 +31,9 @@ from channels_app.openai_api.wire import (
     UrlCitation,
     Usage,
 )
-from channels_app.text_rendering import one_line
-from channels_app.wording import wording
+from channels_app.rendering.links import Citation, Links, citations, source_line
+from channels_app.rendering.text import one_line
+from channels_app.rendering.translations import wording
 from core.messages import (
     ActionMessage,
     AudioMessage,

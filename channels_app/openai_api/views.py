@@ -13,16 +13,16 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist.models import ApiKey
-from channels_app import runlog
 from channels_app.asgi import chat_messages, http
 from channels_app.asgi.authentication import Caller, authenticate, being_known, count_sender, slot
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.inbound import Receipt, receive_personal, receive_sender
-from channels_app.links import Links
 from channels_app.openai_api import adapter, errors, fields, sessions
 from channels_app.openai_api.completion import completion
 from channels_app.openai_api.wire import DONE, ErrorFrame, Frame
+from channels_app.rendering import follow_run
+from channels_app.rendering.links import Links
 from channels_app.senders import may_speak
 from core.conversations import runs
 from core.conversations.inbox import Draft, RepeatKey, body_digest
@@ -270,7 +270,7 @@ async def stream_run(request: Request, send: Send, work: Work) -> None:
     The head waits for the first word: a run that fails before it is answered with its status.
     """
     translate = adapter.OpenAIAdapter(work.config)
-    async with contextlib.aclosing(runlog.follow(work.run, since_before=work.heard)) as log:
+    async with contextlib.aclosing(follow_run.follow(work.run, since_before=work.heard)) as log:
         opening = await unless_gone(request, opening_of(log, translate))
         if opening is None:
             await stop(work)
@@ -305,7 +305,7 @@ async def unless_gone(request: Request, begins: Awaitable[Opening]) -> Opening |
             await asyncio.gather(begun, gone, return_exceptions=True)
 
 
-async def opening_of(log: runlog.Log, translate: adapter.OpenAIAdapter) -> Opening:
+async def opening_of(log: follow_run.Log, translate: adapter.OpenAIAdapter) -> Opening:
     """The frames up to the first word, the end, or HEAD_SECONDS: a proxy waits no longer."""
     deadline = asyncio.get_running_loop().time() + HEAD_SECONDS
     frames: list[Frame] = []
@@ -321,14 +321,14 @@ async def opening_of(log: runlog.Log, translate: adapter.OpenAIAdapter) -> Openi
 
 
 async def blocks(
-    log: runlog.Log, translate: adapter.OpenAIAdapter, frames: list[Frame]
+    log: follow_run.Log, translate: adapter.OpenAIAdapter, frames: list[Frame]
 ) -> AsyncGenerator[bytes, None]:
     """The chunks as server-sent events, and comments while nothing is said."""
     for frame in frames:
         yield adapter.encode(frame)
     async for event in log:
         if event is None:
-            yield runlog.BEAT
+            yield follow_run.BEAT
             continue
         for frame in translate.feed(event):
             yield adapter.encode(frame)
@@ -356,7 +356,7 @@ async def answer_run(request: Request, send: Send, work: Work) -> None:
 
 async def whole_log(work: Work) -> list[MessageDict]:
     """All events of a run, once it has ended."""
-    async with contextlib.aclosing(runlog.follow(work.run, since_before=work.heard)) as log:
+    async with contextlib.aclosing(follow_run.follow(work.run, since_before=work.heard)) as log:
         return [event async for event in log if event is not None]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from channels_app.links import is_web_url
+from channels_app.rendering.links import is_web_url
 from core.lib.text import visible
 from core.messages import EventMessage, Message, MessageDict, Transcript
 

@@ -10,8 +10,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from channels_app.asgi.middleware import PAGE, policy
+from channels_app.rendering.translations import wording
 from channels_app.trace import page
-from channels_app.wording import wording
 from core.conversations import events
 from core.lib.ids import is_public_id
 from core.models import Run, User

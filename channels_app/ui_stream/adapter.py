@@ -15,8 +15,8 @@ from typing import Literal, assert_never
 
 import orjson
 
-from channels_app.links import Links, is_web_url
-from channels_app.wording import wording
+from channels_app.rendering.links import Links, is_web_url
+from channels_app.rendering.translations import wording
 from core.messages import (
     ActionMessage,
     AudioMessage,

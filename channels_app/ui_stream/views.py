@@ -9,13 +9,13 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist.models import ApiKey
-from channels_app import runlog
 from channels_app.asgi import chat_messages, http
 from channels_app.asgi.authentication import Caller, authenticate, slot
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.inbound import Receipt, receive_personal
-from channels_app.links import Links
+from channels_app.rendering import follow_run
+from channels_app.rendering.links import Links
 from channels_app.ui_stream import adapter, fields
 from core.conversations import inbox, runs
 from core.conversations.inbox import Draft
@@ -164,10 +164,10 @@ async def stream_run(request: Request, send: Send, work: Work) -> None:
 async def blocks(work: Work) -> AsyncGenerator[bytes, None]:
     """The chunks as server-sent events, and comments while nothing is said."""
     translate = adapter.UiStreamAdapter(work.config)
-    async with aclosing(runlog.follow(work.run)) as log:
+    async with aclosing(follow_run.follow(work.run)) as log:
         async for event in log:
             if event is None:
-                yield runlog.BEAT
+                yield follow_run.BEAT
                 continue
             for frame in translate.feed(event):
                 yield adapter.encode(frame)

@@ -11,8 +11,8 @@ from typing import Literal, TypedDict
 
 import orjson
 
-from channels_app.answers import Reply
 from channels_app.asgi.http import RefusedError, refused_body
+from channels_app.rendering.answer import Reply
 from core.messages import MessageDict, Metadata
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from channels_app.answers import Reply
 from channels_app.models import SourceFeedback
+from channels_app.rendering.answer import Reply
 from channels_app.webchat import adapter, html
 from core.messages import MessageDict, fold
 from core.models import ChatSession, Message, Run, RunEvent, User

@@ -6,10 +6,10 @@ import orjson
 import pytest
 from django.db import OperationalError
 
-from channels_app import runlog
 from channels_app.asgi import router
 from channels_app.asgi.http import Receive, Scope, Send
 from channels_app.openai_api import errors
+from channels_app.rendering import follow_run
 from core.database.transactions import close_pool, in_thread
 from core.files import storage
 from core.messages import MessageDict, image_message, text_message, to_dict
@@ -24,7 +24,7 @@ async def test_a_stored_picture_is_told_as_data() -> None:
     stored = await in_thread(storage.keep, user=user, name="x.png", content=png)
 
     async def told(event: MessageDict) -> Any:
-        return (await runlog.with_picture(event, user.pk))["props"]
+        return (await follow_run.with_picture(event, user.pk))["props"]
 
     mine = to_dict(image_message(f"/files/{stored.public_id}", "A picture"))
     assert (await told(mine))["url"].startswith("data:image/png;base64,")

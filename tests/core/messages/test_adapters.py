@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels_app.answers import answer, reply
 from channels_app.http_api.adapter import Frame, InboundAdapter, encode, progress
-from channels_app.links import Links
 from channels_app.openai_api.adapter import Config, OpenAIAdapter, TraceLink
 from channels_app.openai_api.completion import completion
-from channels_app.text_rendering import TextAdapter, one_line
+from channels_app.rendering.answer import answer, reply
+from channels_app.rendering.links import Links
+from channels_app.rendering.text import TextAdapter, one_line
+from channels_app.rendering.translations import ENGLISH, wording
 from channels_app.ui_stream import adapter as ui_stream
 from channels_app.webchat.adapter import final_frame
-from channels_app.wording import ENGLISH, wording
 from core import messages
 from core.messages import (
     AppendOnly,

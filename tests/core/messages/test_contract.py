@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from channels_app.http_api.adapter import InboundAdapter
-from channels_app.links import Links
 from channels_app.openai_api.adapter import Config, OpenAIAdapter
 from channels_app.openai_api.completion import completion
-from channels_app.text_rendering import Rendering, TextAdapter
+from channels_app.rendering.links import Links
+from channels_app.rendering.text import Rendering, TextAdapter
+from channels_app.rendering.translations import ENGLISH
 from channels_app.ui_stream import adapter as ui_stream
 from channels_app.webchat import adapter as webchat
-from channels_app.wording import ENGLISH
 from core.messages import BUILTIN_TYPES, custom_message, delta_message, fold, to_dict
 from tests.core.messages.samples import (
     SAMPLES,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from channels_app.links import Links
-from channels_app.text_rendering import MediaItem, error_line, one_line, render, sources_text
-from channels_app.wording import Wording
+from channels_app.rendering.links import Links
+from channels_app.rendering.text import MediaItem, error_line, one_line, render, sources_text
+from channels_app.rendering.translations import Wording
 from core.messages import (
     ErrorMessage,
     EventMessage,

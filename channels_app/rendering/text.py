@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
-from channels_app.links import Links, citations, source_list
-from channels_app.wording import Wording
+from channels_app.rendering.links import Links, citations, source_list
+from channels_app.rendering.translations import Wording
 from core.messages import (
     ActionMessage,
     AudioMessage,

@@ -1,0 +1,1 @@
+"""Messages of the protocol as text, answers and links."""
