@@ -15,7 +15,8 @@ from allowlist import audit, link_codes
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
 from allowlist.unknown_requests import Choice, NotAnOwner, RequestNotFound
-from channels_app import registry, secret_blocks
+from channels_app import registry
+from channels_app.delivery import secret_blocks
 from channels_app.outbound import own_words
 from core.conversations import inbox, outbox, runs
 from core.lib.text import one_line

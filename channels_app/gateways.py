@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 
 from channels_app import notices, registry
 from channels_app.base import Account, Channel, ChannelError, Gateway, Health, Polls
-from channels_app.sending import account_of
+from channels_app.delivery.sending import account_of
 from core.conversations import outbox
 from core.database import transactions
 from core.database.queries import Select

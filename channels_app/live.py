@@ -21,12 +21,12 @@ from channels_app.base import (
     Edits,
     RendersGrowing,
 )
-from channels_app.pace import pacer
+from channels_app.delivery.rate_limit import pacer
+from channels_app.delivery.sending import account_of, target_of
 from channels_app.rendering.answer import answer_of
 from channels_app.rendering.links import Links
 from channels_app.rendering.text import render
 from channels_app.rendering.translations import ENGLISH
-from channels_app.sending import account_of, target_of
 from core.database.transactions import in_thread, write
 from core.lib import leases
 from core.lib.leases import Lease, LeaseOverError

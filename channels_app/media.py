@@ -16,7 +16,7 @@ from django.conf import settings
 
 from channels_app import registry
 from channels_app.base import Channel, ChannelError, Downloads, RemoteFile
-from channels_app.sending import account_of
+from channels_app.delivery.sending import account_of
 from core.database.transactions import in_thread, write
 from core.documents import read as documents
 from core.documents.sniffing import family, media_type

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from django.utils import timezone
 
 from allowlist import permissions
-from channels_app import registry, sending
+from channels_app import registry
 from channels_app.base import Channel
+from channels_app.delivery import sending
 from core.models import ChannelAccount, ChatSession, InboundMessage, User
 
 LATEST = 20

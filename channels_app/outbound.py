@@ -11,7 +11,7 @@ from typing import Any
 
 from django.conf import settings
 
-from channels_app import finding, notices, outages, registry, sending
+from channels_app import notices, outages, registry
 from channels_app.base import (
     AnswersWhole,
     Block,
@@ -21,7 +21,8 @@ from channels_app.base import (
     FindsSent,
     WholeAnswer,
 )
-from channels_app.pace import pacer
+from channels_app.delivery import find_sent, sending
+from channels_app.delivery.rate_limit import pacer
 from channels_app.rendering.translations import wording
 from core.conversations import outbox, uncertain_deliveries
 from core.conversations.runs import Outcome
@@ -238,10 +239,10 @@ async def send_now(*, channel: Channel, delivery: Delivery, ended: Ended) -> Nex
         with leases.under(lease):
             async with asyncio.timeout(longest):
                 if delivery.doubt_chat:
-                    await finding.clear_doubt(channel=channel, delivery=delivery)
+                    await find_sent.clear_doubt(channel=channel, delivery=delivery)
                 is_sending = True
                 message_id = await sending.perform(channel=channel, delivery=delivery)
-    except finding.NotYetError as error:
+    except find_sent.NotYetError as error:
         await in_thread(outbox.postpone, delivery=delivery, seconds=error.seconds)
         return Next(delivery.id, error.seconds)
     except leases.LeaseOverError:
@@ -388,7 +389,7 @@ def last_known(delivery: Delivery) -> int | None:
     channel = registry.get(delivery.account.channel)
     if channel is None or not isinstance(channel.outbound, FindsSent):
         return None
-    shares = finding.shares(channel.outbound, delivery)
+    shares = find_sent.shares(channel.outbound, delivery)
     return uncertain_deliveries.last_known(delivery=delivery, shares=shares)
 
 

@@ -18,7 +18,7 @@ from django.db.models import Exists, OuterRef
 
 from channels_app import registry
 from channels_app.base import Account, Channel, ChannelError, Reacts, Target, Types
-from channels_app.sending import account_of
+from channels_app.delivery.sending import account_of
 from core.conversations import outbox
 from core.database import statements
 from core.database.batching import AT_ONCE, asked_at_once, attempt, committed

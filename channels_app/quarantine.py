@@ -2,7 +2,7 @@
 
 from channels_app import registry
 from channels_app.base import ReadsAgain
-from channels_app.sending import account_of
+from channels_app.delivery.sending import account_of
 from core.database.transactions import write
 from core.models import InboundMessage
 

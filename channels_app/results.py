@@ -15,10 +15,10 @@ from django.conf import settings
 from django.db.models.functions import Now
 
 from channels_app import registry
-from channels_app.aggregator import utf16_units
 from channels_app.base import Block, Capability, Channel, RendersOne
+from channels_app.delivery.aggregator import utf16_units
+from channels_app.delivery.sending import can_push
 from channels_app.rendering.outbound_format import classified
-from channels_app.sending import can_push
 from core.conversations import events, outbox, runs
 from core.database.transactions import in_thread, write
 from core.lib.ids import public_id

@@ -5,8 +5,8 @@ from typing import Any
 
 import orjson
 
-from channels_app import aggregator
 from channels_app.base import Block, Target, WholeAnswer
+from channels_app.delivery import aggregator
 
 LIMIT = 8000  # characters of one text that nobody asked for; an answer is never divided
 

@@ -15,9 +15,9 @@ from channels_app.asgi.authentication import Caller, authenticate, count_sender
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.bridge import fields, signing
 from channels_app.bridge.channel import CHANNEL
+from channels_app.delivery.sending import account_of
 from channels_app.inbound import receive_sender
 from channels_app.models import SeenSignature
-from channels_app.sending import account_of
 from core.database.transactions import in_thread, write
 from core.lib.encryption import SealError
 from core.lib.ids import public_id

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from channels_app import aggregator, commands
+from channels_app import commands
 from channels_app.base import (
     Account,
     Block,
@@ -18,6 +18,7 @@ from channels_app.base import (
     RemoteFile,
     Target,
 )
+from channels_app.delivery import aggregator
 from channels_app.inbound import Receipt, receive_sender
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount

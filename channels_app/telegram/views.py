@@ -8,7 +8,7 @@ from django.conf import settings
 from channels_app.asgi import http, strict_json
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.base import Account
-from channels_app.sending import account_of
+from channels_app.delivery.sending import account_of
 from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
 from core.database import batching

@@ -9,7 +9,8 @@ from pytest_django import Settings
 from allowlist import link_codes, unknown_requests
 from allowlist.models import AuditEntry, LinkAttempt, LinkCode, UnknownRequest
 from allowlist.permissions import Sender, decide
-from channels_app import commands, secret_blocks
+from channels_app import commands
+from channels_app.delivery import secret_blocks
 from channels_app.inbound import Receipt, receive_sender
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, Run, User

@@ -14,9 +14,9 @@ from pytest_django import Settings
 from allowlist.models import SignInLink, UnknownRequest
 from channels_app import notices, outages, registry
 from channels_app.asgi.builtin_accounts import door_account
+from channels_app.delivery.secret_blocks import as_sent
 from channels_app.inbound import receive_personal, receive_sender
 from channels_app.runner import Runner
-from channels_app.secret_blocks import as_sent
 from channels_app.webchat import calls
 from channels_app.webchat.access import Speaker
 from core.conversations.inbox import Draft

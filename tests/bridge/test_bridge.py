@@ -334,7 +334,7 @@ def test_a_command_is_answered_under_its_request(bridge: Bridge, callback: Callb
 
 def test_what_an_account_lacks_is_said(account: ChannelAccount) -> None:
     """[C1]"""
-    from channels_app.sending import account_of
+    from channels_app.delivery.sending import account_of
 
     assert CHANNEL.config.problems(account_of(account)) == []
     account.config = {"callback_url": "ftp://x", "kind": "fax"}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from channels_app import pace
+from channels_app.delivery import rate_limit
 from channels_app.memory.channel import PLATFORM
 from channels_app.runner import Runner
 from channels_app.telegram import receive, views
@@ -29,7 +29,7 @@ def runner(
     ):
         setattr(settings, name, value)
     PLATFORM.clear()
-    pace.pacer.cache_clear()
+    rate_limit.pacer.cache_clear()
     views.forget()
     receive.forget()
     made = Runner()

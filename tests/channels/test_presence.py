@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from channels_app import presence
 from channels_app.base import Account, ChannelError, Target
+from channels_app.delivery.sending import account_of
 from channels_app.memory.channel import CHANNEL, PLATFORM, say
 from channels_app.runner import Runner, waiting
-from channels_app.sending import account_of
 from core.conversations import inbox
 from core.lib.encryption import SealError
 from core.models import ChannelAccount, ChatSession, InboundMessage, User

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from channels_app.delivery.secret_blocks import sealed_block
 from channels_app.rendering.translations import ENGLISH
 from channels_app.runner import Runner
-from channels_app.secret_blocks import sealed_block
 from core.conversations import outbox
 from core.database.transactions import write
 from core.files import storage

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from channels_app import outbound, registry, sending
+from channels_app import outbound, registry
 from channels_app.base import Target
+from channels_app.delivery import sending
 from channels_app.runner import Runner
 from channels_app.telegram import plain
 from channels_app.telegram.outbound import OUTBOUND

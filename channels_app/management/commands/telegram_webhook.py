@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from channels_app.base import Account, ChannelError
-from channels_app.sending import account_of
+from channels_app.delivery.sending import account_of
 from channels_app.telegram import plain
 from channels_app.telegram.channel import CHANNEL, mode_of, webhook_url
 from core.models import ChannelAccount

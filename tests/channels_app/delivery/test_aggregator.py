@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels_app.aggregator import Aggregator, split, utf16_units
+from channels_app.delivery.aggregator import Aggregator, split, utf16_units
 
 PARTS = [
     "word ", "Sentence one. ", "\n", "\n\n", "```python\ncode line\n", "```\n", "| a | b |\n",

@@ -10,9 +10,9 @@ import logging
 from dataclasses import replace
 
 from channels_app.base import Account, Block, Channel, ChannelError, Deletes, FindsSent
-from channels_app.pace import pacer
-from channels_app.secret_blocks import as_sent
-from channels_app.sending import opened, target_of
+from channels_app.delivery.rate_limit import pacer
+from channels_app.delivery.secret_blocks import as_sent
+from channels_app.delivery.sending import opened, target_of
 from core.conversations import outbox, uncertain_deliveries
 from core.database.transactions import in_thread
 from core.lib import leases

@@ -1,7 +1,7 @@
 """The platform's pace: per chat, per group and minute, per account and second; retry_after."""
 
 from channels_app.base import Pace
-from channels_app.pace import Pacer
+from channels_app.delivery.rate_limit import Pacer
 
 PACE = Pace(per_second=3, chat_seconds=1.0, group_per_minute=2)
 

@@ -28,7 +28,7 @@ from channels_app.base import (
     SendsFiles,
     Target,
 )
-from channels_app.secret_blocks import as_sent
+from channels_app.delivery.secret_blocks import as_sent
 from core.database.transactions import in_thread
 from core.files import storage
 from core.lib import leases

@@ -1,0 +1,1 @@
+"""One delivery on its way to its platform."""
