@@ -4,7 +4,8 @@ from datetime import datetime
 from functools import partial
 
 from allowlist import unknown_requests
-from channels_app import inbound, notices
+from channels_app import inbound
+from channels_app.owner import notices
 from core.models import User
 
 

@@ -15,9 +15,10 @@ from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from channels_app import notices, registry
+from channels_app import registry
 from channels_app.base import Account, Channel, ChannelError, Gateway, Health, Polls
 from channels_app.delivery.sending import account_of
+from channels_app.owner import notices
 from core.conversations import outbox
 from core.database import transactions
 from core.database.queries import Select

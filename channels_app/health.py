@@ -27,11 +27,12 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from allowlist import keys, pending_count
-from channels_app import gateways, outages
+from channels_app import gateways
 from channels_app.asgi import http
 from channels_app.asgi.authentication import count_address, count_failure, token_of
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.asgi.router import Route
+from channels_app.owner import outages
 from core import VERSION
 from core.conversations import outbox, runs
 from core.database import schema_version

@@ -19,9 +19,10 @@ from django.utils import timezone
 
 from allowlist import link_codes, permissions, unknown_requests
 from allowlist.models import UnknownRequest
-from channels_app import agents, commands, linking, media, notices, results, strangers
+from channels_app import agents, commands, linking, media, results
 from channels_app.asgi import quota
 from channels_app.asgi.http import RefusedError
+from channels_app.owner import auto_replies, notices
 from channels_app.senders import KnownSender
 from core.conversations import inbox
 from core.conversations.inbox import Draft
@@ -384,7 +385,7 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
         message.delete()
         return None
     notices.unknown_request(request, now=now)
-    strangers.turned_away(request, now=now)
+    auto_replies.turned_away(request, now=now)
     return Receipt("denied", message=message)
 
 
@@ -437,7 +438,7 @@ def let_in(request: str, messages: list[InboundMessage]) -> None:
     """What follows an approval: the line for who was let in, then what they had said ([A7])."""
     row = UnknownRequest.objects.select_related("account").filter(public_id=request).first()
     if row is not None:
-        strangers.let_in(row)
+        auto_replies.let_in(row)
     replay(messages)
 
 

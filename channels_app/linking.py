@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from allowlist import link_codes
-from channels_app import notices
+from channels_app.owner import notices
 from core.conversations import outbox
 from core.conversations.inbox import Draft
 from core.lib.text import one_line

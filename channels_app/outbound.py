@@ -11,7 +11,7 @@ from typing import Any
 
 from django.conf import settings
 
-from channels_app import notices, outages, registry
+from channels_app import registry
 from channels_app.base import (
     AnswersWhole,
     Block,
@@ -23,6 +23,7 @@ from channels_app.base import (
 )
 from channels_app.delivery import find_sent, sending
 from channels_app.delivery.rate_limit import pacer
+from channels_app.owner import notices, outages
 from channels_app.rendering.translations import wording
 from core.conversations import outbox, uncertain_deliveries
 from core.conversations.runs import Outcome

@@ -28,10 +28,11 @@ from django.utils import timezone
 
 from allowlist import revocation, unknown_requests
 from allowlist.held_messages import sweep_ignored
-from channels_app import agents, notices, outages, outbound, presence, registry, turns
+from channels_app import agents, outbound, presence, registry, turns
 from channels_app.claims import Begun, Claims
 from channels_app.endings import end_queued
 from channels_app.gateways import LOOK_SECONDS, Gateways
+from channels_app.owner import notices, outages
 from channels_app.turns import Held
 from core.conversations import events, inbox, jobs, outbox, runs
 from core.database import schema_version

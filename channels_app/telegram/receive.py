@@ -15,9 +15,10 @@ from django.utils import timezone
 from allowlist import audit, link_codes, permissions
 from allowlist.identities import InvalidIdentity
 from allowlist.unknown_requests import STATES, NotAnOwner, RequestNotFound, choice
-from channels_app import commands, decisions, notices, outages, senders
+from channels_app import commands, decisions, senders
 from channels_app.base import Account, ChannelError
 from channels_app.inbound import receive_known, receive_sender
+from channels_app.owner import notices, outages
 from channels_app.telegram import plain, updates
 from channels_app.telegram.addressing import Addressed, Bot, understand, with_quote
 from core.conversations import inbox, outbox

@@ -8,11 +8,12 @@ from django.utils import timezone
 
 from allowlist import unknown_requests
 from allowlist.models import ApiKey, UnknownRequest
-from channels_app import commands, decisions, inbound, notices
+from channels_app import commands, decisions, inbound
 from channels_app.asgi import throttling
 from channels_app.asgi.authentication import count_sender
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.http import RefusedError
+from channels_app.owner import notices
 from channels_app.webchat import frames
 from channels_app.webchat.access import Speaker
 from core.conversations import runs

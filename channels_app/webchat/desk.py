@@ -13,9 +13,9 @@ from django.urls import reverse
 
 from allowlist import pending_count
 from allowlist.models import UnknownRequest
-from channels_app import notices
 from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError
+from channels_app.owner import notices
 from channels_app.webchat import access, frames
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.calls import note_shown

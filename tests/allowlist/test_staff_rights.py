@@ -23,9 +23,10 @@ from django.utils import timezone
 
 from allowlist import keys, sign_in
 from allowlist.models import ApiKey, AuditEntry, BlockPattern, LinkCode, SignInLink, UnknownRequest
-from channels_app import commands, notices
+from channels_app import commands
 from channels_app.delivery.secret_blocks import as_sent
 from channels_app.inbound import receive_sender
+from channels_app.owner import notices
 from core.conversations.inbox import Draft
 from core.lib import encryption
 from core.models import (

@@ -16,10 +16,11 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from allowlist.models import ApiKey, UnknownRequest
-from channels_app import agents, gateways, notices
+from channels_app import agents, gateways
 from channels_app import runner as running_code
 from channels_app.asgi import throttling
 from channels_app.memory.channel import PLATFORM, say
+from channels_app.owner import notices
 from channels_app.runner import Runner
 from core.conversations import inbox, jobs, outbox, runs
 from core.models import (

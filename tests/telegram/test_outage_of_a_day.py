@@ -8,7 +8,8 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from channels_app import gateways, health, outages
+from channels_app import gateways, health
+from channels_app.owner import outages
 from channels_app.runner import Runner
 from core.conversations import outbox
 from core.lib.encryption import seal

@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from allowlist import pending_count
 from allowlist.models import ApiKey, UnknownRequest
-from channels_app import notice_targets
 from channels_app.base import Block, Capability, Channel
 from channels_app.delivery import secret_blocks
+from channels_app.owner import notice_targets
 from core.conversations import outbox
 from core.database import transactions
 from core.lib.text import one_line

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from channels_app import notices
+from channels_app.owner import notices
 from core.conversations import outbox
 from core.conversations.outbox import Backlog
 from core.database import transactions

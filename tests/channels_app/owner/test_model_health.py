@@ -10,8 +10,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from channels_app import notices
 from channels_app.memory.channel import PLATFORM, say
+from channels_app.owner import notices
 from channels_app.runner import Runner
 from core.models import ChannelAccount, Delivery, ModelTrouble, Run, RunFailure, User
 from core.providers import health

@@ -1,0 +1,1 @@
+"""What the owner and unknown senders are told."""
