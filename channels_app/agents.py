@@ -16,8 +16,8 @@ from channels_app import registry, results
 from channels_app.asgi.builtin_accounts import DOORS, found_or_made
 from channels_app.base import Capability, Channel, ChannelError, Deletes, OpensTopics
 from channels_app.delivery.sending import account_of
-from channels_app.outbound import own_words
 from channels_app.owner import notice_targets
+from channels_app.replies.outbound import own_words
 from core.conversations import inbox, outbox
 from core.database import transactions
 from core.database.transactions import in_thread, write

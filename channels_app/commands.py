@@ -17,7 +17,7 @@ from allowlist.models import UnknownRequest
 from allowlist.unknown_requests import Choice, NotAnOwner, RequestNotFound
 from channels_app import registry
 from channels_app.delivery import secret_blocks
-from channels_app.outbound import own_words
+from channels_app.replies.outbound import own_words
 from core.conversations import inbox, outbox, runs
 from core.lib.text import one_line
 from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, User

@@ -9,11 +9,11 @@ from functools import partial
 from django.conf import settings
 from django.utils import timezone
 
-from channels_app import outbound
 from channels_app.rendering.answer import answer_of, reply
 from channels_app.rendering.links import Links
 from channels_app.rendering.outbound_format import classified
 from channels_app.rendering.translations import ENGLISH
+from channels_app.replies import outbound
 from core.agent.loop import Turn
 from core.conversations import events, runs
 from core.conversations.events import Log, LostLeaseError

@@ -28,11 +28,12 @@ from django.utils import timezone
 
 from allowlist import revocation, unknown_requests
 from allowlist.held_messages import sweep_ignored
-from channels_app import agents, outbound, presence, registry, turns
+from channels_app import agents, registry, turns
 from channels_app.claims import Begun, Claims
 from channels_app.endings import end_queued
 from channels_app.gateways import LOOK_SECONDS, Gateways
 from channels_app.owner import notices, outages
+from channels_app.replies import outbound, typing_and_reactions
 from channels_app.turns import Held
 from core.conversations import events, inbox, jobs, outbox, runs
 from core.database import schema_version
@@ -79,7 +80,7 @@ class Runner:
         self._seen: deque[int] = deque(maxlen=settings.RUNS_PER_WORKER)
         # Runs whose deliveries ended before they did.
         self._settled: deque[int] = deque(maxlen=settings.RUNS_PER_WORKER)
-        self._typists = presence.Typists()
+        self._typists = typing_and_reactions.Typists()
         self._gateways = Gateways(worker=self.name)
         self._claims = Claims(worker=self.name)
         self._places = asyncio.Semaphore(settings.RUNS_PER_WORKER)
@@ -190,7 +191,7 @@ class Runner:
             "run": self._execute,
             "cancel": self._cancel_queued,
             "batch": self._flush,
-            "ack": presence.refresh,
+            "ack": typing_and_reactions.refresh,
             "delivery": self._deliver,
         }[kind]
         self._begin(work(row_id)).add_done_callback(lambda _: self._finished(key))
@@ -318,7 +319,7 @@ class Runner:
             self._spawn("batch", session_id)
         for delivery_id in await in_thread(outbox.due):
             self._spawn("delivery", delivery_id)
-        for session_id in await in_thread(presence.leftovers):
+        for session_id in await in_thread(typing_and_reactions.leftovers):
             self._spawn("ack", session_id)
 
     async def _beat(self) -> float:
@@ -382,7 +383,9 @@ class Runner:
     def _later(self, following: outbound.Next) -> None:
         self.loop.call_later(following.seconds, self._spawn, "delivery", following.delivery_id)
 
-    def _typing(self, place: presence.Place | None) -> AbstractAsyncContextManager[None]:
+    def _typing(
+        self, place: typing_and_reactions.Place | None
+    ) -> AbstractAsyncContextManager[None]:
         return self._typists.typing(place)
 
     async def _execute(self, run_id: int) -> None:
@@ -392,7 +395,7 @@ class Runner:
                 return
             task = self.loop.create_task(self._turn(begun))
             self.held[run_id] = Held(run=begun.run, task=task, lease=begun.lease)
-            place = presence.place_of_run(begun.run)
+            place = typing_and_reactions.place_of_run(begun.run)
             if place is not None and run_id not in self._seen:
                 self._spawn("ack", begun.run.session_id)
             try:
@@ -422,7 +425,7 @@ def keep_seconds() -> float:
     return min(KEEP_SECONDS, settings.RUN_LEASE_SECONDS / 3)
 
 
-Due: TypeAlias = tuple[datetime | None, presence.Place | None]
+Due: TypeAlias = tuple[datetime | None, typing_and_reactions.Place | None]
 
 
 def waiting(session_ids: list[int]) -> list[Due | Exception]:
@@ -435,7 +438,7 @@ def due(session: ChatSession | None) -> Due:
     """When the batch of a session is due, and where that is. Raises SealError."""
     if session is None or session.flush_at is None:
         return None, None
-    return session.flush_at, presence.place_of(session)
+    return session.flush_at, typing_and_reactions.place_of(session)
 
 
 def flush(session_id: int) -> tuple[datetime | None, Run | None]:

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from channels_app import outbound
+from channels_app.replies import outbound
 from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
 from core.conversations import inbox

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from channels_app import outbound, registry
+from channels_app import registry
 from channels_app.base import Target
 from channels_app.delivery import sending
+from channels_app.replies import outbound
 from channels_app.runner import Runner
 from channels_app.telegram import plain
 from channels_app.telegram.outbound import OUTBOUND

@@ -8,10 +8,10 @@ import orjson
 import pytest
 from django.utils import timezone
 
-from channels_app import outbound
 from channels_app.base import Account, Block, Capability, ChannelError, Health
 from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryGateway, say
 from channels_app.rendering.translations import ENGLISH
+from channels_app.replies import outbound
 from channels_app.runner import Runner
 from core.conversations import outbox
 from core.conversations.runs import Outcome

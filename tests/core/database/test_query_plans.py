@@ -14,9 +14,10 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app import claims, inbound, outbound, presence, runner, senders
+from channels_app import claims, inbound, runner, senders
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.openai_api import sessions
+from channels_app.replies import outbound, typing_and_reactions
 from channels_app.telegram import receive, updates
 from core.conversations import events, inbox, outbox, runs
 from core.conversations.inbox import Draft
@@ -144,11 +145,11 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
     senders.known_at_once([platform])
     inbound.receive_sender(draft=platform, now=now, debounce=True)
     runner.waiting([session.id])
-    [marks] = presence.marks_of([session.id])
+    [marks] = typing_and_reactions.marks_of([session.id])
     assert isinstance(marks, list)
     assert len(marks) == 1, "eyes on what was just said, and on nothing else"
-    assert presence.were_answered([marks[0].id]) == [False]
-    presence.cleared(marks[0].id)
+    assert typing_and_reactions.were_answered([marks[0].id]) == [False]
+    typing_and_reactions.cleared(marks[0].id)
     own = Draft(account=account, chat=session.chat, text="hello")
     receipt = inbound.receive_personal(user=user, draft=own, session_id="", now=now)
     assert receipt.run is not None
@@ -178,7 +179,7 @@ def sweep() -> None:
     inbox.due_sessions(now=timezone.now())
     outbox.due()
     outbox.lost()
-    presence.leftovers()
+    typing_and_reactions.leftovers()
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from channels_app import presence
 from channels_app.base import Account, ChannelError, Target
 from channels_app.delivery.sending import account_of
 from channels_app.memory.channel import CHANNEL, PLATFORM, say
+from channels_app.replies import typing_and_reactions
 from channels_app.runner import Runner, waiting
 from core.conversations import inbox
 from core.lib.encryption import SealError
@@ -43,9 +43,9 @@ def test_c4_a_platform_that_takes_no_reaction_is_not_asked_again(
 
 async def test_c4_typing_is_shown_once_however_many_hold_it_and_ends_with_the_last() -> None:
     PLATFORM.clear()
-    typists = presence.Typists()
+    typists = typing_and_reactions.Typists()
     row = memory_account_unsaved()
-    place = presence.Place(CHANNEL, account_of(row), Target("c"))
+    place = typing_and_reactions.Place(CHANNEL, account_of(row), Target("c"))
     async with typists.typing(place):
         async with typists.typing(place):
             await asyncio.sleep(0)
@@ -69,8 +69,10 @@ async def test_c4_typing_goes_on_while_a_long_job_takes_longer_than_an_answer_ma
             shown += 1
 
     settings.AGENT_RUN_SECONDS, settings.JOB_SECONDS = 0, 1800
-    monkeypatch.setattr(presence, "TYPING_SECONDS", 0.0)
-    repeating = presence.repeat(Counting(), account_of(memory_account_unsaved()), Target("c"))
+    monkeypatch.setattr(typing_and_reactions, "TYPING_SECONDS", 0.0)
+    repeating = typing_and_reactions.repeat(
+        Counting(), account_of(memory_account_unsaved()), Target("c")
+    )
     task = asyncio.create_task(repeating)
     while shown < 20 and not task.done():
         await asyncio.sleep(0)
@@ -108,7 +110,7 @@ def test_what_is_due_in_several_sessions_is_found_at_once_each_for_itself(
             )
         sessions.append(session.id)
     ChatSession.objects.filter(id=sessions[0]).update(flush_at=now)
-    first, second, third, gone = presence.marks_of([*sessions, 0])
+    first, second, third, gone = typing_and_reactions.marks_of([*sessions, 0])
     assert isinstance(third, SealError)
     assert gone == []
     for found, chat in ((first, "a"), (second, "b")):
@@ -117,7 +119,7 @@ def test_what_is_due_in_several_sessions_is_found_at_once_each_for_itself(
         assert marks == [(f"{chat}0", True, chat), (f"{chat}1", False, chat)]
     shown = InboundMessage.objects.filter(ack="shown", state="received")
     assert set(shown.values_list("chat", flat=True)) == {"a", "b"}, "not where nobody can show it"
-    assert presence.were_answered([shown[0].id, 0]) == [False, True]
+    assert typing_and_reactions.were_answered([shown[0].id, 0]) == [False, True]
     waits = waiting([*sessions, 0])
     assert isinstance(waits[0], tuple)
     assert (waits[0][0], waits[0][1] and waits[0][1].target.chat) == (now, "a")

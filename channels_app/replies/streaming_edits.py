@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from channels_app import outbound, registry
+from channels_app import registry
 from channels_app.base import (
     Block,
     Capability,
@@ -27,6 +27,7 @@ from channels_app.rendering.answer import answer_of
 from channels_app.rendering.links import Links
 from channels_app.rendering.text import render
 from channels_app.rendering.translations import ENGLISH
+from channels_app.replies import outbound
 from core.database.transactions import in_thread, write
 from core.lib import leases
 from core.lib.leases import Lease, LeaseOverError

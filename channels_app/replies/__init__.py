@@ -1,0 +1,1 @@
+"""Replies to platforms: blocks, edits while an answer grows, typing and reactions."""
