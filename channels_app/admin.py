@@ -22,8 +22,9 @@ from allowlist import held_messages, patterns, unknown_requests
 from allowlist.admin.patterns import PatternAdmin
 from allowlist.identities import InvalidIdentity
 from allowlist.models import BlockPattern, UnknownRequest
-from channels_app import agents, decisions, quarantine
+from channels_app import decisions, quarantine
 from channels_app.account_admin import ChannelAccountAdmin
+from channels_app.agent_sessions import sessions
 from channels_app.models import SourceFeedback
 from channels_app.owner import notices
 from core.admin.base import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
@@ -246,8 +247,8 @@ class SessionAdmin(ChatSessionAdmin):
         """A session in the same chat, in a topic of its own where the chat has topics."""
         for row in queryset.select_related("account", "user"):
             try:
-                made = agents.open_session(user=row.user, account=row.account, chat=row.chat)
-            except agents.NotOpened as error:
+                made = sessions.open_session(user=row.user, account=row.account, chat=row.chat)
+            except sessions.NotOpened as error:
                 messages.error(request, f"{visible_line(str(row))}: {visible_line(str(error))}")
             else:
                 messages.success(request, f"GATEWAY_SESSION_ID={made.public_id}")
@@ -255,7 +256,7 @@ class SessionAdmin(ChatSessionAdmin):
     @admin.action(description="Close, and remove results", permissions=["change_sessions"])
     def close(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
         """End the chosen sessions."""
-        closed = [agents.close(session=row) for row in queryset.select_related("account", "user")]
+        closed = [sessions.close(session=row) for row in queryset.select_related("account", "user")]
         messages.info(request, f"{sum(closed)} of {len(closed)} sessions were closed.")
 
     def has_change_sessions_permission(self, request: HttpRequest) -> bool:

@@ -19,7 +19,8 @@ from django.utils import timezone
 
 from allowlist import link_codes, permissions, unknown_requests
 from allowlist.models import UnknownRequest
-from channels_app import agents, commands, linking, media, results
+from channels_app import commands, linking, media
+from channels_app.agent_sessions import results, sessions
 from channels_app.asgi import quota
 from channels_app.asgi.http import RefusedError
 from channels_app.owner import auto_replies, notices
@@ -84,7 +85,7 @@ def receive_personal(
             session = inbox.open_session(
                 user=user, account=draft.account, chat=draft.chat, thread=draft.thread
             )
-        if command is not None and not agents.listens(session, now=now):
+        if command is not None and not sessions.listens(session, now=now):
             return obey(
                 draft=draft,
                 user=user,
@@ -308,7 +309,7 @@ def accept(
     """
     check_room(draft=draft, user=user)
     used = last_used(user=user, draft=draft, session=session, now=now) if listed else []
-    for_agent = agents.listens(session, now=now)
+    for_agent = sessions.listens(session, now=now)
     if debounce and not for_agent:
         return let_wait(draft=draft, session=session, now=now, used=used)
     received = InboundMessage.State.RECEIVED
@@ -321,7 +322,7 @@ def accept(
     else:  # stored with its run: one statement less
         message = inbox.message_of(draft=draft, state=received, now=now, user=user, session=session)
     if for_agent:
-        run = agents.hand_over(message=message, session=session)
+        run = sessions.hand_over(message=message, session=session)
         written(*used)
     else:
         run = inbox.start_run(

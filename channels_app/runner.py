@@ -28,7 +28,8 @@ from django.utils import timezone
 
 from allowlist import revocation, unknown_requests
 from allowlist.held_messages import sweep_ignored
-from channels_app import agents, registry, turns
+from channels_app import registry, turns
+from channels_app.agent_sessions import sessions
 from channels_app.claims import Begun, Claims
 from channels_app.endings import end_queued
 from channels_app.gateways import LOOK_SECONDS, Gateways
@@ -280,7 +281,7 @@ class Runner:
         await in_thread(unknown_requests.purge, now=timezone.now())
         await in_thread(revocation.end_expired, now=timezone.now())
         await in_thread(notices.look_after, now=timezone.now())
-        await in_thread(agents.close_idle, now=timezone.now())
+        await in_thread(sessions.close_idle, now=timezone.now())
         await in_thread(cleanup.discard_unfinished)
         await in_thread(outages.look, now=timezone.now())
         return float(settings.SWEEP_SECONDS)
@@ -416,7 +417,7 @@ class Runner:
 
 def bring_near() -> None:
     """Let nothing wait for a time that a clock which was set back left in the far future."""
-    for noun in (runs, jobs, outbox, inbox, agents, unknown_requests):
+    for noun in (runs, jobs, outbox, inbox, sessions, unknown_requests):
         noun.bring_near()
 
 

@@ -19,7 +19,8 @@ from rest_framework.views import APIView
 from allowlist import unknown_requests
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
-from channels_app import agents, decisions, feedback
+from channels_app import decisions, feedback
+from channels_app.agent_sessions import sessions as agents
 from channels_app.api import serializers
 from channels_app.api.permissions import MayChat, MayDecide, MaySend
 from channels_app.asgi.builtin_accounts import door_account

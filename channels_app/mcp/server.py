@@ -12,9 +12,10 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
-from channels_app import agents, results
+from channels_app.agent_sessions import results
+from channels_app.agent_sessions import sessions as agents
+from channels_app.agent_sessions.results import NotSentError
 from channels_app.mcp import adapter
-from channels_app.results import NotSentError
 from core.conversations import sessions
 from core.database.transactions import in_thread
 from core.files import storage

@@ -9,7 +9,7 @@ import pytest
 
 from allowlist import keys
 from allowlist.models import UnknownRequest
-from channels_app import agents
+from channels_app.agent_sessions import sessions
 from channels_app.bridge import channel, signing
 from channels_app.bridge.channel import CHANNEL, fetcher, refusal
 from channels_app.models import SeenSignature
@@ -298,9 +298,9 @@ def test_a_result_of_an_agent_is_pushed_to_the_bridge(
     bridge: Bridge, callback: Callback, owner: User
 ) -> None:
     """[S3] a bridge is a screen: the callback answers no request."""
-    from channels_app import results
+    from channels_app.agent_sessions import results
 
-    session = agents.open_session(user=owner, account=bridge.account)
+    session = sessions.open_session(user=owner, account=bridge.account)
     results.put_text(session=session, content="**done**")
     until(lambda: callback.got)
     (body,) = callback.got

@@ -16,8 +16,9 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from allowlist.models import ApiKey, UnknownRequest
-from channels_app import agents, gateways
+from channels_app import gateways
 from channels_app import runner as running_code
+from channels_app.agent_sessions import sessions
 from channels_app.asgi import throttling
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.owner import notices
@@ -208,7 +209,7 @@ def a_session_whose_agent_died(jump: Jump) -> Callable[[], object]:
     def listens_no_longer_than_ever() -> bool:
         session.refresh_from_db()
         assert session.reply_until is not None
-        return session.reply_until <= timezone.now() + agents.WINDOW
+        return session.reply_until <= timezone.now() + sessions.WINDOW
 
     return listens_no_longer_than_ever
 

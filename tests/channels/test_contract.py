@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from channels_app import base, registry, results
+from channels_app import base, registry
+from channels_app.agent_sessions import results
 from channels_app.base import Capability, Channel
 from gateway_project.home import BASE_DIR
 

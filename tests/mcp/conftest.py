@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from allowlist import keys
-from channels_app import agents
+from channels_app.agent_sessions import sessions
 from channels_app.asgi import throttling
 from channels_app.runner import Runner
 from core.models import ChannelAccount, ChatSession, User
@@ -50,7 +50,7 @@ def memory(db: None) -> ChannelAccount:
 @pytest.fixture
 def session(owner: User, memory: ChannelAccount) -> ChatSession:
     """The owner's session for an agent, in their in-memory chat 555."""
-    return agents.open_session(user=owner, account=memory, title="Build")
+    return sessions.open_session(user=owner, account=memory, title="Build")
 
 
 @pytest.fixture

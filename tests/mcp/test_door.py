@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from allowlist import keys
-from channels_app import agents
+from channels_app.agent_sessions import sessions
 from core.models import ChannelAccount, ChatSession, User
 from tests.mcp.conftest import MakeAgent
 from tests.mcp.served import Served
@@ -131,7 +131,7 @@ def test_the_session_comes_from_the_header(
     served: Served, key: str, owner: User, memory: ChannelAccount
 ) -> None:
     """[S1] not from the arguments."""
-    session = agents.open_session(user=owner, account=memory)
+    session = sessions.open_session(user=owner, account=memory)
     call = {
         **LIST,
         "method": "tools/call",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from channels_app import agents
+from channels_app.agent_sessions import sessions
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.base import ChannelError
 from channels_app.memory.channel import PLATFORM
@@ -24,7 +24,7 @@ NESTED = "````markdown\nBefore\n\n```python\nprint('hi')\n```\n\nAfter\n````"
 @pytest.fixture
 def on_telegram(owner: User, telegram: ChannelAccount) -> ChatSession:
     """The owner's session in the bot's private chat."""
-    return agents.open_session(user=owner, account=telegram)
+    return sessions.open_session(user=owner, account=telegram)
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_another_persons_session_does_not_exist(
 
 def test_a_closed_session_says_that_it_is_closed(agent: Agent, session: ChatSession) -> None:
     """[S3]"""
-    agents.close(session=session)
+    sessions.close(session=session)
     answer = agent.send("hello")
     assert answer["status"] == "error"
     assert "closed" in answer["message"]
@@ -230,7 +230,7 @@ def test_a_session_without_a_screen_sends_to_where_its_person_reads(
     User.objects.filter(id=owner.id).update(
         last_account=memory, last_target={"chat": "555", "thread": ""}
     )
-    session = agents.open_session(user=owner, account=door_account("http"))
+    session = sessions.open_session(user=owner, account=door_account("http"))
     assert agent_of(owner, session).send("hello")["status"] == "success"
     assert PLATFORM.texts("555") == ["hello"]
 
@@ -239,7 +239,7 @@ def test_a_session_without_a_screen_or_an_observer_is_skipped_and_says_so(
     agent_of: MakeAgent, owner: User
 ) -> None:
     """[S3]"""
-    session = agents.open_session(user=owner, account=door_account("http"))
+    session = sessions.open_session(user=owner, account=door_account("http"))
     answer = agent_of(owner, session).send("hello")
     assert answer["status"] == "error"
     assert answer["message"].startswith("Skipped")
@@ -247,7 +247,7 @@ def test_a_session_without_a_screen_or_an_observer_is_skipped_and_says_so(
 
 def test_a_result_in_the_web_chat_is_an_answer_of_its_own(agent_of: MakeAgent, owner: User) -> None:
     """[S3] the web chat is a screen; its log holds the Markdown."""
-    session = agents.open_session(user=owner, account=door_account("web"), title="Build")
+    session = sessions.open_session(user=owner, account=door_account("web"), title="Build")
     answer = agent_of(owner, session).send(TABLE)
     run = Run.objects.get(public_id=answer["message_id"])
     assert (run.session, run.state) == (session, Run.State.SUCCEEDED)
@@ -296,7 +296,7 @@ def test_the_sessions_of_the_person_are_listed(
     agent: Agent, guest: User, session: ChatSession, memory: ChannelAccount
 ) -> None:
     """[D7] only their own; the current one is marked."""
-    agents.open_session(user=guest, account=memory)
+    sessions.open_session(user=guest, account=memory)
     (found,) = agent.call("list_sessions")["sessions"]
     assert found["id"] == session.public_id
     assert (found["title"], found["channel"], found["current"]) == ("Build", "memory", True)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from allowlist import keys
-from channels_app import agents, results
+from channels_app.agent_sessions import results, sessions
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.inbound import receive_personal
 from channels_app.memory.channel import PLATFORM, say
@@ -101,7 +101,7 @@ def test_in_a_topic_of_its_own_every_message_is_kept_for_the_agent(
 ) -> None:
     """[S4] also those that came before the agent asked, in order."""
     del runner
-    session = agents.open_session(user=owner, account=memory, chat="-9-forum", title="Build 7")
+    session = sessions.open_session(user=owner, account=memory, chat="-9-forum", title="Build 7")
     assert PLATFORM.topics == [("-9-forum", "Build 7")]
     assert session.thread == "1"
     ChannelIdentity.objects.create(user=owner, kind="im", value="-9-forum")
@@ -119,14 +119,14 @@ def test_an_answer_in_the_web_chat_reaches_the_agent_and_is_confirmed(
     agent_of: MakeAgent, owner: User
 ) -> None:
     """[S4] doors that always answer say who has it now."""
-    session = agents.open_session(user=owner, account=door_account("web"))
+    session = sessions.open_session(user=owner, account=door_account("web"))
     draft = Draft(account=session.account, text="go on")
     receipt = receive_personal(
         user=owner, draft=draft, session_id=session.public_id, now=timezone.now(), origin="web"
     )
     assert receipt.run is not None
     receipt.run.refresh_from_db()
-    assert receipt.run.result["text"] == agents.PASSED_ON
+    assert receipt.run.result["text"] == sessions.PASSED_ON
     assert agent_of(owner, session).call("wait_for_reply", timeout_seconds=5)["text"] == "go on"
 
 
@@ -140,11 +140,11 @@ def test_results_stay_until_the_session_closes_and_go_with_it(
     until(lambda: len(PLATFORM.texts("555")) == 3)
     assert {"one", "two"} <= set(PLATFORM.texts("555"))
     PLATFORM.sent = [each for each in PLATFORM.sent if each.id != first["message_id"]]
-    assert agents.close(session=session)
+    assert sessions.close(session=session)
     until(lambda: second["message_id"] not in [each.id for each in PLATFORM.sent])
     until(lambda: all(row.state == "sent" for row in results.of(session)))
     assert PLATFORM.texts("555") == ["thanks"]
-    assert not agents.close(session=session)
+    assert not sessions.close(session=session)
 
 
 def test_on_telegram_a_forum_gives_the_session_a_topic_that_closes_with_it(
@@ -152,7 +152,7 @@ def test_on_telegram_a_forum_gives_the_session_a_topic_that_closes_with_it(
 ) -> None:
     """[S4] results go into the topic; what is too old to remove is left, without a dead letter."""
     api.forums.add(-100)
-    session = agents.open_session(user=owner, account=telegram, chat="-100", title="Nightly")
+    session = sessions.open_session(user=owner, account=telegram, chat="-100", title="Nightly")
     assert api.topics[int(session.thread)] == "Nightly"
     agent = agent_of(owner, session)
     agent.send("one")
@@ -161,7 +161,7 @@ def test_on_telegram_a_forum_gives_the_session_a_topic_that_closes_with_it(
         int(session.thread)
     }
     api.fail("deleteMessage", 400, "Bad Request: message can't be deleted for everyone")
-    agents.close(session=session)
+    sessions.close(session=session)
     until(lambda: not api.topics)
     until(lambda: len(api.of("deleteMessage")) == 2)
     until(lambda: not results.of(session).exclude(state="sent").exists())
@@ -173,17 +173,17 @@ def test_idle_sessions_close_and_busy_ones_do_not(
     owner: User, memory: ChannelAccount, settings: Any
 ) -> None:
     """[S4] after AGENT_SESSION_IDLE_HOURS; a person's own conversations are left alone."""
-    idle = agents.open_session(user=owner, account=memory)
-    busy = agents.open_session(user=owner, account=memory)
+    idle = sessions.open_session(user=owner, account=memory)
+    busy = sessions.open_session(user=owner, account=memory)
     own = ChatSession.objects.create(user=owner, account=memory, chat="555")
     now = timezone.now()
     long_ago = now - timedelta(hours=73)
     ChatSession.objects.filter(id__in=[idle.id, own.id]).update(last_message_at=long_ago)
-    assert agents.close_idle(now=now) == 1
-    assert agents.listed() == [busy]
+    assert sessions.close_idle(now=now) == 1
+    assert sessions.listed() == [busy]
     ChatSession.objects.update(last_message_at=long_ago)
     settings.AGENT_SESSION_IDLE_HOURS = 0
-    assert agents.close_idle(now=now) == 0
+    assert sessions.close_idle(now=now) == 0
     own.refresh_from_db()
     assert own.closed_at is None
 
@@ -262,8 +262,8 @@ def test_an_owner_opens_and_closes_sessions_in_the_admin(
     address = "/admin/core/chatsession/"
     form = {"action": "open_for_agent", "_selected_action": [row.pk]}
     page = client.post(address, form, follow=True)
-    (made,) = agents.listed()
+    (made,) = sessions.listed()
     assert f"GATEWAY_SESSION_ID={made.public_id}" in page.content.decode()
     page = client.post(address, {"action": "close", "_selected_action": [made.pk]}, follow=True)
     assert "1 of 1 sessions were closed" in page.content.decode()
-    assert agents.listed() == []
+    assert sessions.listed() == []

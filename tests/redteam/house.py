@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey, UnknownRequest
-from channels_app.agents import open_session
+from channels_app.agent_sessions.sessions import open_session
 from channels_app.asgi import router
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.http import Scope

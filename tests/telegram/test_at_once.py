@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from channels_app import senders
-from channels_app.agents import FOR_AGENT
+from channels_app.agent_sessions.sessions import FOR_AGENT
 from channels_app.inbound import receive_known
 from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from channels_app import agents
+from channels_app.agent_sessions import sessions
 from core.lib.ids import is_public_id
 from core.lib.text import visible_line
 from core.models import ChatSession, User
@@ -38,14 +38,14 @@ class Command(BaseCommand):
     def open(self, options: dict[str, Any]) -> None:
         """Print the id."""
         try:
-            account = agents.account_named(channel=options["channel"], name=options["account"])
-            session = agents.open_session(
+            account = sessions.account_named(channel=options["channel"], name=options["account"])
+            session = sessions.open_session(
                 user=person(options["user"]),
                 account=account,
                 chat=options["chat"],
                 title=options["title"],
             )
-        except agents.NotOpened as error:
+        except sessions.NotOpened as error:
             raise CommandError(str(error)) from error
         self.stdout.write(session.public_id)
 
@@ -57,13 +57,13 @@ class Command(BaseCommand):
             session = found.filter(public_id=options["id"]).first()
         if session is None:
             raise CommandError("There is no session with this id.")
-        closed = agents.close(session=session)
+        closed = sessions.close(session=session)
         self.stdout.write("Closed." if closed else "It was closed before.")
 
     def list(self, options: dict[str, Any]) -> None:
         """A line each."""
         user = person(options["user"]) if options["user"] else None
-        for row in agents.listed(user=user):
+        for row in sessions.listed(user=user):
             place = f"{row.chat}/{row.thread}" if row.thread else row.chat
             title = visible_line(row.title, 60)
             self.stdout.write(f"{row.public_id}  {row.user}  {row.account}  {place}  {title}")

@@ -12,7 +12,8 @@ from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
-from channels_app import registry, results
+from channels_app import registry
+from channels_app.agent_sessions import results
 from channels_app.asgi.builtin_accounts import DOORS, found_or_made
 from channels_app.base import Capability, Channel, ChannelError, Deletes, OpensTopics
 from channels_app.delivery.sending import account_of

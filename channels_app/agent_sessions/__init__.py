@@ -1,0 +1,1 @@
+"""Sessions of agents, and the results that they send."""
