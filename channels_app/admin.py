@@ -22,9 +22,9 @@ from allowlist import held_messages, patterns, unknown_requests
 from allowlist.admin.patterns import PatternAdmin
 from allowlist.identities import InvalidIdentity
 from allowlist.models import BlockPattern, UnknownRequest
-from channels_app import decisions, quarantine
 from channels_app.account_admin import ChannelAccountAdmin
 from channels_app.agent_sessions import sessions
+from channels_app.intake import decisions, quarantine
 from channels_app.models import SourceFeedback
 from channels_app.owner import notices
 from core.admin.base import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line

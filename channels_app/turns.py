@@ -7,9 +7,9 @@ from functools import partial
 
 from django.conf import settings
 
-from channels_app import media
 from channels_app.claims import Begun
 from channels_app.endings import STOPPED, Ending, outcome_of, settle
+from channels_app.intake import media
 from channels_app.replies.streaming_edits import live_of
 from core.agent import prompt
 from core.agent.loop import Turn

@@ -19,11 +19,11 @@ from rest_framework.views import APIView
 from allowlist import unknown_requests
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
-from channels_app import decisions, feedback
 from channels_app.agent_sessions import sessions as agents
 from channels_app.api import serializers
 from channels_app.api.permissions import MayChat, MayDecide, MaySend
 from channels_app.asgi.builtin_accounts import door_account
+from channels_app.intake import decisions, source_feedback
 from core.conversations import inbox, runs, sessions
 from core.database.transactions import write
 from core.files import storage
@@ -230,7 +230,7 @@ class RateSource(APIView):
         asked.is_valid(raise_exception=True)
         given = asked.validated_data
         try:
-            verdict = feedback.record(
+            verdict = source_feedback.record(
                 user=person(request),
                 run_id=run_id,
                 source_id=source_id,

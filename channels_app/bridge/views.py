@@ -9,14 +9,14 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from allowlist.models import ApiKey
-from channels_app import commands
 from channels_app.asgi import http, strict_json
 from channels_app.asgi.authentication import Caller, authenticate, count_sender
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.bridge import fields, signing
 from channels_app.bridge.channel import CHANNEL
 from channels_app.delivery.sending import account_of
-from channels_app.inbound import receive_sender
+from channels_app.intake import slash_commands
+from channels_app.intake.inbound import receive_sender
 from channels_app.models import SeenSignature
 from core.database.transactions import in_thread, write
 from core.lib.encryption import SealError
@@ -106,7 +106,7 @@ def accept(account: ChannelAccount, asked: fields.Asked, *, signature: str, key:
         receipt = receive_sender(
             draft=asked.draft(account=account, request_id=request_id, key=key),
             now=now,
-            command=commands.parse(asked.text),
+            command=slash_commands.parse(asked.text),
         )
     if receipt.outcome == "denied":
         raise RefusedError(401, "Permission denied")

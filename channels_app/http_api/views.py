@@ -12,17 +12,17 @@ from django.utils import timezone
 
 from allowlist import permissions
 from allowlist.models import ApiKey
-from channels_app import commands
 from channels_app.asgi import http
 from channels_app.asgi.authentication import Caller, authenticate, count_sender, slot
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.fields import MOST_EVENT_DIGITS, place, text
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.http_api import adapter, fields
-from channels_app.inbound import Receipt, receive_personal, receive_sender
+from channels_app.intake import slash_commands
+from channels_app.intake.inbound import Receipt, receive_personal, receive_sender
+from channels_app.intake.known_senders import may_speak
 from channels_app.rendering.links import Links
 from channels_app.rendering.outbound_format import classified
-from channels_app.senders import may_speak
 from core.conversations import events, runs
 from core.database.transactions import in_thread
 from core.files import storage
@@ -91,7 +91,7 @@ async def fetch_pictures(caller: Caller, asked: fields.Asked) -> None:
 def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
     """Put what was asked into the inbox. Raises RefusedError."""
     now = timezone.now()
-    command = None if asked.media else commands.answered_at_once(asked.text)
+    command = None if asked.media else slash_commands.answered_at_once(asked.text)
     if caller.user is not None:
         repeat = asked.repeat(scope=f"key:{caller.key.pk}", key=key, session=asked.session_id)
         draft = asked.draft(account=door_account("http"), repeat=repeat, key=caller.key.pk)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from channels_app import commands
 from channels_app.base import (
     Account,
     Block,
@@ -19,7 +18,8 @@ from channels_app.base import (
     Target,
 )
 from channels_app.delivery import aggregator
-from channels_app.inbound import Receipt, receive_sender
+from channels_app.intake import slash_commands
+from channels_app.intake.inbound import Receipt, receive_sender
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount
 
@@ -262,5 +262,5 @@ def say(
     )
     group = chat if CHANNEL.is_group(chat) else ""
     return receive_sender(
-        draft=draft, now=now, group=group, debounce=True, command=commands.parse(text)
+        draft=draft, now=now, group=group, debounce=True, command=slash_commands.parse(text)
     )

@@ -17,13 +17,13 @@ from channels_app.asgi import chat_messages, http
 from channels_app.asgi.authentication import Caller, authenticate, being_known, count_sender, slot
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
-from channels_app.inbound import Receipt, receive_personal, receive_sender
+from channels_app.intake.inbound import Receipt, receive_personal, receive_sender
+from channels_app.intake.known_senders import may_speak
 from channels_app.openai_api import adapter, errors, fields, sessions
 from channels_app.openai_api.completion import completion
 from channels_app.openai_api.wire import DONE, ErrorFrame, Frame
 from channels_app.rendering import follow_run
 from channels_app.rendering.links import Links
-from channels_app.senders import may_speak
 from core.conversations import runs
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.database.batching import Informed, committed

@@ -15,9 +15,9 @@ from django.utils import timezone
 from allowlist import audit, link_codes, permissions
 from allowlist.identities import InvalidIdentity
 from allowlist.unknown_requests import STATES, NotAnOwner, RequestNotFound, choice
-from channels_app import commands, decisions, senders
 from channels_app.base import Account, ChannelError
-from channels_app.inbound import receive_known, receive_sender
+from channels_app.intake import decisions, known_senders, slash_commands
+from channels_app.intake.inbound import receive_known, receive_sender
 from channels_app.owner import notices, outages
 from channels_app.telegram import plain, updates
 from channels_app.telegram.addressing import Addressed, Bot, understand, with_quote
@@ -128,7 +128,7 @@ def asked_of(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> Wor
             meant = understand(update.message, bot=bot)
             if is_plain(update.message, meant):
                 draft = draft_of(row=row, update=update, meant=meant, raw=raw)
-                return Informed(partial(keep, draft), asked=draft, find=senders.known_at_once)
+                return Informed(partial(keep, draft), asked=draft, find=known_senders.known_at_once)
             return partial(take_message, row=row, meant=meant, update=update, raw=raw)
         case updates.Edited():
             return partial(take_edit, row=row, bot=bot, message=update.message)
@@ -143,10 +143,12 @@ def asked_of(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> Wor
 def is_plain(message: updates.TelegramMessage, meant: Addressed) -> bool:
     """Whether these are words for the assistant, of somebody who writes to the bot alone."""
     by_themselves = not (message.is_group or message.thread)
-    return by_themselves and (bool(message.media) or commands.parse(meant.command_text) is None)
+    return by_themselves and (
+        bool(message.media) or slash_commands.parse(meant.command_text) is None
+    )
 
 
-def keep(draft: Draft, known: senders.KnownSender | None) -> str:
+def keep(draft: Draft, known: known_senders.KnownSender | None) -> str:
     """Put a plain message into the inbox; what became of it."""
     return receive_known(draft=draft, known=known).outcome
 
@@ -159,9 +161,9 @@ def take_message(
     if not meant.addressed and not is_of_our_album(row, message):
         return "not addressed"
     draft = draft_of(row=row, update=update, meant=meant, raw=raw)
-    command = commands.parse(meant.command_text) if not message.media else None
+    command = slash_commands.parse(meant.command_text) if not message.media else None
     if command is not None and command.name == "new" and command.argument:
-        command = commands.Command("new", with_quote(message.quoted, command.argument))
+        command = slash_commands.Command("new", with_quote(message.quoted, command.argument))
     receipt = receive_sender(
         draft=draft,
         now=timezone.now(),

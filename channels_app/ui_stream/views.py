@@ -13,7 +13,7 @@ from channels_app.asgi import chat_messages, http
 from channels_app.asgi.authentication import Caller, authenticate, slot
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
-from channels_app.inbound import Receipt, receive_personal
+from channels_app.intake.inbound import Receipt, receive_personal
 from channels_app.rendering import follow_run
 from channels_app.rendering.links import Links
 from channels_app.ui_stream import adapter, fields

@@ -8,11 +8,11 @@ from django.utils import timezone
 
 from allowlist import unknown_requests
 from allowlist.models import ApiKey, UnknownRequest
-from channels_app import commands, decisions, inbound
 from channels_app.asgi import throttling
 from channels_app.asgi.authentication import count_sender
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.http import RefusedError
+from channels_app.intake import decisions, inbound, slash_commands
 from channels_app.owner import notices
 from channels_app.webchat import frames
 from channels_app.webchat.access import Speaker
@@ -101,9 +101,9 @@ def accept_bridged(frame: frames.Say, speaker: Speaker) -> inbound.Receipt:
     return inbound.receive_sender(draft=draft, now=timezone.now(), command=command_in(frame))
 
 
-def command_in(frame: frames.Say) -> commands.Command | None:
+def command_in(frame: frames.Say) -> slash_commands.Command | None:
     """The command that a frame is, if any ([C8])."""
-    return None if frame.media else commands.answered_at_once(frame.text)
+    return None if frame.media else slash_commands.answered_at_once(frame.text)
 
 
 def repeat_key(frame: frames.Say, *, scope: str, session: str = "") -> RepeatKey | None:

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 
 from allowlist import decision_links, unknown_requests
 from allowlist.identities import InvalidIdentity
-from channels_app import decisions
+from channels_app.intake import decisions
 from channels_app.owner import notices
 
 VIA = "link in a notice"

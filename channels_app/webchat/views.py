@@ -19,9 +19,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from allowlist import account_audit, attempts, link_codes
 from allowlist import sign_in as links
-from channels_app import feedback
 from channels_app.asgi import strict_json, throttling
 from channels_app.asgi.http import RefusedError
+from channels_app.intake import source_feedback
 from channels_app.webchat import export, transcript
 from core.conversations import inbox, sessions
 from core.database.transactions import write
@@ -216,7 +216,7 @@ def rate_source(request: HttpRequest) -> Json:
     if not all(isinstance(value, str) for value in given.values()):
         raise BadRequestError(f"{', '.join(names)} must be strings.")
     try:
-        verdict = feedback.record(user=person(request), **cast("dict[str, str]", given))
+        verdict = source_feedback.record(user=person(request), **cast("dict[str, str]", given))
     except ValueError as error:
         raise BadRequestError(f"{error}.") from error
     return {"ok": True, "verdict": verdict}

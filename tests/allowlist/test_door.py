@@ -7,8 +7,8 @@ from pytest_django import Settings
 
 from allowlist import unknown_requests
 from allowlist.models import UnknownRequest
-from channels_app import decisions
-from channels_app.inbound import Receipt, receive_sender
+from channels_app.intake import decisions
+from channels_app.intake.inbound import Receipt, receive_sender
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from tests.allowlist.conftest import MakeUser

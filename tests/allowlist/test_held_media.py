@@ -8,7 +8,7 @@ from pytest_django import Settings
 
 from allowlist import held_messages, unknown_requests
 from allowlist.models import UnknownRequest
-from channels_app.inbound import receive_sender
+from channels_app.intake.inbound import receive_sender
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 

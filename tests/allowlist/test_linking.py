@@ -9,9 +9,9 @@ from pytest_django import Settings
 from allowlist import link_codes, unknown_requests
 from allowlist.models import AuditEntry, LinkAttempt, LinkCode, UnknownRequest
 from allowlist.permissions import Sender, decide
-from channels_app import commands
 from channels_app.delivery import secret_blocks
-from channels_app.inbound import Receipt, receive_sender
+from channels_app.intake import slash_commands
+from channels_app.intake.inbound import Receipt, receive_sender
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, Run, User
 from tests.allowlist.conftest import MakeUser
@@ -36,7 +36,7 @@ def say(account: ChannelAccount, now: datetime, text: str, sender: str = "41") -
     """A message, with the command that it is, as doors that know commands bring it."""
     number = f"{InboundMessage.objects.count()}-{text}"
     draft = Draft(account=account, sender=sender, chat=sender, text=text, message_id=number)
-    return receive_sender(draft=draft, now=now, command=commands.parse(text))
+    return receive_sender(draft=draft, now=now, command=slash_commands.parse(text))
 
 
 def answers(account: ChannelAccount, chat: str) -> list[str]:
@@ -157,7 +157,7 @@ def test_a_blocked_sender_and_a_group_link_nothing(
     assert who(memory, now) is None
     ChannelIdentity.objects.create(user=owner, kind="im", channel="telegram", value="-100")
     draft = Draft(account=telegram, sender="42", chat="-100", text="/link", message_id="g")
-    receive_sender(draft=draft, now=now, group="-100", command=commands.parse("/link"))
+    receive_sender(draft=draft, now=now, group="-100", command=slash_commands.parse("/link"))
     assert "private chat" in answers(telegram, "-100")[-1]
 
 

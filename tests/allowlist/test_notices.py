@@ -15,7 +15,7 @@ from allowlist.models import SignInLink, UnknownRequest
 from channels_app import registry
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.delivery.secret_blocks import as_sent
-from channels_app.inbound import receive_personal, receive_sender
+from channels_app.intake.inbound import receive_personal, receive_sender
 from channels_app.owner import notices, outages
 from channels_app.runner import Runner
 from channels_app.webchat import calls

@@ -11,10 +11,10 @@ from rest_framework.test import APIClient
 from allowlist import keys, link_codes
 from allowlist.models import AuditEntry, LinkCode, UnknownRequest
 from allowlist.permissions import Sender, decide
-from channels_app import commands
 from channels_app.delivery.secret_blocks import as_sent
 from channels_app.doctor import work
-from channels_app.inbound import Receipt, receive_sender
+from channels_app.intake import slash_commands
+from channels_app.intake.inbound import Receipt, receive_sender
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, InboundMessage, User
 from tests.allowlist.conftest import MakeUser
@@ -50,7 +50,7 @@ def say(account: ChannelAccount, now: datetime, text: str, sender: str = "800") 
     """A message, with the command that it is."""
     number = f"{InboundMessage.objects.count()}-{text}"
     draft = Draft(account=account, sender=sender, chat=sender, text=text, message_id=number)
-    return receive_sender(draft=draft, now=now, command=commands.parse(text))
+    return receive_sender(draft=draft, now=now, command=slash_commands.parse(text))
 
 
 def answer(account: ChannelAccount, sender: str = "800") -> str:
@@ -59,7 +59,7 @@ def answer(account: ChannelAccount, sender: str = "800") -> str:
     return str(as_sent(row.payload)["text"])
 
 
-@pytest.mark.parametrize("name", sorted(commands.ANSWERS))
+@pytest.mark.parametrize("name", sorted(slash_commands.ANSWERS))
 @pytest.mark.parametrize("argument", ["", "{request}", "{code}"])
 def test_a1_a6_no_command_of_a_visitor_is_an_owners(
     telegram: ChannelAccount,

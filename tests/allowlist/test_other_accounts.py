@@ -9,7 +9,7 @@ from django.utils import timezone
 from allowlist import unknown_requests
 from allowlist.models import AuditEntry, UnknownRequest
 from allowlist.permissions import Sender, decide
-from channels_app.inbound import receive_sender
+from channels_app.intake.inbound import receive_sender
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, User
 from tests.allowlist.conftest import MakeUser

@@ -23,9 +23,9 @@ from django.utils import timezone
 
 from allowlist import keys, sign_in
 from allowlist.models import ApiKey, AuditEntry, BlockPattern, LinkCode, SignInLink, UnknownRequest
-from channels_app import commands
 from channels_app.delivery.secret_blocks import as_sent
-from channels_app.inbound import receive_sender
+from channels_app.intake import slash_commands
+from channels_app.intake.inbound import receive_sender
 from channels_app.owner import notices
 from core.conversations.inbox import Draft
 from core.lib import encryption
@@ -62,7 +62,7 @@ class House:
 def say(account: ChannelAccount, sender: str, text: str) -> None:
     """A message, with the command that it is."""
     draft = Draft(account=account, sender=sender, chat=sender, text=text, sender_name="Name")
-    receive_sender(draft=draft, now=timezone.now(), command=commands.parse(text))
+    receive_sender(draft=draft, now=timezone.now(), command=slash_commands.parse(text))
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def house(telegram: ChannelAccount, owner: User, make_user: MakeUser) -> House:
         say(telegram, "42", f"/link {code}")
         say(telegram, f"70{number}", f"/link {code[:4]}{code[5:]} please")
         draft = Draft(account=telegram, sender="-1", chat="-1", text=f"@bot /link {code}")
-        receive_sender(draft=draft, now=now, group="-1", command=commands.parse(draft.text))
+        receive_sender(draft=draft, now=now, group="-1", command=slash_commands.parse(draft.text))
     assert sum(name.startswith("code") for name in found.secrets) == 2
     say(telegram, "700", "hello")
     for request in UnknownRequest.objects.all():

@@ -11,8 +11,8 @@ from pytest_django import Settings
 
 from allowlist import patterns, pending_count
 from allowlist.models import AuditEntry, BlockPattern, UnknownRequest
-from channels_app import decisions
-from channels_app.inbound import Receipt, receive_sender
+from channels_app.intake import decisions
+from channels_app.intake.inbound import Receipt, receive_sender
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, User
 from tests.allowlist.conftest import MakeUser

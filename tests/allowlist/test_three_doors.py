@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from allowlist.models import AuditEntry, UnknownRequest
-from channels_app.inbound import receive_sender
+from channels_app.intake.inbound import receive_sender
 from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
 from channels_app.webchat import calls, frames

@@ -13,7 +13,7 @@ from allowlist import keys, pending_count
 from allowlist.models import UnknownRequest
 from channels_app.asgi import builtin_accounts
 from channels_app.asgi.builtin_accounts import door_account
-from channels_app.inbound import receive_personal, receive_sender
+from channels_app.intake.inbound import receive_personal, receive_sender
 from core.conversations.inbox import Draft
 from core.files import storage
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run, User

@@ -311,7 +311,7 @@ def test_requests_over_inbound_are_not_called_back(bridge: Bridge, callback: Cal
     """[D4] only ``/process`` has callbacks."""
     from django.utils import timezone
 
-    from channels_app.inbound import receive_sender
+    from channels_app.intake.inbound import receive_sender
     from core.conversations.inbox import Draft
 
     draft = Draft(account=bridge.account, sender="555", chat="555", text="hello")

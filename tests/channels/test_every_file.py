@@ -17,11 +17,11 @@ import pytest
 from django.utils import timezone
 from PIL import Image
 
-from channels_app import inbound
 from channels_app.asgi import chat_messages
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.bridge import fields as bridge
 from channels_app.http_api import fields as http
+from channels_app.intake import inbound
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_on_platform
 from channels_app.openai_api import fields as openai

@@ -14,7 +14,7 @@ def main() -> None:
     django.setup()
     from django.utils import timezone
 
-    from channels_app.inbound import receive_sender
+    from channels_app.intake.inbound import receive_sender
     from core.conversations.inbox import Draft
     from core.models import ChannelAccount
 

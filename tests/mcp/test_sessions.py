@@ -13,7 +13,7 @@ from rest_framework.test import APIClient
 from allowlist import keys
 from channels_app.agent_sessions import results, sessions
 from channels_app.asgi.builtin_accounts import door_account
-from channels_app.inbound import receive_personal
+from channels_app.intake.inbound import receive_personal
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.runner import Runner
 from core.conversations.inbox import Draft

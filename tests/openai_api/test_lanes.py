@@ -12,7 +12,7 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi.authentication import Caller
 from channels_app.asgi.builtin_accounts import door_account
-from channels_app.inbound import Receipt
+from channels_app.intake.inbound import Receipt
 from channels_app.openai_api import fields, views
 from channels_app.openai_api.sessions import ORIGIN, Lane, chat_of, first_lanes, free_lane
 from core.conversations import inbox

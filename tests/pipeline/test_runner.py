@@ -14,9 +14,9 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from pytest_django import Settings
 
-from channels_app import inbound
 from channels_app import runner as runners
 from channels_app.asgi.builtin_accounts import door_account
+from channels_app.intake import inbound
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_in_memory
 from channels_app.replies import outbound

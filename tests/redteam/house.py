@@ -18,7 +18,7 @@ from channels_app.agent_sessions.sessions import open_session
 from channels_app.asgi import router
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.http import Scope
-from channels_app.inbound import receive_personal, receive_sender
+from channels_app.intake.inbound import receive_personal, receive_sender
 from core.conversations.inbox import Draft
 from core.database import transactions
 from core.files import storage

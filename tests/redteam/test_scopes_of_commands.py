@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey, AuditEntry, UnknownRequest
-from channels_app.inbound import receive_sender
+from channels_app.intake.inbound import receive_sender
 from channels_app.webchat import calls, frames
 from channels_app.webchat.access import Speaker
 from core.conversations.inbox import Draft

@@ -22,7 +22,7 @@ from allowlist.models import UnknownRequest
 from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError
 from channels_app.bridge import signing
-from channels_app.inbound import let_in
+from channels_app.intake.inbound import let_in
 from channels_app.webchat import calls, frames
 from channels_app.webchat.access import Speaker
 from core.database import transactions

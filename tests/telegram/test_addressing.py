@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels_app import commands
+from channels_app.intake import slash_commands
 from channels_app.telegram.addressing import Bot, understand
 from channels_app.telegram.updates import (
     Entity,
@@ -58,7 +58,7 @@ def test_c7_the_vectors(name: str) -> None:
     vector = VECTORS[name]
     meant = understand(incoming(vector), bot=BOT)
     assert meant.addressed == vector.get("addressed", True)
-    command = commands.parse(meant.command_text)
+    command = slash_commands.parse(meant.command_text)
     text = meant.text
     if vector.get("force_fresh"):
         assert command is not None

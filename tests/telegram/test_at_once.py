@@ -11,9 +11,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from channels_app import senders
 from channels_app.agent_sessions.sessions import FOR_AGENT
-from channels_app.inbound import receive_known
+from channels_app.intake import known_senders
+from channels_app.intake.inbound import receive_known
 from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
 from core.conversations import inbox
@@ -153,10 +153,10 @@ def drafts(account: ChannelAccount, *values: int) -> list[Draft]:
     ]
 
 
-def known(asked: Sequence[Draft]) -> list[senders.KnownSender | None]:
+def known(asked: Sequence[Draft]) -> list[known_senders.KnownSender | None]:
     """What they are told, in a transaction."""
     with write():
-        return senders.known_at_once(asked)
+        return known_senders.known_at_once(asked)
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite answers as fast one by one")
@@ -214,7 +214,7 @@ def test_what_an_agent_waited_for_is_its_also_when_its_time_ends_meanwhile(
     [draft] = drafts(account, PEOPLE[4])
     with write():
         with patch.object(timezone, "now", return_value=START):
-            [found] = senders.known_at_once([draft])
+            [found] = known_senders.known_at_once([draft])
         moment = START + timedelta(seconds=60 if late else 0)
         with patch.object(timezone, "now", return_value=moment):
             receipt = receive_known(draft=draft, known=found)

@@ -7,7 +7,7 @@ from django.test import Client
 from django.utils import timezone
 
 from channels_app.asgi.builtin_accounts import door_account
-from channels_app.inbound import receive_personal
+from channels_app.intake.inbound import receive_personal
 from channels_app.models import SourceFeedback
 from core.conversations.inbox import Draft
 from core.messages import (

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from allowlist.models import UnknownRequest
-from channels_app import decisions, inbound
+from channels_app.intake import decisions, inbound
 from core.conversations.inbox import Draft
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, User

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from allowlist import sign_in as links
 from channels_app.asgi.builtin_accounts import door_account
-from channels_app.inbound import receive_personal
+from channels_app.intake.inbound import receive_personal
 from channels_app.webchat import transcript
 from core.conversations.inbox import Draft
 from core.conversations.sessions import delete

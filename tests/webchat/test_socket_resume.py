@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from channels_app.asgi.builtin_accounts import door_account
-from channels_app.inbound import receive_personal
+from channels_app.intake.inbound import receive_personal
 from channels_app.webchat import following, ticking
 from core.conversations.inbox import Draft
 from core.conversations.sessions import delete

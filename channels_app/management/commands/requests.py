@@ -9,7 +9,7 @@ from django.utils import timezone
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
 from allowlist.unknown_requests import STATES, NotAnOwner, RequestNotFound
-from channels_app import decisions
+from channels_app.intake import decisions
 from core.models import User
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from channels_app import inbound
+from channels_app.intake import inbound
 from core.conversations import inbox
 from core.database.transactions import write
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User

@@ -14,8 +14,9 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app import claims, inbound, runner, senders
+from channels_app import claims, runner
 from channels_app.asgi.builtin_accounts import door_account
+from channels_app.intake import inbound, known_senders
 from channels_app.openai_api import sessions
 from channels_app.replies import outbound, typing_and_reactions
 from channels_app.telegram import receive, updates
@@ -142,7 +143,7 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
         message_id=f"new-{now.timestamp()}",
         text="hello",
     )
-    senders.known_at_once([platform])
+    known_senders.known_at_once([platform])
     inbound.receive_sender(draft=platform, now=now, debounce=True)
     runner.waiting([session.id])
     [marks] = typing_and_reactions.marks_of([session.id])

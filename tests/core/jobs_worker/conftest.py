@@ -11,8 +11,8 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
-from channels_app import inbound
 from channels_app.asgi.builtin_accounts import door_account
+from channels_app.intake import inbound
 from channels_app.runner import Runner
 from core.conversations import inbox, jobs
 from core.database import transactions

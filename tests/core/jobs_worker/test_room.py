@@ -13,10 +13,10 @@ from django.db.models.functions import Now
 from pytest_django import Settings
 
 from allowlist import keys
-from channels_app import inbound
 from channels_app.agent_sessions.results import NotSentError
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.http import RefusedError
+from channels_app.intake import inbound
 from channels_app.mcp import adapter, server
 from channels_app.runner import Runner
 from core.conversations import inbox

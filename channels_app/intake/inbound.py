@@ -19,12 +19,13 @@ from django.utils import timezone
 
 from allowlist import link_codes, permissions, unknown_requests
 from allowlist.models import UnknownRequest
-from channels_app import commands, linking, media
 from channels_app.agent_sessions import results, sessions
 from channels_app.asgi import quota
 from channels_app.asgi.http import RefusedError
+from channels_app.intake import link_codes as linking
+from channels_app.intake import media, slash_commands
+from channels_app.intake.known_senders import KnownSender
 from channels_app.owner import auto_replies, notices
-from channels_app.senders import KnownSender
 from core.conversations import inbox
 from core.conversations.inbox import Draft
 from core.database.transactions import write
@@ -61,7 +62,7 @@ def receive_personal(
     now: datetime,
     origin: str = "",
     session: ChatSession | None = None,
-    command: commands.Command | None = None,
+    command: slash_commands.Command | None = None,
     may_decide: bool = False,
 ) -> Receipt:
     """A message of a person known by their own credential (web session, personal key) [A10].
@@ -100,7 +101,7 @@ def receive_personal(
 
 def receive_known(*, draft: Draft, known: KnownSender | None) -> Receipt:
     """A message, which may wait for more, of a sender whom a platform names; ``known``: whose it is
-    and where it belongs, as :func:`channels_app.senders.known_at_once` says."""
+    and where it belongs, as :func:`channels_app.intake.known_senders.known_at_once` says."""
     if known is None:
         return receive_sender(draft=draft, now=timezone.now(), debounce=True)
     draft = without_codes(draft)
@@ -117,7 +118,7 @@ def receive_sender(
     now: datetime,
     group: str = "",
     debounce: bool = False,
-    command: commands.Command | None = None,
+    command: slash_commands.Command | None = None,
 ) -> Receipt:
     """A message of a sender whom a platform or a bridge names: the rule decides [A1].
 
@@ -176,7 +177,7 @@ def receive_sender(
 
 
 def session_for(
-    *, draft: Draft, user: User, command: commands.Command | None, now: datetime
+    *, draft: Draft, user: User, command: slash_commands.Command | None, now: datetime
 ) -> ChatSession | None:
     """The open session that a message is meant for: an agent's that listens, else the assistant's,
     to whom every command is said."""
@@ -209,8 +210,8 @@ def hide_codes(message: dict[str, Any]) -> None:
 
 
 def take_code(
-    *, draft: Draft, command: commands.Command, now: datetime
-) -> tuple[Draft, commands.Command]:
+    *, draft: Draft, command: slash_commands.Command, now: datetime
+) -> tuple[Draft, slash_commands.Command]:
     """Try the code that somebody typed who is not listed; the message and the command from here on,
     without the code."""
     typed = linking.type_code(draft=draft, code=command.argument, now=now)
@@ -220,7 +221,7 @@ def take_code(
     return hidden, dataclasses.replace(command, argument="", said=typed.words, is_spent=typed.spent)
 
 
-def refused_code(held: Receipt, *, draft: Draft, command: commands.Command) -> Receipt:
+def refused_code(held: Receipt, *, draft: Draft, command: slash_commands.Command) -> Receipt:
     """The receipt of a stranger's command; why a code is none they are told where they asked."""
     if command.at_door:
         return dataclasses.replace(held, said=command.said)
@@ -234,7 +235,7 @@ def obey(
     user: User,
     session: ChatSession,
     now: datetime,
-    command: commands.Command,
+    command: slash_commands.Command,
     listed: bool,
     may_decide: bool,
 ) -> Receipt:
@@ -264,8 +265,8 @@ def obey(
         notices.decided(verdict.request, text=verdict.standing)
         return verdict.text
 
-    said = commands.carry_out(
-        commands.Asked(
+    said = slash_commands.carry_out(
+        slash_commands.Asked(
             command=command,
             user=user,
             session=session,
@@ -451,7 +452,7 @@ def replay(messages: list[InboundMessage]) -> None:
             user=message.user, account=message.account, chat=message.chat, thread=message.thread
         )
         InboundMessage.objects.filter(id=message.id).update(session=session)
-        if commands.parse(message.text) is not None:  # "/start" is how strangers say hello
+        if slash_commands.parse(message.text) is not None:  # "/start" is how strangers say hello
             InboundMessage.objects.filter(id=message.id).update(
                 state=InboundMessage.State.ANSWERED, note="a command of before the approval"
             )

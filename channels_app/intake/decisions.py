@@ -4,7 +4,7 @@ from datetime import datetime
 from functools import partial
 
 from allowlist import unknown_requests
-from channels_app import inbound
+from channels_app.intake import inbound
 from channels_app.owner import notices
 from core.models import User
 

@@ -1,0 +1,1 @@
+"""What every channel calls with a message."""
