@@ -13,9 +13,10 @@ from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 
 from allowlist.admin.audited import AuditedAdmin, decides
-from channels_app import gateways, registry
+from channels_app import registry
 from channels_app.account_form import AccountForm, fields_of, form_for, input_name
 from channels_app.base import ChannelError
+from channels_app.worker import account_watcher
 from core.admin.base import shown, state_badge, visible_line
 from core.lib import encryption
 from core.models import ChannelAccount
@@ -128,7 +129,7 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
         super().save_model(request, obj, form, change)
         for name, value in given.items():
             self.record(request, "secret_set" if value else "secret_removed", obj, {"name": name})
-        gateways.saved(account_id=obj.pk)
+        account_watcher.saved(account_id=obj.pk)
         if obj.enabled and registry.get(obj.channel) is not None:
             words = SAVED.format(account=obj)
             messages.info(request, words)
@@ -174,7 +175,7 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
 def tell_test(request: HttpRequest, row: ChannelAccount) -> None:
     """Ask the platform of an account who we are there, and say what it said."""
     try:
-        said = gateways.test_now(row)
+        said = account_watcher.test_now(row)
     except (ChannelError, encryption.SealError) as error:
         messages.error(request, f"{row}: {visible_line(str(error))}")
     else:

@@ -27,12 +27,12 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from allowlist import keys, pending_count
-from channels_app import gateways
 from channels_app.asgi import http
 from channels_app.asgi.authentication import count_address, count_failure, token_of
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.asgi.router import Route
 from channels_app.owner import outages
+from channels_app.worker import account_watcher
 from core import VERSION
 from core.conversations import outbox, runs
 from core.database import schema_version
@@ -152,7 +152,7 @@ def how_it_is() -> tuple[list[str], dict[str, int], dict[str, int]]:
     if NO_DATABASE in problems:
         return problems, {}, {}  # asking again would cost another time-out
     try:
-        return problems, gateways.waiting(), outages.counted()
+        return problems, account_watcher.waiting(), outages.counted()
     except DatabaseFailure:
         return problems, {}, {}
 
@@ -243,7 +243,7 @@ def measured() -> bytes:
         "latchkey_workers_runs": runs.workers_alive("runs"),
         "latchkey_model_failing": len(model_health.troubles()),
         "latchkey_workers_long": runs.workers_alive("long"),
-        "latchkey_accounts_in_error": len(gateways.problems()),
+        "latchkey_accounts_in_error": len(account_watcher.problems()),
     }
     for name, value in values.items():
         Gauge(name, name.replace("_", " "), registry=registry).set(value)

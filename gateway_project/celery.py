@@ -8,4 +8,4 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 
 app = Celery("latchkey")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["channels_app"])
+app.autodiscover_tasks(["channels_app.worker"])

@@ -17,9 +17,9 @@ from channels_app.asgi.builtin_accounts import door_account
 from channels_app.delivery.secret_blocks import as_sent
 from channels_app.intake.inbound import receive_personal, receive_sender
 from channels_app.owner import notices, outages
-from channels_app.runner import Runner
 from channels_app.webchat import calls
 from channels_app.webchat.access import Speaker
+from channels_app.worker.runner import Runner
 from core.conversations.inbox import Draft
 from core.models import (
     ChannelAccount,

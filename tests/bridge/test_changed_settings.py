@@ -12,7 +12,7 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.bridge import signing
 from channels_app.bridge.channel import CHANNEL
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.models import ChannelAccount, ChannelIdentity, Delivery, User
 from tests.bridge.conftest import Bridge, Callback, tick
 from tests.channels.running import until

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from allowlist.models import UnknownRequest
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.models import ChannelIdentity, Delivery, User
 from tests.bridge.conftest import Bridge, Callback
 from tests.channels.running import until

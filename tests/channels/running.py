@@ -6,8 +6,8 @@ import pytest
 
 from channels_app.delivery import rate_limit
 from channels_app.memory.channel import PLATFORM
-from channels_app.runner import Runner
 from channels_app.telegram import receive, views
+from channels_app.worker.runner import Runner
 from core.conversations import events
 from core.database import transactions
 from core.lib.encryption import seal

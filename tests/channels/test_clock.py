@@ -16,13 +16,13 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from allowlist.models import ApiKey, UnknownRequest
-from channels_app import gateways
-from channels_app import runner as running_code
 from channels_app.agent_sessions import sessions
 from channels_app.asgi import throttling
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.owner import notices
-from channels_app.runner import Runner
+from channels_app.worker import account_watcher
+from channels_app.worker import runner as running_code
+from channels_app.worker.runner import Runner
 from core.conversations import inbox, jobs, outbox, runs
 from core.models import (
     ChannelAccount,
@@ -218,7 +218,9 @@ def a_session_whose_agent_died(jump: Jump) -> Callable[[], object]:
 def an_account_of_a_dead_poller(jump: Jump) -> Callable[[], object]:
     polled = {"poller": "dead", "poller_until": jump.at(0)}
     account = ChannelAccount.objects.create(channel="web", name="polled", **polled)
-    return lambda: gateways.hold(account_id=account.pk, worker="living") or jump.by < timedelta(0)
+    return lambda: (
+        account_watcher.hold(account_id=account.pk, worker="living") or jump.by < timedelta(0)
+    )
 
 
 @waits("core.WorkerHeartbeat.seen_at")

@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from channels_app import runner as running_code
 from channels_app.base import Capability, ChannelError, Target
 from channels_app.memory.channel import CHANNEL, PLATFORM, TEXT_LIMIT, say
-from channels_app.runner import Runner
+from channels_app.worker import runner as running_code
+from channels_app.worker.runner import Runner
 from core.conversations import inbox, outbox
 from core.database import transactions as database
 from core.models import ChannelAccount, Delivery, InboundMessage, Run, User

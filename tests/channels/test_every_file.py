@@ -25,9 +25,9 @@ from channels_app.intake import inbound
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_on_platform
 from channels_app.openai_api import fields as openai
-from channels_app.runner import Runner
 from channels_app.ui_stream import fields as ui
 from channels_app.webchat import frames
+from channels_app.worker.runner import Runner
 from core.conversations import inbox
 from core.database import transactions
 from core.documents.sniffing import media_type

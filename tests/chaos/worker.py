@@ -111,7 +111,7 @@ def keep_forking(work: Callable[[], None], *modules: str, workers: int = 1) -> N
     """Load everything and ``modules`` once, say so, and fork ``work`` whenever one is missing."""
     processes.load()
     django.setup()
-    for name in ("channels_app.tasks", "core.providers.scripted", *CELERY, *modules):
+    for name in ("channels_app.worker.tasks", "core.providers.scripted", *CELERY, *modules):
         import_module(name)
     ready.tell()
     alive: set[int] = set()

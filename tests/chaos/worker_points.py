@@ -2,8 +2,8 @@
 
 # Name -> (module, attribute path, before or after the call).
 POINTS: dict[str, tuple[str, str, str]] = {
-    "after accept": ("channels_app.runner", "Runner._spawn", "before"),
-    "after flush": ("channels_app.runner", "flush", "after"),
+    "after accept": ("channels_app.worker.runner", "Runner._spawn", "before"),
+    "after flush": ("channels_app.worker.runner", "flush", "after"),
     "after claim": ("core.conversations.runs", "claim", "after"),
     "before the first token": ("core.providers.scripted", "Scripted.stream", "before"),
     "between tokens": ("core.agent.loop", "Turn._say", "after"),

@@ -8,7 +8,7 @@ import pytest
 from allowlist import keys
 from channels_app.agent_sessions import sessions
 from channels_app.asgi import throttling
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.models import ChannelAccount, ChatSession, User
 from tests.channels.running import guest, memory_account, owner, runner, telegram_account
 from tests.mcp.served import Agent, Served

@@ -15,7 +15,7 @@ from channels_app.agent_sessions import results, sessions
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.intake.inbound import receive_personal
 from channels_app.memory.channel import PLATFORM, say
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
 from tests.channels.running import until

@@ -7,7 +7,7 @@ import sys
 import pytest
 from celery.worker import state
 
-from channels_app import tasks
+from channels_app.worker import tasks
 from gateway_project.processes import workers
 
 PAGES = ("rest_framework", "drf_spectacular", "unfold", "django.contrib.admin", "twisted")

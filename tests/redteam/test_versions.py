@@ -15,7 +15,7 @@ from channels_app import health
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.doctor import examination, work
 from channels_app.intake import inbound
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.conversations import events, inbox, runs
 from core.database import schema_version, transactions
 from core.jobs_worker import process

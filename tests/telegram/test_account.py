@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.models import ChannelAccount, Delivery, InboundMessage, StoredFile, User
 from tests.channels.running import until
 from tests.telegram.local import Local

@@ -5,9 +5,9 @@ import logging
 import pytest
 from django.test import Client
 
-from channels_app import gateways
 from channels_app.base import ChannelError
-from channels_app.runner import Runner
+from channels_app.worker import account_watcher
+from channels_app.worker.runner import Runner
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 from tests.channels.running import telegram_account, until
 from tests.telegram.local import Local
@@ -35,8 +35,8 @@ def test_the_token_stays_secret_whatever_fails(
     )
     account.refresh_from_db()
     with pytest.raises(ChannelError) as raised:
-        gateways.test_now(account)
-    gateways.saved(account_id=account.id)
+        account_watcher.test_now(account)
+    account_watcher.saved(account_id=account.id)
     until(lambda: ChannelAccount.objects.get(id=account.id).status == "error")
     owner.is_staff = owner.is_superuser = True
     owner.save()

@@ -11,8 +11,8 @@ import pytest
 from django.test import Client
 
 from allowlist.models import UnknownRequest
-from channels_app.runner import Runner
 from channels_app.telegram.channel import CHANNEL
+from channels_app.worker.runner import Runner
 from core.models import ChannelAccount
 from tests.channels.running import telegram_account, until
 from tests.telegram.fake_api import FakeBotApi

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from channels_app.delivery.secret_blocks import sealed_block
 from channels_app.rendering.translations import ENGLISH
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.conversations import outbox
 from core.database.transactions import write
 from core.files import storage

@@ -9,9 +9,9 @@ from channels_app import registry
 from channels_app.base import Target
 from channels_app.delivery import sending
 from channels_app.replies import outbound
-from channels_app.runner import Runner
 from channels_app.telegram import plain
 from channels_app.telegram.outbound import OUTBOUND
+from channels_app.worker.runner import Runner
 from core.conversations import outbox
 from core.database.transactions import close_pool, write
 from core.lib import leases

@@ -8,9 +8,10 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from channels_app import gateways, health
+from channels_app import health
 from channels_app.owner import outages
-from channels_app.runner import Runner
+from channels_app.worker import account_watcher
+from channels_app.worker.runner import Runner
 from core.conversations import outbox
 from core.lib.encryption import seal
 from core.models import ChannelAccount, Delivery, User
@@ -94,7 +95,7 @@ def test_a_refused_token_holds_the_deliveries_until_another_one_is_saved(
     new = "901:" + "n" * 34
     secrets = seal(row.open_secrets() | {"token": new})
     ChannelAccount.objects.filter(id=row.pk).update(secrets=secrets)
-    gateways.saved(account_id=row.pk)
+    account_watcher.saved(account_id=row.pk)
     until(lambda: local.api.texts(new, 556) == ["hello"])
 
 

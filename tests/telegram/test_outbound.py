@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.models import ChatSession, Delivery, InboundMessage, Run
 from tests.channels.running import until
 from tests.telegram.local import Local

@@ -5,10 +5,11 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from channels_app import gateways, health
+from channels_app import health
 from channels_app.base import Account, ChannelError, Health
-from channels_app.runner import Runner
 from channels_app.telegram import plain
+from channels_app.worker import account_watcher
+from channels_app.worker.runner import Runner
 from core.models import ChannelAccount, InboundMessage
 from tests.channels.running import telegram_account, until
 from tests.telegram.local import Local
@@ -55,7 +56,7 @@ def test_c9_409_is_shown_and_not_fought(runner: Runner, local: Local) -> None:
     local.api.webhooks[token] = {"url": "https://elsewhere.example/hook"}
     until(lambda: "Conflict" in ChannelAccount.objects.get(id=row.id).status_text)
     until(lambda: any("Somebody else fetches" in each for each in local.texts(555)))
-    assert "Conflict" in " ".join(gateways.problems())
+    assert "Conflict" in " ".join(account_watcher.problems())
     calls = local.api.polls.get(token, 0)
     assert calls <= 1
 
@@ -64,7 +65,7 @@ def test_disabling_stops_the_poller_without_a_restart(runner: Runner, local: Loc
     row = polled(local)
     until(lambda: local.api.polls.get(local.tokens["polled"], 0) >= 1)
     ChannelAccount.objects.filter(id=row.id).update(enabled=False)
-    gateways.saved(account_id=row.id)
+    account_watcher.saved(account_id=row.id)
     until(lambda: ChannelAccount.objects.get(id=row.id).status == "stopped")
     until(lambda: ChannelAccount.objects.get(id=row.id).poller == "")
     assert row.id not in runner._gateways.pollers
@@ -74,7 +75,7 @@ def test_saving_sets_the_webhook_with_secret_and_kinds_and_drops_nothing(
     runner: Runner, local: Local
 ) -> None:
     row = ChannelAccount.objects.get(name="main")
-    gateways.saved(account_id=row.id)
+    account_watcher.saved(account_id=row.id)
     until(lambda: local.api.webhooks)
     given = local.api.webhooks[local.tokens["main"]]
     assert given["url"].endswith("/telegram/main/webhook")
@@ -87,12 +88,12 @@ def test_saving_sets_the_webhook_with_secret_and_kinds_and_drops_nothing(
 def test_a_check_that_ends_late_does_not_swallow_a_change_that_was_saved(local: Local) -> None:
     """The check began before the account was saved: its platform is still told."""
     row = ChannelAccount.objects.get(name="main")
-    gateways.saved(account_id=row.id)
-    gateways.note(account_id=row.id, health=Health())
-    gateways.show(account_id=row.id, status="running", text="polling")
-    assert [each.id for each in gateways.look()[1]] == [row.id]
-    assert gateways.take_change(gateways.look()[1][0])
-    gateways.note(account_id=row.id, health=Health(problem="no"))
+    account_watcher.saved(account_id=row.id)
+    account_watcher.note(account_id=row.id, health=Health())
+    account_watcher.show(account_id=row.id, status="running", text="polling")
+    assert [each.id for each in account_watcher.look()[1]] == [row.id]
+    assert account_watcher.take_change(account_watcher.look()[1][0])
+    account_watcher.note(account_id=row.id, health=Health(problem="no"))
     row.refresh_from_db()
     assert row.status == "error"
 
@@ -111,13 +112,13 @@ def test_what_telegram_says_about_the_webhook_is_shown(runner: Runner, local: Lo
     assert row.status == "error"
     assert "Wrong response: 502" in row.status_text
     assert row.health["pending"] == 7
-    assert any("Wrong response" in each for each in gateways.problems())
+    assert any("Wrong response" in each for each in account_watcher.problems())
 
 
 def test_d8_readyz_says_how_much_waits_at_a_platform_also_without_an_error(local: Local) -> None:
     """[D8] An account that was never asked, or is switched off, holds nothing back."""
     row = ChannelAccount.objects.get(name="main")
-    gateways.note(account_id=row.id, health=Health(facts={"pending": 7, "last_error": ""}))
+    account_watcher.note(account_id=row.id, health=Health(facts={"pending": 7, "last_error": ""}))
     problems, waiting, _ = health.how_it_is()
     assert waiting == {"telegram/main": 7}
     assert not any("telegram" in each for each in problems)
@@ -151,7 +152,7 @@ def test_redteam_c9_a_webhook_that_another_deployment_took_is_shown(
     request.getfixturevalue("runner")  # begun now: its first look is at the other's address
     until(lambda: ChannelAccount.objects.get(name="main").status == "error")
     assert "Another deployment" in ChannelAccount.objects.get(name="main").status_text
-    assert any("Another deployment" in each for each in gateways.problems())
+    assert any("Another deployment" in each for each in account_watcher.problems())
 
 
 def test_an_accounts_trouble_is_not_the_gateways(
@@ -173,21 +174,21 @@ def test_an_accounts_trouble_is_not_the_gateways(
 
 def test_one_worker_polls_at_a_time_and_another_takes_over(local: Local) -> None:
     row = polled(local)
-    assert gateways.hold(account_id=row.id, worker="one")
-    assert not gateways.hold(account_id=row.id, worker="two")
-    assert gateways.hold(account_id=row.id, worker="one")
+    assert account_watcher.hold(account_id=row.id, worker="one")
+    assert not account_watcher.hold(account_id=row.id, worker="two")
+    assert account_watcher.hold(account_id=row.id, worker="one")
     ChannelAccount.objects.filter(id=row.id).update(
         poller_until=timezone.now() - timedelta(seconds=1)
     )
-    assert gateways.hold(account_id=row.id, worker="two")
+    assert account_watcher.hold(account_id=row.id, worker="two")
 
 
 def test_the_connection_test_says_who_we_are_or_what_telegram_says(local: Local) -> None:
     row = ChannelAccount.objects.get(name="main")
-    assert gateways.test_now(row).startswith("@bot900_bot")
+    assert account_watcher.test_now(row).startswith("@bot900_bot")
     local.api.fail("getMe", 401, "Unauthorized")
     with pytest.raises(ChannelError, match="Unauthorized"):
-        gateways.test_now(row)
+        account_watcher.test_now(row)
 
 
 @pytest.mark.parametrize(

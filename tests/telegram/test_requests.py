@@ -3,7 +3,7 @@
 import pytest
 
 from allowlist.models import AuditEntry, UnknownRequest
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.models import Delivery, InboundMessage, Run, User
 from tests.channels.running import until
 from tests.telegram.local import Local

@@ -12,7 +12,7 @@ from channels_app.base import Account, Block, Capability, ChannelError, Health
 from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryGateway, say
 from channels_app.rendering.translations import ENGLISH
 from channels_app.replies import outbound
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.conversations import outbox
 from core.conversations.runs import Outcome
 from core.database.transactions import write

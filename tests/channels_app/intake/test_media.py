@@ -14,7 +14,7 @@ from aiohttp import web
 from django.utils import timezone
 
 from channels_app.memory.channel import PLATFORM, say
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.media import transcribe
 from core.media.text import Medium, media_text
 from core.models import Run, StoredFile, User

@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.owner import notices
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.models import ChannelAccount, Delivery, ModelTrouble, Run, RunFailure, User
 from core.providers import health
 from core.signals import pubsub

@@ -7,7 +7,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from channels_app.memory.channel import PLATFORM, say
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.models import Delivery, User
 from tests import misbehaving
 from tests.channels.running import memory_account, until

@@ -10,7 +10,7 @@ from channels_app.base import Account, ChannelError, Target
 from channels_app.delivery.sending import account_of
 from channels_app.memory.channel import CHANNEL, PLATFORM, say
 from channels_app.replies import typing_and_reactions
-from channels_app.runner import Runner, waiting
+from channels_app.worker.runner import Runner, waiting
 from core.conversations import inbox
 from core.lib.encryption import SealError
 from core.models import ChannelAccount, ChatSession, InboundMessage, User

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from channels_app import runner
+from channels_app.worker import runner
 from core.database import transactions
 from core.models import User
 from tests.servers import wait_until

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from channels_app import tasks
+from channels_app.worker import tasks
 from core.conversations import jobs, runs
 from core.database import forks, transactions
 

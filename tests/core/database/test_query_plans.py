@@ -14,12 +14,12 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app import claims, runner
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.intake import inbound, known_senders
 from channels_app.openai_api import sessions
 from channels_app.replies import outbound, typing_and_reactions
 from channels_app.telegram import receive, updates
+from channels_app.worker import claim_runs, runner
 from core.conversations import events, inbox, outbox, runs
 from core.conversations.inbox import Draft
 from core.database.transactions import write
@@ -154,8 +154,8 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
     own = Draft(account=account, chat=session.chat, text="hello")
     receipt = inbound.receive_personal(user=user, draft=own, session_id="", now=now)
     assert receipt.run is not None
-    [begun] = claims.begin([receipt.run.id], "worker")
-    assert isinstance(begun, claims.Begun)
+    [begun] = claim_runs.begin([receipt.run.id], "worker")
+    assert isinstance(begun, claim_runs.Begun)
     assert len(begun.messages) > 2, "the model is told what was said before"
     said: Any = {"type": "text", "props": text_delta("hi", message_id="t").props}
     events.write_batch([(begun.log, [said], None)])

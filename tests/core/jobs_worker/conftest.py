@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.intake import inbound
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.conversations import inbox, jobs
 from core.database import transactions
 from core.jobs_worker import process

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from django.test import Client
 
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.conversations import events, runs
 from core.files import storage
 from core.messages import MessageDict, fold

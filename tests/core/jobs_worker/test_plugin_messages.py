@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.conversations import events, jobs
 from core.files import storage
 from core.jobs_worker import host, process, steps

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
-from channels_app import runner as runner_module
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.intake import inbound
-from channels_app.runner import Runner
+from channels_app.worker import runner as runner_module
+from channels_app.worker.runner import Runner
 from core.conversations import events, inbox, jobs, runs
 from core.database import transactions
 from core.files import storage

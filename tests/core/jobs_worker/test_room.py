@@ -18,7 +18,7 @@ from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.http import RefusedError
 from channels_app.intake import inbound
 from channels_app.mcp import adapter, server
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.conversations import inbox
 from core.database import transactions
 from core.files import cleanup, quota, storage

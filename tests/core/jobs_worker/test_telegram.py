@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from channels_app.runner import Runner
+from channels_app.worker.runner import Runner
 from core.models import Job
 from tests.channels.running import guest, owner, until
 from tests.core.jobs_worker.conftest import Worker

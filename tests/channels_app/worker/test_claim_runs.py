@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError
 
-from channels_app import claims
+from channels_app.worker import claim_runs
 from core.agent import prompt
 from core.conversations import events, runs
 from core.database.batching import AT_ONCE
@@ -19,10 +19,10 @@ from core.signals import pubsub
 NewRuns = Callable[[int], list[Run]]
 
 
-def begin(run_ids: list[int], worker: str) -> dict[int, claims.Begun]:
+def begin(run_ids: list[int], worker: str) -> dict[int, claim_runs.Begun]:
     """What was begun, by id."""
-    begun = claims.begin(run_ids, worker)
-    return {each.run.id: each for each in begun if isinstance(each, claims.Begun)}
+    begun = claim_runs.begin(run_ids, worker)
+    return {each.run.id: each for each in begun if isinstance(each, claim_runs.Begun)}
 
 
 @pytest.fixture
@@ -144,9 +144,9 @@ def test_a_run_that_cannot_be_prepared_costs_the_others_nothing(
         return build(run)
 
     monkeypatch.setattr(prompt, "build", broken)
-    failed, begun = claims.begin([bad.id, good.id], "worker")
+    failed, begun = claim_runs.begin([bad.id, good.id], "worker")
     assert isinstance(failed, ValueError)
-    assert isinstance(begun, claims.Begun)
+    assert isinstance(begun, claim_runs.Begun)
     assert begun.run.id == good.id
 
 
@@ -155,15 +155,15 @@ async def test_whoever_waits_for_a_run_gets_that_run(
 ) -> None:
     """However they gather; an error reaches those who waited, and the next ones begin."""
     queued = await in_thread(new_runs, AT_ONCE + 3)
-    waiting = claims.Claims(worker="worker")
+    waiting = claim_runs.Claims(worker="worker")
     async with asyncio.timeout(120):
         found = await asyncio.gather(*(waiting.do(run.id) for run in queued))
     assert [each.run.id for each in found if each] == [run.id for run in queued]
 
-    def down(run_ids: list[int], worker: str) -> list[claims.Begun | Exception | None]:
+    def down(run_ids: list[int], worker: str) -> list[claim_runs.Begun | Exception | None]:
         raise DatabaseError("away")
 
-    monkeypatch.setattr(claims, "begin", down)
+    monkeypatch.setattr(claim_runs, "begin", down)
     with pytest.raises(DatabaseError):
         await waiting.do(queued[0].id)
     monkeypatch.undo()

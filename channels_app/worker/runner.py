@@ -28,14 +28,15 @@ from django.utils import timezone
 
 from allowlist import revocation, unknown_requests
 from allowlist.held_messages import sweep_ignored
-from channels_app import registry, turns
+from channels_app import registry
 from channels_app.agent_sessions import sessions
-from channels_app.claims import Begun, Claims
-from channels_app.endings import end_queued
-from channels_app.gateways import LOOK_SECONDS, Gateways
 from channels_app.owner import notices, outages
 from channels_app.replies import outbound, typing_and_reactions
-from channels_app.turns import Held
+from channels_app.worker import run_turn
+from channels_app.worker.account_watcher import LOOK_SECONDS, Gateways
+from channels_app.worker.claim_runs import Begun, Claims
+from channels_app.worker.finish_run import end_queued
+from channels_app.worker.run_turn import Held
 from core.conversations import events, inbox, jobs, outbox, runs
 from core.database import schema_version
 from core.database.batching import asked_at_once, attempt, committed
@@ -412,7 +413,7 @@ class Runner:
                 raise error
 
     async def _turn(self, begun: Begun) -> None:
-        await turns.take(begun, self.held[begun.run.id])
+        await run_turn.take(begun, self.held[begun.run.id])
 
 
 def bring_near() -> None:

@@ -14,7 +14,7 @@ from celery.worker import state
 from django.db import Error as DatabaseFailure
 from django.db import connection
 
-from channels_app.runner import BEAT_SECONDS, Runner
+from channels_app.worker.runner import BEAT_SECONDS, Runner
 from core.conversations import jobs, runs
 from core.database import forks, schema_version
 from core.jobs_worker import process

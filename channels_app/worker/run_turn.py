@@ -7,10 +7,10 @@ from functools import partial
 
 from django.conf import settings
 
-from channels_app.claims import Begun
-from channels_app.endings import STOPPED, Ending, outcome_of, settle
 from channels_app.intake import media
 from channels_app.replies.streaming_edits import live_of
+from channels_app.worker.claim_runs import Begun
+from channels_app.worker.finish_run import STOPPED, Ending, outcome_of, settle
 from core.agent import prompt
 from core.agent.loop import Turn
 from core.conversations.events import LostLeaseError

@@ -12,7 +12,7 @@ import orjson
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError
 
-from channels_app.endings import end_queued, opening_of
+from channels_app.worker.finish_run import end_queued, opening_of
 from core.agent import prompt
 from core.agent.loop import Call
 from core.conversations import events, jobs, runs

@@ -14,13 +14,13 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from pytest_django import Settings
 
-from channels_app import runner as runners
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.intake import inbound
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_in_memory
 from channels_app.replies import outbound
-from channels_app.runner import Runner
+from channels_app.worker import runner as runners
+from channels_app.worker.runner import Runner
 from core.conversations import events, inbox, outbox, runs
 from core.database import transactions
 from core.files import storage

@@ -1,0 +1,1 @@
+"""The process that runs turns and deliveries."""
