@@ -48,7 +48,7 @@ UNFOLD: Item = {
     "SITE_URL": "/",
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
-    "DASHBOARD_CALLBACK": "channels_app.dashboard.context",
+    "DASHBOARD_CALLBACK": "channels_app.ops.dashboard.context",
     "STYLES": [style],
     "COLORS": {
         "primary": {
@@ -75,7 +75,7 @@ UNFOLD: Item = {
                         "Unknown requests",
                         "door_front",
                         "allowlist_unknownrequest",
-                        badge="channels_app.dashboard.waiting",
+                        badge="channels_app.ops.dashboard.waiting",
                         badge_variant="warning",
                         active=among_requests,
                     ),
@@ -115,7 +115,7 @@ UNFOLD: Item = {
                         "Deliveries",
                         "outbox",
                         "core_delivery",
-                        badge="channels_app.dashboard.dead_letters",
+                        badge="channels_app.ops.dashboard.dead_letters",
                         badge_variant="danger",
                     ),
                     page("Files", "draft", "core_storedfile"),

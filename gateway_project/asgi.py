@@ -10,12 +10,12 @@ django_application = get_asgi_application()
 # Below, because importing these needs the apps that the line above sets up.
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 
-from channels_app import health  # noqa: E402
 from channels_app.asgi import router  # noqa: E402
 from channels_app.bridge import urls as bridge  # noqa: E402
 from channels_app.http_api import urls as http_api  # noqa: E402
 from channels_app.mcp import urls as mcp  # noqa: E402
 from channels_app.openai_api import urls as openai_api  # noqa: E402
+from channels_app.ops import health  # noqa: E402
 from channels_app.telegram import urls as telegram  # noqa: E402
 from channels_app.ui_stream import urls as ui_stream  # noqa: E402
 from channels_app.webchat import urls as webchat  # noqa: E402

@@ -12,9 +12,9 @@ from allowlist import keys, link_codes
 from allowlist.models import AuditEntry, LinkCode, UnknownRequest
 from allowlist.permissions import Sender, decide
 from channels_app.delivery.secret_blocks import as_sent
-from channels_app.doctor import work
 from channels_app.intake import slash_commands
 from channels_app.intake.inbound import Receipt, receive_sender
+from channels_app.ops.doctor import work
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, InboundMessage, User
 from tests.allowlist.conftest import MakeUser

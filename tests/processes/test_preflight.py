@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from channels_app.doctor import configuration
+from channels_app.ops.doctor import configuration
 from gateway_project import environment
 from gateway_project.processes import (
     broker,

@@ -16,7 +16,7 @@ from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 
-from channels_app.doctor import configuration, examination, machine, versions, work
+from channels_app.ops.doctor import configuration, examination, machine, versions, work
 from core.conversations import outbox
 from core.database import transactions
 from core.database.transactions import write

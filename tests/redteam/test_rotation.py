@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from allowlist import audit
 from allowlist.models import AuditEntry
-from channels_app import credential_rotation
+from channels_app.ops import credential_rotation
 from core.lib import encryption
 from core.models import ChannelAccount
 from gateway_project import home

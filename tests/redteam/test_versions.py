@@ -11,10 +11,10 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 
-from channels_app import health
 from channels_app.asgi.builtin_accounts import door_account
-from channels_app.doctor import examination, work
 from channels_app.intake import inbound
+from channels_app.ops import health
+from channels_app.ops.doctor import examination, work
 from channels_app.worker.runner import Runner
 from core.conversations import events, inbox, runs
 from core.database import schema_version, transactions

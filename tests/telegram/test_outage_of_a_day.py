@@ -8,7 +8,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from channels_app import health
+from channels_app.ops import health
 from channels_app.owner import outages
 from channels_app.worker import account_watcher
 from channels_app.worker.runner import Runner

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from channels_app import health
 from channels_app.base import Account, ChannelError, Health
+from channels_app.ops import health
 from channels_app.telegram import plain
 from channels_app.worker import account_watcher
 from channels_app.worker.runner import Runner

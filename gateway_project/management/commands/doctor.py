@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.utils import timezone
 
-from channels_app.doctor import examination
-from channels_app.doctor.findings import Finding
+from channels_app.ops.doctor import examination
+from channels_app.ops.doctor.findings import Finding
 from core.files import storage
 
 WARNINGS, ERRORS = 1, 2

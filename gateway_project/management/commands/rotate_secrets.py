@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from channels_app import credential_rotation
+from channels_app.ops import credential_rotation
 from core.lib.encryption import SealError
 from gateway_project import home
 from gateway_project.processes import state

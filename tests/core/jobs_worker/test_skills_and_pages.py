@@ -10,7 +10,7 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.test import Client
 
-from channels_app.doctor import work
+from channels_app.ops.doctor import work
 from core.files import storage
 from core.jobs_worker import skills
 from core.models import Job, Skill, StoredFile, User

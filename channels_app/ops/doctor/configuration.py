@@ -11,7 +11,7 @@ from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from channels_app.doctor.findings import Finding, error, warning
+from channels_app.ops.doctor.findings import Finding, error, warning
 
 SHORTEST_SECRET = 32
 FEWEST_CHARACTERS = 10

@@ -6,8 +6,8 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from allowlist.permissions import open_kinds
-from channels_app import health
-from channels_app.doctor.findings import Finding, error, warning
+from channels_app.ops import health
+from channels_app.ops.doctor.findings import Finding, error, warning
 from core.conversations import runs
 from core.database import schema_version
 from core.files import storage as files

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from allowlist import pending_count as door
 from allowlist.models import UnknownRequest
-from channels_app import health
-from channels_app.doctor import examination
+from channels_app.ops import health
+from channels_app.ops.doctor import examination
 from core.conversations import outbox
 from core.models import Delivery, Job, Message, Run, User
 

@@ -6,8 +6,8 @@ from datetime import datetime
 from django.core.cache import cache
 from django.db import DatabaseError, connection
 
-from channels_app.doctor import configuration, machine, versions, work
-from channels_app.doctor.findings import Finding, error
+from channels_app.ops.doctor import configuration, machine, versions, work
+from channels_app.ops.doctor.findings import Finding, error
 
 CACHE_KEY = "desk:doctor"
 CACHE_SECONDS = 60

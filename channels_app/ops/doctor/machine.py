@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from channels_app.doctor.findings import Finding, error, warning
+from channels_app.ops.doctor.findings import Finding, error, warning
 from core.database import transactions
 from core.models import Message
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 
-from channels_app.doctor.findings import Finding, error
+from channels_app.ops.doctor.findings import Finding, error
 
 PYTHON = (3, 11)
 FLOORS: Mapping[str, str] = {
