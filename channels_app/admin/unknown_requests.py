@@ -22,7 +22,7 @@ from allowlist import held_messages, patterns, unknown_requests
 from allowlist.admin.patterns import PatternAdmin
 from allowlist.identities import InvalidIdentity
 from allowlist.models import BlockPattern, UnknownRequest
-from channels_app.account_admin import ChannelAccountAdmin
+from channels_app.admin.accounts import ChannelAccountAdmin
 from channels_app.agent_sessions import sessions
 from channels_app.intake import decisions, quarantine
 from channels_app.models import SourceFeedback

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 
 from allowlist.admin.audited import AuditedAdmin, decides
 from channels_app import registry
-from channels_app.account_form import AccountForm, fields_of, form_for, input_name
+from channels_app.admin.account_form import AccountForm, fields_of, form_for, input_name
 from channels_app.base import ChannelError
 from channels_app.worker import account_watcher
 from core.admin.base import shown, state_badge, visible_line
