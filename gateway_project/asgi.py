@@ -11,13 +11,13 @@ django_application = get_asgi_application()
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 
 from channels_app.asgi import router  # noqa: E402
-from channels_app.bridge import urls as bridge  # noqa: E402
-from channels_app.http_api import urls as http_api  # noqa: E402
-from channels_app.mcp import urls as mcp  # noqa: E402
-from channels_app.openai_api import urls as openai_api  # noqa: E402
+from channels_app.bridge import routes as bridge  # noqa: E402
+from channels_app.http_api import routes as http_api  # noqa: E402
+from channels_app.mcp import routes as mcp  # noqa: E402
+from channels_app.openai_api import routes as openai_api  # noqa: E402
 from channels_app.ops import health  # noqa: E402
 from channels_app.telegram import urls as telegram  # noqa: E402
-from channels_app.ui_stream import urls as ui_stream  # noqa: E402
+from channels_app.ui_stream import routes as ui_stream  # noqa: E402
 from channels_app.webchat import urls as webchat  # noqa: E402
 
 ROUTES = [

@@ -10,8 +10,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
 from channels_app.asgi.http import Receive, Scope, Send
+from channels_app.mcp.endpoints import ASKER
 from channels_app.mcp.server import Asker, build
-from channels_app.mcp.views import ASKER
 
 
 async def who(context: ServerRequestContext[Any, Any]) -> Asker:

@@ -15,8 +15,8 @@ from allowlist import keys
 from channels_app.asgi import throttling
 from channels_app.asgi.http import Scope
 from channels_app.bridge import signing
-from channels_app.bridge.views import process
-from channels_app.http_api.views import inbound
+from channels_app.bridge.endpoints import process
+from channels_app.http_api.endpoints import inbound
 from core.lib.encryption import seal
 from core.models import ChannelAccount
 from gateway_project.processes import listener

@@ -13,7 +13,7 @@ from allowlist.models import ApiKey
 from channels_app.asgi.authentication import Caller
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.intake.inbound import Receipt
-from channels_app.openai_api import fields, views
+from channels_app.openai_api import endpoints, fields
 from channels_app.openai_api.sessions import ORIGIN, Lane, chat_of, first_lanes, free_lane
 from core.conversations import inbox
 from core.database import batching
@@ -182,7 +182,7 @@ def test_each_of_the_requests_of_one_moment_has_a_lane_of_its_own(transactional_
     asked = fields.read({"model": model, "messages": [{"role": "user", "content": "hello"}]})
 
     def accept(key: ApiKey, lane: Lane | None) -> Receipt:
-        return views.accept(Caller(key, key.user, None), asked, "", None, lane)
+        return endpoints.accept(Caller(key, key.user, None), asked, "", None, lane)
 
     works = [
         batching.Informed(partial(accept, key), asked=key, find=first_lanes)

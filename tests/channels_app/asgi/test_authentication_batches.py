@@ -19,7 +19,7 @@ from allowlist.models import ApiKey
 from channels_app.asgi import authentication, throttling
 from channels_app.asgi.authentication import Caller, Shown, callers_of
 from channels_app.asgi.http import RefusedError, Request
-from channels_app.openai_api import fields, views
+from channels_app.openai_api import endpoints, fields
 from core.database import batching, transactions
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, Run, User
@@ -137,7 +137,7 @@ async def test_requests_whose_keys_are_looked_up_are_waited_for_and_stored_toget
     try:
         for _, token in people:
             scope, receive = scope_of(token), body_of({**body, "stream": True})
-            asked.append(asyncio.create_task(views.chat_completions(scope, receive, send)))
+            asked.append(asyncio.create_task(endpoints.chat_completions(scope, receive, send)))
             await asyncio.sleep(0)
         others_are_here.set()
         async with asyncio.timeout(60):
