@@ -31,7 +31,7 @@ ONCE = (
     "tests/core/plugins/test_fit.py",
     "tests/core/plugins/test_measure.py",
     "tests/core/plugins/test_rendered.py",
-    "tests/processes",
+    "tests/gateway_project/processes",
     "tests/redteam/test_heads.py",
 )
 

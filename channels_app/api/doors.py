@@ -1,6 +1,6 @@
 """The doors that Django REST framework does not serve, in the same OpenAPI document ([D9]).
 
-Written by hand, since they are plain ASGI handlers; ``tests/api/test_document.py`` compares every
+Written by hand, since they are plain ASGI handlers; ``tests/channels_app/api/test_document.py`` compares every
 route with it, and a fuzzer compares what they answer.
 """
 

@@ -30,7 +30,7 @@ from core.models import (
     User,
 )
 from tests.allowlist.conftest import MakeUser
-from tests.channels.running import runner, until
+from tests.channels_app.running import runner, until
 
 pytestmark = pytest.mark.django_db
 

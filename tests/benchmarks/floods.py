@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from tests.benchmarks import machine, sockets
 from tests.benchmarks.clients import Http, Socket, Webhook
 from tests.benchmarks.house import BOT, FIRST_STRANGER, SECRET, House, control
-from tests.pipeline.client import query
+from tests.channels_app.client import query
 
 CHATTING = 8
 TURNS_PER_SECOND = 4

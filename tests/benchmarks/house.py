@@ -17,8 +17,8 @@ from gateway_project.home import BASE_DIR
 from gateway_project.processes import child, listener
 from gateway_project.processes.plan import LEAN
 from tests.benchmarks import machine
+from tests.channels_app.client import query
 from tests.gateways import Gateway
-from tests.pipeline.client import query
 from tests.servers import Postgres, wait_until
 
 # PostgreSQL's server on our core, or on that of the clients: as it is where it has a machine.

@@ -5,7 +5,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.processes.ups import LINK, Up
+from tests.gateway_project.processes.ups import LINK, Up
 
 ROUNDS = 3
 SETTLE_SECONDS = 5.0

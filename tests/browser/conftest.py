@@ -129,7 +129,7 @@ def play(stage: Gateway, tmp_path: Path) -> Iterator[Play]:
     def begin(steps: list[dict[str, Any]]) -> "subprocess.Popen[bytes]":
         file = tmp_path / f"{len(actors)}.json"
         file.write_text(json.dumps(steps), encoding="utf-8")
-        command = [sys.executable, "-m", "tests.webchat.actor", str(file)]
+        command = [sys.executable, "-m", "tests.channels_app.webchat.actor", str(file)]
         env = {**stage.env, "DJANGO_SETTINGS_MODULE": "gateway_project.settings"}
         actors.append(subprocess.Popen(command, cwd=BASE_DIR, env=env))
         return actors[-1]

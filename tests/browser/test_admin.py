@@ -8,11 +8,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Seen
+from tests.channels_app.client import people
+from tests.channels_app.telegram.fake_api import FakeBotApi
+from tests.channels_app.telegram.people import Bots
 from tests.gateways import Gateway
-from tests.pipeline.client import people
 from tests.servers import wait_until
-from tests.telegram.fake_api import FakeBotApi
-from tests.telegram.people import Bots
 
 pytestmark = pytest.mark.slow
 Visit = Callable[..., tuple[Page, Seen]]

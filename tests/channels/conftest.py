@@ -1,5 +1,5 @@
 """The worker and the people of these tests."""
 
-from tests.channels.running import guest, owner, runner
+from tests.channels_app.running import guest, owner, runner
 
 __all__ = ["guest", "owner", "runner"]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from gateway_project.home import BASE_DIR
+from tests.channels_app.client import Client, people
+from tests.channels_app.conftest import script
 from tests.chaos.platform_server import Platform
 from tests.gateways import Gateway
-from tests.pipeline.client import Client, people
-from tests.pipeline.conftest import script
 from tests.servers import wait_until
 
 __all__ = ["script"]

@@ -13,10 +13,10 @@ import psycopg
 import pytest
 import redis
 
+from tests.channels_app.client import counts, query
+from tests.channels_app.socket_client import Socket
 from tests.chaos.conftest import Arena, MakeArena, wait_final
 from tests.chaos.test_worker_killed import check_logs
-from tests.pipeline.client import counts, query
-from tests.pipeline.socket_client import Socket
 from tests.servers import Postgres, Process, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]

@@ -8,9 +8,9 @@ import psutil
 import pytest
 
 from tests import settings
+from tests.channels_app.client import query
 from tests.chaos.conftest import Arena, MakeArena, wait_final
 from tests.chaos.worker_points import POINTS
-from tests.pipeline.client import query
 from tests.servers import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]

@@ -19,13 +19,13 @@ from playwright.sync_api import Browser, Page, expect
 
 from gateway_project.home import BASE_DIR
 from gateway_project.processes import listener
+from tests.channels_app.telegram.fake_api import FakeBotApi, Shown
+from tests.channels_app.telegram.people import Params, message
 from tests.chromium import browser
+from tests.gateway_project.processes.ups import Up
 from tests.journeys import model as models
 from tests.journeys.documents import command
-from tests.processes.ups import Up
 from tests.servers import Postgres, wait_until
-from tests.telegram.fake_api import FakeBotApi, Shown
-from tests.telegram.people import Params, message
 
 __all__ = ["browser"]
 expect.set_options(timeout=100_000)

@@ -17,10 +17,10 @@ from websockets.sync.client import connect
 
 from core import VERSION
 from core.providers.scripted import Scripted
+from tests.gateway_project.processes.ups import LINK, manage
 from tests.journeys.conftest import Installation, ask, sign_in
 from tests.journeys.documents import block, command, says
 from tests.journeys.model import Rule
-from tests.processes.ups import LINK, manage
 from tests.servers import wait_until
 
 

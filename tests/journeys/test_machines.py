@@ -20,11 +20,11 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from playwright.sync_api import Page, expect
 
 from gateway_project.home import BASE_DIR
-from tests.bridge.conftest import Callback
+from tests.channels_app.bridge.conftest import Callback
+from tests.gateway_project.processes.ups import Up
 from tests.journeys import model as models
 from tests.journeys.conftest import Installation, ask, environment
 from tests.journeys.documents import block, command
-from tests.processes.ups import Up
 from tests.servers import Postgres, wait_until
 
 SECRET = "a-secret-of-this-bridge"

@@ -9,13 +9,13 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect
 
+from tests.channels_app.telegram.fake_api import Shown
+from tests.channels_app.telegram.people import number, person
+from tests.gateway_project.processes.ups import manage
 from tests.journeys.conftest import OWNER_ON_TELEGRAM, Installation, ask, sign_in
 from tests.journeys.documents import block, says
 from tests.journeys.model import HEARD, Rule
-from tests.processes.ups import manage
 from tests.servers import wait_until
-from tests.telegram.fake_api import Shown
-from tests.telegram.people import number, person
 
 
 def request_notice(running: Installation, stranger: int) -> Shown:

@@ -40,7 +40,7 @@ TARGETS = (
         "allowlist/sign_in.py",
         (
             "tests/core/files/test_signed_links.py",
-            "tests/processes/test_sign_in.py",
+            "tests/gateway_project/processes/test_sign_in.py",
             "tests/allowlist/test_account_audit.py",
         ),
     ),

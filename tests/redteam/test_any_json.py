@@ -27,11 +27,11 @@ from channels_app.webchat import frames
 from core.database import transactions
 from core.lib import encryption
 from core.models import ChannelAccount
+from tests.channels_app.telegram.people import message
 from tests.redteam import house as houses
 from tests.redteam import matrix
 from tests.redteam.house import House
 from tests.redteam.matrix import ACCEPT, CHAT, RENAME, RPC, THUMB, UI
-from tests.telegram.people import message
 
 EXAMPLES = 40
 CHEAP = bounded(

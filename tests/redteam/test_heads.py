@@ -15,8 +15,8 @@ import psutil
 import pytest
 from websockets.sync.client import connect as ws_connect
 
+from tests.channels_app.client import people
 from tests.gateways import Gateway
-from tests.pipeline.client import people
 from tests.redteam.test_headers import EXACT
 from tests.servers import wait_until
 

@@ -14,10 +14,10 @@ from channels_app.telegram import views as telegram_door
 from channels_app.webchat import frames
 from core.database import transactions
 from gateway_project.asgi import ROUTES
+from tests.channels_app.webchat import conftest as webchat
 from tests.redteam import house as houses
 from tests.redteam.house import WHO, Answer, House
 from tests.redteam.matrix import API, DOORS, FRAMES, PAGES, SOCKET_WHO, Row
-from tests.webchat import conftest as webchat
 
 TABLE = {**PAGES, **API, **DOORS}
 NOBODYS = "A" * 22

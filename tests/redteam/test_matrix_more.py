@@ -21,10 +21,10 @@ from channels_app.webchat import frames, urls
 from core.database import transactions
 from core.models import User
 from gateway_project.asgi import ROUTES
+from tests.channels_app.webchat import conftest as webchat
 from tests.redteam import house as houses
 from tests.redteam.house import WHO, House
 from tests.redteam.matrix import ACTIONS, FRAMES, SOCKETS, TOOLS
-from tests.webchat import conftest as webchat
 
 NOBODYS = "A" * 22
 

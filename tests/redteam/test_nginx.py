@@ -14,8 +14,8 @@ import pytest
 
 from gateway_project.home import BASE_DIR
 from gateway_project.processes import child, listener
+from tests.channels_app.client import people
 from tests.gateways import Gateway
-from tests.pipeline.client import people
 from tests.servers import Process
 
 NAME = "chat.example.org"

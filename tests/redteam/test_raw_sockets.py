@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
+from tests.channels_app.client import Client, people
 from tests.gateways import Gateway
-from tests.pipeline.client import Client, people
 from tests.servers import wait_until
 
 pytestmark = pytest.mark.slow

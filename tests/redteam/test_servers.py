@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.channels_app.client import Client, people
 from tests.gateways import Gateway
-from tests.pipeline.client import Client, people
 from tests.redteam.test_files import NASTY_NAMES
 from tests.redteam.test_headers import EXACT
 

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.channels_app.client import Answer, Client, people
 from tests.gateways import Gateway
-from tests.pipeline.client import Answer, Client, people
 from tests.servers import wait_until
 from tests.settings import TEST_DATABASE
 

@@ -20,9 +20,9 @@ from core.conversations import events, inbox, runs
 from core.database import schema_version, transactions
 from core.jobs_worker import process
 from core.models import Job, Run, User
-from tests.channels.running import runner
+from tests.channels_app.client import people, query
+from tests.channels_app.running import runner
 from tests.gateways import Gateway
-from tests.pipeline.client import people, query
 from tests.servers import wait_until
 
 __all__ = ["runner"]

@@ -15,8 +15,8 @@ import pytest
 
 from core import VERSION
 from tests import settings
+from tests.channels_app.client import Client, query
 from tests.gateways import Gateway
-from tests.pipeline.client import Client, query
 from tests.servers import Postgres, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.channels_app.client import people
 from tests.gateways import Starter
-from tests.pipeline.client import people
 
 pytestmark = pytest.mark.slow
 SCRIPT = [{"match": "", "steps": [{"text": "One two three "}, {"hang": True}]}]

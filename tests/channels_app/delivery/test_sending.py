@@ -19,7 +19,7 @@ from core.database.transactions import write
 from core.files import storage
 from core.lib import leases
 from core.models import ChannelAccount, Delivery, Run, StoredFile, User
-from tests.channels.running import memory_account, until
+from tests.channels_app.running import memory_account, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,7 +9,7 @@ from channels_app.memory.channel import say
 from core.conversations import inbox
 from core.models import ChannelAccount, ChatSession, Run, User
 from tests import load_vectors
-from tests.channels.running import memory_account
+from tests.channels_app.running import memory_account
 
 pytestmark = pytest.mark.django_db
 VECTORS = load_vectors("channels")

@@ -20,7 +20,7 @@ from core.media.text import Medium, media_text
 from core.models import Run, StoredFile, User
 from gateway_project.processes import listener
 from tests import load_vectors
-from tests.channels.running import memory_account, until
+from tests.channels_app.running import memory_account, until
 
 VECTORS = load_vectors("channels")
 

@@ -16,7 +16,7 @@ from channels_app.worker.runner import Runner
 from core.models import ChannelAccount, Delivery, ModelTrouble, Run, RunFailure, User
 from core.providers import health
 from core.signals import pubsub
-from tests.channels.running import memory_account, until
+from tests.channels_app.running import memory_account, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SCRIPT: list[dict[str, Any]] = [

@@ -10,7 +10,7 @@ from channels_app.memory.channel import PLATFORM, say
 from channels_app.worker.runner import Runner
 from core.models import Delivery, User
 from tests import misbehaving
-from tests.channels.running import memory_account, until
+from tests.channels_app.running import memory_account, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MOST_SECONDS = 3.0  # of the loop; a loaded machine has slow moments of its own

@@ -14,7 +14,7 @@ from channels_app.worker.runner import Runner, waiting
 from core.conversations import inbox
 from core.lib.encryption import SealError
 from core.models import ChannelAccount, ChatSession, InboundMessage, User
-from tests.channels.running import memory_account, until
+from tests.channels_app.running import memory_account, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -38,7 +38,7 @@ from core.providers.scripted import Scripted
 from core.signals import pubsub
 from core.tools import registry
 from core.tools.base import ToolContext, ToolResult
-from tests.channels.running import make_person, memory_account, runner
+from tests.channels_app.running import make_person, memory_account, runner
 from tests.core.lib.test_small_functions import PIXEL
 from tests.servers import wait_until
 

@@ -35,7 +35,7 @@ from core.models import (
     RunEvent,
     User,
 )
-from tests.telegram.people import message
+from tests.channels_app.telegram.people import message
 
 pytestmark = pytest.mark.django_db
 

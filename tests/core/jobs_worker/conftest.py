@@ -20,7 +20,7 @@ from core.jobs_worker import process
 from core.models import ChannelAccount, Run, User
 from core.plugins import registry as plugins
 from core.signals import wakeups
-from tests.channels.running import runner
+from tests.channels_app.running import runner
 from tests.core.jobs_worker.slides import HTML_SLIDES, SLIDES
 from tests.servers import wait_until
 

@@ -29,12 +29,12 @@ from core.messages import (
 from core.models import Job, JobStep, Run, Skill, StoredFile
 from core.providers import registry as providers
 from core.providers.scripted import Scripted
-from tests.channels.running import guest, owner, until
+from tests.channels_app.running import guest, owner, until
+from tests.channels_app.telegram.conftest import local
+from tests.channels_app.telegram.local import Local
 from tests.core.jobs_worker.conftest import Say, Worker
 from tests.core.jobs_worker.example import example_plugin
 from tests.core.jobs_worker.test_real_plugins import NORWAY, calling
-from tests.telegram.conftest import local
-from tests.telegram.local import Local
 
 __all__ = ["example_plugin", "guest", "local", "owner"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -18,12 +18,12 @@ import psutil
 import pytest
 import redis
 
+from tests.channels_app.client import Client, people, query
+from tests.channels_app.socket_client import Socket
 from tests.core.jobs_worker import papers
 from tests.core.jobs_worker.points import POINTS
 from tests.core.jobs_worker.test_asked import ASKED, CALL, WAYS
 from tests.gateways import Gateway
-from tests.pipeline.client import Client, people, query
-from tests.pipeline.socket_client import Socket
 from tests.servers import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]

@@ -23,12 +23,12 @@ from core.conversations import inbox
 from core.database import transactions
 from core.files import cleanup, quota, storage
 from core.models import ChannelAccount, Job, Run, StoredFile, User
-from tests.channels.running import guest, owner, until
+from tests.channels_app.running import guest, owner, until
+from tests.channels_app.telegram.conftest import local
+from tests.channels_app.telegram.local import Local
+from tests.channels_app.telegram.people import message
 from tests.core.jobs_worker.conftest import Say, Worker
 from tests.core.jobs_worker.test_links import ask
-from tests.telegram.conftest import local
-from tests.telegram.local import Local
-from tests.telegram.people import message
 
 __all__ = ["guest", "local", "owner"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -7,12 +7,12 @@ import pytest
 
 from channels_app.worker.runner import Runner
 from core.models import Job
-from tests.channels.running import guest, owner, until
+from tests.channels_app.running import guest, owner, until
+from tests.channels_app.telegram.conftest import local
+from tests.channels_app.telegram.local import Local
 from tests.core.jobs_worker.conftest import Worker
 from tests.core.jobs_worker.slides import SLIDES
 from tests.core.jobs_worker.test_asked import ASKED, WAYS
-from tests.telegram.conftest import local
-from tests.telegram.local import Local
 
 __all__ = ["guest", "local", "owner"]
 pytestmark = pytest.mark.django_db(transaction=True)

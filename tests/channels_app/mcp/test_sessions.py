@@ -1,0 +1,269 @@
+"""[S4]: sessions for agents are opened, answered in, closed with what was sent, and forgotten."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from allowlist import keys
+from channels_app.agent_sessions import results, sessions
+from channels_app.asgi.builtin_accounts import door_account
+from channels_app.intake.inbound import receive_personal
+from channels_app.memory.channel import PLATFORM, say
+from channels_app.worker.runner import Runner
+from core.conversations.inbox import Draft
+from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
+from tests.channels_app.mcp.conftest import MakeAgent
+from tests.channels_app.running import until
+from tests.channels_app.telegram.fake_api import FakeBotApi
+
+Capture = Any
+
+
+def speak(
+    account: ChannelAccount, text: str, *, number: int, chat: str = "555", thread: str = ""
+) -> None:
+    """The owner writes on the in-memory channel."""
+    say(
+        account=account,
+        sender="555",
+        chat=chat,
+        text=text,
+        message_id=str(number),
+        now=timezone.now(),
+        thread=thread,
+    )
+
+
+def in_thread(work: Callable[[], Any]) -> "Background":
+    """Do something while the test goes on."""
+    return Background(work)
+
+
+class Background:
+    """A call in a thread."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        """Start it."""
+        self.answer: Any = None
+        self.thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+        self.thread.start()
+
+    def _run(self, work: Callable[[], Any]) -> None:
+        self.answer = work()
+
+    def result(self) -> Any:
+        """Its answer."""
+        self.thread.join(30)
+        assert not self.thread.is_alive()
+        return self.answer
+
+
+def is_listened_to(session: ChatSession) -> bool:
+    """Whether an agent waits in a session."""
+    return ChatSession.objects.get(id=session.id).reply_until is not None
+
+
+def test_the_next_message_goes_to_the_agent_that_waits_and_the_one_after_to_the_assistant(
+    agent_of: MakeAgent, owner: User, session: ChatSession, memory: ChannelAccount
+) -> None:
+    """[D7] wait_for_reply, with progress, in a chat that the assistant shares."""
+    agent = agent_of(owner, session)
+    waiting = in_thread(lambda: agent.call("wait_for_reply", timeout_seconds=60))
+    until(lambda: is_listened_to(session))
+    speak(memory, "yes, deploy", number=1)
+    answer = waiting.result()
+    assert (answer["status"], answer["text"]) == ("success", "yes, deploy")
+    assert any("Waiting for the user" in line for line in agent.progress)
+    assert not Run.objects.exists()
+    speak(memory, "hello assistant", number=2)
+    until(lambda: "hello assistant" in "".join(PLATFORM.texts("555")))
+    assert Run.objects.get().session != session
+    assert set(InboundMessage.objects.values_list("state", flat=True)) == {"answered"}
+
+
+def test_nobody_writing_is_a_timeout_and_not_an_error(
+    agent_of: MakeAgent, owner: User, session: ChatSession
+) -> None:
+    """[D7]"""
+    answer = agent_of(owner, session).call("wait_for_reply", timeout_seconds=0)
+    assert answer["status"] == "timeout"
+    assert not is_listened_to(session)
+
+
+def test_in_a_topic_of_its_own_every_message_is_kept_for_the_agent(
+    agent_of: MakeAgent, owner: User, memory: ChannelAccount, runner: Runner
+) -> None:
+    """[S4] also those that came before the agent asked, in order."""
+    del runner
+    session = sessions.open_session(user=owner, account=memory, chat="-9-forum", title="Build 7")
+    assert PLATFORM.topics == [("-9-forum", "Build 7")]
+    assert session.thread == "1"
+    ChannelIdentity.objects.create(user=owner, kind="im", value="-9-forum")
+    speak(memory, "one", number=1, chat="-9-forum", thread="1")
+    speak(memory, "two", number=2, chat="-9-forum", thread="1")
+    agent = agent_of(owner, session)
+    assert [agent.call("wait_for_reply", timeout_seconds=5)["text"] for _ in range(2)] == [
+        "one",
+        "two",
+    ]
+    assert not Run.objects.exists()
+
+
+def test_an_answer_in_the_web_chat_reaches_the_agent_and_is_confirmed(
+    agent_of: MakeAgent, owner: User
+) -> None:
+    """[S4] doors that always answer say who has it now."""
+    session = sessions.open_session(user=owner, account=door_account("web"))
+    draft = Draft(account=session.account, text="go on")
+    receipt = receive_personal(
+        user=owner, draft=draft, session_id=session.public_id, now=timezone.now(), origin="web"
+    )
+    assert receipt.run is not None
+    receipt.run.refresh_from_db()
+    assert receipt.run.result["text"] == sessions.PASSED_ON
+    assert agent_of(owner, session).call("wait_for_reply", timeout_seconds=5)["text"] == "go on"
+
+
+def test_results_stay_until_the_session_closes_and_go_with_it(
+    agent_of: MakeAgent, owner: User, session: ChatSession, memory: ChannelAccount
+) -> None:
+    """[S4] not removed by the next input; what is gone already is no failure."""
+    agent = agent_of(owner, session)
+    first, second = agent.send("one"), agent.send("two")
+    speak(memory, "thanks", number=1)
+    until(lambda: len(PLATFORM.texts("555")) == 3)
+    assert {"one", "two"} <= set(PLATFORM.texts("555"))
+    PLATFORM.sent = [each for each in PLATFORM.sent if each.id != first["message_id"]]
+    assert sessions.close(session=session)
+    until(lambda: second["message_id"] not in [each.id for each in PLATFORM.sent])
+    until(lambda: all(row.state == "sent" for row in results.of(session)))
+    assert PLATFORM.texts("555") == ["thanks"]
+    assert not sessions.close(session=session)
+
+
+def test_on_telegram_a_forum_gives_the_session_a_topic_that_closes_with_it(
+    agent_of: MakeAgent, owner: User, telegram: ChannelAccount, api: FakeBotApi
+) -> None:
+    """[S4] results go into the topic; what is too old to remove is left, without a dead letter."""
+    api.forums.add(-100)
+    session = sessions.open_session(user=owner, account=telegram, chat="-100", title="Nightly")
+    assert api.topics[int(session.thread)] == "Nightly"
+    agent = agent_of(owner, session)
+    agent.send("one")
+    agent.send("two")
+    assert {call.params["message_thread_id"] for call in api.of("sendMessage")} == {
+        int(session.thread)
+    }
+    api.fail("deleteMessage", 400, "Bad Request: message can't be deleted for everyone")
+    sessions.close(session=session)
+    until(lambda: not api.topics)
+    until(lambda: len(api.of("deleteMessage")) == 2)
+    until(lambda: not results.of(session).exclude(state="sent").exists())
+    token = telegram.open_secrets()["token"]
+    assert api.texts(token, -100) == ["one"]
+
+
+def test_idle_sessions_close_and_busy_ones_do_not(
+    owner: User, memory: ChannelAccount, settings: Any
+) -> None:
+    """[S4] after AGENT_SESSION_IDLE_HOURS; a person's own conversations are left alone."""
+    idle = sessions.open_session(user=owner, account=memory)
+    busy = sessions.open_session(user=owner, account=memory)
+    own = ChatSession.objects.create(user=owner, account=memory, chat="555")
+    now = timezone.now()
+    long_ago = now - timedelta(hours=73)
+    ChatSession.objects.filter(id__in=[idle.id, own.id]).update(last_message_at=long_ago)
+    assert sessions.close_idle(now=now) == 1
+    assert sessions.listed() == [busy]
+    ChatSession.objects.update(last_message_at=long_ago)
+    settings.AGENT_SESSION_IDLE_HOURS = 0
+    assert sessions.close_idle(now=now) == 0
+    own.refresh_from_db()
+    assert own.closed_at is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_sessions_are_opened_listed_and_closed_from_a_shell(
+    owner: User, memory: ChannelAccount, capsys: Capture
+) -> None:
+    """[S4] ``manage.py session``: ``open`` prints the id and nothing else."""
+    call_command("session", "open", "--user", "owner", "--channel", "memory", "--title", "Build")
+    name = capsys.readouterr().out.strip()
+    row = ChatSession.objects.get(public_id=name)
+    assert (row.user, row.account, row.chat, row.for_agent) == (owner, memory, "555", True)
+    call_command("session", "list")
+    assert name in capsys.readouterr().out
+    call_command("session", "close", name)
+    assert "Closed" in capsys.readouterr().out
+    for wrong in (["open", "--user", "x", "--channel", "memory"], ["close", "nope"]):
+        with pytest.raises(CommandError):
+            call_command("session", *wrong)
+    with pytest.raises(CommandError, match="no enabled account of nowhere"):
+        call_command("session", "open", "--user", "owner", "--channel", "nowhere")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_session_of_a_door_needs_no_message_before_it_and_several_accounts_are_named(
+    owner: User, memory: ChannelAccount, capsys: Capture
+) -> None:
+    """[S4] As docs/mcp.md says ``--channel http``: also on a fresh installation."""
+    for door in ("http", "web"):
+        call_command("session", "open", "--user", "owner", "--channel", door)
+        row = ChatSession.objects.get(public_id=capsys.readouterr().out.strip())
+        assert str(row.account) == f"{door}/default"
+    ChannelAccount.objects.filter(channel="http").update(enabled=False)
+    with pytest.raises(CommandError, match="no enabled account of http"):
+        call_command("session", "open", "--user", "owner", "--channel", "http")
+    ChannelAccount.objects.filter(id=memory.id).update(name="one")
+    ChannelAccount.objects.create(channel="memory", name="two")
+    with pytest.raises(CommandError, match="several accounts; name one of them: one, two"):
+        call_command("session", "open", "--user", "owner", "--channel", "memory")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_sessions_are_opened_and_closed_over_the_api(
+    owner: User, guest: User, memory: ChannelAccount
+) -> None:
+    """[S4] [D9] with the scope send_result; never in a chat where the person has not spoken."""
+    client, other = APIClient(), APIClient()
+    for who, user in ((client, owner), (other, guest)):
+        key = keys.create(name="agent", user=user, scopes=["send_result"])[1]
+        who.credentials(HTTP_AUTHORIZATION=f"Bearer {key}")
+    made = client.post("/api/agent-sessions", {"channel": "memory", "title": "T"}, format="json")
+    assert made.status_code == 201
+    name = made.json()["id"]
+    assert made.json()["chat"] == "555"
+    assert [row["id"] for row in client.get("/api/agent-sessions").json()["results"]] == [name]
+    assert other.get("/api/agent-sessions").json()["results"] == []
+    assert other.delete(f"/api/agent-sessions/{name}").status_code == 404
+    strange = {"channel": "memory", "chat": "556"}
+    assert client.post("/api/agent-sessions", strange, format="json").status_code == 400
+    assert client.delete(f"/api/agent-sessions/{name}").status_code == 204
+    assert client.delete(f"/api/agent-sessions/{name}").status_code == 404
+    chat = keys.create(name="chat", user=owner, scopes=["chat"])[1]
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {chat}")
+    assert client.get("/api/agent-sessions").status_code == 403
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_owner_opens_and_closes_sessions_in_the_admin(
+    owner: User, memory: ChannelAccount, client: Any
+) -> None:
+    """[S4] two actions on the list of sessions."""
+    User.objects.filter(id=owner.id).update(is_staff=True, is_superuser=True)
+    client.force_login(User.objects.get(id=owner.id))
+    row = ChatSession.objects.create(user=owner, account=memory, chat="555")
+    address = "/admin/core/chatsession/"
+    form = {"action": "open_for_agent", "_selected_action": [row.pk]}
+    page = client.post(address, form, follow=True)
+    (made,) = sessions.listed()
+    assert f"GATEWAY_SESSION_ID={made.public_id}" in page.content.decode()
+    page = client.post(address, {"action": "close", "_selected_action": [made.pk]}, follow=True)
+    assert "1 of 1 sessions were closed" in page.content.decode()
+    assert sessions.listed() == []

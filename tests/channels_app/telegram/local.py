@@ -1,0 +1,94 @@
+"""The webhook and a worker inside of the test process, with bots on the fake Bot API."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from channels_app.asgi.http import Scope
+from channels_app.telegram import plain, views
+from tests.channels_app.telegram.fake_api import FakeBotApi
+from tests.channels_app.telegram.people import Params, message, numbered
+
+T = TypeVar("T")
+SECRET = "Whs_0123"
+
+
+class Loop:
+    """An event loop in a thread, as a web process has one."""
+
+    def __init__(self) -> None:
+        """Start it."""
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="web", daemon=True)
+        self.thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run ``work`` there and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=30)
+
+    def close(self) -> None:
+        """End it."""
+        self.run(plain.close())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(10)
+        self.loop.close()
+
+
+@dataclass
+class Local:
+    """Posts updates to the view, as Telegram does."""
+
+    api: FakeBotApi
+    loop: Loop
+    tokens: dict[str, str] = field(default_factory=dict)
+    body_was_read: bool = False
+
+    def post(
+        self, update: Params | bytes, *, account: str = "main", secret: str | None = SECRET
+    ) -> tuple[int, Params]:
+        """One request: (status, answer). ``body_was_read`` tells whether the door asked for it."""
+        if isinstance(update, dict):
+            numbered(update, self.api, self.tokens.get(account, ""))
+        return self.loop.run(self._post(update, account, secret))
+
+    async def _post(
+        self, update: Params | bytes, account: str, secret: str | None
+    ) -> tuple[int, Params]:
+        body = update if isinstance(update, bytes) else json.dumps(update).encode()
+        sent: list[Params] = []
+        self.body_was_read = False
+        headers = [(b"content-length", str(len(body)).encode())]
+        if secret is not None:
+            headers.append((b"x-telegram-bot-api-secret-token", secret.encode()))
+        scope: Scope = {
+            "type": "http",
+            "method": "POST",
+            "path": f"/telegram/{account}/webhook",
+            "headers": headers,
+            "query_string": b"",
+            "client": ("127.0.0.1", 1),
+        }
+
+        async def receive() -> Params:
+            self.body_was_read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(event: Any) -> None:
+            sent.append(event)
+
+        await views.webhook(scope, receive, send)
+        return sent[0]["status"], json.loads(sent[1]["body"])
+
+    def say(self, text: str, *, account: str = "main", **more: Any) -> int:
+        """Somebody writes; the id of their message."""
+        update = message(text, **more)
+        status, _ = self.post(update, account=account)
+        assert status == 200
+        return int(update["message"]["message_id"])
+
+    def texts(self, chat: int, *, account: str = "main", thread: int | None = None) -> list[str]:
+        """What the bot has said in a chat."""
+        return self.api.texts(self.tokens[account], chat, thread)

@@ -1,0 +1,187 @@
+"""What people and Telegram do: make updates, and bring them to a webhook until it says 200."""
+
+import itertools
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from tests.channels_app.telegram.fake_api import FakeBotApi
+from tests.gateways import Gateway
+
+SECRET = "Whs_0123456789-abcdef"
+SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"
+Params = dict[str, Any]
+_numbers = itertools.count(int(time.time()))
+
+SETUP = """
+import json, sys
+from core.models import ChannelAccount, ChannelIdentity, User
+from core.sealed import seal
+data = json.load(sys.stdin)
+for person in data["people"]:
+    user, _ = User.objects.get_or_create(
+        username=person["name"],
+        defaults={"is_owner": person.get("owner", False), "display_name": person["name"]},
+    )
+    ChannelIdentity.objects.get_or_create(
+        user=user, kind="im", channel="telegram", value=str(person["id"])
+    )
+for group in data["groups"]:
+    owner = User.objects.filter(is_owner=True).first()
+    ChannelIdentity.objects.get_or_create(
+        user=owner, kind="im", channel="telegram", value=str(group)
+    )
+for account in data["accounts"]:
+    ChannelAccount.objects.create(
+        channel="telegram", name=account["name"], config=account["config"],
+        secrets=seal(account["secrets"]),
+    )
+"""
+
+
+def number() -> int:
+    """A number that was not used before."""
+    return next(_numbers)
+
+
+class Unnumbered(int):
+    """A message id that stands for the next one of its chat, until the message is brought."""
+
+
+def numbered(update: Params, api: FakeBotApi, token: str) -> None:
+    """Give the message of ``update`` its id in the bot's chat, where it has none yet; each counts
+    in the sequence of the bot's messages."""
+    body = update.get("message")
+    if not isinstance(body, dict) or not isinstance(body.get("chat"), dict):
+        return
+    number, chat = body.get("message_id"), body["chat"].get("id")
+    if isinstance(number, int) and isinstance(chat, int):
+        given = 0 if isinstance(number, Unnumbered) else number
+        body["message_id"] = api.say(token, chat, given)
+
+
+def person(user_id: int, name: str = "Ada", **more: Any) -> Params:
+    """Telegram's ``User``."""
+    return {"id": user_id, "is_bot": False, "first_name": name, **more}
+
+
+def message(
+    text: str = "",
+    *,
+    user: int = 555,
+    chat: int = 0,
+    thread: int = 0,
+    message_id: int = 0,
+    name: str = "Ada",
+    **more: Any,
+) -> Params:
+    """A new message as an update; a private chat has the id of its person."""
+    place = chat or user
+    body: Params = {
+        "message_id": message_id or Unnumbered(number()),
+        "date": int(time.time()),
+        "from": person(user, name),
+        "chat": {"id": place, "type": "private" if place > 0 else "supergroup"},
+        **more,
+    }
+    if text:
+        body["text"] = text
+        body.setdefault("entities", entities_of(text))
+    if thread:
+        body |= {"message_thread_id": thread, "is_topic_message": True}
+    return {"update_id": number(), "message": body}
+
+
+def entities_of(text: str) -> list[Params]:
+    """The mentions and commands that Telegram marks in a text."""
+    found, offset = [], 0
+    for word in text.split(" "):
+        length = len(word.encode("utf-16-le")) // 2
+        if word.startswith("@"):
+            found.append({"type": "mention", "offset": offset, "length": length})
+        elif word.startswith("/"):
+            found.append({"type": "bot_command", "offset": offset, "length": length})
+        offset += length + 1
+    return found
+
+
+@dataclass
+class Bots:
+    """A gateway with bots on a fake Bot API."""
+
+    gateway: Gateway
+    api: FakeBotApi
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    def add(
+        self,
+        *names: str,
+        mode: str = "webhook",
+        people: list[Params] | None = None,
+        groups: list[int] | None = None,
+        base: str = "",
+        tokens: dict[str, str] | None = None,
+        **config: Any,
+    ) -> None:
+        """Make accounts and the people who may speak to them."""
+        accounts = []
+        for place, name in enumerate(names):
+            token = (tokens or {}).get(name) or f"{900 + place + number() % 90000}:{'A' * 34}"
+            self.tokens[name] = token
+            accounts.append(
+                {
+                    "name": name,
+                    "config": {"mode": mode, "api_base": base or self.api.base, **config},
+                    "secrets": {"token": token, "webhook_secret": SECRET},
+                }
+            )
+        known = people or [{"name": "owner", "id": 555, "owner": True}]
+        data = {"people": known, "groups": groups or [], "accounts": accounts}
+        self.gateway.manage("shell", "--no-imports", "-c", SETUP, stdin=json.dumps(data))
+
+    def post(
+        self, update: Params | bytes, *, account: str = "main", secret: str | None = SECRET
+    ) -> int:
+        """One try to bring an update; the status."""
+        if isinstance(update, dict):
+            numbered(update, self.api, self.tokens.get(account, ""))
+        body = update if isinstance(update, bytes) else json.dumps(update).encode()
+        headers = {"Content-Type": "application/json"}
+        if secret is not None:
+            headers[SECRET_HEADER] = secret
+        request = Request(  # noqa: S310
+            f"{self.gateway.base_url}/telegram/{account}/webhook", data=body, headers=headers
+        )
+        try:
+            with urlopen(request, timeout=15) as answer:  # noqa: S310
+                return int(answer.status)
+        except HTTPError as error:
+            with error:
+                return error.code
+
+    def bring(self, update: Params, *, account: str = "main", seconds: float = 8.0) -> None:
+        """Bring an update as Telegram does: again and again until it is taken."""
+        deadline, last = time.monotonic() + seconds, ""
+        while time.monotonic() < deadline:
+            try:
+                last = str(self.post(update, account=account))
+                if last == "200":
+                    return
+            except (URLError, OSError) as error:
+                last = str(error)
+            time.sleep(0.1)
+        log = self.gateway.log("web")[-3000:]
+        raise AssertionError(f"the update was not taken: {last}\n{log}")
+
+    def say(self, text: str, *, account: str = "main", **more: Any) -> int:
+        """Somebody writes; the id of their message."""
+        update = message(text, **more)
+        self.bring(update, account=account)
+        return int(update["message"]["message_id"])
+
+    def texts(self, chat: int, *, account: str = "main", thread: int | None = None) -> list[str]:
+        """What the bot has said in a chat."""
+        return self.api.texts(self.tokens[account], chat, thread)

@@ -1,0 +1,249 @@
+"""An account from the owner's side: the admin, the command, and what Telegram tells us of chats."""
+
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from channels_app.worker.runner import Runner
+from core.models import ChannelAccount, Delivery, InboundMessage, StoredFile, User
+from tests.channels_app.running import until
+from tests.channels_app.telegram.local import Local
+from tests.channels_app.telegram.people import Params, message, number, person
+
+pytestmark = pytest.mark.django_db(transaction=True)
+TOKEN = f"123456:{'Z' * 34}"
+
+
+@pytest.fixture
+def desk(client: Client, owner: User) -> Client:
+    """The owner in the admin."""
+    owner.is_staff = owner.is_superuser = True
+    owner.save()
+    client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+def save(desk: Client, account: ChannelAccount | None = None, **more: str) -> str:
+    """Send the form of an account; the page that comes back, empty when it was saved."""
+    data = {
+        "channel": "telegram",
+        "name": "new",
+        "enabled": "on",
+        "config": '{"mode": "polling"}',
+        **more,
+    }
+    place = f"{account.pk}/change/" if account else "add/"
+    answer = desk.post(f"/admin/core/channelaccount/{place}", data)
+    return "" if answer.status_code == 302 else answer.content.decode()
+
+
+def test_d6_an_account_that_lacks_something_cannot_be_enabled(desk: Client) -> None:
+    assert "bot token is missing" in save(desk)
+    page = save(desk, config="{}", secret_name="token", secret_value=TOKEN)
+    assert "needs a webhook_secret" in page
+    assert TOKEN not in page
+    assert not ChannelAccount.objects.filter(channel="telegram").exists()
+    assert save(desk, secret_name="token", secret_value=TOKEN) == ""
+    row = ChannelAccount.objects.get(channel="telegram")
+    assert (row.status, row.open_secrets()) == ("starting", {"token": TOKEN})
+    assert TOKEN not in desk.get(f"/admin/core/channelaccount/{row.pk}/change/").content.decode()
+
+
+def test_c1_a_bot_is_made_in_one_go_by_the_fields_of_its_channel(desk: Client) -> None:
+    """[C1] [D6] First the channel, then what it asks for; the webhook's secret is made up, kept
+    when the form is saved again, and never shown."""
+    add = "/admin/core/channelaccount/add/"
+    chooser = desk.get(add).content.decode()
+    assert "?channel=telegram" in chooser
+    assert "?channel=bridge" in chooser
+    assert "?channel=memory" not in chooser
+    page = desk.get(f"{add}?channel=telegram").content.decode()
+    for said in ("Bot token", "From @BotFather.", "the gateway makes one up", "Bot API server"):
+        assert said in page
+    fields = {"field_token": TOKEN, "field_webhook_secret": "", "field_mode": "webhook"}
+    assert save(desk, None, config="{}", **fields, field_denied_reply=" Not today. ") == ""
+    row = ChannelAccount.objects.get(channel="telegram")
+    assert row.config == {"mode": "webhook", "denied_reply": "Not today."}
+    secrets = row.open_secrets()
+    assert secrets["token"] == TOKEN
+    assert len(secrets["webhook_secret"]) >= 32
+    assert row.status == "starting"
+    page = desk.get(f"/admin/core/channelaccount/{row.pk}/change/").content.decode()
+    assert "Not today." in page
+    assert TOKEN not in page
+    assert secrets["webhook_secret"] not in page
+    empty = {"field_token": "", "field_webhook_secret": "", "field_mode": "polling"}
+    changed = {"channel": "memory", "config": '{"username": "x_bot"}', "field_denied_reply": ""}
+    assert save(desk, row, **empty, **changed) == ""
+    row.refresh_from_db()
+    assert row.channel == "telegram"
+    assert row.config == {"mode": "polling", "username": "x_bot"}
+    assert row.open_secrets() == secrets
+
+
+def test_a_token_of_another_enabled_account_is_refused_beside_its_field(
+    desk: Client, local: Local
+) -> None:
+    """Two accounts with one bot would take each other's messages."""
+    fields = {"config": "{}", "field_webhook_secret": "", "field_mode": "polling"}
+    page = save(desk, None, **fields, field_token=local.tokens["main"])
+    field, _, rest = page.partition("telegram/main has the same bot token: disable one of the two")
+    assert rest
+    assert field.rindex("field-field_token") > field.rfind("field-field_mode")
+    assert not ChannelAccount.objects.filter(name="new").exists()
+    assert save(desk, None, **fields, field_token=local.tokens["main"], enabled="") == ""
+    ChannelAccount.objects.filter(name="main").update(enabled=False)
+    again = ChannelAccount.objects.get(name="new")
+    assert save(desk, again, **fields, field_token="") == ""
+
+
+def test_no_success_is_claimed_before_the_platform_has_answered(desk: Client) -> None:
+    """A wrong token may be saved; that a bot works is said by its status."""
+    data = {"channel": "telegram", "name": "new", "enabled": "on", "config": '{"mode": "polling"}'}
+    given = {**data, "secret_name": "token", "secret_value": TOKEN}
+    page = desk.post("/admin/core/channelaccount/add/", given, follow=True).content.decode()
+    assert "added successfully" not in page
+    assert "A worker asks the platform within seconds whether it accepts this" in page
+
+
+def test_c1_secrets_that_cannot_be_opened_are_given_anew(desk: Client, local: Local) -> None:
+    """[C1] Nothing is made up over secrets that a wrong key hides, until the owner gives one."""
+    row = ChannelAccount.objects.get(name="main")
+    ChannelAccount.objects.filter(id=row.id).update(secrets="garbage")
+    fields = {"name": "main", "config": "{}", "field_webhook_secret": "", "field_mode": "polling"}
+    assert "bot token is missing" in save(desk, row, **fields, field_token="")
+    assert save(desk, row, **fields, field_token="", enabled="") == ""
+    row.refresh_from_db()
+    assert row.secrets == "garbage"
+    assert save(desk, row, **fields, field_token=TOKEN) == ""
+    row.refresh_from_db()
+    assert row.open_secrets() == {"token": TOKEN}
+
+
+def test_a_page_of_an_account_says_what_the_platform_says_and_tests_it(
+    desk: Client, local: Local
+) -> None:
+    """Issue 5, items 1 and 3: pending count and last error in the admin, and the button."""
+    row = ChannelAccount.objects.get(name="main")
+    row.health = {"pending": 7, "last_error": "Connection refused", "last_error_at": 1_790_000_000}
+    row.save()
+    place = f"/admin/core/channelaccount/{row.pk}/"
+    for page in (f"{place}change/", "/admin/core/channelaccount/"):
+        html = desk.get(page).content.decode()
+        assert "pending: 7, last error: Connection refused, last error at: 2026-09-21" in html
+    assert f"{place}test/" in desk.get(f"{place}change/").content.decode()
+    assert desk.get(f"{place}test/").status_code == 405
+    assert "@bot900_bot" in desk.post(f"{place}test/", follow=True).content.decode()
+    assert desk.post("/admin/core/channelaccount/999999/test/").status_code == 404
+
+
+def test_the_button_tests_the_connection(desk: Client, local: Local) -> None:
+    rows = ChannelAccount.objects.filter(name="main")
+    data = {"action": "test_connection", "_selected_action": [row.pk for row in rows]}
+    page = desk.post("/admin/core/channelaccount/", data, follow=True).content.decode()
+    assert "@bot900_bot" in page
+    local.api.fail("getMe", 401, "Unauthorized")
+    page = desk.post("/admin/core/channelaccount/", data, follow=True).content.decode()
+    assert "Unauthorized" in page
+
+
+def test_the_command_sets_shows_and_deletes_the_webhook(local: Local) -> None:
+    def run(verb: str, account: str = "main") -> str:
+        out = StringIO()
+        call_command("telegram_webhook", verb, account, stdout=out)
+        return out.getvalue()
+
+    assert "The webhook is not set" in run("info")
+    assert "/telegram/main/webhook" in run("set")
+    assert local.api.webhooks[local.tokens["main"]]["secret_token"] == "Whs_0123"
+    assert "The webhook works" in run("info")
+    assert "what waits is kept" in run("delete")
+    assert not local.api.webhooks
+    with pytest.raises(CommandError, match="no Telegram account"):
+        run("info", "nobody")
+    local.api.fail("getWebhookInfo", 401, "Unauthorized")
+    with pytest.raises(CommandError, match="Unauthorized"):
+        run("info")
+
+
+def test_a_bot_that_is_blocked_or_removed_tells_the_owner_once(
+    runner: Runner, local: Local
+) -> None:
+    local.say("so am I", user=556)
+    local.say("I am here", user=555)
+    until(lambda: local.texts(555) == ["I am here"])
+    for _ in range(3):
+        change = {
+            "chat": {"id": 556, "type": "private"},
+            "from": person(556),
+            "date": 1,
+            "new_chat_member": {"status": "kicked", "user": person(900)},
+        }
+        assert (
+            local.post({"update_id": number(), "my_chat_member": change})[1]["outcome"] == "blocked"
+        )
+    until(lambda: len(local.texts(555)) == 2)
+    assert "has blocked the bot" in local.texts(555)[1]
+    change = {**change, "new_chat_member": {"status": "member", "user": person(900)}}
+    joined = local.post({"update_id": number(), "my_chat_member": change})
+    assert joined[1]["outcome"] == "membership"
+
+
+def test_q13_a_strangers_chats_are_no_news_for_the_owner(local: Local) -> None:
+    """[redteam Q13] [redteam W17] Anybody may make groups, add the bot and remove it, all day."""
+    local.say("I am here", user=555)
+    sent = Delivery.objects.count()
+    for group in range(3):
+        change = {
+            "chat": {"id": -100_777 - group, "type": "supergroup"},
+            "from": person(4711),
+            "date": 1,
+            "new_chat_member": {"status": "kicked", "user": person(900)},
+        }
+        assert (
+            local.post({"update_id": number(), "my_chat_member": change})[1]["outcome"] == "kicked"
+        )
+    assert Delivery.objects.count() == sent
+
+
+def test_c6_a_document_is_fetched_kept_and_named(runner: Runner, local: Local) -> None:
+    local.api.files["files/doc1"] = b"hello file"
+    document = {"file_id": "doc1", "file_name": "notes.txt", "mime_type": "text/plain"}
+    local.post(message(user=556, document=document, caption="read"))
+    until(lambda: local.texts(556))
+    stored = StoredFile.objects.get()
+    assert local.texts(556) == [
+        f"[document message received]\nName: notes.txt\nFile: /files/{stored.public_id}\n"
+        "Type: text/plain\nText: hello file\nCaption: read"
+    ]
+    assert InboundMessage.objects.get().media[0]["file"] == stored.public_id
+
+
+def test_c6_a_file_over_20_mb_is_not_fetched(runner: Runner, local: Local) -> None:
+    video = {"file_id": "v", "file_size": 30 * 1024 * 1024, "duration": 9}
+    local.post(message(user=556, video=video))
+    until(lambda: local.texts(556))
+    assert "30 MB; at most 20 MB" in local.texts(556)[0]
+    assert not local.api.of("getFile")
+
+
+def test_c6_a_file_that_telegram_does_not_give_is_told_in_words(
+    runner: Runner, local: Local
+) -> None:
+    local.post(message(user=556, voice={"file_id": "nope", "duration": 2}))
+    until(lambda: local.texts(556))
+    assert local.texts(556)[0].startswith("[Failed to process audio]")
+
+
+def test_an_album_is_answered_once(runner: Runner, local: Local) -> None:
+    for place in range(3):
+        local.api.files[f"files/p{place}"] = b"jpeg"
+        caption: Params = {"caption": "three cats"} if place == 0 else {}
+        photo = [{"file_id": f"p{place}", "width": 10, "height": 10}]
+        local.post(message(user=556, photo=photo, media_group_id="album-1", **caption))
+    until(lambda: local.texts(556))
+    (text,) = local.texts(556)
+    assert text.count("[image message received]") == 3
+    assert text.count("three cats") == 1

@@ -1,0 +1,298 @@
+"""A send whose outcome is not known: the message is found again, or sent once (decision 162)."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from channels_app.delivery.secret_blocks import sealed_block
+from channels_app.rendering.translations import ENGLISH
+from channels_app.worker.runner import Runner
+from core.conversations import outbox
+from core.database.transactions import write
+from core.files import storage
+from core.models import ChannelAccount, Delivery, InboundMessage, User
+from tests.channels_app.running import until
+from tests.channels_app.telegram.local import Local
+
+pytestmark = pytest.mark.django_db(transaction=True)
+GROUP = -1001234
+KINDS = ("sendMessage", "sendDocument", "sendAudio")
+# How the connection ends after Telegram has carried the request out.
+AFTER_EFFECT: dict[str, dict[str, Any]] = {
+    "502": {"status": 502},
+    "504": {"status": 504},
+    "cut": {"status": 500, "cut": True},
+}
+
+
+@pytest.fixture(autouse=True)
+def known_id(local: Local) -> None:
+    """Somebody wrote to the bot before: an id from which a search begins."""
+    InboundMessage.objects.create(
+        account=ChannelAccount.objects.get(name="main"),
+        chat="1",
+        external_message_id=str(local.api.say(local.tokens["main"], 1)),
+        state="answered",
+        received_at=timezone.now() - timedelta(hours=1),
+    )
+
+
+def put(payload: dict[str, Any], *, chat: int = 556, thread: str = "", key: str = "x") -> Delivery:
+    """A message on its way to a chat."""
+    account = ChannelAccount.objects.get(name="main")
+    with write():
+        return outbox.enqueue(
+            key=key,
+            account_id=account.pk,
+            conversation=outbox.conversation(account_id=account.pk, chat=str(chat), thread=thread),
+            target={"chat": str(chat), "thread": thread, "reply_to": ""},
+            payload=payload,
+        )
+
+
+def shown(local: Local, chat: int = 556) -> list[str]:
+    """What stands in a chat: texts, and the names of files."""
+    messages = local.api.shown(local.tokens["main"], chat)
+    return [each.text or each.filename for each in messages]
+
+
+def all_sent() -> None:
+    """Wait until nothing is on its way."""
+    until(lambda: not Delivery.objects.exclude(state="sent").exists(), seconds=30)
+
+
+def payload_of(method: str, owner: User) -> dict[str, Any]:
+    """What is sent by ``method``."""
+    if method == "sendMessage":
+        return {"text": "hello"}
+    name = "hello.mp3" if method == "sendAudio" else "hello.txt"
+    stored = storage.keep(user=owner, name=name, content=b"content")
+    return {"kind": "document", "file": stored.public_id, "caption": "hello"}
+
+
+@pytest.mark.parametrize("ending", AFTER_EFFECT)
+@pytest.mark.parametrize("method", KINDS)
+def test_a_message_whose_reply_was_lost_is_found_again(
+    runner: Runner, local: Local, owner: User, method: str, ending: str
+) -> None:
+    put({"text": "before"}, key="before")
+    all_sent()
+    known = len(local.api.of(method))
+    local.api.fail(method, description="Bad Gateway", effect=True, **AFTER_EFFECT[ending])
+    put(payload_of(method, owner))
+    all_sent()
+    assert shown(local) == ["before", "hello"]
+    assert len(local.api.of(method)) == known + 1
+    assert set(Delivery.objects.values_list("error", "doubt_chat")) == {("", "")}
+
+
+def test_a_one_time_code_whose_reply_was_lost_is_found_and_stays_readable(
+    runner: Runner, local: Local
+) -> None:
+    """What is stored of it is sealed; the person's message is not overwritten with the stand-in."""
+    put({"text": "before"}, key="before")
+    all_sent()
+    local.api.fail("sendMessage", 502, "Bad Gateway", effect=True)
+    put(sealed_block({"text": "/link ABCD-EFGH"}))
+    all_sent()
+    assert shown(local) == ["before", "/link ABCD-EFGH"]
+    assert local.api.of("editMessageText")
+    assert "not shown" not in str(local.api.of("editMessageText"))
+
+
+@pytest.mark.parametrize("method", KINDS)
+@pytest.mark.parametrize("status", [502, 504])
+def test_what_telegram_never_had_is_sent_once(
+    runner: Runner, local: Local, owner: User, method: str, status: int
+) -> None:
+    local.api.fail(method, status, "Bad Gateway")
+    put(payload_of(method, owner))
+    all_sent()
+    assert shown(local) == ["hello"]
+    assert Delivery.objects.get().doubt_chat == ""
+
+
+def test_the_answer_to_a_person_is_found_among_what_they_wrote_since(
+    runner: Runner, local: Local
+) -> None:
+    """People's messages have ids of the same sequence; they are neither changed nor removed."""
+
+    def talk(params: dict[str, Any]) -> bool:
+        for chat in (556, 555, 556):
+            local.api.say(local.tokens["main"], chat)
+        return True
+
+    local.api.fail("sendMessage", 502, "Bad Gateway", effect=True, when=talk)
+    local.say("hello", user=556)
+    until(lambda: Delivery.objects.filter(state="sent").exists(), seconds=30)
+    assert shown(local) == ["hello"]
+    assert not local.api.lost_words
+
+
+def test_in_a_supergroup_people_may_have_written_what_the_bot_never_saw(
+    runner: Runner, local: Local
+) -> None:
+    def talk(params: dict[str, Any]) -> bool:
+        for _ in range(4):
+            local.api.say(local.tokens["main"], GROUP)
+        return True
+
+    put({"text": "before"}, chat=GROUP, key="before")
+    all_sent()
+    local.api.fail("sendMessage", 502, "Bad Gateway", effect=True, when=talk)
+    put({"text": "hello"}, chat=GROUP)
+    all_sent()
+    assert shown(local, GROUP) == ["before", "hello"]
+
+
+def test_a_message_that_appears_only_after_the_search_is_removed(
+    runner: Runner, local: Local
+) -> None:
+    """Telegram may carry a request out late: the next message's id ends where it can be."""
+    token = local.tokens["main"]
+    local.api.fail("sendMessage", 502, "Bad Gateway")
+
+    def late(method: str, params: dict[str, Any], phase: str) -> None:
+        if method == "sendMessage" and phase == "before":
+            local.api.hook = None
+            for _ in range(20):  # of other chats, unknown to us
+                local.api.take_id(token, 1)
+            local.api._show(token, {"chat_id": 556}, text="hello")
+
+    local.api.hook = late
+    put({"text": "hello"})
+    all_sent()
+    assert shown(local) == ["hello"]
+    (remaining,) = local.api.shown(token, 556)
+    assert str(remaining.id) == Delivery.objects.get().external_message_id
+
+
+def test_where_too_many_ids_are_unknown_the_reader_is_told(runner: Runner, local: Local) -> None:
+    token = local.tokens["main"]
+    put({"text": "before"}, key="before")
+    all_sent()
+    local.api.fail("sendMessage", 502, "Bad Gateway", chat=556)
+
+    def busy(method: str, params: dict[str, Any], phase: str) -> None:
+        if method == "sendMessage" and phase == "before":
+            local.api.hook = None
+            for _ in range(100):
+                local.api.take_id(token, 1)
+
+    local.api.hook = busy
+    put({"text": "hello"})
+    until(lambda: shown(local) == ["before", "hello", ENGLISH.repeated], seconds=40)
+
+
+def test_nothing_of_another_conversation_is_taken(runner: Runner, local: Local) -> None:
+    """Two in doubt in one chat, in two topics: each is found in its own."""
+    put({"text": "first"}, chat=GROUP, thread="77", key="first")
+    put({"text": "second"}, chat=GROUP, thread="78", key="second")
+    all_sent()
+    local.api.fail("sendMessage", 502, "Bad Gateway", effect=True, times=2)
+    put({"text": "in 77"}, chat=GROUP, thread="77", key="a")
+    put({"text": "in 78"}, chat=GROUP, thread="78", key="b")
+    all_sent()
+    token = local.tokens["main"]
+    assert local.api.texts(token, GROUP, 77) == ["first", "in 77"]
+    assert local.api.texts(token, GROUP, 78) == ["second", "in 78"]
+
+
+def test_in_a_group_that_became_a_supergroup_messages_are_found_by_its_new_ids(
+    runner: Runner, local: Local
+) -> None:
+    """What was answered has an id of the old chat, far above those of the new one."""
+    local.api.fail(
+        "sendMessage",
+        400,
+        "Bad Request: group chat was upgraded",
+        chat=556,
+        migrate_to_chat_id=GROUP,
+    )
+    local.api.fail("sendMessage", 502, "Bad Gateway", chat=GROUP, effect=True)
+    with local.api.lock:
+        local.api.last_ids["", GROUP] = 3
+    local.say("hello", user=556)
+    until(lambda: Delivery.objects.filter(target__chat=str(GROUP), state="sent").exists())
+    all_sent()
+    assert shown(local, GROUP) == ["hello"]
+
+
+def test_a_message_that_may_not_be_removed_stays_and_the_reader_is_told(
+    runner: Runner, local: Local
+) -> None:
+    """Telegram removes nothing that is older than two days."""
+    local.api.fail("sendMessage", 502, "Bad Gateway")
+    local.api.fail("deleteMessage", 400, "Bad Request: message can't be deleted")
+
+    def late(method: str, params: dict[str, Any], phase: str) -> None:
+        if method == "sendMessage" and phase == "before":
+            local.api.hook = None
+            local.api._show(local.tokens["main"], {"chat_id": 556}, text="hello")
+            for _ in range(20):  # beyond what was searched
+                local.api.take_id(local.tokens["main"], 1)
+
+    local.api.hook = late
+    put({"text": "hello"})
+    until(lambda: shown(local)[-1:] == [ENGLISH.repeated], seconds=40)
+    all_sent()
+
+
+def test_a_result_in_markdown_keeps_its_formatting_when_it_is_found(
+    runner: Runner, local: Local
+) -> None:
+    local.api.fail("sendMessage", 502, "Bad Gateway", effect=True)
+    put({"text": "it is bold", "markdown_v2": "it is *bold*"})
+    all_sent()
+    assert shown(local) == ["it is bold"]
+    edit = local.api.of("editMessageText")[-1]
+    assert edit.params["parse_mode"] == "MarkdownV2"
+
+
+def test_an_answer_that_is_taken_back_in_doubt_is_removed(runner: Runner, local: Local) -> None:
+    put({"text": "before"}, key="before")
+    all_sent()
+    local.api.fail("sendMessage", 502, "Bad Gateway", effect=True)
+    row = put({"text": "hello"})
+    until(lambda: Delivery.objects.get(id=row.id).doubt_chat != "")
+    with write():
+        outbox.change(delivery=Delivery.objects.get(id=row.id), payload={"kind": "delete"})
+    all_sent()
+    assert shown(local) == ["before"]
+
+
+def test_a_connection_that_was_refused_leaves_no_doubt(runner: Runner, local: Local) -> None:
+    account = ChannelAccount.objects.get(name="main")
+    ChannelAccount.objects.update(config=account.config | {"api_base": "http://127.0.0.1:9"})
+    row = put({"text": "hello"})
+    until(lambda: Delivery.objects.get().tries == 1)
+    assert Delivery.objects.get().doubt_chat == ""
+    ChannelAccount.objects.update(config=account.config)
+    all_sent()
+    assert shown(local) == ["hello"]
+    assert not local.api.of("editMessageText")
+    assert row.id
+
+
+def test_a_pause_of_the_pace_is_no_try(runner: Runner, local: Local) -> None:
+    """F4.3, F4.4: what waits for its turn is not claimed."""
+    for number in range(4):
+        put({"text": str(number)}, key=str(number))
+    all_sent()
+    assert shown(local) == ["0", "1", "2", "3"]
+    assert set(Delivery.objects.values_list("attempt", "tries")) == {(1, 0)}
+
+
+def test_the_log_names_account_person_and_run(
+    runner: Runner, local: Local, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F6.8"""
+    local.api.fail("sendMessage", 400, "Bad Request: no such thing")
+    local.say("hello", user=556)
+    until(lambda: Delivery.objects.filter(state="dead").exists())
+    run = Delivery.objects.get().run
+    assert run is not None
+    (line,) = [each for each in caplog.messages if "given up" in each]
+    assert all(words in line for words in ("telegram/main", "guest", run.public_id))

@@ -1,0 +1,92 @@
+"""A process that stood still past its lease makes no call with what it holds (F4.4)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from channels_app import registry
+from channels_app.base import Target
+from channels_app.delivery import sending
+from channels_app.replies import outbound
+from channels_app.telegram import plain
+from channels_app.telegram.outbound import OUTBOUND
+from channels_app.worker.runner import Runner
+from core.conversations import outbox
+from core.database.transactions import close_pool, write
+from core.lib import leases
+from core.models import ChannelAccount, Delivery
+from tests.channels_app.running import until
+from tests.channels_app.telegram.local import Local
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def put() -> Delivery:
+    """A message on its way to the chat 556."""
+    account = ChannelAccount.objects.get(name="main")
+    with write():
+        return outbox.enqueue(
+            key="x",
+            account_id=account.pk,
+            conversation="x",
+            target={"chat": "556", "thread": "", "reply_to": ""},
+            payload={"text": "hello"},
+        )
+
+
+def over() -> leases.Lease:
+    """A lease that is over."""
+    return leases.Lease(seconds=1, began=leases.elapsed() - 2)
+
+
+CALLS: dict[str, Any] = {
+    "send_text": {"block": {"text": "x"}, "key": "k"},
+    "edit_text": {"block": {"text": "x"}, "message_id": "1"},
+    "delete_message": {"message_id": "1"},
+    "is_ours": {"block": {"text": "x"}, "message_id": "1"},
+    "add_reaction": {"message_id": "1"},
+    "send_typing": {},
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_call_of_the_bot_api_is_made_past_a_lease(local: Local, name: str) -> None:
+    account = sending.account_of(ChannelAccount.objects.get(name="main"))
+    target = Target("556")
+
+    async def call() -> None:
+        with leases.under(over()), pytest.raises(leases.LeaseOverError):
+            await getattr(OUTBOUND, name)(account=account, target=target, **CALLS[name])
+        await plain.close()
+
+    asyncio.run(call())
+    assert not local.api.calls
+
+
+def test_a_delivery_whose_sender_stood_still_is_sent_by_the_next_one(local: Local) -> None:
+    row = put()
+    claimed = outbox.claim(delivery_id=row.id)
+    channel = registry.get("telegram")
+    assert claimed is not None
+    assert channel is not None
+    claimed.lease = over()
+    asyncio.run(outbound.send_now(channel=channel, delivery=claimed, ended=outbound.unheard))
+    close_pool()
+    assert not local.api.calls
+    row.refresh_from_db()
+    assert (row.doubt_chat, row.tries) == ("", 0)
+
+
+def test_the_last_edit_of_a_run_that_was_taken_over_is_repeated_once(
+    runner: Runner, local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbound, "REPEAT_SECONDS", 0.1)
+    row = put()
+    until(lambda: Delivery.objects.filter(state="sent").exists())
+    outbound.TAKEN_OVER.append(row.id)
+    with write():
+        outbox.change(delivery=Delivery.objects.get(), payload={"text": "whole"})
+    until(lambda: len(local.api.of("editMessageText")) == 2)
+    until(lambda: Delivery.objects.get().state == "sent")
+    assert row.id not in outbound.TAKEN_OVER

@@ -1,0 +1,367 @@
+"""The clock jumps: every time that work waits for, set as a jump leaves it, on a running worker.
+
+A jump moves our clock, so a stored time seems as much later as the clock was set back.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import models, transaction
+from django.utils import timezone
+from pytest_django import Settings
+
+from allowlist.models import ApiKey, UnknownRequest
+from channels_app.agent_sessions import sessions
+from channels_app.asgi import throttling
+from channels_app.memory.channel import PLATFORM, say
+from channels_app.owner import notices
+from channels_app.worker import account_watcher
+from channels_app.worker import runner as running_code
+from channels_app.worker.runner import Runner
+from core.conversations import inbox, jobs, outbox, runs
+from core.models import (
+    ChannelAccount,
+    ChannelIdentity,
+    ChatSession,
+    Delivery,
+    InboundMessage,
+    Job,
+    Run,
+    User,
+    WorkerHeartbeat,
+)
+from tests.channels_app.running import memory_account, until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+JUMPS = [timedelta(hours=1), timedelta(days=1), timedelta(hours=-1), timedelta(days=-1)]
+OURS = ("core", "allowlist", "channels_app")
+Waits = Callable[["Jump"], Callable[[], object]]
+WAITS: dict[str, Waits] = {}
+# What decides whether somebody may do something: it ends by the clock as it is now. What a clock
+# that is set back makes valid again is told to the owner.
+RIGHTS = {
+    "core.ChannelIdentity.expires_at",
+    "core.StoredFile.expires_at",
+    "allowlist.ApiKey.expires_at",
+    "allowlist.SignInLink.expires_at",
+    "allowlist.LinkCode.expires_at",
+    "allowlist.LinkCode.identity_expires_at",
+}
+# What says when something happened: nothing waits for it. `notice_at`, `answered_at` and
+# `LinkAttempt.at` are counted within the last hour; one that is ahead counts as long ago.
+RECORDS = {
+    "core.User.date_joined",
+    "core.User.last_login",
+    "core.User.last_spoke_at",
+    "core.ChannelAccount.created_at",
+    "core.ChannelAccount.outage_at",
+    "core.ChannelIdentity.created_at",
+    "core.ChatSession.created_at",
+    "core.ChatSession.last_message_at",
+    "core.ChatSession.closed_at",
+    "core.Run.cancel_requested_at",
+    "core.Run.created_at",
+    "core.Run.started_at",
+    "core.Run.finished_at",
+    "core.Message.created_at",
+    "core.Job.created_at",
+    "core.Job.finished_at",
+    "core.Delivery.claimed_at",
+    "core.Delivery.created_at",
+    "core.Delivery.queued_at",
+    "core.Delivery.sent_at",
+    "core.StoredFile.revoked_at",
+    "core.StoredFile.purged_at",
+    "core.StoredFile.created_at",
+    "core.Skill.changed_at",
+    "core.RunFailure.at",
+    "core.ModelTrouble.since",
+    "core.ModelTrouble.last_at",
+    "core.ModelTrouble.told_at",
+    "allowlist.UnknownRequest.first_seen_at",
+    "allowlist.UnknownRequest.last_seen_at",
+    "allowlist.UnknownRequest.notice_at",
+    "allowlist.UnknownRequest.notified_at",
+    "allowlist.UnknownRequest.answered_at",
+    "allowlist.UnknownRequest.decided_at",
+    "allowlist.ApiKey.revoked_at",
+    "allowlist.ApiKey.last_used_at",
+    "allowlist.ApiKey.created_at",
+    "allowlist.SignInLink.used_at",
+    "allowlist.SignInLink.created_at",
+    "allowlist.BlockPattern.last_hit_at",
+    "allowlist.BlockPattern.created_at",
+    "allowlist.LinkCode.used_at",
+    "allowlist.LinkCode.created_at",
+    "allowlist.LinkAttempt.at",
+    "allowlist.AuditEntry.at",
+    "channels_app.SourceFeedback.changed_at",
+    "channels_app.SourceFeedback.created_at",
+    "channels_app.SeenSignature.at",
+}
+
+
+@dataclass(frozen=True)
+class Jump:
+    """What a stored time seems to be moved by, and where its work waits."""
+
+    by: timedelta
+    account: ChannelAccount
+    user: User
+
+    def session(self, chat: str, **more: Any) -> ChatSession:
+        """A conversation of its own."""
+        place = {"user": self.user, "account": self.account, "chat": chat}
+        return ChatSession.objects.create(**place, **more)
+
+    def run(self, chat: str, **more: Any) -> Run:
+        """A run of a conversation of its own."""
+        session = self.session(chat)
+        route = {"account": self.account.pk, "chat": chat, "thread": "", "reply_to": "", "acks": []}
+        given = {"user": self.user, "origin": "memory", "route": {**route, "media": []}}
+        return Run.objects.create(session=session, text=chat, **given, **more)
+
+    def at(self, seconds: float) -> datetime:
+        """A moment ``seconds`` from now, as the jump leaves it."""
+        return timezone.now() + timedelta(seconds=seconds) + self.by
+
+
+def waits(*columns: str) -> Callable[[Waits], Waits]:
+    """The function makes work that waits for ``columns``, and returns whether it is done."""
+
+    def note(function: Waits) -> Waits:
+        WAITS.update(dict.fromkeys(columns, function))
+        return function
+
+    return note
+
+
+@waits("core.ChatSession.flush_at", "core.ChatSession.batch_started_at")
+def a_batch(jump: Jump) -> Callable[[], object]:
+    with transaction.atomic():
+        now = timezone.now()
+        say(account=jump.account, sender="556", chat="flush", text="flush", message_id="1", now=now)
+        session = ChatSession.objects.get(chat="flush")
+        assert session.flush_at is not None
+        assert session.batch_started_at is not None
+        session.flush_at += jump.by
+        session.batch_started_at += jump.by
+        session.save()
+    return lambda: PLATFORM.texts("flush") == ["flush"]
+
+
+@waits("core.Run.lease_until")
+def a_run_of_a_dead_worker(jump: Jump) -> Callable[[], object]:
+    lease = {"state": "running", "attempt": 1, "worker": "dead", "lease_until": jump.at(1)}
+    jump.run("lease", **lease)
+    return lambda: PLATFORM.texts("lease") == ["lease"]
+
+
+@waits("core.Job.lease_until")
+def jobs_of_dead_workers(jump: Jump) -> Callable[[], object]:
+    run = jump.run("jobs", state="succeeded")
+    dead = {"tool": "x", "lease_until": jump.at(1), "run": run}
+    running = Job.objects.create(tool_call_id="a", state="running", attempt=1, **dead)
+    queued = Job.objects.create(tool_call_id="b", **dead)
+
+    def are_near() -> bool:
+        for job in (running, queued):
+            job.refresh_from_db()
+        most = timezone.now() + timedelta(seconds=jobs.WAKE_SECONDS)
+        return (
+            running.state == "queued"
+            and queued.lease_until is not None
+            and (queued.lease_until <= most)
+        )
+
+    return are_near
+
+
+def a_delivery(jump: Jump, chat: str, **more: Any) -> Callable[[], object]:
+    """A block on its way."""
+    target = {"chat": chat, "thread": "", "reply_to": ""}
+    where = outbox.conversation(account_id=jump.account.pk, chat=chat, thread="")
+    given = {"account": jump.account, "dedupe_key": chat, "conversation": where, "target": target}
+    Delivery.objects.create(payload={"text": chat}, **given, **more)
+    return lambda: any(chat in text for text in PLATFORM.texts(chat))
+
+
+@waits("core.Delivery.retry_at")
+def a_delivery_that_waits(jump: Jump) -> Callable[[], object]:
+    return a_delivery(jump, "retry", retry_at=jump.at(1), attempt=1)
+
+
+@waits("core.Delivery.lease_until")
+def a_delivery_of_a_dead_worker(jump: Jump) -> Callable[[], object]:
+    return a_delivery(jump, "sending", state="sending", lease_until=jump.at(1), attempt=1)
+
+
+@waits("core.ChatSession.reply_until")
+def a_session_whose_agent_died(jump: Jump) -> Callable[[], object]:
+    session = jump.session("agent", for_agent=True, reply_until=jump.at(1))
+
+    def listens_no_longer_than_ever() -> bool:
+        session.refresh_from_db()
+        assert session.reply_until is not None
+        return session.reply_until <= timezone.now() + sessions.WINDOW
+
+    return listens_no_longer_than_ever
+
+
+@waits("core.ChannelAccount.poller_until")
+def an_account_of_a_dead_poller(jump: Jump) -> Callable[[], object]:
+    polled = {"poller": "dead", "poller_until": jump.at(0)}
+    account = ChannelAccount.objects.create(channel="web", name="polled", **polled)
+    return lambda: (
+        account_watcher.hold(account_id=account.pk, worker="living") or jump.by < timedelta(0)
+    )
+
+
+@waits("core.WorkerHeartbeat.seen_at")
+def a_worker_that_died(jump: Jump) -> Callable[[], object]:
+    seen = jump.at(0)
+    WorkerHeartbeat.objects.create(name="dead", queue="long", seen_at=seen)
+    return lambda: runs.workers_alive("long") == 0
+
+
+@waits("core.InboundMessage.received_at")
+def a_held_message(jump: Jump) -> Callable[[], object]:
+    held = {"account": jump.account, "sender": "9", "state": "held", "text": "secret"}
+    row = InboundMessage.objects.create(received_at=jump.at(0), **held)
+
+    def is_kept_no_longer_than_a_day() -> bool:
+        row.refresh_from_db()
+        return row.received_at <= timezone.now() + timedelta(minutes=1)
+
+    return is_kept_no_longer_than_a_day
+
+
+@waits("allowlist.UnknownRequest.expires_at")
+def an_unknown_request(jump: Jump) -> Callable[[], object]:
+    now = timezone.now()
+    times = {"first_seen_at": now, "last_seen_at": now, "expires_at": jump.at(7 * 86_400)}
+    row = UnknownRequest.objects.create(account=jump.account, kind="im", sender="8", **times)
+
+    def waits_no_longer_than_a_week() -> bool:
+        row.refresh_from_db()
+        return row.expires_at <= timezone.now() + timedelta(days=7)
+
+    return waits_no_longer_than_a_week
+
+
+def test_every_column_that_holds_a_time_is_known() -> None:
+    """A new one needs a row here: does work wait for it, does a right end with it, or neither?"""
+    columns = {
+        f"{model._meta.app_label}.{model.__name__}.{field.name}"
+        for model in apps.get_models()
+        if model._meta.app_label in OURS
+        for field in model._meta.get_fields()
+        if isinstance(field, models.DateTimeField)
+    }
+    assert columns == WAITS.keys() | RIGHTS | RECORDS
+
+
+@pytest.fixture
+def hasty(settings: Settings) -> None:
+    """Leases of seconds, so that what waits for one is soon over."""
+    settings.RUN_LEASE_SECONDS = 2
+
+
+@pytest.mark.parametrize("by", JUMPS, ids=str)
+def test_nothing_waits_for_a_clock_that_jumped(
+    by: timedelta, hasty: None, runner: Runner, owner: User, guest: User
+) -> None:
+    """[C2] [C4] Nothing waits longer than its lease or its window, and nothing is lost."""
+    jump = Jump(by, memory_account(), guest)
+    waiting = {work.__name__: work(jump) for work in dict.fromkeys(WAITS.values())}
+    done: set[str] = set()
+
+    def all_is_done() -> bool:
+        done.update(name for name, is_done in waiting.items() if name not in done and is_done())
+        return len(done) == len(waiting)
+
+    began = time.monotonic()
+    try:
+        until(all_is_done, seconds=3)
+    except AssertionError as error:
+        raise AssertionError(f"still waiting: {sorted(waiting.keys() - done)}") from error
+    assert time.monotonic() - began < 60
+    assert PLATFORM.texts("flush") == ["flush"]  # once
+
+
+def test_a_clock_that_is_set_back_while_a_batch_waits_does_not_stretch_it(
+    runner: Runner, owner: User, guest: User, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    """[C2] Neither this message nor the next one waits for the clock to come again."""
+    settings.SWEEP_SECONDS = 3600
+    account = memory_account()
+
+    class SetBack:
+        """The clock of the worker, an hour behind that of the endpoint."""
+
+        @staticmethod
+        def now() -> object:
+            return timezone.now() - timedelta(hours=1)
+
+    monkeypatch.setattr(running_code, "timezone", SetBack)
+    place: dict[str, Any] = {"account": account, "sender": "556", "chat": "c"}
+    say(text="one", message_id="1", now=timezone.now(), **place)
+    until(lambda: PLATFORM.texts("c") == ["one"], seconds=3)
+    say(text="two", message_id="2", now=timezone.now() - timedelta(hours=1), **place)
+    until(lambda: PLATFORM.texts("c") == ["one", "two"], seconds=3)
+
+
+def test_c2_a_batch_that_began_in_the_future_still_has_its_cap(owner: User) -> None:
+    """Messages that keep coming do not put it off for an hour."""
+    account, now = memory_account(), timezone.now()
+    for number in range(6):
+        moment = now + timedelta(milliseconds=400 * number)
+        say(account=account, sender="555", chat="c", text="x", message_id=str(number), now=moment)
+        if number == 0:
+            later = now + timedelta(hours=1)
+            ChatSession.objects.update(batch_started_at=later, flush_at=later)
+    session = ChatSession.objects.get()
+    assert session.flush_at is not None
+    assert session.batch_started_at is not None
+    assert session.flush_at <= now + timedelta(milliseconds=400) + inbox.longest_wait()
+
+
+def test_what_is_valid_again_since_the_clock_was_set_back_is_told_to_the_owner(
+    runner: Runner, owner: User, guest: User
+) -> None:
+    """An address that had ended half an hour ago holds again: never without a word."""
+    account = memory_account()
+    User.objects.filter(pk=owner.pk).update(last_account=account, last_target={"chat": "own"})
+    now = timezone.now()
+    soon = now + timedelta(minutes=30)
+    ChannelIdentity.objects.filter(user=guest).update(expires_at=soon)
+    ApiKey.objects.create(
+        name="k", prefix="p", digest="d", user=guest, expires_at=soon + timedelta(hours=2)
+    )
+    runner._clock += 3600  # what a clock that is an hour earlier looks like
+    until(lambda: PLATFORM.texts("own"))
+    [told] = PLATFORM.texts("own")
+    assert "set back by 60 min" in told
+    assert told.endswith("end: 1.")
+    Delivery.objects.all().delete()
+    notices.clock_set_back(by=timedelta(minutes=10), now=now)
+    assert not Delivery.objects.exists()
+
+
+def test_a_rate_does_not_count_what_the_broker_saw_in_the_future() -> None:
+    """Its clock was set back: nobody is shut out until it comes again."""
+    rate = throttling.Rate("clock-test")
+    rate.everywhere(subject="a", limit=2)
+    assert rate._broker is not None
+    client = rate._broker._script.registered_client
+    key = "latchkey:rate:clock-test:a"
+    client.delete(key)
+    seconds = client.time()[0] + 3600
+    client.lpush(key, seconds * 1000, seconds * 1000)
+    rate.everywhere(subject="a", limit=2)

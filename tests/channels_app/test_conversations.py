@@ -1,0 +1,198 @@
+"""The channel system on the in-memory channel: route, acks, typing, order, commands ([C2]–[C9])."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from channels_app.base import Capability, ChannelError, Target
+from channels_app.memory.channel import CHANNEL, PLATFORM, TEXT_LIMIT, say
+from channels_app.worker import runner as running_code
+from channels_app.worker.runner import Runner
+from core.conversations import inbox, outbox
+from core.database import transactions as database
+from core.models import ChannelAccount, Delivery, InboundMessage, Run, User
+from tests.channels_app.running import memory_account, until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def account(owner: User, guest: User) -> ChannelAccount:
+    """An account that the owner and a guest may speak to."""
+    del owner, guest
+    return memory_account()
+
+
+def write(account: ChannelAccount, text: str, message_id: str, **more: str) -> None:
+    """The guest writes."""
+    place: dict[str, Any] = {"sender": "556", "chat": "c1", **more}
+    say(account=account, text=text, message_id=message_id, now=timezone.now(), **place)
+
+
+def script(settings: Settings, folder: Path, rules: list[dict[str, object]]) -> None:
+    """What the model says."""
+    path = folder / "script.json"
+    path.write_text(json.dumps(rules))
+    settings.LLM_SCRIPT = str(path)
+
+
+def test_c2_c3_c4_messages_are_joined_answered_as_a_reply_and_lose_their_eyes(
+    runner: Runner, account: ChannelAccount
+) -> None:
+    write(account, "one", "1")
+    write(account, "two", "2")
+    until(lambda: PLATFORM.reactions.get(("main", "c1", "1")))
+    until(lambda: "one\ntwo" in PLATFORM.texts("c1"))
+    assert PLATFORM.sent[0].target == Target("c1", "", "2")
+    until(lambda: PLATFORM.reactions[("main", "c1", "1")] is False)
+    until(lambda: PLATFORM.reactions[("main", "c1", "2")] is False)
+    assert Target("c1") in PLATFORM.typing
+    until(lambda: InboundMessage.objects.filter(state="answered", ack="cleared").count() == 2)
+
+
+def test_c4_typing_ends_with_the_run(runner: Runner, account: ChannelAccount) -> None:
+    write(account, "hello", "1")
+    until(lambda: PLATFORM.texts("c1"))
+    until(lambda: not runner._typists.tasks)
+
+
+def test_c4_a_batch_hands_its_typing_over_to_its_run(
+    runner: Runner, account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the eyes that it put on are not put on again."""
+    monkeypatch.setattr(running_code, "HAND_OVER_SECONDS", 2.0)
+    write(account, "hello", "1")
+    until(lambda: PLATFORM.texts("c1"))
+    until(lambda: PLATFORM.reactions.get(("main", "c1", "1")) is False)
+    assert PLATFORM.typing.count(Target("c1")) == 1
+    until(lambda: not runner._typists.tasks)
+
+
+def test_a_long_answer_is_shown_while_it_grows_and_ends_as_one_message(
+    runner: Runner, account: ChannelAccount, settings: Settings, tmp_path: Path
+) -> None:
+    answer = " ".join(f"word{number}" for number in range(60))
+    script(
+        settings, tmp_path, [{"match": "", "steps": [{"text": answer, "tokens_per_second": 60}]}]
+    )
+    write(account, "go", "1")
+    until(lambda: PLATFORM.texts("c1"))
+    assert 40 <= len(PLATFORM.texts("c1")[0]) < len(answer)
+    until(lambda: PLATFORM.texts("c1") == [answer])
+    assert PLATFORM.sent[0].edits >= 2
+
+
+def test_c5_nine_thousand_characters_that_do_not_stream_arrive_whole(
+    runner: Runner, account: ChannelAccount, settings: Settings, tmp_path: Path
+) -> None:
+    paragraphs = [f"Paragraph {number}. " + "x" * 80 for number in range(95)]
+    answer = "\n\n".join(paragraphs)
+    assert len(answer) > 9000
+    script(settings, tmp_path, [{"match": "", "steps": [{"text": answer}]}])
+    write(account, "go", "1")
+    until(lambda: "\n\n".join(PLATFORM.texts("c1")) == answer)
+    assert all(len(text) <= TEXT_LIMIT for text in PLATFORM.texts("c1"))
+    assert [each.target.reply_to for each in PLATFORM.sent] == ["1", "", ""]
+
+
+def test_a_platform_that_cannot_edit_gets_the_blocks_once_and_in_order(
+    runner: Runner,
+    account: ChannelAccount,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = frozenset({Capability.TYPING})
+    monkeypatch.setattr(CHANNEL, "capabilities", plain)
+    answer = "\n\n".join(f"Paragraph {number}. " + "x" * 400 for number in range(30))
+    steps = [{"text": answer, "tokens_per_second": 200}]
+    script(settings, tmp_path, [{"match": "", "steps": steps}])
+    write(account, "go", "1")
+    until(lambda: "\n\n".join(PLATFORM.texts("c1")) == answer)
+    assert all(each.edits == 0 for each in PLATFORM.sent)
+
+
+def test_c9_a_message_during_a_run_waits_its_turn_and_stop_keeps_what_was_said(
+    runner: Runner, account: ChannelAccount, settings: Settings, tmp_path: Path
+) -> None:
+    text = "This answer has more than forty characters and hangs. "
+    steps = [{"text": text}, {"hang": True}]
+    script(settings, tmp_path, [{"match": "^hang", "steps": steps}])
+    write(account, "hang", "1")
+    until(lambda: PLATFORM.texts("c1"))
+    write(account, "next", "2")
+    until(lambda: Run.objects.filter(state="queued").exists())
+    write(account, "/stop", "3")
+    until(lambda: not Run.objects.exclude(state="cancelled").exists())
+    until(lambda: any("⏹ Stopped." in each for each in PLATFORM.texts("c1")), seconds=5)
+    assert PLATFORM.texts("c1")[0].startswith(text.strip())
+    until(lambda: not any(PLATFORM.reactions.values()))
+
+
+def edited(**change: Any) -> bool:
+    """Change a waiting message, in a transaction as the doors do."""
+    with database.write():
+        return inbox.edit_waiting(**change)
+
+
+def test_an_edit_of_a_waiting_message_changes_it_and_only_its_sender_can(
+    account: ChannelAccount, db: None
+) -> None:
+    write(account, "frist", "1")
+    place: dict[str, Any] = {"account": account, "chat": "c1", "message_id": "1"}
+    assert not edited(**place, sender="555", text="stolen")
+    assert edited(**place, sender="556", text="first")
+    assert InboundMessage.objects.get().text == "first"
+    session_id = InboundMessage.objects.get().session_id
+    assert session_id is not None
+    with database.write():
+        inbox.flush_due(session_id=session_id, now=timezone.now() + timedelta(seconds=9))
+    assert edited(**place, sender="556", text="first, again")
+    assert Run.objects.get().text == "first, again"
+    Run.objects.update(state="running", attempt=1)
+    assert not edited(**place, sender="556", text="too late")
+
+
+def test_c8_commands_are_answered_past_the_queue(runner: Runner, account: ChannelAccount) -> None:
+    for number, command in enumerate(
+        ("/start", "/help", "/status", "/whoami", "/new", "/requests")
+    ):
+        write(account, command, str(number + 1))
+    until(lambda: len(PLATFORM.texts("c1")) == 6)
+    texts = "\n".join(PLATFORM.texts("c1"))
+    assert "memory id: 556" in texts
+    assert "Only the owner can do that." in texts
+    assert "A new conversation begins." in texts
+    assert not Run.objects.exists()
+
+
+def test_c8_new_with_words_forgets_what_was_said(runner: Runner, account: ChannelAccount) -> None:
+    write(account, "remember me", "1")
+    until(lambda: PLATFORM.texts("c1"))
+    write(account, "/new and answer this", "2")
+    until(lambda: "and answer this" in PLATFORM.texts("c1"))
+    session = InboundMessage.objects.order_by("id")[0].session
+    assert session is not None
+    session.refresh_from_db()
+    assert session.history_from > 0
+
+
+def test_a_dead_letter_waits_for_the_owner_who_can_retry_it(
+    runner: Runner, account: ChannelAccount
+) -> None:
+    PLATFORM.refusals.append(ChannelError("bot was blocked", permanent=True, trouble="blocked"))
+    outbox.enqueue(
+        key="x",
+        account_id=account.pk,
+        conversation="x",
+        target={"chat": "c9", "thread": "", "reply_to": ""},
+        payload={"text": "hello"},
+    )
+    until(lambda: Delivery.objects.filter(dedupe_key="x", state="dead").exists())
+    assert outbox.retry(Delivery.objects.get(dedupe_key="x").id)
+    until(lambda: PLATFORM.texts("c9") == ["hello"])

@@ -1,0 +1,112 @@
+"""``/ws/desk``: who may listen, and what open pages of the admin are told [A5] [A9]."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from allowlist.models import UnknownRequest
+from channels_app.intake import decisions, inbound
+from core.conversations.inbox import Draft
+from core.database.transactions import in_thread
+from core.models import ChannelAccount, User
+from core.signals import pubsub
+from tests.channels_app.webchat.conftest import Socket, eventually, key_of, opened, refused, sign_in
+
+pytestmark = pytest.mark.django_db(transaction=True)
+DESK = "/ws/desk"
+
+
+def knock(sender: str, text: str = "Let me in") -> None:
+    """A stranger writes to a bridge."""
+    account, _ = ChannelAccount.objects.get_or_create(channel="bridge", name="mail")
+    draft = Draft(account=account, sender=sender, sender_name="Eve", chat=sender, text=text)
+    assert inbound.receive_sender(draft=draft, now=timezone.now()).outcome == "denied"
+
+
+def approve(owner: User) -> None:
+    """The owner lets the only one who waits in."""
+    row = UnknownRequest.objects.get(state="pending")
+    decisions.decide(
+        request=row.public_id, verdict="approve", owner=owner, via="telegram", now=timezone.now()
+    )
+
+
+async def hear(socket: Socket, *kinds: str) -> dict[str, dict[str, Any]]:
+    """One frame of each of these kinds, in whatever order they come."""
+    found: dict[str, dict[str, Any]] = {}
+    while set(kinds) - set(found):
+        frame = await socket.hear()
+        found[frame["type"]] = frame
+    return found
+
+
+@pytest.fixture
+def staff(ada: User) -> User:
+    """The owner, with every right."""
+    User.objects.filter(pk=ada.pk).update(is_superuser=True)
+    ada.refresh_from_db()
+    return ada
+
+
+async def test_a5_an_open_page_of_the_admin_is_told_who_knocks_and_how_many_wait(
+    staff: User,
+) -> None:
+    """[A5] A badge, a toast with the stranger's words apart from ours; decided elsewhere: gone."""
+    cookie = await in_thread(sign_in, staff)
+    async with opened(path=DESK, cookie=cookie) as socket:
+        await eventually(partial(getattr, pubsub.local(), "connected"))
+        assert await socket.hear() == {"type": "waiting", "count": 0}
+        await in_thread(knock, "eve@example.org", "*Hi*\n\nSystem: approved \u202e")
+        told = await hear(socket, "waiting", "knock")
+        assert told["waiting"]["count"] == 1
+        row = await in_thread(UnknownRequest.objects.get)
+        assert told["knock"] == {
+            "type": "knock",
+            "request": row.public_id,
+            "text": "Unknown request from bridge: user_id=eve@example.org. "
+            "Approve it to let them in.",
+            "quote": "They say: “Eve: *Hi* System: approved”",
+            "address": f"/admin/allowlist/unknownrequest/{row.pk}/change/",
+        }
+        await in_thread(approve, staff)
+        assert await socket.hear() == {"type": "waiting", "count": 0}
+
+
+async def test_a5_a_flood_moves_the_badge_and_shows_five_toasts(staff: User) -> None:
+    """[A5] Toasts keep to the five notices an hour; the number keeps up with all of them."""
+    cookie = await in_thread(sign_in, staff)
+    async with opened(path=DESK, cookie=cookie) as socket:
+        await eventually(partial(getattr, pubsub.local(), "connected"))
+        for number in range(40):
+            await in_thread(knock, f"spam{number}@example.org")
+        frames = await socket.until(lambda frame: frame.get("count") == 40)
+        assert sum(frame["type"] == "knock" for frame in frames) <= 5
+
+
+async def test_q17_the_desk_listens_to_a_cookie_of_staff_and_to_nothing_else(
+    staff: User, bob: User
+) -> None:
+    """Q17: a guest, nobody, a foreign page and a key are all refused before the handshake."""
+    assert await refused(path=DESK) == 4401
+    assert await refused(path=DESK, cookie=await in_thread(sign_in, bob)) == 4401
+    mine = await in_thread(sign_in, staff)
+    assert await refused(path=DESK, cookie=mine, origin="http://evil.example") == 4403
+    assert await refused(path=f"{DESK}?key={(await key_of(user=staff))[1]}") == 4401
+    async with opened(path=DESK, cookie=mine) as socket:
+        await socket.hear()
+        await socket.say(type="message", text="Hello")
+        assert (await socket.hear())["status"] == 400
+        await socket.say(type="ping")
+        assert await socket.hear() == {"type": "pong"}
+
+
+async def test_a9_who_is_no_staff_any_more_loses_the_desk(staff: User) -> None:
+    """[A9] The right is asked again when something of the person was revoked."""
+    cookie = await in_thread(sign_in, staff)
+    async with opened(path=DESK, cookie=cookie) as socket:
+        await eventually(partial(getattr, pubsub.local(), "connected"))
+        await in_thread(lambda: User.objects.filter(pk=staff.pk).update(is_staff=False))
+        pubsub.publish([{"keys": [f"user:{staff.pk}"], "kind": "revoked"}])
+        assert await socket.closed() == 4401

@@ -1,0 +1,172 @@
+"""Finding and keeping what was said in the web chat; the pages of what does not work ([D3])."""
+
+from pathlib import Path, PurePath
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from channels_app.asgi.builtin_accounts import door_account
+from channels_app.intake.inbound import receive_personal
+from core.conversations.inbox import Draft
+from core.models import ChatSession, Message, Run, User
+from tests.channels_app.webchat.conftest import HOST, event, take, text
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def page(ada: User) -> Client:
+    """A browser in which Ada is signed in."""
+    client = Client(HTTP_HOST=HOST)
+    client.force_login(ada)
+    return client
+
+
+def chat(user: User, words: str, answer: str, *, channel: str = "web") -> ChatSession:
+    """A chat of one question that was answered."""
+    draft = Draft(account=door_account(channel), text=words)
+    run = receive_personal(user=user, draft=draft, session_id="", now=timezone.now()).run
+    assert run is not None
+    pen = take(run.public_id)
+    pen.write(event("stream_start"), text(answer))
+    pen.end(text=answer, format="markdown")
+    return Run.objects.get(id=run.id).session
+
+
+def found(page: Client, words: str) -> dict[str, str]:
+    """The titles that a search gives, each with its excerpt."""
+    rows = page.get("/chat/sessions", {"q": words}).json()["sessions"]
+    return {row["title"]: row["excerpt"] for row in rows}
+
+
+def test_a_chat_is_found_by_what_was_said_and_by_what_was_answered(page: Client, ada: User) -> None:
+    chat(ada, "Plan the garden", "First the **tomatoes**,\nthen the beans.")
+    chat(ada, "Tomatoes, how deep?", "A hand deep.")
+    chat(ada, "Something else", "Nothing.")
+    assert found(page, "TOMATOES") == {
+        "Tomatoes, how deep?": "Tomatoes, how deep?",
+        "Plan the garden": "…rst the **tomatoes**, then the beans.",
+    }
+    assert found(page, "hand deep").keys() == {"Tomatoes, how deep?"}
+    assert found(page, "potatoes") == {}
+    assert len(page.get("/chat/sessions", {"q": "  "}).json()["sessions"]) == 3
+
+
+def test_a_renamed_chat_is_found_by_its_title_too(page: Client, ada: User) -> None:
+    session = chat(ada, "What about this", "Well.")
+    ChatSession.objects.filter(id=session.id).update(title="Zebras")
+    assert found(page, "zebra") == {"Zebras": ""}
+
+
+def test_other_scripts_are_found_in_either_case(page: Client, ada: User) -> None:
+    chat(ada, "Скажи мне", "Москва — столица.")
+    assert found(page, "москва").keys() == {"Скажи мне"}
+    assert found(page, "СТОЛИЦА").keys() == {"Скажи мне"}
+
+
+@pytest.mark.parametrize("words", ["%", "_", "\\", "'", "\x00", "\ud83d", "x" * 5000])
+def test_what_is_typed_is_words_and_never_a_pattern(page: Client, ada: User, words: str) -> None:
+    chat(ada, "Plain", "Words.")
+    given = words.encode("utf-8", "surrogatepass")
+    answer = page.get("/chat/sessions", {"q": given})
+    assert answer.status_code == 200
+    assert answer.json()["sessions"] == [] or not words.strip("\x00")
+
+
+def test_only_ones_own_chats_of_this_page_are_searched(page: Client, ada: User, bob: User) -> None:
+    chat(bob, "Private tomatoes", "Yes.")
+    chat(ada, "Tomatoes by key", "Yes.", channel="inbound")
+    assert found(page, "tomatoes") == {}
+
+
+def test_a_chat_is_kept_as_a_markdown_file(page: Client, ada: User, settings: Any) -> None:
+    session = chat(ada, "Plan: the/garden", "## Beds\n\n- one")
+    Message.objects.filter(session=session, role="user").update(
+        text="[file message received] long words for the model",
+        data={
+            "said": "Plan: the/garden",
+            "media": [{"kind": "file", "name": "a[1].md", "file": "f1"}],
+        },
+    )
+    Message.objects.filter(session=session, role="assistant").update(
+        data={"interrupted": True, "images": ["data:image/png;base64,AA=="]}
+    )
+    answer = page.get(f"/chat/sessions/{session.public_id}/export")
+    assert answer["Content-Type"] == "text/markdown; charset=utf-8"
+    assert answer["Content-Disposition"] == 'attachment; filename="Plan the garden.md"'
+    lines = [line for line in answer.content.decode().splitlines() if line]
+    times = [f"{row.created_at:%Y-%m-%d %H:%M} UTC" for row in session.messages.order_by("id")]
+    assert lines == [
+        "# Plan: the/garden",
+        f"## You · {times[0]}",
+        "Plan: the/garden",
+        f"[a 1 .md]({settings.GATEWAY_URL}/files/f1)",
+        f"## Assistant · {times[1]}",
+        "## Beds",
+        "- one",
+        "*(1 picture)*",
+        "*This answer was stopped.*",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("", "chat.md"),
+        ("../../etc/passwd", "etc passwd.md"),
+        ('a"b\r\nSet-Cookie: x', "a b Set-Cookie x.md"),
+        ("Сад", "Сад.md"),
+        ("...", "chat.md"),
+    ],
+)
+def test_f5_the_files_name_is_safe_whatever_the_title(
+    page: Client, ada: User, title: str, name: str
+) -> None:
+    session = chat(ada, "x", "y")
+    ChatSession.objects.filter(id=session.id).update(title=title)
+    answer = page.get(f"/chat/sessions/{session.public_id}/export")
+    shown: Any = answer["Content-Disposition"]
+    assert "\n" not in shown
+    if name.isascii():
+        assert shown == f'attachment; filename="{name}"'
+        assert PurePath(name).name == name
+    else:
+        assert shown == "attachment; filename*=utf-8''%D0%A1%D0%B0%D0%B4.md"
+
+
+def test_another_persons_chat_cannot_be_kept(page: Client, bob: User) -> None:
+    session = chat(bob, "Private", "Yes.")
+    for name in (session.public_id, "x" * 22, "%00"):
+        assert page.get(f"/chat/sessions/{name}/export").status_code == 404
+    assert (
+        Client(HTTP_HOST=HOST).get(f"/chat/sessions/{session.public_id}/export").status_code == 401
+    )
+
+
+def test_an_address_that_leads_nowhere_leads_back_to_the_chat(page: Client) -> None:
+    answer = page.get("/nothing-here")
+    assert answer.status_code == 404
+    shown = answer.content.decode()
+    assert "There is nothing here" in shown
+    assert '<a class="button button-primary" href="/">' in shown
+    assert "nothing-here" not in shown
+
+
+def test_nothing_here_is_a_404_also_where_no_static_files_were_collected(
+    page: Client, settings: Any, tmp_path: Path
+) -> None:
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "gateway_project.static_files.StaticFiles"},
+    }
+    settings.STATIC_ROOT = tmp_path
+    assert page.get("/nothing-here").status_code == 404
+
+
+def test_q17_a_form_that_was_open_too_long_says_what_to_do(ada: User) -> None:
+    client = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
+    answer = client.post("/sign-in", {"username": "ada", "password": "correct horse"})
+    assert answer.status_code == 403
+    assert "This page was open too long" in answer.content.decode()

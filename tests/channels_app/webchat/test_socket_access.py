@@ -1,0 +1,253 @@
+"""Who may open ``/ws`` and how it ends: [D3] [A9], redteam WS1, WS3, WS4, WS6, WS12."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import DatabaseError
+
+from allowlist import keys
+from allowlist.models import ApiKey
+from channels_app.webchat import calls, consumers, ticking
+from core.database.transactions import in_thread
+from core.models import InboundMessage, Run, User
+from core.signals import pubsub
+from tests.channels_app.webchat.conftest import (
+    HOST,
+    asked,
+    at_the_page,
+    event,
+    eventually,
+    is_final,
+    key_of,
+    opened,
+    refused,
+    sign_in,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+async def test_ws1_without_cookie_or_key_the_first_frame_ends_it_and_nothing_is_stored(
+    ada: User,
+) -> None:
+    async with opened() as socket:
+        await socket.say(type="message", text="Hello")
+        assert await socket.closed() == 4401
+    assert await in_thread(InboundMessage.objects.count) == 0
+
+
+async def test_ws1_a_cookie_of_nobody_is_refused_before_the_handshake(ada: User) -> None:
+    assert await refused(cookie="x" * 32) == 4401
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "null",
+        "",
+        f"https://{HOST}",
+        f"http://{HOST}.evil.example",
+        "http://evil.example",
+        f"http://{HOST}:8080",
+        f"http://{HOST}/x",
+        f"http://a@{HOST}",
+        "\xff",
+    ],
+)
+async def test_ws3_a_page_that_is_not_ours_is_refused(ada: User, origin: str) -> None:
+    cookie = await in_thread(sign_in, ada)
+    assert await refused(cookie=cookie, origin=origin) == 4403
+
+
+async def test_ws3_without_origin_a_cookie_does_not_count(ada: User) -> None:
+    cookie = await in_thread(sign_in, ada)
+    assert await refused(cookie=cookie, origin=None) == 4403
+
+
+async def test_ws3_a_host_that_is_not_allowed_makes_no_origin_ours(
+    ada: User, settings: Any
+) -> None:
+    settings.ALLOWED_HOSTS = ["other.example"]
+    cookie = await in_thread(sign_in, ada)
+    assert await refused(cookie=cookie) == 4403
+
+
+async def test_ws3_the_public_address_is_ours_behind_a_proxy(ada: User, settings: Any) -> None:
+    settings.GATEWAY_URL = "https://chat.public.example"
+    cookie = await in_thread(sign_in, ada)
+    async with opened(cookie=cookie, origin="https://chat.public.example") as socket:
+        assert await socket.is_silent()
+
+
+@pytest.mark.parametrize("name", ["key", "api_key", "token", "access_token", "auth"])
+async def test_ws4_a_key_in_the_address_is_refused(ada: User, name: str) -> None:
+    _, token = await key_of(user=ada)
+    assert await refused(path=f"/ws?{name}={token}", origin=None) == 4401
+
+
+async def test_d3_a_key_in_the_first_frame_opens_the_socket(ada: User) -> None:
+    _, token = await key_of(user=ada)
+    async with opened(origin=None) as socket:
+        await socket.say(type="auth", key=token)
+        assert (await socket.hear())["type"] == "authenticated"
+        accepted, _ = await asked(socket)
+    assert await in_thread(lambda: Run.objects.get(public_id=accepted["run_id"]).user) == ada
+
+
+@pytest.mark.parametrize("token", ["", "lk_000000000000_" + "x" * 43, "nonsense"])
+async def test_ws6_a_wrong_key_ends_the_socket(ada: User, token: str) -> None:
+    async with opened(origin=None) as socket:
+        await socket.say(type="auth", key=token)
+        assert await socket.closed() == 4401
+
+
+async def test_ws6_a_key_without_the_scope_ends_the_socket(ada: User) -> None:
+    _, token = await in_thread(lambda: keys.create(name="t", user=ada, scopes=["inbound"]))
+    async with opened(origin=None) as socket:
+        await socket.say(type="auth", key=token)
+        assert (await socket.hear())["status"] == 403
+        assert await socket.closed() == 4401
+
+
+async def test_ws6_a9_a_key_that_is_revoked_closes_its_socket(ada: User) -> None:
+    key, token = await key_of(user=ada)
+    async with opened(origin=None) as socket:
+        await socket.say(type="auth", key=token)
+        await socket.hear()
+        assert await socket.is_silent()
+        await eventually(partial(getattr, pubsub.local(), "connected"))
+
+        def revoke() -> None:
+            ApiKey.objects.filter(id=key.id).update(revoked_at="2020-01-01T00:00Z")
+            pubsub.publish([{"keys": [f"key:{key.id}"], "kind": "revoked"}])
+
+        await in_thread(revoke)
+        assert await socket.closed() == 4401
+
+
+async def test_ws6_a9_a_person_who_is_shut_out_loses_the_socket(ada: User) -> None:
+    async with at_the_page(ada) as socket:
+
+        def shut_out() -> None:
+            User.objects.filter(id=ada.id).update(is_active=False)
+            pubsub.publish([{"keys": [f"user:{ada.id}"], "kind": "revoked"}])
+
+        await in_thread(shut_out)
+        assert await socket.closed() == 4401
+
+
+async def test_ws6_a_frame_that_revokes_nothing_of_ours_changes_nothing(ada: User) -> None:
+    async with at_the_page(ada) as socket:
+        await in_thread(pubsub.publish, [{"keys": [f"user:{ada.id}"], "kind": "revoked"}])
+        accepted, pen = await asked(socket)
+        await in_thread(pen.end)
+        assert (await socket.until(is_final))[-1]["run_id"] == accepted["run_id"]
+
+
+async def test_ws6_a_lost_revocation_is_noticed_by_asking_now_and_then(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticking, "RECHECK_SECONDS", 0.0)
+    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.05)
+    async with at_the_page(ada) as socket:
+        await in_thread(lambda: User.objects.filter(id=ada.id).update(is_active=False))
+        assert await socket.closed() == 4401
+
+
+async def test_a3_a_person_shut_out_is_answered_permission_denied_at_once(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def later(*_: object) -> None:
+        """The socket's own look from time to time, which would end it first."""
+
+    monkeypatch.setattr(consumers.WebChatConsumer, "check_credential", later)
+    async with at_the_page(ada) as socket:
+        await in_thread(lambda: User.objects.filter(id=ada.id).update(is_active=False))
+        answer = await socket.ask("Hello")
+        assert (answer["status"], answer["error"]) == (401, "Permission denied")
+        assert (answer["ok"], answer["text"], answer["format"]) == (False, "", "plain")
+    assert await in_thread(InboundMessage.objects.count) == 0
+
+
+async def test_ws12_who_says_nothing_is_closed(ada: User, settings: Any) -> None:
+    settings.SOCKET_AUTH_SECONDS = 0.02
+    async with opened() as socket:
+        assert await socket.closed() == 4408
+
+
+async def test_ws12_sockets_without_identity_are_bounded(ada: User, settings: Any) -> None:
+    settings.MAX_WAITING_SOCKETS = 0
+    assert await refused() == 4429
+
+
+async def test_a_client_that_does_not_read_is_cut_off_and_may_resume(
+    ada: User, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with at_the_page(ada) as socket:
+        assert await socket.is_silent()
+        settings.STREAM_STALL_SECONDS = 0.01
+        never = asyncio.Event()
+        monkeypatch.setattr(consumers.WebChatConsumer, "send", lambda *_, **__: never.wait())
+        await socket.say(type="ping")
+        assert await socket.closed() == 4408
+
+
+@pytest.mark.parametrize("error", [OSError, RuntimeError])
+async def test_a_client_that_has_gone_is_no_failure(
+    ada: User, error: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """uvicorn raises the one when it sends to a client that left, Daphne the other."""
+    gone = asyncio.Event()
+
+    async def fail(*_: object, **__: object) -> None:
+        gone.set()
+        raise error
+
+    async with at_the_page(ada) as socket:
+        _, pen = await asked(socket)
+        monkeypatch.setattr(consumers.WebChatConsumer, "send", fail)
+        monkeypatch.setattr(consumers.WebChatConsumer, "close", fail)
+        await in_thread(pen.write, event("stream_start"))
+        async with asyncio.timeout(60):
+            await gone.wait()
+    assert caplog.records == []
+
+
+async def test_c6_a_database_that_fails_closes_the_socket_and_the_client_comes_back(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[redteam C6]"""
+    async with at_the_page(ada) as socket:
+
+        def fail(*_: object, **__: object) -> None:
+            raise DatabaseError
+
+        monkeypatch.setattr(calls, "accept", fail)
+        await socket.say(type="message", text="Hello")
+        assert await socket.closed() == 4500
+
+
+async def test_a_task_that_fails_closes_the_socket(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(calls, "pending_notices", fail)
+    cookie = await in_thread(sign_in, ada)
+    async with opened(cookie=cookie) as socket:
+        assert await socket.closed() == 4500
+
+
+async def test_ws12_one_person_has_a_bounded_number_of_sockets(ada: User, settings: Any) -> None:
+    settings.MAX_SOCKETS_PER_USER = 2
+    cookie = await in_thread(sign_in, ada)
+    async with opened(cookie=cookie) as first:
+        async with opened(cookie=cookie) as second:
+            assert await refused(cookie=cookie) == 4429
+            assert await first.is_silent()
+            assert await second.is_silent()
+        async with opened(cookie=cookie) as third:
+            assert await third.is_silent()

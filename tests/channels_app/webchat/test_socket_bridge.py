@@ -1,0 +1,152 @@
+"""The plain form of ``/ws`` for bridges [D3] [A3], and the owner's notices [A5] [A6]."""
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from allowlist import unknown_requests
+from allowlist.models import UnknownRequest
+from core.database.transactions import in_thread
+from core.models import ChannelAccount, ChannelIdentity, Run, User
+from core.signals import pubsub
+from tests.channels_app.webchat.conftest import (
+    at_the_page,
+    event,
+    eventually,
+    key_of,
+    opened,
+    take,
+    text,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def bridge(**identity: Any) -> ChannelAccount:
+    """A bridge account; ``value`` of an identity lets a sender in."""
+    account = ChannelAccount.objects.create(channel="bridge", name="one")
+    if identity:
+        user = User.objects.create(username=f"of-{identity['value']}")
+        ChannelIdentity.objects.create(user=user, kind="im", channel="bridge", **identity)
+    return account
+
+
+async def test_d3_a_bridge_asks_in_plain_form_and_gets_one_plain_answer(ada: User) -> None:
+    account = await in_thread(bridge, value="42")
+    _, token = await key_of(account=account)
+    async with opened(origin=None) as socket:
+        await socket.say(type="auth", key=token)
+        await socket.hear()
+        await socket.say(user_id="42", text="Hello")
+        run = (await eventually(Run.objects.first)).public_id
+        pen = await in_thread(take, run)
+
+        def answer() -> None:
+            pen.write(event("stream_start"), text("Hi"))
+            pen.end(text="Hi", format="plain")
+
+        await in_thread(answer)
+        found = await socket.hear()
+    assert (found["ok"], found["text"], found["format"]) == (True, "Hi", "plain")
+    assert "error" not in found
+    assert found["run_id"] == run
+
+
+async def test_a3_a5_an_unknown_sender_of_a_bridge_is_denied_and_recorded(ada: User) -> None:
+    account = await in_thread(bridge, value="42")
+    _, token = await key_of(account=account)
+    async with opened(origin=None) as socket:
+        await socket.say(type="auth", key=token)
+        await socket.hear()
+        await socket.say(user_id="666", text="Let me in", client_id="x")
+        found = await socket.hear()
+    assert found == {
+        "ok": False,
+        "status": 401,
+        "error": "Permission denied",
+        "text": "",
+        "format": "plain",
+        "client_id": "x",
+    }
+    assert await in_thread(lambda: UnknownRequest.objects.get().sender) == "666"
+    assert await in_thread(Run.objects.count) == 0
+
+
+async def test_d3_a_bridge_says_who_speaks_and_uses_no_other_frame(ada: User) -> None:
+    account = await in_thread(bridge, value="42")
+    _, token = await key_of(account=account)
+    async with opened(origin=None) as socket:
+        await socket.say(type="auth", key=token)
+        await socket.hear()
+        await socket.say(text="Hello")
+        assert (await socket.hear())["field"] == "user_id"
+        for frame in ({"type": "resume", "run_id": "x"}, {"type": "message", "text": "a"}):
+            await socket.say(**frame)
+            assert (await socket.hear())["status"] == 403
+        await socket.say(type="decide", request="x", verdict="approve")
+        assert (await socket.hear())["status"] == 404
+
+
+def knock(account: ChannelAccount) -> UnknownRequest:
+    """A stranger at the door."""
+    return unknown_requests.record(
+        account=account,
+        kind="im",
+        sender="666",
+        sender_name="Eve\n<b>",
+        text="Hi there",
+        now=timezone.now(),
+    )
+
+
+async def test_a5_a6_the_owner_sees_who_knocks_and_decides_once(ada: User) -> None:
+    account = await in_thread(bridge)
+    row = await in_thread(knock, account)
+    async with at_the_page(ada) as socket:
+        card = await socket.hear()
+        assert (card["type"], card["request"]) == ("notice", row.public_id)
+        assert card["text"].startswith("Unknown request from bridge: user_id=666.")
+        assert "\n" not in card["quote"]
+        await socket.say(type="decide", request=row.public_id, verdict="approve")
+        answer = await socket.hear()
+        assert answer["decided"] is True
+        assert answer["text"].startswith(
+            "Unknown request from bridge: user_id=666.\nApproved by Ada"
+        )
+        await socket.say(type="decide", request=row.public_id, verdict="deny")
+        while "Already approved by Ada" not in (await socket.hear())["text"]:
+            pass  # all other frames of the card say how it stands: "Approved by Ada"
+    assert await in_thread(lambda: ChannelIdentity.objects.get().value) == "666"
+
+
+async def test_a6_a_sender_who_can_never_be_listed_is_said_so(ada: User) -> None:
+    account = await in_thread(bridge)
+    row = await in_thread(knock, account)
+
+    def spoil() -> None:
+        UnknownRequest.objects.filter(id=row.id).update(kind="email", sender="no address")
+
+    await in_thread(spoil)
+    async with at_the_page(ada) as socket:
+        await socket.hear()
+        await socket.say(type="decide", request=row.public_id, verdict="approve")
+        answer = await socket.hear()
+        assert (answer["type"], answer["status"]) == ("error", 422)
+
+
+async def test_a6_a_guest_neither_sees_nor_decides(ada: User, bob: User) -> None:
+    account = await in_thread(bridge)
+    row = await in_thread(knock, account)
+    async with at_the_page(bob) as socket:
+        await socket.say(type="decide", request=row.public_id, verdict="approve")
+        answer = await socket.hear()
+        assert (answer["type"], answer["status"]) == ("error", 404)
+    assert await in_thread(lambda: UnknownRequest.objects.get().state) == "pending"
+
+
+async def test_a4_a_notice_for_this_person_is_passed_on(ada: User) -> None:
+    async with at_the_page(ada) as socket:
+        frame = {"keys": [f"user:{ada.id}"], "kind": "notice", "notice": {"text": "Look"}}
+        await in_thread(pubsub.publish, [frame])
+        assert await socket.hear() == {"type": "notice", "text": "Look"}

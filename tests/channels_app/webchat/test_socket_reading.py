@@ -1,0 +1,55 @@
+"""A socket is always read ([D3]): pings are answered while messages wait, too many get "busy";
+those who show no key do not keep out those who do (WS12)."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from channels_app.webchat import calls
+from channels_app.webchat.consumers import Waiting
+from core.models import User
+from tests.channels_app.webchat.conftest import at_the_page
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+async def test_a_socket_whose_messages_wait_is_read_and_says_busy(
+    ada: User, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MAX_UNANSWERED_PER_SOCKET = 3
+    gate, accept = threading.Event(), calls.accept
+
+    def slow(*arguments: Any, **named: Any) -> Any:
+        gate.wait(30)
+        return accept(*arguments, **named)
+
+    monkeypatch.setattr(calls, "accept", slow)
+    async with at_the_page(ada) as socket:
+        for number in range(8):
+            await socket.say(type="message", text="hi", client_id=f"c{number}")
+        await socket.say(type="ping")
+        heard = await socket.until(lambda frame: frame["type"] == "pong")
+        busy = [frame for frame in heard if frame["type"] == "error"]
+        assert {frame["client_id"] for frame in busy} == {"c4", "c5", "c6", "c7"}
+        assert all(frame["status"] == 429 and "Busy" in frame["error"] for frame in busy)
+        gate.set()
+        taken: list[str] = []
+        while len(taken) < 4:
+            frame = await socket.hear()
+            taken += [frame["client_id"]] if frame["type"] == "accepted" else []
+    assert taken == ["c0", "c1", "c2", "c3"]
+
+
+@pytest.mark.parametrize(("of_address", "in_all"), [(3, 100), (100, 3)])
+def test_ws12_one_socket_too_many_displaces_the_oldest_that_waits(
+    of_address: int, in_all: int, settings: Any
+) -> None:
+    """[WS12] Who has a key shows it at once, and is never the oldest."""
+    settings.MAX_WAITING_SOCKETS_PER_ADDRESS = of_address
+    settings.MAX_WAITING_SOCKETS = in_all
+    waiting, sockets = Waiting(), [object() for _ in range(5)]
+    displaced = [waiting.enter(each, "192.0.2.1") for each in sockets]  # type: ignore[arg-type]
+    assert displaced == [None, None, None, sockets[0], sockets[1]]
+    waiting.leave(sockets[4])  # type: ignore[arg-type]
+    assert waiting.enter(object(), "192.0.2.1") is None  # type: ignore[arg-type]

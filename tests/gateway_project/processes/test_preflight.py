@@ -1,0 +1,290 @@
+"""What stops a start is named, with what to do about it, before anything is started."""
+
+import json
+import os
+import platform
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from channels_app.ops.doctor import configuration
+from gateway_project import environment
+from gateway_project.processes import (
+    broker,
+    listener,
+    model_files,
+    model_server,
+    plan,
+    ports,
+    preflight,
+    state,
+)
+from tests.gateway_project.processes.ups import manage
+
+
+@pytest.fixture
+def door() -> Iterator[socket.socket]:
+    """A listening socket on a free port."""
+    with listener.listen(host="127.0.0.1", port=0) as listening:
+        yield listening
+
+
+def command_env(**extra: str) -> dict[str, str]:
+    """The environment of a `manage.py` that reads only what the test gives."""
+    return {"PATH": os.environ["PATH"], "GATEWAY_PORT": "0", **extra}
+
+
+def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """Here a file is where the folder should be; one line, no traceback."""
+    (tmp_path / "file").write_text("")
+    home = tmp_path / "file" / "home"
+    refused = manage("up", env=command_env(GATEWAY_HOME=str(home)))
+    assert refused.returncode == 1
+    assert f"GATEWAY_HOME ({home}) cannot be written" in refused.stdout
+    assert "set GATEWAY_HOME to another folder" in refused.stdout
+    assert "Traceback" not in refused.stdout
+    with pytest.raises(preflight.StartError, match="cannot be written"):
+        preflight.check_home(home)
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less than 200 MB free."""
+    monkeypatch.setattr(preflight, "MINIMUM_FREE_BYTES", 2**62)
+    with pytest.raises(preflight.StartError, match="Free some space"):
+        preflight.check_home(tmp_path)
+
+
+def test_a_wrong_setting_is_named_in_one_line(tmp_path: Path) -> None:
+    """The variable and what it may be."""
+    env = command_env(GATEWAY_HOME=str(tmp_path), GATEWAY_SERVER="apache")
+    refused = manage("up", env=env)
+    assert refused.returncode == 1
+    assert "GATEWAY_SERVER must be one of daphne, uvicorn" in refused.stdout
+    assert "Traceback" not in refused.stdout
+
+
+def test_a_database_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    """With what to look at; the password is not repeated."""
+    url = f"postgres://someone:secret-word@127.0.0.1:{listener.free_port()}/nothing"
+    refused = manage("up", env=command_env(GATEWAY_HOME=str(tmp_path), DATABASE_URL=url))
+    assert refused.returncode == 1
+    assert "the database could not be prepared" in refused.stdout
+    assert "Check DATABASE_URL" in refused.stdout
+    assert "secret-word" not in refused.stdout
+
+
+def test_a_failing_migration_is_named(tmp_path: Path) -> None:
+    """A table that is in the way."""
+    env = command_env(GATEWAY_HOME=str(tmp_path))
+    made = manage("shell", "-c", BLOCK_A_TABLE, env=env)
+    assert made.returncode == 0, made.stdout
+    refused = manage("up", env=env)
+    assert refused.returncode == 1
+    assert "The migration core.0001_initial failed" in refused.stdout
+    assert "already exists" in refused.stdout
+
+
+BLOCK_A_TABLE = (
+    "from django.db import connection; "
+    "connection.cursor().execute('CREATE TABLE core_user (id integer)')"
+)
+
+
+def test_one_home_has_one_gateway(tmp_path: Path) -> None:
+    """The second holder is refused with the pid of the first; afterwards it is free again."""
+    preflight.check_home(tmp_path)
+    refused = pytest.raises(preflight.StartError, match=f"pid {os.getpid()}")
+    with preflight.lock(tmp_path), refused:
+        preflight.lock(tmp_path)
+    preflight.lock(tmp_path).close()
+
+
+def test_a_taken_port_is_named(door: socket.socket) -> None:
+    """With the port to try instead."""
+    port = door.getsockname()[1]
+    with pytest.raises(preflight.StartError, match=f"port {port} .*GATEWAY_PORT={port + 1}"):
+        preflight.check_port(host="127.0.0.1", port=port)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(13, "Choose one above 1023"), (99, "Check GATEWAY_HOST")]
+)
+def test_other_reasons_not_to_listen_are_named(number: int, words: str) -> None:
+    """No right to a low port; an address that is not ours."""
+    error = OSError(number, os.strerror(number))
+    assert words in listener.explain(error=error, host="192.0.2.1", port=80)
+
+
+def test_ports_are_chosen_once_and_kept_while_they_are_free(
+    tmp_path: Path, door: socket.socket
+) -> None:
+    """A broker that is started again comes back where it was; a stolen port is replaced."""
+    path = tmp_path / "ports.json"
+    first = ports.choose(path=path, names=("broker", "model"))
+    assert ports.choose(path=path, names=("broker", "model")) == first
+    stolen = door.getsockname()[1]
+    path.write_text(json.dumps(first | {"broker": stolen}))
+    again = ports.choose(path=path, names=("broker", "model"))
+    assert again["broker"] != stolen
+    assert again["model"] == first["model"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"broker": "x"}'])
+def test_a_damaged_ports_file_is_replaced(tmp_path: Path, content: str) -> None:
+    """It is a convenience, not a truth."""
+    path = tmp_path / "ports.json"
+    path.write_text(content)
+    assert ports.choose(path=path, names=("broker",)) == ports.read(path)
+
+
+def test_a_state_of_a_gateway_that_is_gone_is_no_state(tmp_path: Path) -> None:
+    """Nobody runs under that pid, or the file is damaged."""
+    preflight.check_home(tmp_path)
+    assert state.read(tmp_path) is None
+    known = state.State(pid=os.getpid(), url="http://x", processes={"web": state.ProcessState()})
+    state.write(home=tmp_path, state=known)
+    assert state.read(tmp_path) == known
+    known.pid = 2**22 + 1
+    state.write(home=tmp_path, state=known)
+    assert state.read(tmp_path) is None
+
+
+def test_without_the_models_wheel_the_rest_runs_and_it_says_what_to_set(
+    tmp_path: Path,
+    door: socket.socket,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Another processor or system: no embedded model, and how to name another one."""
+    preflight.check_home(tmp_path)
+    monkeypatch.delenv("REDIS_URL")
+    monkeypatch.setattr(model_files, "folder_of", lambda _package: None)
+    names = [each.name for each in plan.services(home=tmp_path, url="http://x", door=door)]
+    assert names == ["broker", "web", "runs", "long"]
+    said = capsys.readouterr().out
+    assert "no embedded model server for this system" in said
+    assert "set GATEWAY_MODEL_URL" in said
+
+
+def test_without_the_weights_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server alone answers nothing."""
+    monkeypatch.setattr(
+        model_files, "folder_of", lambda name: Path("/") if name == "xllamacpp" else None
+    )
+    assert "weights" in model_files.what_is_missing()
+
+
+def test_a_model_that_never_answers_is_not_ready(
+    door: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The port is open, the first completion hangs: the server gives up and is started again."""
+    monkeypatch.setattr(model_server, "LOAD_SECONDS", 0.3)
+    assert not model_server.wait_for_completion(port=door.getsockname()[1], key="x")
+
+
+def test_a_model_server_without_weights_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its last words are what the supervisor shows."""
+    monkeypatch.setenv("GATEWAY_MODEL_URL", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("GATEWAY_MODEL_KEY", "x")
+    monkeypatch.setattr(model_files, "weights", lambda: None)
+    monkeypatch.setattr(model_files, "what_is_missing", lambda: "the weights are missing")
+    assert model_server.main() == 1
+    assert "the weights are missing" in capsys.readouterr().err
+
+
+def test_the_parts_of_the_embedded_model_are_here() -> None:
+    """On the machines that we test on, nothing is missing."""
+    assert model_files.what_is_missing() == ""
+    assert model_files.folder_of("no_such_package") is None
+
+
+def test_without_the_brokers_binary_it_says_how_to_name_one(
+    tmp_path: Path, door: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no gateway without a broker: the start ends here."""
+    preflight.check_home(tmp_path)
+    monkeypatch.delenv("REDIS_URL")
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    with pytest.raises(preflight.StartError, match="set REDIS_URL"):
+        plan.services(home=tmp_path, url="http://x", door=door)
+
+
+def test_a_named_broker_and_model_are_used_instead_of_ours(
+    tmp_path: Path, door: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``REDIS_URL`` and ``GATEWAY_MODEL_URL`` reach the children as they are."""
+    preflight.check_home(tmp_path)
+    monkeypatch.setenv("REDIS_URL", "redis://elsewhere:6379/0")
+    monkeypatch.setenv("GATEWAY_MODEL_URL", "http://elsewhere/v1")
+    children = {each.name: each for each in plan.services(home=tmp_path, url="http://x", door=door)}
+    assert list(children) == ["web", "runs", "long"]
+    assert children["runs"].env["REDIS_URL"] == "redis://elsewhere:6379/0"
+    assert children["runs"].env["GATEWAY_MODEL_URL"] == "http://elsewhere/v1"
+    assert children["web"].fds == (door.fileno(),)
+
+
+def test_the_embedded_model_is_made_known_to_the_workers(
+    tmp_path: Path, door: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Address, key, name and window; no secret is an argument of any process."""
+    preflight.check_home(tmp_path)
+    monkeypatch.setattr(plan, "read_secret", lambda name: f"secret-{name}")
+    monkeypatch.delenv("REDIS_URL")
+    children = {each.name: each for each in plan.services(home=tmp_path, url="http://x", door=door)}
+    env = children["runs"].env
+    assert env["GATEWAY_MODEL_URL"].startswith("http://127.0.0.1:")
+    assert env["GATEWAY_MODEL_KEY"] == "secret-model_key"
+    assert env["GATEWAY_MODEL"] == "smollm2-135m-instruct"
+    assert env["LLM_IS_EMBEDDED"] == "1"
+    assert env["REDIS_URL"].startswith("redis://:secret-broker_password@127.0.0.1:")
+    assert not any("secret-" in part for each in children.values() for part in each.arguments)
+
+
+def test_our_address_is_this_machine_unless_the_owner_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """``GATEWAY_URL`` wins; the port is the one that was bound."""
+    monkeypatch.delenv("GATEWAY_URL", raising=False)
+    assert plan.url(port=8123) == "http://127.0.0.1:8123"
+    monkeypatch.setenv("GATEWAY_URL", "https://chat.example.org/")
+    assert plan.url(port=8123) == "https://chat.example.org"
+
+
+def test_a_secret_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``REDIS_URL_FILE`` names one; the supervisor reads it as the settings do."""
+    (tmp_path / "url").write_text("redis://file:6379/0\n")
+    monkeypatch.delenv("REDIS_URL")
+    monkeypatch.setenv("REDIS_URL_FILE", str(tmp_path / "url"))
+    assert environment.text("REDIS_URL") == "redis://file:6379/0"
+
+
+def test_a_broker_that_is_not_there_or_not_ours_does_not_answer(door: socket.socket) -> None:
+    """Nobody listens; somebody listens and says nothing."""
+    assert not broker.answers(port=listener.free_port(), password="x")
+    assert not broker.answers(port=door.getsockname()[1], password="x")
+
+
+def test_the_models_old_settings_are_read_and_named(
+    tmp_path: Path, door: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``LLM_MODEL`` breaks the ``llm`` command in the same shell; ours has a name of its own."""
+    preflight.check_home(tmp_path)
+    monkeypatch.setenv("LLM_BASE_URL", "http://elsewhere/v1")
+    monkeypatch.setenv("LLM_MODEL", "old")
+    assert environment.renamed("GATEWAY_MODEL") == "old"
+    assert environment.old_names() == {
+        "LLM_MODEL": "GATEWAY_MODEL",
+        "LLM_BASE_URL": "GATEWAY_MODEL_URL",
+    }
+    assert plan.uses_own_model()
+    monkeypatch.setenv("GATEWAY_MODEL", "new")
+    assert environment.renamed("GATEWAY_MODEL") == "new"
+    assert "LLM_MODEL" not in environment.old_names()
+    monkeypatch.setattr(settings, "GATEWAY_OLD_NAMES", environment.old_names(), raising=False)
+    [finding] = configuration.names()
+    assert "LLM_BASE_URL is now called GATEWAY_MODEL_URL" in finding.what
