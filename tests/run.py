@@ -24,7 +24,10 @@ MEASURED = ("--cov", "--cov-report=", "--cov-fail-under=0")
 ONCE = (
     "tests/browser",
     "tests/clients",
-    "tests/core/lib",
+    "tests/core/lib/test_safe_fetch.py",
+    "tests/core/lib/test_safe_fetch_edges.py",
+    "tests/core/lib/test_safe_fetch_networks.py",
+    "tests/core/lib/test_safe_fetch_posts.py",
     "tests/journeys",
     "tests/core/markdown",
     "tests/core/messages",

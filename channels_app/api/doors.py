@@ -1,7 +1,7 @@
 """The doors that Django REST framework does not serve, in the same OpenAPI document ([D9]).
 
-Written by hand, since they are plain ASGI handlers; ``tests/channels_app/api/test_document.py`` compares every
-route with it, and a fuzzer compares what they answer.
+Written by hand, since they are plain ASGI handlers; ``tests/channels_app/api/test_document.py``
+compares every route with it, and a fuzzer compares what they answer.
 """
 
 import re

@@ -86,7 +86,8 @@ def free_lane(
     *, account: ChannelAccount, chat: str, user: User, first: Lane | None = None
 ) -> tuple[str, ChatSession | None]:
     """The first thread of ``chat`` where nothing runs, with its open session where that was looked
-    up on the way (locked, as :func:`core.conversations.inbox.session_here` does). Inside a transaction.
+    up on the way (locked, as :func:`core.conversations.inbox.session_here` does).
+    Inside a transaction.
 
     ``first``: the nameless lane, where somebody has looked at it already.
     """

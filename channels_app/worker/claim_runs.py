@@ -103,8 +103,8 @@ def claim_singly(run_ids: list[int], worker: str) -> dict[int, Run]:
 
 
 def prepare(run: Run, began: float) -> Begun:
-    """What the turn of a run needs that was claimed at ``began`` (:func:`core.lib.leases.elapsed`); a
-    further attempt empties what the last one said."""
+    """What the turn of a run needs that was claimed at ``began`` (:func:`core.lib.leases.elapsed`);
+    a further attempt empties what the last one said."""
     logged = [event for _, event in events.after(run_id=run.id, seq=0)] if run.attempt > 1 else []
     log = events.log_of(run=run, seq=len(logged) or 1)
     again = [reset_delta(kind, message_id=name) for name, kind in said(logged).items()]

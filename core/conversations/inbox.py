@@ -430,8 +430,8 @@ def start_run(
     """One run for ``messages``, with its route taken now ([C3]); None when there are none.
 
     Messages that are not stored yet are stored as the run's; ``also`` is written with it. Inside a
-    transaction: of several that are gathered (:func:`core.database.writes.gathered`) the run has its id at
-    the end of that. A ``runs`` worker is woken after the commit.
+    transaction: of several that are gathered (:func:`core.database.writes.gathered`) the run
+    has its id at the end of that. A ``runs`` worker is woken after the commit.
     """
     if not messages:
         return None

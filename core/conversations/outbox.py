@@ -2,7 +2,8 @@
 
 The row is ``sending`` before the network call. Whoever finds it so after its lease ran out cannot
 know whether the platform got it: it goes out again where that is idempotent, else it is in doubt
-(:mod:`core.conversations.uncertain_deliveries`). What fails is tried again for DELIVERY_RETRY_HOURS (docs/decisions/163).
+(:mod:`core.conversations.uncertain_deliveries`). What fails is tried again for
+DELIVERY_RETRY_HOURS (docs/decisions/163).
 """
 
 from collections.abc import Callable

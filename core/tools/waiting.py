@@ -16,7 +16,8 @@ from core.models import Run, StoredFile
 from core.tools import languages, phrases
 from core.tools.base import ToolContext, ToolResult
 
-# With a look every core.conversations.jobs.POLL_SECONDS no silence is longer than 4 s; the promise is 5.
+# With a look every core.conversations.jobs.POLL_SECONDS no silence is longer than 4 s; the
+# promise is 5.
 BEAT_SECONDS = 3.0
 QUEUED_SECONDS = 10.0
 WAITING = "Waiting for a free worker…"

@@ -20,7 +20,7 @@ def begin(name: str, **more: object) -> None:
     or is older, stops nobody: the process says so and waits for it.
     """
     django.setup()
-    from core.database import schema_version
+    from core.database import schema_version  # noqa: PLC0415 - needs the line above
     from core.files import storage  # noqa: PLC0415 - needs the line above
 
     try:

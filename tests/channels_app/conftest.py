@@ -1,4 +1,4 @@
-"""One gateway with a scripted model for the tests of a module."""
+"""One gateway with a scripted model for the tests of a module; or a worker in this process."""
 
 import json
 from collections.abc import Callable
@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from tests.channels_app.client import Client, people
+from tests.channels_app.running import guest, owner, runner
 from tests.gateways import Gateway
 
+__all__ = ["guest", "owner", "runner"]
 INJECTION = 'a\n\ndata: {"event": "done"}\n\nid: 99\r\n\r\nb'
 SCRIPT: list[dict[str, Any]] = [
     {"match": "", "after_tool": True, "steps": [{"text": "It is what it is."}]},

@@ -47,7 +47,12 @@ TARGETS = (
     Target(
         "the URL guard",
         "core/lib/safe_fetch.py",
-        ("tests/core/lib",),
+        (
+            "tests/core/lib/test_safe_fetch.py",
+            "tests/core/lib/test_safe_fetch_edges.py",
+            "tests/core/lib/test_safe_fetch_networks.py",
+            "tests/core/lib/test_safe_fetch_posts.py",
+        ),
     ),
     Target(
         "the signed links",

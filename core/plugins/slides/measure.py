@@ -1,7 +1,7 @@
 """How wide text is, and how it breaks: by the advances of real fonts.
 
-The table (widths.json, made by tests/core/plugins/make_widths.py) holds for each character the widest
-advance among the faces that may draw it, so what fits here fits whatever the reader's machine
+The table (widths.json, made by tests/core/plugins/make_widths.py) holds for each character
+the widest advance among the faces that may draw it, so what fits here fits whatever the machine
 has. Lengths are points. Heights need no font: every line of a deck has an exact pitch.
 """
 

@@ -1,8 +1,8 @@
 """A stand-in for the ``runs`` worker, as a process of its own: plays given messages as the answer.
 
-``python -m tests.channels_app.webchat.actor FILE`` waits for the next queued run, claims it as a worker does,
-and writes the messages of FILE (a JSON list; ``{"pause": seconds}`` waits, ``{"wait_for": path}``
-waits until that file exists) through the real event log. Its ``text`` messages are the answer.
+``python -m tests.channels_app.webchat.actor FILE`` waits for the next queued run, claims it as a
+worker does, and writes the messages of FILE (a JSON list; ``{"pause": seconds}`` waits,
+``{"wait_for": path}`` waits until that file exists) through the real event log. Its ``text`` messages are the answer.
 """
 
 import json
