@@ -40,7 +40,7 @@ SETUP = """
 import json, sys
 from allowlist import keys
 from core.models import ChannelAccount, ChannelIdentity, User
-from core.sealed import seal
+from core.lib.encryption import seal
 data = json.load(sys.stdin)
 found = []
 for number in range(data["people"]):

@@ -334,10 +334,10 @@ def test_a_message_in_one_window_is_shown_in_the_other(visit: Visit, gateway: Ga
 def test_a6_the_owner_lets_somebody_in_from_a_card(visit: Visit, gateway: Gateway) -> None:
     shell(
         gateway,
-        "from django.utils import timezone\nfrom allowlist import requests\n"
+        "from django.utils import timezone\nfrom allowlist import unknown_requests\n"
         "from core.models import ChannelAccount\n"
         "account = ChannelAccount.objects.create(channel='bridge', name='b')\n"
-        "requests.record(account=account, kind='im', sender='4711', sender_name='<b>Eve</b>', "
+        "unknown_requests.record(account=account, kind='im', sender='4711', sender_name='<b>Eve</b>', "
         "text='Hello?', now=timezone.now())",
     )
     page, _ = visit(gateway)
@@ -373,8 +373,8 @@ def test_a_link_of_a_foreign_page_asks_before_it_makes_one_somebody_else(
 
 KNOCKS = """
 from django.utils import timezone
-from channels_app.inbound import receive_sender
-from core.inbox import Draft
+from channels_app.intake.inbound import receive_sender
+from core.conversations.inbox import Draft
 from core.models import ChannelAccount
 account, _ = ChannelAccount.objects.get_or_create(channel='bridge', name='{name}')
 for number in range(3):

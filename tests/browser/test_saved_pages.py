@@ -161,14 +161,14 @@ STORED = {
 KEEP = """
 import json
 from pathlib import Path
-from core import files
+from core.files import storage
 from core.models import User
 user = User.objects.get(username="ada")
 links = {}
 for name, origin in json.loads(Path("{folder}/names.json").read_text()).items():
     content = Path("{folder}", name).read_bytes()
-    file = files.keep(user=user, name="page.html", content=content, origin=origin)
-    links[name] = files.link(file)
+    file = storage.keep(user=user, name="page.html", content=content, origin=origin)
+    links[name] = storage.link(file)
 print("LINKS", json.dumps(links))
 """
 

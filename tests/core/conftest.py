@@ -34,7 +34,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
     def send(task: str, row_id: int, *, queue_name: str = "runs") -> None:
         del queue_name
-        sent.append((task.removeprefix("core.conversations.runs."), row_id))
+        sent.append((task.removeprefix("core.runs."), row_id))
 
     monkeypatch.setattr(wakeups, "send", send)
     return sent

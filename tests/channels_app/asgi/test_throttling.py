@@ -21,10 +21,10 @@ from tests.servers import Valkey
 ASK = """
 import os, django
 django.setup()
-from channels_app import limits
-from channels_app.http import RefusedError
-limits.BROKER_SECONDS = 30.0
-rate, passed = limits.Rate("test"), 0
+from channels_app.asgi import throttling
+from channels_app.asgi.http import RefusedError
+throttling.BROKER_SECONDS = 30.0
+rate, passed = throttling.Rate("test"), 0
 for _ in range(30):
     try:
         rate.check(subject=os.environ["SUBJECT"], limit=20)

@@ -53,7 +53,7 @@ SETUP = """
 import json, sys
 from allowlist import keys
 from core.models import ChannelAccount, ChannelIdentity, User
-from core.sealed import seal
+from core.lib.encryption import seal
 ports = json.load(sys.stdin)
 ada = User.objects.create(username="ada", is_owner=True)
 ChannelIdentity.objects.create(user=ada, kind="email", value="ada@example.org")

@@ -383,7 +383,7 @@ def test_a7_what_was_held_is_answered_when_the_owner_approves(
     code = """
 from django.utils import timezone
 from allowlist.models import UnknownRequest
-from channels_app import decisions
+from channels_app.intake import decisions
 from core.models import User
 owner, _ = User.objects.get_or_create(username="the-owner", defaults={"is_owner": True})
 row = UnknownRequest.objects.get(sender="friend")

@@ -19,7 +19,7 @@ _numbers = itertools.count(int(time.time()))
 SETUP = """
 import json, sys
 from core.models import ChannelAccount, ChannelIdentity, User
-from core.sealed import seal
+from core.lib.encryption import seal
 data = json.load(sys.stdin)
 for person in data["people"]:
     user, _ = User.objects.get_or_create(

@@ -2,7 +2,8 @@
 
 ``python -m tests.channels_app.webchat.actor FILE`` waits for the next queued run, claims it as a
 worker does, and writes the messages of FILE (a JSON list; ``{"pause": seconds}`` waits,
-``{"wait_for": path}`` waits until that file exists) through the real event log. Its ``text`` messages are the answer.
+``{"wait_for": path}`` waits until that file exists) through the real event log. Its ``text``
+messages are the answer.
 """
 
 import json

@@ -15,7 +15,9 @@ from core.database.queries import Among, Given, Taking
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, ChatSession, Run, User
 from core.signals import pubsub
+from tests.core.conftest import account, quiet_threads, user
 
+__all__ = ["account", "quiet_threads", "user"]
 NewRuns = Callable[[int], list[Run]]
 
 
