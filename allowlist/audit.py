@@ -44,7 +44,7 @@ def record(
     ``data`` holds JSON values and no secrets. Writers queue on the end of the chain, so call it
     as the last thing of a transaction.
     """
-    with transactions.write():
+    with transactions.atomic_write():
         _queue()
         previous = AuditEntry.objects.order_by("-id").values_list("digest", flat=True).first()
         entry = AuditEntry(

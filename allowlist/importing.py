@@ -88,7 +88,7 @@ def apply(*, people: list[Person], only_listed: bool, now: datetime) -> list[Cha
     New people keep the file's meaning, an empty list lets everyone in, unless ``only_listed``.
     One transaction: a caller that wants to look only raises inside its own.
     """
-    with transactions.write():
+    with transactions.atomic_write():
         return [_apply(person, only_listed=only_listed, now=now) for person in people]
 
 

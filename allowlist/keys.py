@@ -13,7 +13,7 @@ from django.utils import timezone
 from allowlist import audit, revocation
 from allowlist.models import ApiKey
 from core.database import transactions
-from core.database.queries import Among, Select
+from core.database.queries import Among, Instances
 from core.models import ChannelAccount, User
 
 TOKEN = re.compile(r"lk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
@@ -24,7 +24,7 @@ USED_EVERY = timedelta(minutes=1)
 AUDITED_EVERY = timedelta(days=1)
 
 
-NAMED = Select(
+NAMED = Instances(
     lambda: ApiKey.objects.select_related("user", "account").filter(Among("prefix", "prefixes"))
 )
 
@@ -56,7 +56,7 @@ def create(
         raise InvalidKey("a key belongs to one person or to one bridge account")
     prefix, secret = secrets.token_hex(PREFIX_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     token = f"lk_{prefix}_{secret}"
-    with transactions.write():
+    with transactions.atomic_write():
         key = ApiKey.objects.create(
             name=name,
             prefix=prefix,
@@ -114,7 +114,7 @@ def usable(key: ApiKey, now: datetime) -> bool:
 
 def revoke(*, key: ApiKey, actor: str, now: datetime) -> bool:
     """End ``key``; False when it had ended before."""
-    with transactions.write():
+    with transactions.atomic_write():
         changed = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now)
         if changed:
             revocation.end_key(key=key)
@@ -127,7 +127,7 @@ def _used(key: ApiKey, now: datetime) -> None:
     if last is not None and now - last < USED_EVERY:
         return
     stale = Q(last_used_at=None) | Q(last_used_at__lte=now - USED_EVERY)
-    with transactions.write():
+    with transactions.atomic_write():
         changed = ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
         if changed and (last is None or now - last >= AUDITED_EVERY):
             _record(key, "key.used", str(key.user or key.account), now, {})

@@ -59,7 +59,7 @@ def make(
     if settings.LINK_CODES == "off" or (settings.LINK_CODES == "owners" and not user.is_owner):
         raise NotAllowed("Linking by code is switched off here.")
     code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
-    with transactions.write():
+    with transactions.atomic_write():
         LinkCode.objects.filter(expires_at__lt=now - KEPT_AFTER_EXPIRY).delete()
         LinkCode.objects.filter(user=user, used_at=None).delete()
         LinkCode.objects.create(

@@ -56,7 +56,7 @@ def apply(*, pattern: BlockPattern, owner: User, now: datetime) -> list[UnknownR
 
     They are denied, not blocked: the pattern keeps them out, and denied rows make room first.
     """
-    with transactions.write():
+    with transactions.atomic_write():
         waits = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
         found = [
             row

@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
 from core.database import statements
-from core.database.queries import Given, Select
+from core.database.queries import Instances, Param
 from core.models import ChannelAccount, ChannelIdentity, User
 
 __all__ = ["Decision", "InvalidIdentity", "Row", "Sender", "decide", "explain", "normalise"]
@@ -191,13 +191,13 @@ def _open(kind: str) -> Row | None:
     return Row("open", matched=True, reason=f"{user} is open to everyone on {kind}", user=user)
 
 
-def open_users(kind: str | Given) -> QuerySet[User]:
+def open_users(kind: str | Param) -> QuerySet[User]:
     """Users who let everybody of ``kind`` in, in their order."""
     listed = ChannelIdentity.objects.filter(user=OuterRef("pk"), kind=kind)
     return User.objects.filter(~Exists(listed), only_listed=False, is_active=True).order_by("pk")
 
 
-OPEN = Select(lambda: open_users(Given("kind"))[:1])
+OPEN = Instances(lambda: open_users(Param("kind"))[:1])
 
 
 def open_kinds(*, only: User | None = None) -> dict[User, list[str]]:

@@ -59,7 +59,7 @@ def consume(*, token: str, now: datetime) -> User | None:
 def _refused(link: SignInLink, now: datetime) -> None:
     """Note that a dead link was opened."""
     counted = SignInLink.objects.filter(pk=link.pk, refusals__lt=AUDITED_REFUSALS)
-    with transactions.write():
+    with transactions.atomic_write():
         if counted.update(refusals=F("refusals") + 1) != 1:
             return
         why = "used" if link.used_at else "expired" if link.expires_at <= now else "not active"

@@ -165,7 +165,7 @@ def decide(
     if not (owner.is_owner and owner.is_active):
         _refused(owner, subject, via, "not an owner", now)
         raise NotAnOwner("only owners decide who may speak")
-    with transactions.write():
+    with transactions.atomic_write():
         row = UnknownRequest.objects.filter(public_id=subject).select_related("account").first()
         changed = row is not None and _claim(row, STATES[verdict], owner, via, now)
         if row is not None and changed:
@@ -197,7 +197,7 @@ def purge(*, now: datetime) -> int:
     held_messages.sweep(now=now)
     if not (old.exists() or overdue.exists()):
         return 0  # nearly always: the chore must not queue for the write lock every few seconds
-    with transactions.write():
+    with transactions.atomic_write():
         purged = held_messages.empty(old.order_by("id"), "held for too long")
         expired = list(overdue.order_by("id").values_list("pk", flat=True)[: held_messages.AT_ONCE])
         overdue.filter(pk__in=expired).update(state=State.EXPIRED, last_text="")
@@ -244,7 +244,7 @@ def extend(*, request: str, owner: User, via: str, now: datetime) -> UnknownRequ
     if not (owner.is_owner and owner.is_active):
         _refused(owner, one_line(request, 40), via, "not an owner", now)
         raise NotAnOwner("only owners decide who may speak")
-    with transactions.write():
+    with transactions.atomic_write():
         rows = UnknownRequest.objects.filter(public_id=request, state=State.APPROVED)
         row = rows.select_related("account", "granted_user").first()
         identity = _identity_of(row) if row is not None else None
@@ -354,7 +354,7 @@ def _list(row: UnknownRequest, person: User, until: datetime | None, *, everywhe
 def _note(knock: Knock, now: datetime) -> UnknownRequest:
     account, kind = knock.account, knock.kind
     address = _address(kind, knock.sender, account.channel)
-    with transactions.write():
+    with transactions.atomic_write():
         row = _locked(account, kind, address)
         if row is not None and row.state == State.APPROVED and _let_in_meanwhile(row, account, now):
             return row

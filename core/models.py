@@ -10,7 +10,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
 
-from core.lib.encryption import unseal
+from core.lib.encryption import decrypt
 from core.lib.ids import public_id
 from core.lib.leases import Lease
 from core.lib.text import visible_line
@@ -86,8 +86,8 @@ class ChannelAccount(models.Model):
         return f"{self.channel}/{self.name}"
 
     def open_secrets(self) -> dict[str, str]:
-        """The decrypted secrets. Raises SealError when the key was changed."""
-        return unseal(self.secrets)
+        """The decrypted secrets. Raises DecryptError when the key was changed."""
+        return decrypt(self.secrets)
 
 
 class ChannelIdentity(models.Model):

@@ -108,7 +108,7 @@ def fresh_doors() -> None:
     """No test knows an account that another one had."""
     from channels_app.asgi import builtin_accounts, router
 
-    builtin_accounts.forget()
+    builtin_accounts.clear_cache()
     router.acceptance.forget()
 
 

@@ -185,7 +185,7 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Django's view of a new user opens a transaction: our write lock comes first."""
-        with transactions.write() if request.method == "POST" else nullcontext():
+        with transactions.atomic_write() if request.method == "POST" else nullcontext():
             response: HttpResponse = super().add_view(request, form_url, extra_context)
         return response
 

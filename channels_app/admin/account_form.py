@@ -122,8 +122,8 @@ class AccountForm(ModelForm[ChannelAccount]):
 def opened(account: ChannelAccount) -> tuple[dict[str, str], bool]:
     """The secrets that are set, and whether they can be opened (the key may have been changed)."""
     try:
-        return encryption.unseal(account.secrets), True
-    except encryption.SealError:
+        return encryption.decrypt(account.secrets), True
+    except encryption.DecryptError:
         return {}, False
 
 

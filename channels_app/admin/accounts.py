@@ -61,8 +61,8 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
     def secrets_set(self, account: ChannelAccount) -> str:
         """Their names only."""
         try:
-            return ", ".join(sorted(encryption.unseal(account.secrets))) or "none"
-        except encryption.SealError as error:
+            return ", ".join(sorted(encryption.decrypt(account.secrets))) or "none"
+        except encryption.DecryptError as error:
             return str(error)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -125,7 +125,7 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
         given = form.given_secrets(form.cleaned_data)
         if given:
             kept = form.known | given  # those that cannot be opened any more are replaced
-            obj.secrets = encryption.seal({name: value for name, value in kept.items() if value})
+            obj.secrets = encryption.encrypt({name: value for name, value in kept.items() if value})
         super().save_model(request, obj, form, change)
         for name, value in given.items():
             self.record(request, "secret_set" if value else "secret_removed", obj, {"name": name})
@@ -176,7 +176,7 @@ def tell_test(request: HttpRequest, row: ChannelAccount) -> None:
     """Ask the platform of an account who we are there, and say what it said."""
     try:
         said = account_watcher.test_now(row)
-    except (ChannelError, encryption.SealError) as error:
+    except (ChannelError, encryption.DecryptError) as error:
         messages.error(request, f"{row}: {visible_line(str(error))}")
     else:
         messages.success(request, f"{row}: {visible_line(said)}")

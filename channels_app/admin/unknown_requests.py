@@ -313,7 +313,7 @@ class KeptMessageAdmin(InboundMessageAdmin):
             number = message.pk
             try:
                 outcome = quarantine.read_again(message)
-            except (quarantine.CannotReadAgainError, encryption.SealError) as error:
+            except (quarantine.CannotReadAgainError, encryption.DecryptError) as error:
                 self.message_user(request, f"Message {number}: {error}", messages.WARNING)
             else:
                 self.message_user(request, f"Message {number}: {outcome}.")

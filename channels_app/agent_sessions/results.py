@@ -20,7 +20,7 @@ from channels_app.delivery.aggregator import utf16_units
 from channels_app.delivery.sending import can_push
 from channels_app.rendering.outbound_format import classified
 from core.conversations import events, outbox, runs
-from core.database.transactions import in_thread, write
+from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import public_id
 from core.lib.text import clean
 from core.lib.tokens import estimate
@@ -167,7 +167,7 @@ def blocks_of(channel: Channel, text: str) -> list[Block]:
 def put_blocks(where: Destination, blocks: list[Block], text: str) -> Sent:
     """Enqueue the messages of one result, and write it into the transcript."""
     name = public_id()
-    with write():
+    with atomic_write():
         touch(where.session)
         Message.objects.create(
             session=where.session,
@@ -202,7 +202,7 @@ def show_at_once(
     files: list[dict[str, str]] | None = None,
 ) -> Sent:
     """Show something in a session whose clients read the event log; its run ends as it begins."""
-    with write():
+    with atomic_write():
         run = settled_run(session=session, said=said, text=text, files=files or [])
         touch(session)
     return Sent([], message_id=run.public_id)
@@ -325,7 +325,7 @@ def refuse_failed(rows: list[Delivery]) -> None:
 def withdraw(rows: list[Delivery]) -> bool:
     """Take back what is not on its way; whether nothing is any more."""
     ids = [row.id for row in rows]
-    with write():
+    with atomic_write():
         outbox.take_back(Delivery.objects.filter(id__in=ids))
         left = Delivery.objects.filter(id__in=ids).exclude(state=Delivery.State.DISMISSED)
         if left.exists():

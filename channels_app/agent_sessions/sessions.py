@@ -21,7 +21,7 @@ from channels_app.owner import notice_targets
 from channels_app.replies.outbound import own_words
 from core.conversations import inbox, outbox
 from core.database import transactions
-from core.database.transactions import in_thread, write
+from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import public_id
 from core.lib.text import one_line
 from core.lib.tokens import estimate
@@ -124,7 +124,7 @@ def open_session(
     else:
         chat = chat or place_of(user=user, account=account, channel=channel)
         thread = topic(channel=channel, account=account, chat=chat, title=title)
-    with write():
+    with atomic_write():
         return ChatSession.objects.create(
             public_id=name,
             user=user,
@@ -162,7 +162,7 @@ def close(*, session: ChatSession) -> bool:
 
     Messages that are gone already, or too old to remove, are no failure.
     """
-    with write():
+    with atomic_write():
         closed = ChatSession.objects.filter(id=session.id, closed_at__isnull=True)
         if not closed.update(closed_at=Now(), reply_until=None):
             return False
@@ -305,7 +305,7 @@ def next_reply(session: ChatSession) -> Reply | None:
     kept = InboundMessage.objects.filter(
         session=session, state=InboundMessage.State.RECEIVED, note=FOR_AGENT
     )
-    with write():
+    with atomic_write():
         for row in kept.order_by("id")[:1]:
             kept.filter(id=row.id).update(state=InboundMessage.State.ANSWERED)
             media = [str(item.get("name") or item.get("kind", "file")) for item in row.media]
@@ -319,5 +319,5 @@ def next_reply(session: ChatSession) -> Reply | None:
 
 def stop_listening(session: ChatSession) -> None:
     """The assistant answers again."""
-    with write():
+    with atomic_write():
         ChatSession.objects.filter(id=session.id).update(reply_until=None)

@@ -25,7 +25,7 @@ from channels_app.api.permissions import MayChat, MayDecide, MaySend
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.intake import decisions, source_feedback
 from core.conversations import inbox, runs, sessions
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.files import storage
 from core.lib.ids import is_public_id
 from core.models import ChatSession, Message, Run, StoredFile, User
@@ -62,7 +62,7 @@ class Sessions(generics.ListCreateAPIView[ChatSession]):
     def perform_create(self, serializer: Any) -> None:
         """Begin a conversation."""
         title = serializer.validated_data.get("title", "")
-        with write():
+        with atomic_write():
             session = inbox.open_session(
                 user=person(self.request), account=door_account("http"), title=title
             )

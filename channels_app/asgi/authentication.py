@@ -12,7 +12,7 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError, Request
-from core.database.batching import LANES, Together, attempt, local
+from core.database.batching import CONCURRENT_BATCHES, Batcher, attempt, local
 from core.models import ChannelAccount, User
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="latchkey"'}
@@ -55,9 +55,9 @@ async def authenticate(request: Request, *, scope: str) -> Caller:
     return await being_known().do(shown)
 
 
-def being_known() -> Together[Shown, Caller]:
+def being_known() -> Batcher[Shown, Caller]:
     """Whose keys are looked up now."""
-    return local("callers", callers_of, lanes=LANES)
+    return local("callers", callers_of, lanes=CONCURRENT_BATCHES)
 
 
 def count_address(address: str) -> None:

@@ -2,11 +2,13 @@
 
 import time
 
-from core.database.queries import Given, Select
+from core.database.queries import Instances, Param
 from core.models import ChannelAccount
 
 DOORS = ("web", "http")
-BY_CHANNEL = Select(lambda: ChannelAccount.objects.filter(channel=Given("channel"), name="default"))
+BY_CHANNEL = Instances(
+    lambda: ChannelAccount.objects.filter(channel=Param("channel"), name="default")
+)
 KNOWN_SECONDS = 2.0
 
 _known: dict[str, tuple[ChannelAccount, float]] = {}
@@ -21,7 +23,7 @@ def door_account(channel: str) -> ChannelAccount:
     return account
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Believe nothing about accounts any more."""
     _known.clear()
 

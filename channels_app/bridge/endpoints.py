@@ -18,8 +18,8 @@ from channels_app.delivery.sending import account_of
 from channels_app.intake import slash_commands
 from channels_app.intake.inbound import receive_sender
 from channels_app.models import SeenSignature
-from core.database.transactions import in_thread, write
-from core.lib.encryption import SealError
+from core.database.transactions import atomic_write, in_thread
+from core.lib.encryption import DecryptError
 from core.lib.ids import public_id
 from core.models import ChannelAccount
 
@@ -64,7 +64,7 @@ def check_signature(request: Request, row: ChannelAccount, raw: bytes) -> None:
     """Raises RefusedError: 409 for an account without a callback, 401 for a bad signature."""
     try:
         account = account_of(row)
-    except SealError as error:
+    except DecryptError as error:
         raise RefusedError(503, "The account's secrets cannot be read.") from error
     secret = account.secrets.get("signing_secret", "")
     if not secret or not account.config.get("callback_url") or CHANNEL.config.problems(account):
@@ -101,7 +101,7 @@ def accept(account: ChannelAccount, asked: fields.Asked, *, signature: str, key:
     count_sender(account, asked.user_id)
     now = timezone.now()
     request_id = asked.request_id or public_id()
-    with write():
+    with atomic_write():
         note(account, signature, now)
         receipt = receive_sender(
             draft=asked.draft(account=account, request_id=request_id, key=key),

@@ -9,14 +9,14 @@ from django.conf import settings
 
 from allowlist import decision_links
 from channels_app.base import Block, ChannelError
-from core.lib.encryption import SealError, seal, unseal
+from core.lib.encryption import DecryptError, decrypt, encrypt
 
 NOT_SHOWN = "(a one-time code; it is not shown here)"
 
 
 def sealed_block(block: Block) -> Block:
     """``block`` as it is stored: encrypted, with a text that stands for it."""
-    return {"text": NOT_SHOWN, "sealed": seal({"block": orjson.dumps(block).decode()})}
+    return {"text": NOT_SHOWN, "sealed": encrypt({"block": orjson.dumps(block).decode()})}
 
 
 def with_decision_link(text: str, *, request: str, owner: int) -> Block:
@@ -28,8 +28,8 @@ def as_sent(payload: Block) -> Block:
     """The block that ``payload`` stands for. Raises ChannelError when no key opens it any more."""
     if "sealed" in payload:
         try:
-            opened: Block = orjson.loads(unseal(payload["sealed"])["block"])
-        except SealError as error:
+            opened: Block = orjson.loads(decrypt(payload["sealed"])["block"])
+        except DecryptError as error:
             raise ChannelError("What was to be sent cannot be opened.", permanent=True) from error
         return opened
     if "decision" not in payload:

@@ -32,7 +32,7 @@ from channels_app.delivery.secret_blocks import as_sent
 from core.database.transactions import in_thread
 from core.files import storage
 from core.lib import leases
-from core.lib.encryption import SealError
+from core.lib.encryption import DecryptError
 from core.models import ChannelAccount, Delivery, StoredFile
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def opened(row: ChannelAccount) -> Account:
     """:func:`account_of` for a delivery. Raises ChannelError when its secrets cannot be opened."""
     try:
         return account_of(row)
-    except SealError as error:
+    except DecryptError as error:
         raise ChannelError(str(error), trouble="auth") from error
 
 
@@ -69,7 +69,7 @@ def can_push(row: ChannelAccount) -> bool:
         return True
     try:
         return channel.outbound.can_push(account_of(row))
-    except SealError:
+    except DecryptError:
         return False
 
 

@@ -28,8 +28,8 @@ from channels_app.intake.known_senders import KnownSender
 from channels_app.owner import auto_replies, notices
 from core.conversations import inbox
 from core.conversations.inbox import Draft
-from core.database.transactions import write
-from core.database.writes import Set, written
+from core.database.transactions import atomic_write
+from core.database.writes import Set, write_all
 from core.models import ChatSession, InboundMessage, Run, User
 from core.signals import wakeups
 
@@ -73,7 +73,7 @@ def receive_personal(
     for another message.
     """
     draft = without_codes(draft)
-    with write(joins=True):
+    with atomic_write(joins=True):
         if session_id:
             session = inbox.own_session(user=user, session_id=session_id)
             if session is None:
@@ -105,7 +105,7 @@ def receive_known(*, draft: Draft, known: KnownSender | None) -> Receipt:
     if known is None:
         return receive_sender(draft=draft, now=timezone.now(), debounce=True)
     draft = without_codes(draft)
-    with write(joins=True):
+    with atomic_write(joins=True):
         # By the moment in which it was looked up: an agent may stop listening meanwhile.
         return accept(
             draft=draft, user=known.user, session=known.session, now=known.now, debounce=True
@@ -131,7 +131,7 @@ def receive_sender(
         account=draft.account, kind=draft.kind, value=draft.sender, group=group
     )
     draft = without_codes(draft)
-    with write(joins=True):
+    with atomic_write(joins=True):
         decision = permissions.decide(sender=sender, now=now)
         if decision.rule != "listed" and command is not None and command.is_code and not group:
             duplicate = inbox.find_duplicate(draft)
@@ -251,7 +251,7 @@ def obey(
     if not new and not inbox.take_over(message, draft=draft, user=user, session=session, now=now):
         return repeated(message, draft)
     if listed:
-        written(*last_used(user=user, draft=draft, session=session, now=now))
+        write_all(*last_used(user=user, draft=draft, session=session, now=now))
 
     def decide(request: str, choice: unknown_requests.Choice) -> str:
         verdict = unknown_requests.decide(
@@ -324,7 +324,7 @@ def accept(
         message = inbox.message_of(draft=draft, state=received, now=now, user=user, session=session)
     if for_agent:
         run = sessions.hand_over(message=message, session=session)
-        written(*used)
+        write_all(*used)
     else:
         run = inbox.start_run(
             session=session, messages=[message], now=now, origin=origin, also=used

@@ -17,7 +17,7 @@ from django.conf import settings
 from channels_app import registry
 from channels_app.base import Channel, ChannelError, Downloads, RemoteFile
 from channels_app.delivery.sending import account_of
-from core.database.transactions import in_thread, write
+from core.database.transactions import atomic_write, in_thread
 from core.documents import read as documents
 from core.documents.sniffing import family, media_type
 from core.files import quota, storage
@@ -120,7 +120,7 @@ def messages_of(run_id: int) -> list[InboundMessage]:
 
 def keep(message: InboundMessage) -> None:
     """Write down what was understood of the media of one message."""
-    with write():
+    with atomic_write():
         InboundMessage.objects.filter(id=message.id).update(media=message.media)
 
 
@@ -129,7 +129,7 @@ def rewrite(run: Run, messages: list[InboundMessage]) -> None:
     run.text = "\n".join(text for text in map(spoken, messages) if text)
     media = [without_remote(item) for message in messages for item in message.media]
     run.route = {**run.route, "media": media}
-    with write():
+    with atomic_write():
         Run.objects.filter(id=run.id).update(text=run.text, route=run.route)
         Message.objects.filter(run_id=run.id, role="user").update(
             text=run.text,
@@ -221,7 +221,7 @@ def uploaded(run: Run, name: str) -> StoredFile:
     own = StoredFile.objects.filter(
         public_id=name, user_id=run.user_id, revoked_at__isnull=True, purged_at__isnull=True
     )
-    with write():
+    with atomic_write():
         own.filter(session__isnull=True).update(session_id=run.session_id, run_id=run.id)
     file = own.first()
     if file is None:

@@ -3,7 +3,7 @@
 from channels_app import registry
 from channels_app.base import ReadsAgain
 from channels_app.delivery.sending import account_of
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.models import InboundMessage
 
 
@@ -15,12 +15,12 @@ def read_again(message: InboundMessage) -> str:
     """Read a quarantined update once more, as if it came now; what became of it, in a word.
 
     One transaction: it is either still there or has become something else. Raises
-    CannotReadAgainError, SealError.
+    CannotReadAgainError, DecryptError.
     """
     channel = registry.get(message.account.channel)
     if channel is None or not isinstance(channel.gateway, ReadsAgain):
         raise CannotReadAgainError("This channel keeps nothing that could be read again.")
-    with write():
+    with atomic_write():
         kept = InboundMessage.objects.filter(
             id=message.id, state=InboundMessage.State.QUARANTINED
         ).delete()

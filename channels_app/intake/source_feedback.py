@@ -5,7 +5,7 @@ from typing import Any
 
 from channels_app.models import SourceFeedback
 from core.conversations import events
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
 from core.lib.text import one_line
 from core.messages import RetrievalMessage, RetrievalSource, Transcript
@@ -43,7 +43,7 @@ def record(*, user: User, run_id: str, source_id: str, verdict: str, message_id:
         "message_id": found.retrieval.message_id[:200],
         "source_id": source_id[:200],
     }
-    with write():
+    with atomic_write():
         if verdict:
             values = {"verdict": verdict, **described(found)}
             SourceFeedback.objects.update_or_create(**place, defaults=values)

@@ -26,8 +26,8 @@ from channels_app.rendering import follow_run
 from channels_app.rendering.links import Links
 from core.conversations import runs
 from core.conversations.inbox import Draft, RepeatKey, body_digest
-from core.database.batching import Informed, committed
-from core.database.transactions import in_thread, write
+from core.database.batching import Informed, in_shared_transaction
+from core.database.transactions import atomic_write, in_thread
 from core.messages import MessageDict
 from core.models import ChannelAccount, Run
 from core.signals import pubsub
@@ -77,7 +77,9 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         with slot(caller, sender=asked.user), listener_of(caller) as heard:
             await prepare(caller, asked)
             said = partial(work_of, caller, asked, request, session, key, heard)
-            work = await committed(accepting(caller, session, said), after=being_known())
+            work = await in_shared_transaction(
+                accepting(caller, session, said), after=being_known()
+            )
             if work is None:
                 raise RefusedError(401, "Permission denied")
             if asked.stream:
@@ -152,7 +154,7 @@ def accept(
     said = Said(text, media, options, repeat)
     if caller.user is None:
         return accept_sender(caller, asked, session, said)
-    with write(joins=True):
+    with atomic_write(joins=True):
         account = door_account(ORIGIN)
         chat = sessions.chat_of(caller.key)
         mine = sessions.own(user=caller.user, name=session)

@@ -17,18 +17,18 @@ from channels_app.asgi.chat_messages import refused
 from channels_app.asgi.fields import MAX_SESSION_NAME
 from core.conversations import inbox
 from core.database import statements
-from core.database.queries import Given, Rows
+from core.database.queries import Param, Values
 from core.models import ChannelAccount, ChatSession, Run, User
 
 ORIGIN = "openai"
 HEADER = "X-Session-Id"
 
 
-BUSY = Rows(
+BUSY = Values(
     lambda: ChatSession.objects.filter(
-        account_id=Given("account"),
-        chat=Given("chat"),
-        user_id=Given("user"),
+        account_id=Param("account"),
+        chat=Param("chat"),
+        user_id=Param("user"),
         closed_at__isnull=True,
         runs__state__in=(Run.State.QUEUED, Run.State.RUNNING),
     ).values_list("thread")

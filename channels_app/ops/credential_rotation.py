@@ -11,14 +11,16 @@ from core.models import ChannelAccount
 def reseal_all(*, actor: str, now: datetime) -> int:
     """Encrypt every account's secrets with the first key, all or none; how many were changed.
 
-    Raises SealError when no key opens one of them.
+    Raises DecryptError when no key opens one of them.
     """
     changed = 0
-    with transactions.write():
+    with transactions.atomic_write():
         for row in ChannelAccount.objects.select_for_update().exclude(secrets="").order_by("id"):
             if encryption.is_current(row.secrets):
                 continue
-            ChannelAccount.objects.filter(pk=row.pk).update(secrets=encryption.reseal(row.secrets))
+            ChannelAccount.objects.filter(pk=row.pk).update(
+                secrets=encryption.reencrypt(row.secrets)
+            )
             changed += 1
         if changed:
             data: dict[str, object] = {"accounts": changed}

@@ -157,7 +157,7 @@ def follow_up(
     again = not untried and not on_its_way and everywhere and is_due_again(request, now)
     if not (untried or again):
         return
-    with transactions.write():
+    with transactions.atomic_write():
         if again:
             if rows.update(notice_at=now) != 1:
                 return  # another worker was quicker
@@ -238,7 +238,7 @@ def clock_set_back(*, by: timedelta, now: datetime) -> None:
     )
     for owner in owners():
         key = f"notice:clock:{owner.pk}:{int(now.timestamp()) // 3600}"
-        with transactions.write():
+        with transactions.atomic_write():
             tell(owner, key=key, text=text)
 
 

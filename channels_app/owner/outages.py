@@ -39,7 +39,7 @@ def look(*, now: datetime) -> None:
 
 def tell_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) -> None:
     """Tell the owners that an account's deliveries wait: once an outage, whoever finds it."""
-    with transactions.write():
+    with transactions.atomic_write():
         found = ChannelAccount.objects.filter(id=account.pk, outage_at__isnull=True)
         if not found.update(outage_at=now):
             return
@@ -50,7 +50,7 @@ def tell_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) -> N
 def tell_end(account: ChannelAccount, *, now: datetime) -> None:
     """Tell the owners that an account delivers again; what they have not heard yet they need not
     hear any more."""
-    with transactions.write():
+    with transactions.atomic_write():
         began = account.outage_at
         found = ChannelAccount.objects.filter(id=account.pk, outage_at=began)
         if began is None or not found.update(outage_at=None):

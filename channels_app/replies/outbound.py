@@ -27,8 +27,8 @@ from channels_app.owner import notices, outages
 from channels_app.rendering.translations import wording
 from core.conversations import outbox, uncertain_deliveries
 from core.conversations.runs import Outcome
-from core.database.batching import committed
-from core.database.transactions import in_thread, write
+from core.database.batching import in_shared_transaction
+from core.database.transactions import atomic_write, in_thread
 from core.lib import leases
 from core.lib.text import one_line
 from core.models import Delivery, InboundMessage, Run
@@ -214,12 +214,14 @@ async def deliver(delivery_id: int, *, ended: Ended = unheard) -> Next | None:
     """
     # The pace first: what is claimed is sent at once, so that a pause is no try and no doubt.
     slot = Slot()
-    delivery = await committed(partial(outbox.claim, delivery_id=delivery_id, ready=slot))
+    delivery = await in_shared_transaction(
+        partial(outbox.claim, delivery_id=delivery_id, ready=slot)
+    )
     if slot.seconds > PATIENCE_SECONDS:
         return Next(delivery_id, slot.seconds)
     if delivery is None and slot.seconds > 0:
         await asyncio.sleep(slot.seconds)
-        delivery = await committed(partial(outbox.claim, delivery_id=delivery_id))
+        delivery = await in_shared_transaction(partial(outbox.claim, delivery_id=delivery_id))
     if delivery is None:
         return None
     channel = registry.get(delivery.account.channel)
@@ -265,7 +267,7 @@ async def record_sent(*, channel: Channel, delivery: Delivery, message_id: str) 
     it the message has to be found again."""
     record = partial(outbox.sent, delivery=delivery, external_message_id=message_id)
     if message_id == delivery.external_message_id:
-        await committed(record)
+        await in_shared_transaction(record)
     else:
         await in_thread(record)
     if delivery.may_repeat and (delivery.settles_doubt or not delivery.doubt_chat):
@@ -294,7 +296,7 @@ def tell_reader(*, channel: Channel, delivery: Delivery) -> None:
     """Say in a conversation that a message in it may be a repeat."""
     session = delivery.session
     words = wording(session.user.language if session is not None else "")
-    with write():
+    with atomic_write():
         for block in channel.outbound.render(words.repeated)[:1]:
             outbox.enqueue(
                 key=f"repeated:{delivery.id}:{delivery.attempt}",

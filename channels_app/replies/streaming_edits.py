@@ -28,7 +28,7 @@ from channels_app.rendering.links import Links
 from channels_app.rendering.text import render
 from channels_app.rendering.translations import ENGLISH
 from channels_app.replies import outbound
-from core.database.transactions import in_thread, write
+from core.database.transactions import atomic_write, in_thread
 from core.lib import leases
 from core.lib.leases import Lease, LeaseOverError
 from core.markdown import live_view
@@ -210,7 +210,7 @@ def begin_block(run: Run, index: int, block: Block) -> Delivery | None:
 
     A row that an earlier attempt sent is taken over, not sent again.
     """
-    with write():
+    with atomic_write():
         ours = Run.objects.select_for_update().filter(
             id=run.id, attempt=run.attempt, state=Run.State.RUNNING
         )

@@ -21,9 +21,9 @@ from channels_app.base import Account, Channel, ChannelError, Reacts, Target, Ty
 from channels_app.delivery.sending import account_of
 from core.conversations import outbox
 from core.database import statements
-from core.database.batching import AT_ONCE, asked_at_once, attempt, committed
-from core.database.queries import Among, Change, Given, Rows
-from core.database.transactions import write_one
+from core.database.batching import AT_ONCE, asked_at_once, attempt, in_shared_transaction
+from core.database.queries import Among, Param, Update, Values
+from core.database.transactions import atomic_write_statement
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run
 
 logger = logging.getLogger(__name__)
@@ -60,14 +60,14 @@ TO_MARK = statements.Select(
         )
     ) ORDER BY "core_inboundmessage"."ack", "core_inboundmessage"."id" LIMIT {MOST * AT_ONCE}""",  # noqa: S608 - our own names
 )
-SHOWN = Change(
+SHOWN = Update(
     lambda: (
         InboundMessage.objects.filter(Among("id", "ids"), state__in=WAITING, ack=""),
         {"ack": Ack.SHOWN},
     )
 )
-CLEARED = Change(lambda: (InboundMessage.objects.filter(id=Given("id")), {"ack": Ack.CLEARED}))
-STILL_WAITING = Rows(
+CLEARED = Update(lambda: (InboundMessage.objects.filter(id=Param("id")), {"ack": Ack.CLEARED}))
+STILL_WAITING = Values(
     lambda: InboundMessage.objects.filter(Among("id", "ids"), state__in=WAITING).values_list("id")
 )
 
@@ -128,13 +128,13 @@ def marks_of(session_ids: list[int]) -> list[list[Mark] | Exception]:
     known = (marks for marks in found if not isinstance(marks, Exception))
     fresh = [mark.id for marks in known for mark in marks if mark.show]
     if fresh:
-        with write_one():
+        with atomic_write_statement():
             SHOWN(ids=fresh)
     return found
 
 
 def marks_in(rows: list[InboundMessage]) -> list[Mark]:
-    """The changes that messages of one session are due for. Raises SealError."""
+    """The changes that messages of one session are due for. Raises DecryptError."""
     channel = registry.get(rows[0].account.channel) if rows else None
     if channel is None or not isinstance(channel.outbound, Reacts):
         return []
@@ -162,10 +162,10 @@ async def apply(mark: Mark) -> None:
         logger.info("a reaction could not be changed: %s", error)
         if not (isinstance(error, ChannelError) and error.permanent):
             return  # it stays marked as shown: the sweeper takes it off in the end
-        await committed(partial(cleared, mark.id))
+        await in_shared_transaction(partial(cleared, mark.id))
         return
     if not mark.show:
-        await committed(partial(cleared, mark.id))
+        await in_shared_transaction(partial(cleared, mark.id))
     elif await asked_at_once(were_answered, mark.id):
         # The run ended while the reaction was on its way, and was cleared before it was there.
         await apply(replace(mark, show=False))
@@ -173,7 +173,7 @@ async def apply(mark: Mark) -> None:
 
 def cleared(message_id: int) -> None:
     """Write down that a message wears no reaction any more."""
-    with write_one():
+    with atomic_write_statement():
         CLEARED(id=message_id)
 
 

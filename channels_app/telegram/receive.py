@@ -24,7 +24,7 @@ from channels_app.telegram.addressing import Addressed, Bot, understand, with_qu
 from core.conversations import inbox, outbox
 from core.conversations.inbox import Draft
 from core.database.batching import Informed, Work
-from core.database.transactions import in_thread, write
+from core.database.transactions import atomic_write, in_thread
 from core.lib.text import one_line
 from core.models import ChannelAccount, InboundMessage, User
 
@@ -210,7 +210,7 @@ def is_of_our_album(row: ChannelAccount, message: updates.TelegramMessage) -> bo
 def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage) -> str:
     """An edit changes a message that still waits, and nothing else."""
     meant = understand(message, bot=bot)
-    with write():
+    with atomic_write():
         changed = inbox.edit_waiting(
             account=row,
             chat=str(message.chat),
@@ -241,7 +241,7 @@ def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
         text = send_again(request)
     else:
         text = decide(request, verdict, person, row)
-    with write():
+    with atomic_write():
         outbox.enqueue(
             key=f"press:{row.pk}:{press.id}"[:200],
             account_id=row.pk,
@@ -315,10 +315,10 @@ def quarantine(*, row: ChannelAccount, value: object, raw: bytes, why: str) -> s
 def note(*, row: ChannelAccount, update_id: str, state: str, why: str, raw: bytes) -> None:
     """A row for an update that is no message to answer, once."""
     draft = Draft(account=row, update_id=update_id, raw=raw)
-    with write():
+    with atomic_write():
         inbox.store(draft=draft, state=state, now=timezone.now(), note=why)
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Believe nothing about bots any more."""
     _known.clear()

@@ -13,7 +13,7 @@ from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
 from core.database import batching
 from core.database.transactions import in_thread
-from core.lib.encryption import SealError
+from core.lib.encryption import DecryptError
 from core.models import ChannelAccount
 
 KNOWN_SECONDS = 2.0
@@ -60,7 +60,9 @@ async def handle(request: Request) -> str:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
     named = receive.needs_name(value)
     bot = await receive.bot_of(door.account) if named else Bot(0, "")
-    return await batching.committed(receive.asked_of(row=door.row, bot=bot, value=value, raw=raw))
+    return await batching.in_shared_transaction(
+        receive.asked_of(row=door.row, bot=bot, value=value, raw=raw)
+    )
 
 
 async def door_of(name: str) -> Door | None:
@@ -83,7 +85,7 @@ def find(name: str) -> Door | None:
         return None
     try:
         account = account_of(row)
-    except SealError:
+    except DecryptError:
         return None
     secret = account.secrets.get("webhook_secret", "")
     if not secret:
@@ -91,6 +93,6 @@ def find(name: str) -> Door | None:
     return Door(row, account, secret, time.monotonic() + KNOWN_SECONDS)
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Believe nothing about accounts any more."""
     _doors.clear()

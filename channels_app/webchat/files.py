@@ -27,7 +27,7 @@ from channels_app.asgi.http import (
     Send,
 )
 from channels_app.webchat import access
-from core.database.transactions import in_thread, write
+from core.database.transactions import atomic_write, in_thread
 from core.files import storage
 from core.lib.ids import is_public_id
 from core.models import StoredFile, User
@@ -207,7 +207,7 @@ async def out(scope: Scope, receive: Receive, send: Send) -> None:
 
 def count_open(file: StoredFile, address: str) -> None:
     """One more opening of a link, counted and in the audit."""
-    with write():
+    with atomic_write():
         storage.count_open(file)
         account_audit.file_opened(file=file, address=address, now=timezone.now())
 

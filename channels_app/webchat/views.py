@@ -24,7 +24,7 @@ from channels_app.asgi.http import RefusedError
 from channels_app.intake import source_feedback
 from channels_app.webchat import export, transcript
 from core.conversations import inbox, sessions
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.lib.text import one_line
 from core.models import User
 from core.signals import pubsub
@@ -185,7 +185,7 @@ def change_settings(request: HttpRequest) -> Json:
     if not isinstance(wanted, bool):
         raise BadRequestError("show_progress must be true or false.")
     user = person(request)
-    with write():
+    with atomic_write():
         before = User.objects.values_list("show_progress", flat=True).get(id=user.id)
         if before != wanted:
             User.objects.filter(id=user.id).update(show_progress=wanted)
@@ -263,7 +263,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
     if user is None:
         attempts.forget(now=timezone.now())
         return sign_in_page(request, target=target, name=name, problem=WRONG, status=401)
-    with write():
+    with atomic_write():
         login(request, user)
         account_audit.signed_in(user=user, how="password", now=timezone.now())
     return redirect(target)
@@ -301,7 +301,7 @@ def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponseBase:
             return sign_in_page(request, target="/", problem=USED_LINK, status=403)
         target = safe_target(request, request.GET.get("next") or settings.LOGIN_REDIRECT_URL)
         return render(request, "webchat/sign_in_link.html", {"holder": holder, "next": target})
-    with write():
+    with atomic_write():
         user = links.consume(token=token, now=now)
         if user is not None:
             login(request, user, backend="django.contrib.auth.backends.ModelBackend")

@@ -21,9 +21,9 @@ from channels_app.delivery.sending import account_of
 from channels_app.owner import notices
 from core.conversations import outbox
 from core.database import transactions
-from core.database.queries import Select
-from core.database.transactions import in_thread, write
-from core.lib.encryption import SealError
+from core.database.queries import Instances
+from core.database.transactions import atomic_write, in_thread
+from core.lib.encryption import DecryptError
 from core.models import ChannelAccount
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ RETRY_SECONDS = 3.0
 STARTING = "starting"
 STOPPING = "stopping"
 TO_TELL = (STARTING, STOPPING)
-LOOKED_AT = Select(
+LOOKED_AT = Instances(
     lambda: ChannelAccount.objects.filter(Q(enabled=True) | Q(status__in=TO_TELL)).order_by("id")
 )
 
@@ -153,7 +153,7 @@ class Gateways:
                     status = "running"
                 else:
                     await channel.gateway.retire(account)
-        except (ChannelError, SealError) as error:
+        except (ChannelError, DecryptError) as error:
             status, text = "error", str(error)
         except TimeoutError:
             status, text = "error", "The platform does not answer."
@@ -170,7 +170,7 @@ class Gateways:
         except ChannelError as error:
             health = Health(problem=str(error))
             await self._tell(row, error)
-        except SealError as error:
+        except DecryptError as error:
             health = Health(problem=str(error))
         except TimeoutError:
             health = Health(problem="The platform does not answer.")
@@ -200,7 +200,7 @@ def settings_of(row: ChannelAccount) -> tuple[object, ...]:
 
 def take_change(row: ChannelAccount) -> bool:
     """Whether it is this worker that tells."""
-    with write():
+    with atomic_write():
         taken = ChannelAccount.objects.filter(id=row.id, status=row.status).update(
             status="running" if row.enabled else "stopped", status_text="…"
         )
@@ -214,7 +214,7 @@ def wants_polling(row: ChannelAccount) -> bool:
         return False
     try:
         account = account_of(row)
-    except SealError:
+    except DecryptError:
         return False
     return not channel.config.problems(account) and channel.gateway.wants_polling(account)
 
@@ -222,7 +222,7 @@ def wants_polling(row: ChannelAccount) -> bool:
 def hold(*, account_id: int, worker: str) -> bool:
     """Take or renew the lease on an account; whether ``worker`` has it now."""
     free = Q(poller=worker) | Q(poller="") | transactions.passed("poller_until", most=LEASE)
-    with write():
+    with atomic_write():
         taken = ChannelAccount.objects.filter(free, id=account_id, enabled=True).update(
             poller=worker, poller_until=Now() + LEASE
         )
@@ -231,7 +231,7 @@ def hold(*, account_id: int, worker: str) -> bool:
 
 def let_go(*, account_id: int, worker: str) -> None:
     """Give the lease back; an account that was disabled is stopped now."""
-    with write():
+    with atomic_write():
         ChannelAccount.objects.filter(id=account_id, poller=worker).update(
             poller="", poller_until=None
         )
@@ -242,14 +242,14 @@ def let_go(*, account_id: int, worker: str) -> None:
 
 def show(*, account_id: int, status: str, text: str) -> None:
     """Write down how an account stands; a change that still has to be told stays on the list."""
-    with write():
+    with atomic_write():
         rows = ChannelAccount.objects.filter(id=account_id).exclude(status__in=TO_TELL)
         rows.update(status=status, status_text=text[:500])
 
 
 def note(*, account_id: int, health: Health) -> None:
     """Write down what the platform said. A problem shows as an error, its end as running."""
-    with write():
+    with atomic_write():
         rows = ChannelAccount.objects.filter(id=account_id, enabled=True)
         rows.update(health=dict(health.facts))
         settled = rows.exclude(status__in=TO_TELL)
@@ -274,7 +274,7 @@ def problems() -> list[str]:
 
 
 def test_now(row: ChannelAccount) -> str:
-    """Ask the platform of an account who we are there. Raises ChannelError, SealError.
+    """Ask the platform of an account who we are there. Raises ChannelError, DecryptError.
 
     For synchronous callers: it waits at most CALL_SECONDS.
     """

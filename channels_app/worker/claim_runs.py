@@ -17,8 +17,8 @@ from core.agent import prompt
 from core.agent.loop import Call
 from core.conversations import events, jobs, runs
 from core.conversations.events import Log
-from core.database.batching import Together, attempt
-from core.database.transactions import write
+from core.database.batching import Batcher, attempt
+from core.database.transactions import atomic_write
 from core.lib.leases import OWN_LEASE, Lease, elapsed
 from core.messages import MessageDict, reset_delta
 from core.models import Run
@@ -42,7 +42,7 @@ class Begun:
     lease: Lease
 
 
-class Claims(Together[int, Begun | None]):
+class Claims(Batcher[int, Begun | None]):
     """Claims runs for ``worker``: what is woken while one claim is on its way is claimed at once.
 
     ``do(run_id)``: the run with what its turn needs; None when it is not for us to begin.
@@ -77,7 +77,7 @@ def claim(run_ids: list[int], worker: str) -> dict[int, Run]:
     Begins their logs with ``stream_start``.
     """
     try:
-        with write():
+        with atomic_write():
             claimed = runs.claim(run_ids=run_ids, worker=worker)
             new = [run for run in claimed.values() if run.attempt == 1]
             events.append_all_unheld([(run, 0, [opening_of(run)]) for run in new])

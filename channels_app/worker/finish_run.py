@@ -17,7 +17,7 @@ from channels_app.replies import outbound
 from core.agent.loop import Turn
 from core.conversations import events, runs
 from core.conversations.events import Log, LostLeaseError
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.files import storage
 from core.messages import Message, StreamStatus, Transcript, stream_end, stream_start
 from core.models import Run
@@ -73,7 +73,7 @@ def end_queued(run_id: int) -> None:
     """End a queued run that was asked to stop; it does not wait for its turn ([C9])."""
     if runs.cancelled_while_queued(run_id) is None:
         return
-    with write():
+    with atomic_write():
         run = runs.cancelled_while_queued(run_id)
         if run is None:
             return

@@ -39,8 +39,8 @@ from channels_app.worker.finish_run import end_queued
 from channels_app.worker.run_turn import Held
 from core.conversations import events, inbox, jobs, outbox, runs
 from core.database import schema_version
-from core.database.batching import asked_at_once, attempt, committed
-from core.database.transactions import checkpoint, in_thread, write
+from core.database.batching import asked_at_once, attempt, in_shared_transaction
+from core.database.transactions import atomic_write, checkpoint, in_thread
 from core.files import cleanup
 from core.lib import leases
 from core.models import ChatSession, Delivery, Run
@@ -359,7 +359,9 @@ class Runner:
                 await asyncio.sleep(
                     min(at - timezone.now(), inbox.furthest_flush()).total_seconds()
                 )
-                at, run = await committed(partial(flush, session_id), most=FLUSHED_TOGETHER)
+                at, run = await in_shared_transaction(
+                    partial(flush, session_id), most=FLUSHED_TOGETHER
+                )
             if run is not None:
                 self._seen.append(run.id)
                 await asyncio.sleep(HAND_OVER_SECONDS)  # the run goes on typing
@@ -437,7 +439,7 @@ def waiting(session_ids: list[int]) -> list[Due | Exception]:
 
 
 def due(session: ChatSession | None) -> Due:
-    """When the batch of a session is due, and where that is. Raises SealError."""
+    """When the batch of a session is due, and where that is. Raises DecryptError."""
     if session is None or session.flush_at is None:
         return None, None
     return session.flush_at, typing_and_reactions.place_of(session)
@@ -445,6 +447,6 @@ def due(session: ChatSession | None) -> Due:
 
 def flush(session_id: int) -> tuple[datetime | None, Run | None]:
     """The run of a session's batch, when it is due; else when it will be, if there is one."""
-    with write(joins=True):
+    with atomic_write(joins=True):
         run = inbox.flush_due(session_id=session_id, now=timezone.now())
     return (inbox.flush_at(session_id) if run is None else None), run

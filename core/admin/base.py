@@ -70,7 +70,7 @@ class DeskAdmin(_ModelAdmin[M], Generic[M]):
 
         The other way round two writers on SQLite would wait for each other.
         """
-        with transactions.write() if request.method == "POST" else nullcontext():
+        with transactions.atomic_write() if request.method == "POST" else nullcontext():
             response: HttpResponse = super().changeform_view(
                 request, object_id, form_url, extra_context
             )
@@ -83,7 +83,7 @@ class DeskAdmin(_ModelAdmin[M], Generic[M]):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """The same."""
-        with transactions.write() if request.method == "POST" else nullcontext():
+        with transactions.atomic_write() if request.method == "POST" else nullcontext():
             response: HttpResponse = super().delete_view(request, object_id, extra_context)
         return response
 

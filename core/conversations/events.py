@@ -195,7 +195,7 @@ class Writer:
         while (taken := self._take()) is not None:
             told, batch = taken
             try:
-                pubsub.tell(told + self._commit(batch))
+                pubsub.publish_events(told + self._commit(batch))
             except Exception:
                 logger.exception("the event writer failed")
         connection.close()
@@ -285,7 +285,7 @@ def write_batch(batch: Batch) -> list[pubsub.Frame]:
     Logs whose run is no longer theirs are marked ``lost`` and left out. Returns the hub frames.
     """
     in_one_statement = connection.vendor != "sqlite" and not any(entry[2] for entry in batch)
-    with nullcontext() if in_one_statement else transactions.write():
+    with nullcontext() if in_one_statement else transactions.atomic_write():
         owned = add(batch) if connection.vendor == "sqlite" else add_at_once(batch)
         for log, _, _ in batch:
             log.lost = log.lost or owned.get(log.run_id) != log.attempt
@@ -300,7 +300,7 @@ def add(batch: Batch) -> dict[int, int]:
     the running runs of ``batch``. Inside a transaction."""
     wanted = [log.run_id for log, _, _ in batch]
     places = ", ".join(["%s"] * len(wanted))
-    found = driver.fetched(driver.this_connection(), OWN.format(places=places), wanted)
+    found = driver.fetch(driver.this_connection(), OWN.format(places=places), wanted)
     owned = {row[0]: row[1] for row in found}
     insert([row for attempt, row in rows_in(batch) if owned.get(row[0]) == attempt])
     return owned
@@ -312,7 +312,7 @@ def add_at_once(batch: Batch) -> dict[int, int]:
     rows = [(run_id, attempt, seq, data) for attempt, (run_id, seq, data) in rows_in(batch)]
     columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
     given = [driver.array(each) for each in (wanted, *columns)]
-    found = driver.fetched(driver.this_connection(), ADD_OWNED, given)
+    found = driver.fetch(driver.this_connection(), ADD_OWNED, given)
     return {row[0]: row[1] for row in found}
 
 
@@ -332,7 +332,7 @@ def rows_of(*, run_id: int, seq: int, events: list[MessageDict]) -> list[Row]:
 def insert(rows: list[Row]) -> None:
     """Insert rows of the log."""
     if rows:
-        driver.repeat(driver.this_connection(), INSERT, rows)
+        driver.execute_each(driver.this_connection(), INSERT, rows)
 
 
 def append_unheld(*, run: Run, seq: int, messages: list[Message]) -> int:
@@ -412,7 +412,7 @@ def close_writer() -> None:
 def after(*, run_id: int, seq: int, limit: int | None = None) -> list[tuple[int, MessageDict]]:
     """The events of a run with a higher ``seq``, in order."""
     asked = (run_id, seq, MOST_EVENTS if limit is None else limit)
-    found = driver.fetched(driver.this_connection(), AFTER, asked)
+    found = driver.fetch(driver.this_connection(), AFTER, asked)
     return [(row[0], orjson.loads(row[1])) for row in found]
 
 

@@ -15,8 +15,8 @@ from django.db.models import DateTimeField, Q
 from django.db.models.functions import Now
 
 from core.database import statements, transactions
-from core.database.queries import Among, Change, Given, Rows, Select
-from core.database.writes import Do, Insert, Set, Write, written, written_soon
+from core.database.queries import Among, Instances, Param, Update, Values
+from core.database.writes import Do, Insert, Set, Write, write_all, write_deferred
 from core.lib.ids import is_public_id, public_id
 from core.lib.text import clean, one_line
 from core.lib.tokens import estimate
@@ -57,10 +57,10 @@ WAITING = statements.Select(
     AND "core_inboundmessage"."state" = 'received' ORDER BY "core_inboundmessage"."id"
     """,
 )
-BATCH = Change(
+BATCH = Update(
     lambda: (
         InboundMessage.objects.filter(Among("id", "ids"), state=InboundMessage.State.RECEIVED),
-        {"state": InboundMessage.State.BATCHED, "run": Given("run")},
+        {"state": InboundMessage.State.BATCHED, "run": Param("run")},
     )
 )
 
@@ -338,7 +338,7 @@ def store_waiting(
     put_off = Set(ChatSession, session.pk, batch)
     new = Insert(row, unless_known=draft.may_come_twice)
     message, is_new = statements.stored_or_found(
-        row, partial(written, new, *also, put_off), partial(find_duplicate, draft)
+        row, partial(write_all, new, *also, put_off), partial(find_duplicate, draft)
     )
     if is_new:
         session.batch_started_at, session.flush_at = batch["batch_started_at"], batch["flush_at"]
@@ -371,18 +371,18 @@ def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
     return run_waiting(session=session, now=now)
 
 
-FLUSH = Change(
+FLUSH = Update(
     lambda: (
         ChatSession.objects.filter(
-            Q(flush_at__lte=Given("now", DateTimeField()))
-            | Q(flush_at__gt=Given("furthest", DateTimeField())),
-            id=Given("id"),
+            Q(flush_at__lte=Param("now", DateTimeField()))
+            | Q(flush_at__gt=Param("furthest", DateTimeField())),
+            id=Param("id"),
         ),
         {"flush_at": None, "batch_started_at": None},
     )
 )
-FLUSH_AT = Rows(lambda: ChatSession.objects.filter(id=Given("id")).values_list("flush_at"))
-WITH_ACCOUNTS = Select(
+FLUSH_AT = Values(lambda: ChatSession.objects.filter(id=Param("id")).values_list("flush_at"))
+WITH_ACCOUNTS = Instances(
     lambda: ChatSession.objects.select_related("account").filter(Among("id", "ids"))
 )
 
@@ -463,7 +463,7 @@ def start_run(
     session.last_message_at = now
     session.title = session.title or one_line(text, TITLE_CHARACTERS)
     changes = {"last_message_at": now, "title": session.title}
-    written_soon(
+    write_deferred(
         Insert(run),
         *given_to(run, messages),
         Insert(said),

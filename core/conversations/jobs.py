@@ -60,7 +60,7 @@ def begin(*, run_id: int, call_id: str, tool: str, parameters: dict[str, Any]) -
     """The job of a tool call: made and woken now, or the one an earlier attempt of the run made."""
     if len(call_id) > 100:
         call_id = sha256(call_id.encode()).hexdigest()
-    with transactions.write():
+    with transactions.atomic_write():
         job, made = Job.objects.get_or_create(
             run_id=run_id,
             tool_call_id=call_id,
@@ -85,7 +85,7 @@ def claim(*, job_id: int) -> Job | None:
 
     One that died too often is failed instead.
     """
-    with transactions.write():
+    with transactions.atomic_write():
         taken = Job.objects.filter(id=job_id, state=Run.State.QUEUED).update(
             state=Run.State.RUNNING, attempt=F("attempt") + 1, lease_until=lease_end()
         )
@@ -105,7 +105,7 @@ def lease_end() -> object:
 
 def keep(*, job: Job) -> bool:
     """Renew the lease; False when the job is not ours any more."""
-    with transactions.write():
+    with transactions.atomic_write():
         return bool(ours(job).update(lease_until=lease_end()))
 
 
@@ -133,7 +133,7 @@ def tell(*, job: Job, message: str, percent: float | None) -> None:
     if percent is not None:
         known = int(min(100, max(0, percent)))
         new["percent"] = Greatest(Coalesce(F("percent"), known), known)
-    with transactions.write():
+    with transactions.atomic_write():
         told = is_ours(job=job) and ours(job).update(**new)
         transaction.on_commit(partial(announce, job.id), robust=True)
     if not told:
@@ -142,7 +142,7 @@ def tell(*, job: Job, message: str, percent: float | None) -> None:
 
 def finish(*, job: Job, result: dict[str, Any], made: Sequence[Made]) -> None:
     """End a job well, its files stored in the same transaction. Raises LostJobError."""
-    with transactions.write():
+    with transactions.atomic_write():
         if not is_ours(job=job):
             raise LostJobError
         stored = [storage.adopt(each, run=job.run) for each in made]
@@ -160,7 +160,7 @@ def finish(*, job: Job, result: dict[str, Any], made: Sequence[Made]) -> None:
 
 def fail(*, job: Job, error: str) -> None:
     """End a job badly; ``error`` is for the user. Nothing happens when it is not ours any more."""
-    with transactions.write():
+    with transactions.atomic_write():
         ours(job).update(
             state=Run.State.FAILED,
             error=one_line(error, 500),
@@ -172,7 +172,7 @@ def fail(*, job: Job, error: str) -> None:
 
 def release(*, job: Job) -> None:
     """Put a job whose process died back in the queue at once."""
-    with transactions.write():
+    with transactions.atomic_write():
         if ours(job).update(state=Run.State.QUEUED, lease_until=Now()):
             wakeups.on_commit("core.long.work", job.id, queue_name="long")
 
@@ -187,7 +187,7 @@ def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
     )
     if not (expired.exists() or due.exists()):
         return []
-    with transactions.write():
+    with transactions.atomic_write():
         if connection.features.has_select_for_update_skip_locked:
             # A process that froze inside a transaction must not stop every sweeper with it.
             free = expired.select_for_update(skip_locked=True, no_key=True)

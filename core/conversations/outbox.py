@@ -18,7 +18,7 @@ from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, Q
 from django.db.models.functions import Coalesce, Now
 
 from core.database import statements, transactions
-from core.database.queries import Change, Given, Rows, Select
+from core.database.queries import Instances, Param, Update, Values
 from core.lib.leases import OWN_LEASE, Lease, elapsed
 from core.models import ChannelAccount, ChatSession, Delivery
 from core.signals import wakeups
@@ -32,15 +32,15 @@ LONGEST_RETRY = timedelta(minutes=15)
 UNKNOWN = "The outcome of an earlier try is unknown."
 REPEATED = "The outcome of an earlier try is unknown; it was sent again."
 
-KNOWN = Select(lambda: Delivery.objects.select_for_update().filter(dedupe_key=Given("key")))
-SURPLUS = Rows(
+KNOWN = Instances(lambda: Delivery.objects.select_for_update().filter(dedupe_key=Param("key")))
+SURPLUS = Values(
     lambda: Delivery.objects.filter(
-        run_id=Given("run"), block_index__gte=Given("index")
+        run_id=Param("run"), block_index__gte=Param("index")
     ).values_list("id")[:1]
 )
-FOLLOWING = Rows(
+FOLLOWING = Values(
     lambda: (
-        Delivery.objects.filter(conversation=Given("conversation"), state=Delivery.State.PENDING)
+        Delivery.objects.filter(conversation=Param("conversation"), state=Delivery.State.PENDING)
         .order_by("id")
         .values_list("id")[:1]
     )
@@ -124,7 +124,7 @@ def earlier() -> QuerySet[Delivery]:
 def doubtful() -> QuerySet[Delivery]:
     """The deliveries in doubt in the chat ``place``, but for the outer query's."""
     return (
-        Delivery.objects.filter(doubt_chat=Given("place"))
+        Delivery.objects.filter(doubt_chat=Param("place"))
         .exclude(doubt_chat="")  # the words of the partial index
         .exclude(id=OuterRef("id"))
     )
@@ -145,26 +145,26 @@ def claiming(rows: QuerySet[Delivery]) -> tuple[QuerySet[Delivery], dict[str, An
     return (
         rows.filter(
             Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
-            id=Given("id"),
-            attempt=Given("attempt"),
+            id=Param("id"),
+            attempt=Param("attempt"),
             state=Delivery.State.PENDING,
         ).exclude(Exists(earlier())),
         {
             "state": Delivery.State.SENDING,
             "attempt": F("attempt") + 1,
             "claimed_at": Now(),
-            "lease_until": Now() + Given("lease", DurationField()),
+            "lease_until": Now() + Param("lease", DurationField()),
         },
     )
 
 
-CLAIM = Change(lambda: claiming(Delivery.objects.exclude(Exists(doubtful()))))
+CLAIM = Update(lambda: claiming(Delivery.objects.exclude(Exists(doubtful()))))
 # Of two in doubt in one chat the older one is looked for first.
-CLAIM_DOUBTFUL = Change(
+CLAIM_DOUBTFUL = Update(
     lambda: claiming(Delivery.objects.exclude(Exists(doubtful().filter(id__lt=OuterRef("id")))))
 )
-WHOLE = Select(
-    lambda: pending().select_related("account").filter(id=Given("id")).exclude(Exists(earlier()))
+WHOLE = Instances(
+    lambda: pending().select_related("account").filter(id=Param("id")).exclude(Exists(earlier()))
 )
 
 
@@ -186,7 +186,7 @@ def claim(*, delivery_id: int, ready: Callable[[Delivery], bool] = unpaced) -> D
     seconds, began = settings.DELIVERY_LEASE_SECONDS, elapsed()
     take = CLAIM_DOUBTFUL if row.doubt_chat else CLAIM
     given = {"id": row.id, "attempt": row.attempt, "place": place_of(row)}
-    with transactions.write_one():
+    with transactions.atomic_write_statement():
         claimed = take(**given, lease=timedelta(seconds=seconds))
     row.state, row.attempt = Delivery.State.SENDING, row.attempt + 1
     row.lease = Lease(seconds=seconds * OWN_LEASE, began=began)
@@ -213,19 +213,19 @@ def mine(delivery: Delivery) -> QuerySet[Delivery]:
     )
 
 
-SENT = Change(
+SENT = Update(
     lambda: (
         Delivery.objects.filter(
-            id=Given("id"),
-            attempt=Given("attempt"),
+            id=Param("id"),
+            attempt=Param("attempt"),
             state=Delivery.State.SENDING,
-            payload=Given("payload", JSONField()),
+            payload=Param("payload", JSONField()),
             doubt_chat="",
         ),
         {
             "state": Delivery.State.SENT,
-            "external_message_id": Given("message_id"),
-            "error": Given("error"),
+            "external_message_id": Param("message_id"),
+            "error": Param("error"),
             "tries": 0,
             "sent_at": Now(),
             "lease_until": None,
@@ -241,7 +241,7 @@ def sent(*, delivery: Delivery, external_message_id: str) -> None:
     When the payload was changed meanwhile, that is this very delivery, as an edit. So it is when it
     was in doubt: its new id ends the interval in which an earlier message may be.
     """
-    with transactions.write_one():
+    with transactions.atomic_write_statement():
         as_it_was = SENT(
             id=delivery.id,
             attempt=delivery.attempt,
@@ -258,7 +258,7 @@ def sent(*, delivery: Delivery, external_message_id: str) -> None:
 def sent_but_open(*, delivery: Delivery, external_message_id: str) -> None:
     """Record that the platform has what was changed meanwhile, or what is in doubt; nothing when it
     is lost to us."""
-    with transactions.write(joins=True):
+    with transactions.atomic_write(joins=True):
         for row in mine(delivery).select_for_update():
             in_doubt = row.doubt_chat != "" and not delivery.settles_doubt
             again = row.payload != delivery.payload or in_doubt
@@ -283,7 +283,7 @@ def wake_following(delivery: Delivery) -> None:
 
 def postpone(*, delivery: Delivery, seconds: float) -> None:
     """Give a claimed delivery back, unsent: the platform's pace does not allow it yet."""
-    with transactions.write():
+    with transactions.atomic_write():
         mine(delivery).update(
             state=Delivery.State.PENDING,
             lease_until=None,
@@ -294,7 +294,7 @@ def postpone(*, delivery: Delivery, seconds: float) -> None:
 
 def gone(*, delivery: Delivery) -> None:
     """The message that was to be edited does not exist any more: send it anew."""
-    with transactions.write():
+    with transactions.atomic_write():
         mine(delivery).update(
             state=Delivery.State.PENDING, lease_until=None, external_message_id=""
         )
@@ -302,7 +302,7 @@ def gone(*, delivery: Delivery) -> None:
 
 def moved(*, account_id: int, chat: str, new_chat: str) -> None:
     """A chat has a new id on its platform: sessions and what is on its way follow it."""
-    with transactions.write():
+    with transactions.atomic_write():
         taken = ChatSession.objects.filter(
             account_id=account_id, chat=new_chat, closed_at__isnull=True, for_agent=False
         ).values_list("user_id", "thread")
@@ -324,7 +324,7 @@ def failed(
     """Record that the platform surely did not take it; in how many seconds it is tried again, None
     when it is given up."""
     if permanent or is_too_old(delivery):
-        with transactions.write():
+        with transactions.atomic_write():
             mine(delivery).update(
                 state=Delivery.State.DEAD,
                 error=error[:500],
@@ -356,7 +356,7 @@ def unsure(
     """
     second = not repeatable and after_id is None and delivery.doubt_chat != ""
     if second or is_too_old(delivery):
-        with transactions.write():
+        with transactions.atomic_write():
             mine(delivery).update(
                 state=Delivery.State.DEAD if repeatable else Delivery.State.UNCERTAIN,
                 error=f"{UNKNOWN} {error}"[:500],
@@ -380,7 +380,7 @@ def unsure(
 
 def again(delivery: Delivery, seconds: float, *, error: str, **values: Any) -> None:
     """Give a claimed delivery back; it is due in so many seconds."""
-    with transactions.write():
+    with transactions.atomic_write():
         mine(delivery).update(
             state=Delivery.State.PENDING,
             error=error[:500],
@@ -403,14 +403,14 @@ def is_too_old(delivery: Delivery) -> bool:
 
 def hold(*, delivery: Delivery, error: str) -> None:
     """Send nothing more for the account of ``delivery``: its credentials are refused."""
-    with transactions.write():
+    with transactions.atomic_write():
         again(delivery, 0, error=error, tries=F("tries") + 1)
         ChannelAccount.objects.filter(id=delivery.account_id).update(deliveries_held=error[:300])
 
 
 def release(*, account_id: int) -> None:
     """Let the deliveries of an account go on, if they were held."""
-    with transactions.write():
+    with transactions.atomic_write():
         held = ChannelAccount.objects.filter(id=account_id).exclude(deliveries_held="")
         held.update(deliveries_held="")
         resume(account_id=account_id)
@@ -418,7 +418,7 @@ def release(*, account_id: int) -> None:
 
 def resume(*, account_id: int) -> None:
     """Make the deliveries that wait after a failure due: the platform of the account is back."""
-    with transactions.write(joins=True):
+    with transactions.atomic_write(joins=True):
         rows = Delivery.objects.filter(
             account_id=account_id, state=Delivery.State.PENDING, tries__gt=0
         )
@@ -430,7 +430,7 @@ def resume(*, account_id: int) -> None:
 
 def repeat(*, delivery_id: int) -> None:
     """Make the edit of a message once more that was sent as it is."""
-    with transactions.write():
+    with transactions.atomic_write():
         rows = Delivery.objects.filter(id=delivery_id, state=Delivery.State.SENT)
         if rows.exclude(external_message_id="").update(
             state=Delivery.State.PENDING, queued_at=Now()
@@ -455,7 +455,7 @@ def bring_near() -> None:
     pending = Delivery.objects.filter(state=Delivery.State.PENDING)
     far = pending.filter(transactions.ahead("retry_at", most=LONGEST_RETRY))
     if far.exists():
-        with transactions.write():
+        with transactions.atomic_write():
             far.update(retry_at=None)
 
 
@@ -472,7 +472,7 @@ def following(delivery: Delivery) -> int | None:
 
 def retry(delivery_id: int) -> bool:
     """Send a dead or uncertain delivery again, by the owner's hand; whether it was one."""
-    with transactions.write():
+    with transactions.atomic_write():
         rows = Delivery.objects.filter(id=delivery_id, state__in=GIVEN_UP).select_for_update()
         row = rows.first()
         if row is None:
@@ -491,7 +491,7 @@ def retry(delivery_id: int) -> bool:
 
 def dismiss(delivery_id: int) -> bool:
     """Put a dead or uncertain delivery away; whether it was one."""
-    with transactions.write():
+    with transactions.atomic_write():
         changed = Delivery.objects.filter(id=delivery_id, state__in=GIVEN_UP).update(
             state=Delivery.State.DISMISSED
         )

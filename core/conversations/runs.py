@@ -12,8 +12,8 @@ from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, Q
 from django.db.models.functions import Coalesce, Now
 
 from core.database import driver, schema_version, transactions
-from core.database.queries import Among, Change, Given, Rows, Select, Taking
-from core.database.writes import Do, Insert, Write, written
+from core.database.queries import Among, Instances, Param, Update, UpdateReturning, Values
+from core.database.writes import Do, Insert, Write, write_all
 from core.lib.tokens import estimate
 from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
 from core.signals import pubsub, wakeups
@@ -44,19 +44,19 @@ def lease_end() -> object:
     return Now() + timedelta(seconds=settings.RUN_LEASE_SECONDS)
 
 
-CLAIM = Taking(
+CLAIM = UpdateReturning(
     lambda: (
         Run.objects.filter(Among("id", "ids"), state=Run.State.QUEUED).exclude(Exists(earlier())),
         {
             "state": Run.State.RUNNING,
             "attempt": F("attempt") + 1,
-            "lease_until": Now() + Given("lease", DurationField()),
-            "worker": Given("worker"),
+            "lease_until": Now() + Param("lease", DurationField()),
+            "worker": Param("worker"),
             "started_at": Coalesce(F("started_at"), Now()),
         },
     )
 )
-WHOLE = Select(
+WHOLE = Instances(
     lambda: (
         Run.objects.select_related("session", "user", "session__account")
         .filter(Among("id", "ids"))
@@ -81,7 +81,7 @@ def keep(*, held: dict[int, int], worker: str) -> tuple[set[int], set[int]]:
     """Renew the leases of ``held`` (run id -> attempt); return the lost and those to cancel."""
     if not held:
         return set(), set()
-    with transactions.write():
+    with transactions.atomic_write():
         Run.objects.filter(id__in=held, worker=worker, state=Run.State.RUNNING).update(
             lease_until=lease_end()
         )
@@ -93,35 +93,35 @@ def keep(*, held: dict[int, int], worker: str) -> tuple[set[int], set[int]]:
     return set(held) - alive, cancelled
 
 
-END = Change(
+END = Update(
     lambda: (
-        Run.objects.filter(id=Given("id"), attempt=Given("attempt"), state=Given("before")),
+        Run.objects.filter(id=Param("id"), attempt=Param("attempt"), state=Param("before")),
         {
-            "state": Given("state"),
-            "result": Given("result", JSONField()),
-            "usage": Given("usage", JSONField()),
-            "error": Given("error"),
-            "last_seq": Given("last_seq"),
+            "state": Param("state"),
+            "result": Param("result", JSONField()),
+            "usage": Param("usage", JSONField()),
+            "error": Param("error"),
+            "last_seq": Param("last_seq"),
             "lease_until": None,
             "finished_at": Now(),
         },
     )
 )
-ANSWERED = Change(
+ANSWERED = Update(
     lambda: (
-        InboundMessage.objects.filter(run_id=Given("run"), state=InboundMessage.State.BATCHED),
+        InboundMessage.objects.filter(run_id=Param("run"), state=InboundMessage.State.BATCHED),
         {"state": InboundMessage.State.ANSWERED},
     )
 )
-END_JOBS = Change(
+END_JOBS = Update(
     lambda: (
-        Job.objects.filter(run_id=Given("run"), state__in=(Run.State.QUEUED, Run.State.RUNNING)),
+        Job.objects.filter(run_id=Param("run"), state__in=(Run.State.QUEUED, Run.State.RUNNING)),
         {"state": Run.State.CANCELLED, "finished_at": Now()},
     )
 )
-FOLLOWING = Rows(
+FOLLOWING = Values(
     lambda: (
-        Run.objects.filter(session_id=Given("session"), state=Run.State.QUEUED)
+        Run.objects.filter(session_id=Param("session"), state=Run.State.QUEUED)
         .order_by("id")
         .values_list("id")[:1]
     )
@@ -138,9 +138,9 @@ def settle(*, run: Run, outcome: Outcome, last_seq: int, also: Settled | None = 
 
 
 # Asked of every run that is woken before its turn: of many, where a conversation is busy.
-CANCELLED = Select(
+CANCELLED = Instances(
     lambda: Run.objects.select_related("session", "user", "session__account").filter(
-        id=Given("id"), state=Run.State.QUEUED, cancel_requested_at__isnull=False
+        id=Param("id"), state=Run.State.QUEUED, cancel_requested_at__isnull=False
     )
 )
 
@@ -192,7 +192,7 @@ def leave_behind(run: Run, outcome: Outcome, also: Settled | None, *with_it: Wri
         },
     )
     of_it = {"run": run.id}
-    written(*with_it, Do(ANSWERED, of_it), Do(END_JOBS, of_it), Insert(said))
+    write_all(*with_it, Do(ANSWERED, of_it), Do(END_JOBS, of_it), Insert(said))
     if also is not None:
         also(run, outcome)
     # Looked for after the commit: whoever queues a run meanwhile still sees this one open.
@@ -207,7 +207,7 @@ def wake_next(session_id: int) -> None:
 
 def request_cancel(*, run: Run) -> bool:
     """Ask for a run to end; whether it was still open. It ends within 3 s ([C9])."""
-    with transactions.write():
+    with transactions.atomic_write():
         asked = Run.objects.filter(
             id=run.id, state__in=(Run.State.QUEUED, Run.State.RUNNING)
         ).update(cancel_requested_at=Coalesce(F("cancel_requested_at"), Now()))
@@ -234,7 +234,7 @@ def recover(*, limit: int = 500) -> list[int]:
     Queued runs that were asked to end are among them, whether it is their turn or not.
     """
     expired = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=Now())
-    with transactions.write():
+    with transactions.atomic_write():
         if connection.features.has_select_for_update_skip_locked:
             # A worker that froze inside a transaction must not stop every sweeper with it.
             free = expired.select_for_update(skip_locked=True, no_key=True)
@@ -264,7 +264,7 @@ def earlier() -> QuerySet[Run]:
 
 def release(*, held: dict[int, int]) -> None:
     """Give claimed runs back at a clean stop: another worker goes on at once."""
-    with transactions.write():
+    with transactions.atomic_write():
         for run_id, attempt in held.items():
             Run.objects.filter(id=run_id, attempt=attempt, state=Run.State.RUNNING).update(
                 state=Run.State.QUEUED, lease_until=None, worker=""
@@ -286,13 +286,13 @@ HEARD = """INSERT INTO core_workerheartbeat (name, queue, seen_at, problem)
 def heard_from(*, worker: str, queue: str, problem: str = "") -> None:
     """Note that a worker process is alive, and why it takes no work (``problem``)."""
     here = driver.this_connection()
-    with transactions.write_one():
-        driver.changed(here, HEARD.format(clock=CLOCK[here.vendor]), (worker, queue, problem[:200]))
+    with transactions.atomic_write_statement():
+        driver.execute(here, HEARD.format(clock=CLOCK[here.vendor]), (worker, queue, problem[:200]))
 
 
 def forget_silent() -> None:
     """Forget workers that have been silent for a day."""
-    with transactions.write():
+    with transactions.atomic_write():
         WorkerHeartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=1)).delete()
 
 

@@ -6,7 +6,7 @@ from operator import or_
 from django.db.models import Q, QuerySet
 
 from core.conversations import runs
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.files import storage
 from core.lib.text import one_line
 from core.models import ChatSession, Message, Run, StoredFile, User
@@ -75,7 +75,7 @@ def rename(*, session: ChatSession, title: str) -> str:
     """Give a session a title, on one line; what it is called now."""
     title = one_line(title, TITLE_CHARACTERS)
     if title:
-        with write():
+        with atomic_write():
             ChatSession.objects.filter(id=session.id).update(title=title)
     return title or session.title
 
@@ -84,7 +84,7 @@ def delete(*, session: ChatSession) -> None:
     """Remove a session with its messages, runs, events and files; open runs are stopped first."""
     for run in Run.objects.filter(session=session, state__in=OPEN):
         runs.request_cancel(run=run)
-    with write():
+    with atomic_write():
         stored = list(StoredFile.objects.filter(session=session))
         session.delete()
     for file in stored:

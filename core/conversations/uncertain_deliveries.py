@@ -99,7 +99,7 @@ def number_of(message_id: str) -> int | None:
 
 def found(*, delivery: Delivery, external_message_id: str) -> bool:
     """Record which message a claimed delivery has; whether it is still ours."""
-    with transactions.write():
+    with transactions.atomic_write():
         changed = outbox.mine(delivery).update(
             external_message_id=external_message_id, doubt_chat="", after_id=None
         )
@@ -110,20 +110,20 @@ def found(*, delivery: Delivery, external_message_id: str) -> bool:
 
 def passed(*, delivery: Delivery, after_id: int) -> None:
     """Record that no message of a claimed delivery has an id up to ``after_id``."""
-    with transactions.write():
+    with transactions.atomic_write():
         outbox.mine(delivery).update(after_id=after_id)
     delivery.after_id = after_id
 
 
 def incomplete(*, delivery: Delivery) -> None:
     """Record that a message of a claimed delivery may be among ids that are not tried."""
-    with transactions.write():
+    with transactions.atomic_write():
         outbox.mine(delivery).update(error=outbox.REPEATED)
     delivery.error = outbox.REPEATED
 
 
 def resolved(*, delivery: Delivery) -> None:
     """Record that nothing more is to be found of a claimed delivery."""
-    with transactions.write():
+    with transactions.atomic_write():
         outbox.mine(delivery).update(doubt_chat="", after_id=None)
     delivery.doubt_chat, delivery.after_id = "", None

@@ -1,6 +1,6 @@
 """What is asked for at once is done at once: one visit to the database instead of one each.
 
-:class:`Together` gathers what comes while the visit before is on its way; there is no pause, so
+:class:`Batcher` gathers what comes while the visit before is on its way; there is no pause, so
 what comes alone is done alone, at once. The worker begins its runs with it, and :func:`committed`
 the doors' messages: one transaction, one sync to disk (docs/decisions/117, 135).
 """
@@ -17,7 +17,7 @@ from django.db import InterfaceError, OperationalError, connection
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from core.database import driver, writes
-from core.database.transactions import in_thread_of, pool, write
+from core.database.transactions import atomic_write, in_thread_of, pool
 
 logger = logging.getLogger(__name__)
 
@@ -29,15 +29,15 @@ F = TypeVar("F")
 AT_ONCE = 16  # SQLite has one writer at a time: other processes want to write as well
 # Where somebody else's lock, or a server far away, may keep a visit: another one is begun beside it
 # after this. Not at once: two that take turns on one core are both done when the later one is.
-LANES = 2
+CONCURRENT_BATCHES = 2
 PATIENCE_SECONDS = 0.03
 # How long others are waited for who are on their way to ask the same.
-COMPANY_SECONDS = 0.005
+WAIT_FOR_OTHERS_SECONDS = 0.005
 # Two transactions with several people each may wait for one another; PostgreSQL notices after 1 s.
 GIVE_WAY = "SELECT set_config('lock_timeout', '50ms', true)"
 
 
-class Together(Generic[A, R]):
+class Batcher(Generic[A, R]):
     """What one event loop asks of ``work``, at most ``most`` at a time, in the order it came.
 
     ``work`` runs in a database thread that is kept for this ``name``. It gets what was asked for,
@@ -64,7 +64,7 @@ class Together(Generic[A, R]):
         self._once_told: list[Callable[[], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def do(self, asked: A, *, after: "Together[Any, Any] | None" = None) -> R:
+    async def do(self, asked: A, *, after: "Batcher[Any, Any] | None" = None) -> R:
         """What becomes of ``asked``. It is done even when nobody waits for it any more.
 
         ``after``: where those come from who ask the same. Who is there now is waited for,
@@ -90,10 +90,10 @@ class Together(Generic[A, R]):
         """Call ``then`` once those have gone on whom the next visit that ends has told."""
         self._once_told.append(then)
 
-    def _expect(self, others: "Together[Any, Any]") -> None:
+    def _expect(self, others: "Batcher[Any, Any]") -> None:
         if self._expecting is None:
             loop = asyncio.get_running_loop()
-            self._expecting = loop.call_later(COMPANY_SECONDS, self._expect_nobody)
+            self._expecting = loop.call_later(WAIT_FOR_OTHERS_SECONDS, self._expect_nobody)
             others.once_told(self._expect_nobody)
 
     def _expect_nobody(self) -> None:
@@ -157,21 +157,21 @@ def tell(future: "asyncio.Future[R]", outcome: R | Exception) -> None:
         future.set_result(outcome)
 
 
-async def committed(
-    work: Work[R], *, most: int = AT_ONCE, after: Together[Any, Any] | None = None
+async def in_shared_transaction(
+    work: Work[R], *, most: int = AT_ONCE, after: Batcher[Any, Any] | None = None
 ) -> R:
     """What ``work`` returned, once what it wrote is committed: in a database thread, and in one
     transaction with the work of others who ask at the same time.
 
     ``most``: how many share a transaction, where what they lock is waited for by others. ``after``:
-    as :meth:`Together.do` has it.
+    as :meth:`Batcher.do` has it.
 
     ``work`` writes in a transaction of its own, of which nothing stays when it raises. It may be
     done twice, when another's fails: what it did the first time is rolled back then. So it is when
     two such transactions on PostgreSQL wait for one another (docs/decisions/149).
     """
-    lanes = 1 if connection.vendor == "sqlite" else LANES
-    accepting: Together[Work[R], R] = local("accepting", all_of, most=most, lanes=lanes)
+    lanes = 1 if connection.vendor == "sqlite" else CONCURRENT_BATCHES
+    accepting: Batcher[Work[R], R] = local("accepting", all_of, most=most, lanes=lanes)
     return await accepting.do(work, after=after)
 
 
@@ -180,7 +180,7 @@ def all_of(works: Sequence[Work[R]]) -> list[R | Exception]:
     fails, each for itself. While the database is away all have its error."""
     if len(works) > 1:
         try:
-            with write():
+            with atomic_write():
                 give_way()
                 told, others = informed(works)
                 with writes.gathered():
@@ -240,7 +240,7 @@ def give_way() -> None:
     """On PostgreSQL: let this transaction fail when it waits for another one's rows."""
     here = driver.this_connection()
     if here.vendor != "sqlite":
-        driver.fetched(here, GIVE_WAY, ())
+        driver.fetch(here, GIVE_WAY, ())
 
 
 def attempt(work: Work[R]) -> R | Exception:
@@ -254,7 +254,7 @@ def attempt(work: Work[R]) -> R | Exception:
 async def asked_at_once(do: Callable[[list[A]], Sequence[R | Exception]], asked: A) -> R:
     """What ``do`` gives for ``asked``, in a database thread and one visit with what others ask of
     it at the same time. ``do`` is a function of a module: what waits for it is found by it."""
-    return await local("asking", do, lanes=LANES).do(asked)
+    return await local("asking", do, lanes=CONCURRENT_BATCHES).do(asked)
 
 
 def each_of(works: Sequence[Work[R]]) -> list[R | Exception]:
@@ -263,7 +263,7 @@ def each_of(works: Sequence[Work[R]]) -> list[R | Exception]:
 
 
 # By what is done, and how much of it at once.
-Queues = dict[tuple[Callable[..., Any], int], Together[Any, Any]]
+Queues = dict[tuple[Callable[..., Any], int], Batcher[Any, Any]]
 _loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Queues]" = WeakKeyDictionary()
 
 
@@ -273,10 +273,10 @@ def local(
     *,
     lanes: int,
     most: int = AT_ONCE,
-) -> Together[A, R]:
+) -> Batcher[A, R]:
     """What waits for ``do``, a function of a module, in the running event loop, done at most
     ``most`` at once by the threads of this ``name``, which is always the same for it."""
     queues = _loops.setdefault(asyncio.get_running_loop(), {})
     if (do, most) not in queues:
-        queues[do, most] = Together(do, name=name, most=most, lanes=lanes)
+        queues[do, most] = Batcher(do, name=name, most=most, lanes=lanes)
     return queues[do, most]

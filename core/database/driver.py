@@ -30,7 +30,7 @@ def this_connection() -> BaseDatabaseWrapper:
     return connections[DEFAULT_DB_ALIAS]
 
 
-def fetched(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Rows:
+def fetch(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Rows:
     """The rows of a statement with ``%s`` for each value in ``given``, as the driver has them."""
     found: Rows = []
     if is_watched(here):
@@ -43,11 +43,11 @@ def fetched(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Rows:
     return found
 
 
-def fetched_each(here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[Any]]) -> list[Rows]:
+def fetch_each(here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[Any]]) -> list[Rows]:
     """What :func:`fetched` gives for each of ``rows``: PostgreSQL is told all of them before it is
     asked what became of the first."""
     if len(rows) == 1 or here.vendor == "sqlite" or is_watched(here):
-        return [fetched(here, sql, given) for given in rows]
+        return [fetch(here, sql, given) for given in rows]
     found: list[Rows] = []
     with here.wrap_database_errors:
         cursor = cursor_of(here, ready(here))
@@ -58,7 +58,7 @@ def fetched_each(here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[An
     return found
 
 
-def changed(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> int:
+def execute(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> int:
     """How many rows a statement changed."""
     if is_watched(here):
         with here.cursor() as cursor:
@@ -68,7 +68,7 @@ def changed(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> int:
         return int(sent(here, sql, given).rowcount)
 
 
-def repeat(here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+def execute_each(here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[Any]]) -> None:
     """Execute a statement that returns nothing with each of ``rows``."""
     if is_watched(here):
         with here.cursor() as cursor:

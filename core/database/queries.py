@@ -32,10 +32,10 @@ M = TypeVar("M", bound=models.Model)
 T = TypeVar("T")
 ALIAS = "default"
 
-Values = Mapping[str, Any]
+Params = Mapping[str, Any]
 
 
-class Given(Expression):
+class Param(Expression):
     """A value that comes with each call, by name.
 
     ``field``: how it is written, where that is not how Python has it (dates, durations, JSON).
@@ -50,7 +50,7 @@ class Given(Expression):
         """A place for the value; it is its own parameter until then."""
         return "%s", [self]
 
-    def value(self, values: Values, connection: BaseDatabaseWrapper) -> Any:
+    def value(self, values: Params, connection: BaseDatabaseWrapper) -> Any:
         """What the database is given for it."""
         found = values[self.name]
         if self.written_as is None:
@@ -58,10 +58,10 @@ class Given(Expression):
         return self.written_as.get_db_prep_value(found, connection)
 
 
-class Numbers(Given):
+class Numbers(Param):
     """Whole numbers that come with each call, by name: how many does not change the statement."""
 
-    def value(self, values: Values, connection: BaseDatabaseWrapper) -> Any:
+    def value(self, values: Params, connection: BaseDatabaseWrapper) -> Any:
         """A list, or for SQLite, which has none, its JSON."""
         found = values[self.name]
         return orjson.dumps(found).decode() if connection.vendor == "sqlite" else found
@@ -99,15 +99,15 @@ class Sql:
     text: str
     params: tuple[Any, ...]
 
-    def filled(self, values: Values) -> list[Any]:
+    def filled(self, values: Params) -> list[Any]:
         """Its parameters for ``values``."""
         return [
-            each.value(values, self.connection) if isinstance(each, Given) else each
+            each.value(values, self.connection) if isinstance(each, Param) else each
             for each in self.params
         ]
 
 
-def stated(connection: BaseDatabaseWrapper, text: str, params: Sequence[Any]) -> Sql:
+def inline_constants(connection: BaseDatabaseWrapper, text: str, params: Sequence[Any]) -> Sql:
     """The statement with the words that are always the same in its text.
 
     A statement that PostgreSQL has planned once for all values uses a partial index only when its
@@ -123,7 +123,7 @@ def stated(connection: BaseDatabaseWrapper, text: str, params: Sequence[Any]) ->
     return Sql(connection, text.replace("%%", "%%%%") % places, tuple(left))
 
 
-class Kept(Generic[T]):
+class PerThread(Generic[T]):
     """What is built once a thread: a connection belongs to one, and so does what is made for it."""
 
     def __init__(self, build: Callable[[BaseDatabaseWrapper], T]) -> None:
@@ -140,28 +140,28 @@ class Kept(Generic[T]):
         return kept[1]
 
 
-Changing = Callable[[], tuple[models.QuerySet[Any], Values]]
+Changing = Callable[[], tuple[models.QuerySet[Any], Params]]
 
 
-class Change:
+class Update:
     """An UPDATE: a queryset and what it sets; how many rows it changed."""
 
     def __init__(self, build: Changing) -> None:
         """``build`` is called when the statement is needed first."""
-        self._sql = Kept(lambda connection: updating(build, connection))
+        self._sql = PerThread(lambda connection: updating(build, connection))
 
     def __call__(self, **values: Any) -> int:
         """Execute it with ``values``."""
         sql = self._sql.get()
-        return driver.changed(sql.connection, sql.text, sql.filled(values))
+        return driver.execute(sql.connection, sql.text, sql.filled(values))
 
-    def filled(self, values: Values) -> tuple[str, list[Any]]:
+    def filled(self, values: Params) -> tuple[str, list[Any]]:
         """Its text and its parameters."""
         sql = self._sql.get()
         return sql.text, sql.filled(values)
 
 
-class Taking:
+class UpdateReturning:
     """An UPDATE of rows that somebody else may take; the ids of those that it changed."""
 
     def __init__(self, build: Changing) -> None:
@@ -171,12 +171,12 @@ class Taking:
             sql = updating(build, connection)
             return replace(sql, text=f"{sql.text} RETURNING id")
 
-        self._sql = Kept(compiled)
+        self._sql = PerThread(compiled)
 
     def __call__(self, **values: Any) -> list[int]:
         """Execute it with ``values``."""
         sql = self._sql.get()
-        return [row[0] for row in driver.fetched(sql.connection, sql.text, sql.filled(values))]
+        return [row[0] for row in driver.fetch(sql.connection, sql.text, sql.filled(values))]
 
 
 def updating(build: Changing, connection: BaseDatabaseWrapper) -> Sql:
@@ -184,7 +184,7 @@ def updating(build: Changing, connection: BaseDatabaseWrapper) -> Sql:
     queryset, changes = build()
     query: Any = queryset.query.chain(UpdateQuery)
     query.add_update_values(dict(changes))
-    return stated(connection, *query.get_compiler(using=ALIAS).as_sql())
+    return inline_constants(connection, *query.get_compiler(using=ALIAS).as_sql())
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +198,9 @@ class Reading:
     compiler: Any
     converters: dict[int, Any]
 
-    def rows(self, values: Values) -> Iterable[Sequence[Any]]:
+    def rows(self, values: Params) -> Iterable[Sequence[Any]]:
         """Its rows for ``values``, with Python's types."""
-        found = driver.fetched(self.sql.connection, self.sql.text, self.sql.filled(values))
+        found = driver.fetch(self.sql.connection, self.sql.text, self.sql.filled(values))
         rows: Iterable[Sequence[Any]] = found
         if found and self.converters:
             rows = self.compiler.apply_converters(found, self.converters)
@@ -212,16 +212,16 @@ def reading(queryset: models.QuerySet[Any, Any], connection: BaseDatabaseWrapper
     compiler: Any = queryset.query.get_compiler(using=ALIAS)
     text, params = compiler.as_sql()
     columns = [each[0] for each in compiler.select[: compiler.col_count]]
-    statement = stated(connection, text, params)
+    statement = inline_constants(connection, text, params)
     return Reading(statement, compiler, compiler.get_converters(columns))
 
 
-class Rows:
+class Values:
     """A SELECT of some columns (``values_list``)."""
 
     def __init__(self, build: Callable[[], models.QuerySet[Any, Any]]) -> None:
         """``build`` is called when the statement is needed first."""
-        self._reading = Kept(lambda connection: reading(build(), connection))
+        self._reading = PerThread(lambda connection: reading(build(), connection))
 
     def __call__(self, **values: Any) -> list[Sequence[Any]]:
         """The rows that it finds for ``values``."""
@@ -246,12 +246,12 @@ class Shape(Generic[M]):
         return found
 
 
-class Select(Generic[M]):
+class Instances(Generic[M]):
     """A SELECT of model instances."""
 
     def __init__(self, build: Callable[[], models.QuerySet[M]]) -> None:
         """``build`` is called when the statement is needed first."""
-        self._shape: Kept[Shape[M]] = Kept(lambda connection: shape(build(), connection))
+        self._shape: PerThread[Shape[M]] = PerThread(lambda connection: shape(build(), connection))
 
     def all(self, **values: Any) -> list[M]:
         """The instances that it finds for ``values``."""

@@ -45,7 +45,7 @@ def applied() -> Newest:
     """The newest migration of each of our apps in the database. Raises DatabaseError."""
     try:
         # Without the question whether there is such a table, which takes ten times as long.
-        rows: Iterable[tuple[str, str]] = driver.fetched(driver.this_connection(), APPLIED, ())
+        rows: Iterable[tuple[str, str]] = driver.fetch(driver.this_connection(), APPLIED, ())
     except DatabaseError:
         rows = MigrationRecorder(connection).applied_migrations()
     return {label: newest(name for app, name in rows if app == label) for label in own()}
@@ -96,7 +96,7 @@ def problem() -> str:
 def belonging() -> str:
     """`` of version …``, where the database says so; empty for one that does not know it."""
     try:
-        rows = driver.fetched(driver.this_connection(), MIGRATED_BY, ())
+        rows = driver.fetch(driver.this_connection(), MIGRATED_BY, ())
     except DatabaseError:
         return ""
     return f" of version {rows[0][0]}" if rows and rows[0][0] else ""

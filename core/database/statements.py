@@ -78,7 +78,7 @@ def insert(row: Model, *, unless_known: bool = False) -> bool:
     ``unless_known`` is set. Without it, raises IntegrityError."""
     known, here = insertion(type(row)), this_connection()
     given = known.given((each.pre_save(row, add=True) for each in known.fields), here)
-    found = driver.fetched(here, known.unless_known if unless_known else known.sql, given)
+    found = driver.fetch(here, known.unless_known if unless_known else known.sql, given)
     if not found:
         return False
     keep_id(row, found[0][0], here)
@@ -116,7 +116,7 @@ def stored_or_found(
 def update(model: type[Model], row_id: int, **values: object) -> None:
     """Set columns of the row with this id. A foreign key is named with its ``_id``."""
     known, here = updating(model, tuple(values)), this_connection()
-    driver.changed(here, known.sql, [*known.given(values.values(), here), row_id])
+    driver.execute(here, known.sql, [*known.given(values.values(), here), row_id])
 
 
 @cache
@@ -174,7 +174,7 @@ class Select:
         if here.vendor not in self._compiled:
             self._compiled[here.vendor] = self._compile(here)
         sql, wanted = self._compiled[here.vendor]
-        found = driver.fetched(here, sql + more, given)
+        found = driver.fetch(here, sql + more, given)
         return [tuple(each.instance(row, here) for each in wanted) for row in found]
 
     def _compile(self, here: BaseDatabaseWrapper) -> tuple[str, list[Wanted]]:

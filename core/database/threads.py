@@ -21,7 +21,7 @@ Work = tuple["Future[Any]", Callable[[], Any]]
 Inbox = SimpleQueue[Work | None]
 
 
-class WarmThreads(Executor):
+class LifoThreadPool(Executor):
     """At most ``most`` threads, each begun when all that there are work. ``at_end`` is called by
     each before it ends."""
 

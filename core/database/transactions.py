@@ -25,7 +25,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from core.database import driver
-from core.database.threads import WarmThreads
+from core.database.threads import LifoThreadPool
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,7 +74,7 @@ os.register_at_fork(after_in_child=stand_alone)
 
 
 @contextmanager
-def write(*, joins: bool = False) -> Iterator[None]:
+def atomic_write(*, joins: bool = False) -> Iterator[None]:
     """A transaction that writes: IMMEDIATE on SQLite, one at a time in this process.
 
     Inside another one it is a savepoint, or, when it ``joins``, a part of that one: an error then
@@ -100,14 +100,14 @@ def write(*, joins: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def write_one() -> Iterator[None]:
+def atomic_write_statement() -> Iterator[None]:
     """:func:`write` for one statement, which joins another transaction.
 
     PostgreSQL makes a transaction of each statement by itself: BEGIN and COMMIT would be two more
     ways there and back. What is to happen on commit is asked for afterwards.
     """
     if connection.vendor == "sqlite" or connection.in_atomic_block:
-        with write(joins=True):
+        with atomic_write(joins=True):
             yield
     else:
         yield
@@ -177,7 +177,7 @@ def value_of(sql: str, *params: Any) -> Any:
         connection.ops.adapt_datetimefield_value(each) if isinstance(each, datetime) else each
         for each in params
     ]
-    rows = driver.fetched(driver.this_connection(), sql, given)
+    rows = driver.fetch(driver.this_connection(), sql, given)
     return rows[0][0] if rows else None
 
 
@@ -214,7 +214,7 @@ def bring_near(rows: QuerySet[Any], field: str, *, most: timedelta) -> int:
     far = rows.filter(ahead(field, most=most))
     if not far.exists():
         return 0
-    with write():
+    with atomic_write():
         if connection.features.has_select_for_update_skip_locked:
             # A worker that froze inside a transaction must not stop every sweeper with it.
             free = far.select_for_update(skip_locked=True, no_key=True)
@@ -228,13 +228,13 @@ class Pools:
     def __init__(self) -> None:
         """No thread is begun before there is work."""
         self._lock = threading.Lock()
-        self._named: dict[str, WarmThreads] = {}
+        self._named: dict[str, LifoThreadPool] = {}
 
-    def get(self, name: str, *, most: int) -> WarmThreads:
+    def get(self, name: str, *, most: int) -> LifoThreadPool:
         """The threads called ``name``: at most ``most``, as who asked first said."""
         with self._lock:
             if name not in self._named:
-                self._named[name] = WarmThreads(most, name=name, at_end=connections.close_all)
+                self._named[name] = LifoThreadPool(most, name=name, at_end=connections.close_all)
             return self._named[name]
 
     def shutdown(self) -> None:
@@ -251,7 +251,7 @@ def pools() -> Pools:
     return Pools()
 
 
-def pool(name: str = "database", *, most: int | None = None) -> WarmThreads:
+def pool(name: str = "database", *, most: int | None = None) -> LifoThreadPool:
     """The threads for what is asked for now and then.
 
     What is done again and again, one after the other, has threads of its own by another ``name``,
@@ -267,7 +267,7 @@ async def in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) 
 
 
 async def in_thread_of(
-    threads: WarmThreads, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    threads: LifoThreadPool, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> T:
     """:func:`in_thread` in one of ``threads``."""
 
@@ -292,6 +292,8 @@ def close_pool() -> None:
 __all__ = [
     "Now",
     "ahead",
+    "atomic_write",
+    "atomic_write_statement",
     "be_brief",
     "bring_near",
     "checkpoint",
@@ -303,6 +305,4 @@ __all__ = [
     "pool",
     "pools",
     "value_of",
-    "write",
-    "write_one",
 ]

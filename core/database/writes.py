@@ -11,8 +11,8 @@ gets them one after the other. A foreign key to a row of the same visit gets its
 is one of them too: nothing of it happens when somebody has stored that message before.
 
     with gathered():
-        written_soon(Insert(run), Insert(message))
-        written_soon(Insert(other_run), Insert(other_message))
+        write_deferred(Insert(run), Insert(message))
+        write_deferred(Insert(other_run), Insert(other_message))
 
 tells PostgreSQL of the second before it is asked what became of the first (docs/decisions/158).
 """
@@ -28,7 +28,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model
 
 from core.database import driver, statements
-from core.database.queries import Change
+from core.database.queries import Update
 
 KEPT_STATEMENTS = 200
 # Which of a part's values is the id of which new row.
@@ -60,7 +60,7 @@ class Set:
 class Do:
     """A compiled change with its values; a new row stands for its id."""
 
-    change: Change
+    change: Update
     values: Mapping[str, Any]
 
 
@@ -68,7 +68,7 @@ Write: TypeAlias = Insert | Set | Do
 Part: TypeAlias = tuple[str, list[Any]]
 
 
-def written(*writes: Write) -> bool:
+def write_all(*writes: Write) -> bool:
     """Carry out ``writes``, none of which looks at what another one changes. In a transaction.
 
     False: the row that comes first is known already. Raises IntegrityError; ValueError for an
@@ -80,7 +80,7 @@ def written(*writes: Write) -> bool:
         return all(one_by_itself(write, here) for write in writes)
     rows = [write.row for write in writes if isinstance(write, Insert)]
     text, given = all_at_once([part_of(write, here) for write in writes], writes, rows)
-    (ids,) = driver.fetched(here, text, given)
+    (ids,) = driver.fetch(here, text, given)
     if None in ids:
         return False
     are_stored(rows, ids, here)
@@ -98,8 +98,8 @@ _gathering = Gathering()
 
 @contextmanager
 def gathered() -> Iterator[None]:
-    """What is :func:`written_soon` meanwhile is carried out at the end. Inside a transaction, which
-    an error of any of it ends."""
+    """What is :func:`write_deferred` meanwhile is carried out at the end. Inside a
+    transaction, which an error of any of it ends."""
     _gathering.waiting = {}
     try:
         yield
@@ -108,7 +108,7 @@ def gathered() -> Iterator[None]:
         _gathering.waiting = None
 
 
-def written_soon(*writes: Write) -> None:
+def write_deferred(*writes: Write) -> None:
     """:func:`written`, or, on PostgreSQL and while they are :func:`gathered`, at the end of that:
     new rows have no ids until then. For what nobody asks the database about in between.
 
@@ -118,7 +118,7 @@ def written_soon(*writes: Write) -> None:
         raise ValueError("whether a row is known is not known soon")
     here = driver.this_connection()
     if _gathering.waiting is None or here.vendor == "sqlite":
-        written(*writes)
+        write_all(*writes)
         return
     rows = [write.row for write in writes if isinstance(write, Insert)]
     text, given = all_at_once([part_of(write, here) for write in writes], writes, rows)
@@ -129,7 +129,7 @@ def carry_out(waiting: Mapping[str, list[tuple[list[Model], list[Any]]]]) -> Non
     """Write what was gathered."""
     here = driver.this_connection()
     for text, each in waiting.items():
-        found = driver.fetched_each(here, text, [given for _, given in each])
+        found = driver.fetch_each(here, text, [given for _, given in each])
         for (rows, _), (ids,) in zip(each, found, strict=True):
             are_stored(rows, ids, here)
 
@@ -157,7 +157,7 @@ def one_by_itself(write: Write, here: BaseDatabaseWrapper) -> bool:
         return statements.insert(write.row, unless_known=write.unless_known)
     text, given = part_of(write, here)
     values = [each.pk if isinstance(each, Model) else each for each in given]
-    driver.changed(here, text, values)
+    driver.execute(here, text, values)
     return True
 
 

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.files import storage
 from core.models import InboundMessage, Job, Run, StoredFile
 
@@ -32,7 +32,7 @@ def purge(*, now: datetime) -> int:
     gone = [*dead(now)[:AT_ONCE], *(file for file in unused(now)[:AT_ONCE] if not is_waited(file))]
     for file in gone:
         storage.path_of(file).unlink(missing_ok=True)
-        with write():
+        with atomic_write():
             StoredFile.objects.filter(id=file.id).update(purged_at=now)
     return len(gone)
 

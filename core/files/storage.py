@@ -16,7 +16,7 @@ from django.core.signing import BadSignature, Signer
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.documents.sniffing import media_type
 from core.files import quota
 from core.lib.ids import is_public_id, public_id
@@ -107,7 +107,7 @@ def described(*, path: Path, name: str, **fields: Any) -> StoredFile:
 
 def entered(file: StoredFile) -> StoredFile:
     """Write the row of ``file``. Raises NoRoomError for a sent one that is too much."""
-    with write():
+    with atomic_write():
         if file.origin == SENT:
             quota.check_alone(user_id=file.user_id, size=file.size)
         file.save(force_insert=True)
@@ -154,7 +154,7 @@ def misplaced() -> str:
     try:
         here = mark_of_folder(known)
         if not known:
-            with write():
+            with atomic_write():
                 Installation.objects.get_or_create(id=1)
                 Installation.objects.filter(id=1, files_mark="").update(files_mark=here)
             known = str(Installation.objects.values_list("files_mark", flat=True).get(id=1))
@@ -185,7 +185,7 @@ def mark_of_folder(known: str) -> str:
 def adopt_folder() -> None:
     """Let the folder of this machine be the database's, whatever it lacks. Raises OSError."""
     here = mark_of_folder("")
-    with write():
+    with atomic_write():
         Installation.objects.update_or_create(id=1, defaults={"files_mark": here})
 
 
@@ -282,12 +282,12 @@ def opened(token: str, *, now: float | None = None) -> StoredFile | None:
 
 def count_open(file: StoredFile) -> None:
     """Somebody opened the file."""
-    with write():
+    with atomic_write():
         StoredFile.objects.filter(id=file.id).update(opens=F("opens") + 1)
 
 
 def revoke(file: StoredFile) -> bool:
     """Make every link to ``file`` useless; whether it was still open."""
-    with write():
+    with atomic_write():
         rows = StoredFile.objects.filter(id=file.id, revoked_at__isnull=True)
         return bool(rows.update(revoked_at=Now()))

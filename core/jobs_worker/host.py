@@ -130,7 +130,7 @@ class Host:
 
 def notice(*, job: Job, error: ProviderError) -> None:
     """Count a failure of the model in a long task."""
-    with transactions.write():
+    with transactions.atomic_write():
         health.noticed(run=job.run, error=error)
 
 

@@ -59,7 +59,7 @@ class Answers:
         known = self._known or {}
         if len(known) >= MOST_ANSWERS or self._characters + len(text) > ANSWER_CHARACTERS:
             return
-        with transactions.write():
+        with transactions.atomic_write():
             if not jobs.is_ours(job=self.job):
                 raise jobs.LostJobError
             JobStep.objects.update_or_create(
@@ -96,7 +96,7 @@ def kept(job: Job) -> dict[str, str]:
 
 def drop_answers(job_id: int) -> bool:
     """Remove the answers of a job that is over; whether there were any."""
-    with transactions.write():
+    with transactions.atomic_write():
         rows = JobStep.objects.filter(job_id=job_id, kind=ANSWER, job__state__in=Run.FINAL)
         return rows.delete()[0] > 0
 
@@ -123,7 +123,7 @@ def say(*, job: Job, number: int, data: MessageDict) -> None:
     """Keep message ``number`` (from 1) of a job for its reader. Raises LostJobError."""
     if number > MOST_MESSAGES:
         return
-    with transactions.write():
+    with transactions.atomic_write():
         if not jobs.is_ours(job=job):
             raise jobs.LostJobError
         _, is_new = JobStep.objects.get_or_create(

@@ -11,7 +11,7 @@ from django.conf import settings
 KEPT = 100
 
 
-class SealError(Exception):
+class DecryptError(Exception):
     """The stored secrets cannot be opened with any of the configured keys."""
 
 
@@ -28,13 +28,13 @@ def box() -> MultiFernet:
     return MultiFernet(keys())
 
 
-def seal(secrets: dict[str, str]) -> str:
+def encrypt(secrets: dict[str, str]) -> str:
     """``secrets`` encrypted, as text for a database column; nothing for nothing."""
     return box().encrypt(orjson.dumps(secrets)).decode() if secrets else ""
 
 
-def unseal(sealed: str) -> dict[str, str]:
-    """The secrets again. Raises SealError when no key fits."""
+def decrypt(sealed: str) -> dict[str, str]:
+    """The secrets again. Raises DecryptError when no key fits."""
     if not sealed:
         return {}
     try:
@@ -42,7 +42,7 @@ def unseal(sealed: str) -> dict[str, str]:
             decrypted(sealed, tuple(settings.GATEWAY_ENCRYPTION_KEYS))
         )
     except InvalidToken as error:
-        raise SealError("the stored secrets cannot be opened: was the key changed?") from error
+        raise DecryptError("the stored secrets cannot be opened: was the key changed?") from error
     return opened
 
 
@@ -52,14 +52,14 @@ def decrypted(sealed: str, _keys: tuple[str, ...]) -> bytes:
     return box().decrypt(sealed.encode())
 
 
-def reseal(sealed: str) -> str:
-    """The same secrets under the first key. Raises SealError when no key fits."""
+def reencrypt(sealed: str) -> str:
+    """The same secrets under the first key. Raises DecryptError when no key fits."""
     if not sealed:
         return ""
     try:
         return box().rotate(sealed.encode()).decode()
     except InvalidToken as error:
-        raise SealError("the stored secrets cannot be opened: was the key changed?") from error
+        raise DecryptError("the stored secrets cannot be opened: was the key changed?") from error
 
 
 def is_current(sealed: str) -> bool:

@@ -95,7 +95,7 @@ def to_tell(*, unless: Callable[[ModelTrouble], bool]) -> list[tuple[ModelTroubl
     if not (begun.exists() or over.exists()):
         return []
     found: list[tuple[ModelTrouble, bool]] = []
-    with transactions.write(joins=True):
+    with transactions.atomic_write(joins=True):
         for rows, is_over in ((begun, False), (over, True)):
             for row in list(rows.order_by("code")):
                 if unless(row):

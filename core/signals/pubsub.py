@@ -81,12 +81,12 @@ def publish(frames: list[Frame]) -> None:
     sender().publish(frames)
 
 
-def tell(frames: list[Frame]) -> None:
+def publish_events(frames: list[Frame]) -> None:
     """Send events of runs to every process that shows them."""
     sender().publish(frames, channel=EVENTS)
 
 
-def wake(frames: list[Frame]) -> int:
+def publish_wakeups(frames: list[Frame]) -> int:
     """Send wake-ups to every ``runs`` worker; how many heard them."""
     return sender().publish(frames, channel=WAKES)
 

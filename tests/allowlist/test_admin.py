@@ -799,7 +799,7 @@ def test_c1_the_secrets_of_an_account_go_in_and_never_come_out(
     assert "Not yet: " in incomplete.content.decode()
     assert desk.post(base, form | secret).status_code == 302
     telegram.refresh_from_db()
-    assert encryption.unseal(telegram.secrets) == {"token": "123:hush-hush"}
+    assert encryption.decrypt(telegram.secrets) == {"token": "123:hush-hush"}
     html = page(desk, base)
     assert "hush" not in html + telegram.secrets + str(AuditEntry.objects.values())
     assert telegram.secrets not in html

@@ -541,7 +541,7 @@ def test_a7_no_message_stays_held_when_the_owner_approves_while_it_arrives(
     def either(number: int) -> str:
         if number == 10:
             return decide(first, "approve", owner, now, replays).request.state
-        with transactions.write():
+        with transactions.atomic_write():
             message = hold(sender="41", text=str(number))
             row = knock(telegram, now, message=message)
             if row.state == "approved":

@@ -69,7 +69,7 @@ def say(account: ChannelAccount, sender: str, text: str) -> None:
 def house(telegram: ChannelAccount, owner: User, make_user: MakeUser) -> House:
     """Secrets of every kind, each made in the way in which it is made."""
     now = timezone.now()
-    telegram.secrets = encryption.seal({"token": BOT, "webhook_secret": HOOK})
+    telegram.secrets = encryption.encrypt({"token": BOT, "webhook_secret": HOOK})
     telegram.save()
     ann = make_user("ann", im=["42"])
     ann.set_password("correct horse")

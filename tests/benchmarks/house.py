@@ -40,7 +40,7 @@ SETUP = """
 import json, sys
 from allowlist import keys
 from core.models import ChannelAccount, ChannelIdentity, User
-from core.lib.encryption import seal
+from core.lib.encryption import encrypt
 data = json.load(sys.stdin)
 found = []
 for number in range(data["people"]):
@@ -52,7 +52,7 @@ for number in range(data["people"]):
 ChannelAccount.objects.create(
     channel="telegram", name=data["bot"], status="running",
     config={"mode": "webhook", "api_base": data["api"]},
-    secrets=seal({"token": "900:" + "A" * 34, "webhook_secret": data["secret"]}),
+    secrets=encrypt({"token": "900:" + "A" * 34, "webhook_secret": data["secret"]}),
 )
 print("KEYS", json.dumps(found))
 """

@@ -337,8 +337,8 @@ def test_a6_the_owner_lets_somebody_in_from_a_card(visit: Visit, gateway: Gatewa
         "from django.utils import timezone\nfrom allowlist import unknown_requests\n"
         "from core.models import ChannelAccount\n"
         "account = ChannelAccount.objects.create(channel='bridge', name='b')\n"
-        "unknown_requests.record(account=account, kind='im', sender='4711', sender_name='<b>Eve</b>', "
-        "text='Hello?', now=timezone.now())",
+        "unknown_requests.record(account=account, kind='im', sender='4711', "
+        "sender_name='<b>Eve</b>', text='Hello?', now=timezone.now())",
     )
     page, _ = visit(gateway)
     card = page.locator(".notice")

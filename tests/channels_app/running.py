@@ -10,7 +10,7 @@ from channels_app.telegram import receive, views
 from channels_app.worker.runner import Runner
 from core.conversations import events
 from core.database import transactions
-from core.lib.encryption import seal
+from core.lib.encryption import encrypt
 from core.models import ChannelAccount, ChannelIdentity, User
 from tests.servers import wait_until
 
@@ -30,8 +30,8 @@ def runner(
         setattr(settings, name, value)
     PLATFORM.clear()
     rate_limit.pacer.cache_clear()
-    views.forget()
-    receive.forget()
+    views.clear_cache()
+    receive.clear_cache()
     made = Runner()
 
     made.start()
@@ -75,7 +75,7 @@ def telegram_account(
         channel="telegram",
         name=name,
         config={"mode": mode, "api_base": base, **config},
-        secrets=seal({"token": token or f"900:{name:A<34}", "webhook_secret": "Whs_0123"}),
+        secrets=encrypt({"token": token or f"900:{name:A<34}", "webhook_secret": "Whs_0123"}),
     )
 
 

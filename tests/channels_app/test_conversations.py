@@ -136,7 +136,7 @@ def test_c9_a_message_during_a_run_waits_its_turn_and_stop_keeps_what_was_said(
 
 def edited(**change: Any) -> bool:
     """Change a waiting message, in a transaction as the doors do."""
-    with database.write():
+    with database.atomic_write():
         return inbox.edit_waiting(**change)
 
 
@@ -150,7 +150,7 @@ def test_an_edit_of_a_waiting_message_changes_it_and_only_its_sender_can(
     assert InboundMessage.objects.get().text == "first"
     session_id = InboundMessage.objects.get().session_id
     assert session_id is not None
-    with database.write():
+    with database.atomic_write():
         inbox.flush_due(session_id=session_id, now=timezone.now() + timedelta(seconds=9))
     assert edited(**place, sender="556", text="first, again")
     assert Run.objects.get().text == "first, again"

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from core.conversations import events, inbox
 from core.database import transactions
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.models import ChannelAccount, ChatSession, InboundMessage, Job, Run, User
 from core.signals import wakeups
 
@@ -81,7 +81,7 @@ def say(session: ChatSession) -> Say:
 
     def make(text: str, *, into: ChatSession = session, **draft: Any) -> Run:
         given = inbox.Draft(account=into.account, chat=into.chat, text=text, **draft)
-        with write():
+        with atomic_write():
             message, _ = inbox.store(
                 draft=given,
                 state=InboundMessage.State.RECEIVED,

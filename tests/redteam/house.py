@@ -181,7 +181,7 @@ def build() -> House:
     ChannelAccount.objects.create(
         channel="telegram",
         name="bot",
-        secrets=encryption.seal({"token": f"1:{'x' * 35}", "webhook_secret": WEBHOOK_SECRET}),
+        secrets=encryption.encrypt({"token": f"1:{'x' * 35}", "webhook_secret": WEBHOOK_SECRET}),
     )
     furnish(house, bridge)
     return house

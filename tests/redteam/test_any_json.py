@@ -82,15 +82,15 @@ def house(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[H
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
     monkeypatch.setattr(throttling.Rate, "check", lambda *_, **__: None)
-    telegram_door.forget()
+    telegram_door.clear_cache()
     made = houses.build()
-    secrets = encryption.seal({"signing_secret": SIGNING})
+    secrets = encryption.encrypt({"signing_secret": SIGNING})
     ChannelAccount.objects.filter(channel="bridge").update(config=CALLBACK, secrets=secrets)
     row = ChannelAccount.objects.get(channel="telegram")
     known = receive.Known(Bot(1, "a_bot"), time.monotonic() + 3600)
     monkeypatch.setitem(receive._known, (row.id, row.open_secrets()["token"]), known)
     yield made
-    telegram_door.forget()
+    telegram_door.clear_cache()
     transactions.close_pool()
 
 

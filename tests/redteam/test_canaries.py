@@ -37,9 +37,9 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No limit is near."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
-    telegram_door.forget()
+    telegram_door.clear_cache()
     yield
-    telegram_door.forget()
+    telegram_door.clear_cache()
     transactions.close_pool()
 
 
@@ -104,7 +104,7 @@ def test_log4_no_planted_secret_is_found_anywhere(
     own.set_password(PASSWORD)
     own.save()
     bot = ChannelAccount.objects.get(channel="telegram")
-    bot.secrets = encryption.seal({"token": BOT, "webhook_secret": HOOK})
+    bot.secrets = encryption.encrypt({"token": BOT, "webhook_secret": HOOK})
     bot.save()
     from django.utils import timezone
 

@@ -19,7 +19,7 @@ from django.utils import timezone
 from channels_app.ops.doctor import configuration, examination, machine, versions, work
 from core.conversations import outbox
 from core.database import transactions
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.lib import encryption
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Message, User
 from gateway_project.home import BASE_DIR
@@ -251,7 +251,7 @@ class TestDatabase:
     def test_a_failing_webhook_and_locked_or_old_credentials_are_found(self, settings: Any) -> None:
         settings.GATEWAY_ENCRYPTION_KEYS = ["old"]
         row = ChannelAccount.objects.create(
-            channel="telegram", name="bot", secrets=encryption.seal({"token": "t"})
+            channel="telegram", name="bot", secrets=encryption.encrypt({"token": "t"})
         )
         assert ids(work.channels()) == set()
         settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
@@ -268,7 +268,7 @@ class TestDatabase:
     def test_dead_and_doubtful_deliveries_and_unread_messages_are_counted(self) -> None:
         row = ChannelAccount.objects.create(channel="telegram", name="bot")
         for number, state in enumerate(("dead", "dead", "uncertain")):
-            with write():
+            with atomic_write():
                 made = outbox.enqueue(
                     key=str(number),
                     account_id=row.id,

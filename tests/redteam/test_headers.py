@@ -40,9 +40,9 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No limit is near."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
-    telegram_door.forget()
+    telegram_door.clear_cache()
     yield
-    telegram_door.forget()
+    telegram_door.clear_cache()
     transactions.close_pool()
 
 

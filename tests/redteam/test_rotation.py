@@ -28,7 +28,7 @@ NAMES = ("SECRET_KEY", "SECRET_KEY_FILE", "GATEWAY_ENCRYPTION_KEYS", "GATEWAY_EN
 def account(name: str, **secrets: str) -> ChannelAccount:
     """An account with secrets under the current keys."""
     return ChannelAccount.objects.create(
-        channel="telegram", name=name, secrets=encryption.seal(secrets)
+        channel="telegram", name=name, secrets=encryption.encrypt(secrets)
     )
 
 
@@ -81,10 +81,10 @@ class TestResealing:
 
     def test_what_is_no_seal_at_all_is_refused(self, settings: Any) -> None:
         foreign = Fernet(Fernet.generate_key()).encrypt(b"{}").decode()
-        with pytest.raises(encryption.SealError):
-            encryption.reseal(foreign)
+        with pytest.raises(encryption.DecryptError):
+            encryption.reencrypt(foreign)
         assert not encryption.is_current(foreign)
-        assert encryption.reseal("") == ""
+        assert encryption.reencrypt("") == ""
 
 
 @pytest.fixture

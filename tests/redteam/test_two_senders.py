@@ -76,7 +76,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Any:
         channel="bridge",
         name="mail",
         config={"callback_url": "https://bridge.example/get_response"},
-        secrets=encryption.seal({"signing_secret": SECRET}),
+        secrets=encryption.encrypt({"signing_secret": SECRET}),
     )
     made = World(account, User.objects.create(username="owner", is_owner=True, only_listed=True))
     made.house.tokens["bridge"] = keys.create(

@@ -35,7 +35,7 @@ class Command(BaseCommand):
             people = importing.parse(_read(options["file"]), channels=channels)
         except importing.InvalidFile as error:
             raise CommandError(str(error)) from error
-        with transactions.write():
+        with transactions.atomic_write():
             changes = importing.apply(
                 people=people, only_listed=options["only_listed"], now=timezone.now()
             )

@@ -42,8 +42,8 @@ def channels() -> Iterator[Finding]:
     """Accounts whose platform complains (a webhook that fails), or whose secrets are locked."""
     for row in ChannelAccount.objects.order_by("id"):
         try:
-            encryption.unseal(row.secrets)
-        except encryption.SealError:
+            encryption.decrypt(row.secrets)
+        except encryption.DecryptError:
             yield error(
                 "sealed",
                 f"The credentials of {row} cannot be opened with any key.",

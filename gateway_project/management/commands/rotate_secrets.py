@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from channels_app.ops import credential_rotation
-from core.lib.encryption import SealError
+from core.lib.encryption import DecryptError
 from gateway_project import home
 from gateway_project.processes import state
 
@@ -68,7 +68,7 @@ class Command(BaseCommand):
         """All credentials under the first key."""
         try:
             changed = credential_rotation.reseal_all(actor="manage.py", now=timezone.now())
-        except SealError as error:
+        except DecryptError as error:
             raise CommandError(f"nothing was changed: {error}") from error
         self.stdout.write(f"{changed} accounts encrypted with the first key")
 

@@ -131,7 +131,7 @@ async def test_requests_whose_keys_are_looked_up_are_waited_for_and_stored_toget
 
     monkeypatch.setattr(authentication, "callers_of", looked_up)
     monkeypatch.setattr(batching, "all_of", stored)
-    monkeypatch.setattr(batching, "COMPANY_SECONDS", 60)  # a machine of tests may be slow
+    monkeypatch.setattr(batching, "WAIT_FOR_OTHERS_SECONDS", 60)  # a machine of tests may be slow
     body = {"model": next(iter(fields.models())), "messages": [{"role": "user", "content": "a"}]}
     asked = []
     try:

@@ -17,7 +17,7 @@ from channels_app.asgi.http import Scope
 from channels_app.bridge import signing
 from channels_app.bridge.endpoints import process
 from channels_app.http_api.endpoints import inbound
-from core.lib.encryption import seal
+from core.lib.encryption import encrypt
 from core.models import ChannelAccount
 from gateway_project.processes import listener
 from tests.channels_app.running import guest, owner, runner
@@ -181,7 +181,7 @@ def account(db: None, callback: Callback) -> ChannelAccount:
         channel="bridge",
         name="matrix",
         config={"callback_url": callback.url, "allow_private": "true"},
-        secrets=seal({"signing_secret": SECRET}),
+        secrets=encrypt({"signing_secret": SECRET}),
     )
 
 

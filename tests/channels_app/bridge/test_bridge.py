@@ -14,7 +14,7 @@ from channels_app.bridge import channel, signing
 from channels_app.bridge.channel import CHANNEL, fetcher, refusal
 from channels_app.models import SeenSignature
 from core.conversations import outbox
-from core.lib.encryption import seal
+from core.lib.encryption import encrypt
 from core.lib.safe_fetch import is_public, is_public_or_private
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run, User
 from tests.channels_app.bridge.conftest import SECRET, Bridge, Callback
@@ -338,7 +338,7 @@ def test_what_an_account_lacks_is_said(account: ChannelAccount) -> None:
 
     assert CHANNEL.config.problems(account_of(account)) == []
     account.config = {"callback_url": "ftp://x", "kind": "fax"}
-    account.secrets = seal({"signing_secret": "short"})
+    account.secrets = encrypt({"signing_secret": "short"})
     assert len(CHANNEL.config.problems(account_of(account))) == 3
 
 

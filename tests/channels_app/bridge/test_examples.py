@@ -53,7 +53,7 @@ SETUP = """
 import json, sys
 from allowlist import keys
 from core.models import ChannelAccount, ChannelIdentity, User
-from core.lib.encryption import seal
+from core.lib.encryption import encrypt
 ports = json.load(sys.stdin)
 ada = User.objects.create(username="ada", is_owner=True)
 ChannelIdentity.objects.create(user=ada, kind="email", value="ada@example.org")
@@ -62,7 +62,7 @@ made = {}
 for name, kind in (("mail", "email"), ("chat", "im")):
     url = f"http://127.0.0.1:{ports[name]}/get_response"
     account = ChannelAccount.objects.create(
-        channel="bridge", name=name, secrets=seal({"signing_secret": ports["secret"]}),
+        channel="bridge", name=name, secrets=encrypt({"signing_secret": ports["secret"]}),
         config={"callback_url": url, "allow_private": "true", "kind": kind},
     )
     made[name] = keys.create(name=name, account=account, scopes=["inbound"])[1]

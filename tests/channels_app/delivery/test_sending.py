@@ -15,7 +15,7 @@ from channels_app.replies import outbound
 from channels_app.worker.runner import Runner
 from core.conversations import outbox
 from core.conversations.runs import Outcome
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.files import storage
 from core.lib import leases
 from core.models import ChannelAccount, Delivery, Run, StoredFile, User
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def settled(run: Run, outcome: Outcome) -> None:
     """What the end of a run sends, in a transaction as there."""
-    with write():
+    with atomic_write():
         outbound.enqueue_answer(run, outcome)
 
 
@@ -87,7 +87,7 @@ def test_a_payload_of_a_newer_version_is_a_dead_letter(runner: Runner, owner: Us
 
 
 def test_an_answer_that_became_shorter_takes_its_surplus_back(answered: Run) -> None:
-    with write():
+    with atomic_write():
         surplus = outbound.put_block(run=answered, index=1, payload={"text": "second half"})
     until(lambda: PLATFORM.texts("c") == ["hello", "second half"])
     settled(answered, Outcome(state="succeeded", text="Hello!"))

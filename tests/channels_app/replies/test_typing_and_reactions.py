@@ -12,7 +12,7 @@ from channels_app.memory.channel import CHANNEL, PLATFORM, say
 from channels_app.replies import typing_and_reactions
 from channels_app.worker.runner import Runner, waiting
 from core.conversations import inbox
-from core.lib.encryption import SealError
+from core.lib.encryption import DecryptError
 from core.models import ChannelAccount, ChatSession, InboundMessage, User
 from tests.channels_app.running import memory_account, until
 
@@ -111,7 +111,7 @@ def test_what_is_due_in_several_sessions_is_found_at_once_each_for_itself(
         sessions.append(session.id)
     ChatSession.objects.filter(id=sessions[0]).update(flush_at=now)
     first, second, third, gone = typing_and_reactions.marks_of([*sessions, 0])
-    assert isinstance(third, SealError)
+    assert isinstance(third, DecryptError)
     assert gone == []
     for found, chat in ((first, "a"), (second, "b")):
         assert isinstance(found, list)

@@ -49,8 +49,8 @@ def bots(module_gateways: Callable[..., Gateway], api: FakeBotApi) -> Bots:
 @pytest.fixture
 def local(owner: User, guest: User) -> Iterator[Local]:
     """The webhook in this process, two bots, an owner (555), a guest (556), the group -100."""
-    views.forget()
-    receive.forget()
+    views.clear_cache()
+    receive.clear_cache()
     api = FakeBotApi()
     api.start()
     found = Local(api, Loop())

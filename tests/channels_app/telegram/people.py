@@ -19,7 +19,7 @@ _numbers = itertools.count(int(time.time()))
 SETUP = """
 import json, sys
 from core.models import ChannelAccount, ChannelIdentity, User
-from core.lib.encryption import seal
+from core.lib.encryption import encrypt
 data = json.load(sys.stdin)
 for person in data["people"]:
     user, _ = User.objects.get_or_create(
@@ -37,7 +37,7 @@ for group in data["groups"]:
 for account in data["accounts"]:
     ChannelAccount.objects.create(
         channel="telegram", name=account["name"], config=account["config"],
-        secrets=seal(account["secrets"]),
+        secrets=encrypt(account["secrets"]),
     )
 """
 

@@ -19,7 +19,7 @@ from channels_app.telegram.addressing import Bot
 from core.conversations import inbox
 from core.conversations.inbox import Draft
 from core.database import batching
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, User
 from tests.channels_app.running import telegram_account
 from tests.channels_app.telegram.people import message, number
@@ -155,7 +155,7 @@ def drafts(account: ChannelAccount, *values: int) -> list[Draft]:
 
 def known(asked: Sequence[Draft]) -> list[known_senders.KnownSender | None]:
     """What they are told, in a transaction."""
-    with write():
+    with atomic_write():
         return known_senders.known_at_once(asked)
 
 
@@ -212,7 +212,7 @@ def test_what_an_agent_waited_for_is_its_also_when_its_time_ends_meanwhile(
 ) -> None:
     account, _ = accounts
     [draft] = drafts(account, PEOPLE[4])
-    with write():
+    with atomic_write():
         with patch.object(timezone, "now", return_value=START):
             [found] = known_senders.known_at_once([draft])
         moment = START + timedelta(seconds=60 if late else 0)

@@ -10,7 +10,7 @@ from channels_app.delivery.secret_blocks import sealed_block
 from channels_app.rendering.translations import ENGLISH
 from channels_app.worker.runner import Runner
 from core.conversations import outbox
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.files import storage
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 from tests.channels_app.running import until
@@ -42,7 +42,7 @@ def known_id(local: Local) -> None:
 def put(payload: dict[str, Any], *, chat: int = 556, thread: str = "", key: str = "x") -> Delivery:
     """A message on its way to a chat."""
     account = ChannelAccount.objects.get(name="main")
-    with write():
+    with atomic_write():
         return outbox.enqueue(
             key=key,
             account_id=account.pk,
@@ -257,7 +257,7 @@ def test_an_answer_that_is_taken_back_in_doubt_is_removed(runner: Runner, local:
     local.api.fail("sendMessage", 502, "Bad Gateway", effect=True)
     row = put({"text": "hello"})
     until(lambda: Delivery.objects.get(id=row.id).doubt_chat != "")
-    with write():
+    with atomic_write():
         outbox.change(delivery=Delivery.objects.get(id=row.id), payload={"kind": "delete"})
     all_sent()
     assert shown(local) == ["before"]

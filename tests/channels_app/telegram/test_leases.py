@@ -13,7 +13,7 @@ from channels_app.telegram import plain
 from channels_app.telegram.outbound import OUTBOUND
 from channels_app.worker.runner import Runner
 from core.conversations import outbox
-from core.database.transactions import close_pool, write
+from core.database.transactions import atomic_write, close_pool
 from core.lib import leases
 from core.models import ChannelAccount, Delivery
 from tests.channels_app.running import until
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def put() -> Delivery:
     """A message on its way to the chat 556."""
     account = ChannelAccount.objects.get(name="main")
-    with write():
+    with atomic_write():
         return outbox.enqueue(
             key="x",
             account_id=account.pk,
@@ -85,7 +85,7 @@ def test_the_last_edit_of_a_run_that_was_taken_over_is_repeated_once(
     row = put()
     until(lambda: Delivery.objects.filter(state="sent").exists())
     outbound.TAKEN_OVER.append(row.id)
-    with write():
+    with atomic_write():
         outbox.change(delivery=Delivery.objects.get(), payload={"text": "whole"})
     until(lambda: len(local.api.of("editMessageText")) == 2)
     until(lambda: Delivery.objects.get().state == "sent")

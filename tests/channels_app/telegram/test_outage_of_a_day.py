@@ -13,7 +13,7 @@ from channels_app.owner import outages
 from channels_app.worker import account_watcher
 from channels_app.worker.runner import Runner
 from core.conversations import outbox
-from core.lib.encryption import seal
+from core.lib.encryption import encrypt
 from core.models import ChannelAccount, Delivery, User
 from tests.channels_app.running import until
 from tests.channels_app.telegram.local import Local
@@ -93,7 +93,7 @@ def test_a_refused_token_holds_the_deliveries_until_another_one_is_saved(
     }
     row = ChannelAccount.objects.get(name="main")
     new = "901:" + "n" * 34
-    secrets = seal(row.open_secrets() | {"token": new})
+    secrets = encrypt(row.open_secrets() | {"token": new})
     ChannelAccount.objects.filter(id=row.pk).update(secrets=secrets)
     account_watcher.saved(account_id=row.pk)
     until(lambda: local.api.texts(new, 556) == ["hello"])

@@ -150,7 +150,7 @@ def test_a3_a_neutral_line_for_strangers_is_said_once_when_the_owner_wrote_one(
     row = ChannelAccount.objects.get(name="main")
     row.config["denied_reply"] = "Please wait."
     row.save()
-    views.forget()
+    views.clear_cache()
     at_home.say("one", user=700)
     at_home.say("two", user=700)
     until(lambda: at_home.texts(700) == ["Please wait."])

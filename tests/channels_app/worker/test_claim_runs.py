@@ -11,7 +11,7 @@ from channels_app.worker import claim_runs
 from core.agent import prompt
 from core.conversations import events, runs
 from core.database.batching import AT_ONCE
-from core.database.queries import Among, Given, Taking
+from core.database.queries import Among, Param, UpdateReturning
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, ChatSession, Run, User
 from core.signals import pubsub
@@ -51,10 +51,10 @@ def test_of_two_runs_of_a_session_claimed_in_one_moment_one_is_ours_and_others_d
     first, other = new_runs(2)
     second = Run.objects.create(session=first.session, user=first.user, origin="test", text="again")
     # As another worker would, between the question whether it is its turn and the change.
-    blind = Taking(
+    blind = UpdateReturning(
         lambda: (
             Run.objects.filter(Among("id", "ids")),
-            {"state": "running", "attempt": 1, "worker": Given("worker")},
+            {"state": "running", "attempt": 1, "worker": Param("worker")},
         )
     )
 
@@ -73,7 +73,7 @@ def test_of_two_runs_of_a_session_claimed_in_one_moment_one_is_ours_and_others_d
 def published(monkeypatch: pytest.MonkeyPatch) -> list[list[pubsub.Frame]]:
     """What was told, once the writer has stopped."""
     found: list[list[pubsub.Frame]] = []
-    monkeypatch.setattr(pubsub, "tell", found.append)
+    monkeypatch.setattr(pubsub, "publish_events", found.append)
     return found
 
 

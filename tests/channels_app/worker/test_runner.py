@@ -314,7 +314,7 @@ def test_t7_a_picture_of_ours_is_part_of_the_answer(
 def test_c8_a_worker_whose_run_was_taken_over_stops_writing(script: Runner, say: Say) -> None:
     run = say("hang")
     wait_until(lambda: started(run), seconds=10)
-    with transactions.write():
+    with transactions.atomic_write():
         Run.objects.filter(id=run.id).update(attempt=7, worker="another")
     wait_until(lambda: run.id not in script.held, seconds=10)
     run.refresh_from_db()

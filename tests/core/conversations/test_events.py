@@ -44,7 +44,7 @@ Frames = list[pubsub.Frame]
 def frames(monkeypatch: pytest.MonkeyPatch) -> Frames:
     """What was published."""
     published: Frames = []
-    monkeypatch.setattr(pubsub, "tell", published.extend)
+    monkeypatch.setattr(pubsub, "publish_events", published.extend)
     return published
 
 
@@ -316,7 +316,7 @@ def test_a_hub_that_fails_in_its_own_way_does_not_kill_the_writer(
     def broken(frames: Frames) -> None:
         raise ValueError("not our day")
 
-    monkeypatch.setattr(pubsub, "tell", broken)
+    monkeypatch.setattr(pubsub, "publish_events", broken)
     log.append(progress("a"))
     end(log, run_of(log))
     assert len(logged(run_of(log))) == 2
@@ -334,7 +334,7 @@ def test_a_writer_that_stops_writes_what_waits(log: Log, settings: Settings) -> 
 
 def test_the_log_of_a_run_that_nobody_holds_can_be_ended(log: Log, frames: Frames) -> None:
     run = run_of(log)
-    with transactions.write():
+    with transactions.atomic_write():
         assert events.append_unheld(run=run, seq=0, messages=[progress("a"), progress("b")]) == 2
     assert [seq for seq, _ in logged(run)] == [1, 2]
     events.close_writer()
@@ -418,8 +418,10 @@ async def test_the_log_is_followed_without_redis(
 async def test_lost_hub_frames_are_read_from_the_log(
     log: Log, monkeypatch: pytest.MonkeyPatch, listening: Callable[[int], Any]
 ) -> None:
-    tell, number = pubsub.tell, iter(range(10_000))
-    monkeypatch.setattr(pubsub, "tell", lambda frames: tell(frames) if next(number) % 3 else None)
+    tell, number = pubsub.publish_events, iter(range(10_000))
+    monkeypatch.setattr(
+        pubsub, "publish_events", lambda frames: tell(frames) if next(number) % 3 else None
+    )
     monkeypatch.setattr(events, "POLL_CONNECTED_SECONDS", 0.2)
     task = asyncio.create_task(collect(log))
     await listening(1)
@@ -507,13 +509,13 @@ def test_a_frame_is_one_transaction_also_without_an_end(
 ) -> None:
     """Between the look at the fence and the events nobody takes the run over."""
     fenced: list[bool] = []
-    fetched = driver.fetched
+    fetched = driver.fetch
 
     def watched(here: Any, sql: str, given: Any) -> Any:
         if "core_run " in sql:
             fenced.append(connection.in_atomic_block or "INSERT" in sql)
         return fetched(here, sql, given)
 
-    monkeypatch.setattr(driver, "fetched", watched)
+    monkeypatch.setattr(driver, "fetch", watched)
     events.write_batch([(log, [to_dict(progress("a"))], None)])
     assert fenced == [True]

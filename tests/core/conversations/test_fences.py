@@ -87,7 +87,7 @@ def test_c8_a_lease_is_renewed_by_its_worker_only(pair: tuple[Run, Run]) -> None
 def test_c8_a_run_that_ended_is_kept_by_nobody(pair: tuple[Run, Run]) -> None:
     """[redteam C8] Its worker, which heard of the end too late, gives it no lease."""
     run = claimed(pair[0])
-    with transactions.write():
+    with transactions.atomic_write():
         runs.settle(run=run, outcome=OK, last_seq=1)
     assert runs.keep(held={run.id: 1}, worker="w1") == ({run.id}, set())
     assert now_of(run).lease_until is None
@@ -135,7 +135,7 @@ def test_c4_a_hub_and_a_broker_that_are_away_undo_no_end(
     monkeypatch.setattr(pubsub, "publish", away)
     monkeypatch.setattr(wakeups, "run", away)
     assert runs.request_cancel(run=run)
-    with transactions.write():
+    with transactions.atomic_write():
         runs.settle(run=run, outcome=OK, last_seq=1)
     assert now_of(run).state == Run.State.SUCCEEDED
 
@@ -149,7 +149,7 @@ def test_the_end_of_a_run_is_in_the_transcript_and_wakes_the_next(
     given = runs.Outcome(
         state=Run.State.SUCCEEDED, text="**done** " * 9, format="markdown", files=[{"id": "f"}]
     )
-    with transactions.write():
+    with transactions.atomic_write():
         runs.settle(run=run, outcome=given, last_seq=1)
     line = Message.objects.get(run=run, role="assistant")
     assert (line.format, line.data["files"]) == ("markdown", [{"id": "f"}])
@@ -163,7 +163,7 @@ def test_c8_settling_with_an_old_attempt_does_not_end_the_run(pair: tuple[Run, R
     expire(old)
     runs.recover()
     claimed(old, "w2")
-    with transactions.write():
+    with transactions.atomic_write():
         runs.settle(run=old, outcome=OK, last_seq=1)
     assert now_of(old).state == Run.State.RUNNING
 
@@ -171,12 +171,12 @@ def test_c8_settling_with_an_old_attempt_does_not_end_the_run(pair: tuple[Run, R
 def test_c8_settling_ends_one_run(pair: tuple[Run, Run]) -> None:
     """[redteam C8] Neither that of another session with the same attempt, nor a queued one."""
     first, second = claimed(pair[0]), claimed(pair[1])
-    with transactions.write():
+    with transactions.atomic_write():
         runs.settle(run=first, outcome=OK, last_seq=1)
     assert now_of(first).state == Run.State.SUCCEEDED
     assert now_of(second).state == Run.State.RUNNING
     runs.release(held={second.id: 1})
-    with transactions.write():
+    with transactions.atomic_write():
         runs.settle(run=second, outcome=OK, last_seq=1)
     assert now_of(second).state == Run.State.QUEUED
 
@@ -192,7 +192,7 @@ def test_c8_the_end_of_a_run_is_the_end_of_what_is_its_own(pair: tuple[Run, Run]
     purged = InboundMessage.objects.create(
         account=first.session.account, run=first, state="purged", received_at=transactions.now()
     )
-    with transactions.write():
+    with transactions.atomic_write():
         runs.settle(run=first, outcome=OK, last_seq=1)
     states = [Job.objects.get(id=each.id).state for each in made]
     assert states == ["cancelled", "cancelled", "succeeded", "queued", "running", "succeeded"]
@@ -220,7 +220,7 @@ def test_c9_files_that_a_stopped_run_did_not_hand_over_are_taken_back(
     file("sent", first, origin="sent"), file("other", second)
     file("old", first, revoked_at=before)
     outcome = runs.Outcome(state=state, files=[{"id": given.public_id}, {"name": "no id"}])
-    with transactions.write():
+    with transactions.atomic_write():
         runs.settle(run=first, outcome=outcome, last_seq=1)
     revoked = {row.name: row.revoked_at for row in StoredFile.objects.exclude(revoked_at=None)}
     assert revoked.pop("old") == before
@@ -242,7 +242,7 @@ def test_c8_what_settles_with_a_run_is_called_once_with_its_outcome(pair: tuple[
     """Deliveries are made in the transaction of the end."""
     run = claimed(pair[0])
     told: list[tuple[Run, runs.Outcome]] = []
-    with transactions.write():
+    with transactions.atomic_write():
         runs.settle(run=run, outcome=OK, last_seq=7, also=lambda *each: told.append(each))
     assert told == [(run, OK)]
     assert now_of(run).last_seq == 7
@@ -254,21 +254,21 @@ def test_c9_a_queued_run_is_ended_under_its_fence(pair: tuple[Run, Run]) -> None
     told: list[tuple[Run, runs.Outcome]] = []
     stopped = runs.Outcome(state=Run.State.CANCELLED, error="Stopped.")
     taken = claimed(first)
-    with transactions.write():
+    with transactions.atomic_write():
         assert not runs.settle_queued(run=taken, outcome=stopped, last_seq=1, also=lambda *_: None)
-    with transactions.write():
+    with transactions.atomic_write():
         assert not runs.settle_queued(
             run=first, outcome=stopped, last_seq=1, also=lambda *each: told.append(each)
         )
     runs.release(held={first.id: 1})
-    with transactions.write():
+    with transactions.atomic_write():
         assert not runs.settle_queued(
             run=first, outcome=stopped, last_seq=1, also=lambda *each: told.append(each)
         )
     assert told == []
     assert not Message.objects.filter(role="assistant").exists()
     current = now_of(first)
-    with transactions.write():
+    with transactions.atomic_write():
         assert runs.settle_queued(
             run=current, outcome=stopped, last_seq=3, also=lambda *each: told.append(each)
         )
@@ -308,7 +308,7 @@ def test_c9_asking_one_run_to_end_asks_no_other_and_keeps_the_first_moment(
     assert now_of(first).cancel_requested_at == asked
     assert now_of(second).cancel_requested_at is None
     assert woken == [("wake", first.id)] * 2
-    with transactions.write():
+    with transactions.atomic_write():
         runs.settle(run=first, outcome=OK, last_seq=1)
     woken.clear()
     frames.clear()
@@ -331,7 +331,7 @@ def test_c8_recovering_takes_a_run_only_from_whom_let_its_lease_end(
 def test_c8_a_run_that_ended_is_not_recovered(pair: tuple[Run, Run]) -> None:
     """[redteam C8] Whatever its row still says of a lease."""
     run = claimed(pair[0])
-    with transactions.write():
+    with transactions.atomic_write():
         runs.settle(run=run, outcome=OK, last_seq=1)
     expire(run)
     assert runs.recover() == [pair[1].id]
@@ -349,7 +349,7 @@ def test_c8_a_clean_stop_gives_back_what_is_held_and_no_more(
     found = now_of(first)
     assert (found.state, found.lease_until, found.worker) == (Run.State.QUEUED, None, "")
     assert now_of(second).state == Run.State.RUNNING
-    with transactions.write():
+    with transactions.atomic_write():
         runs.settle(run=second, outcome=OK, last_seq=1)
     runs.release(held={second.id: 1})
     assert now_of(second).state == Run.State.SUCCEEDED
@@ -363,7 +363,7 @@ def test_what_nobody_holds_is_written_and_told_for_every_run(
 ) -> None:
     """Runs that are claimed together begin their logs together."""
     frames: list[pubsub.Frame] = []
-    monkeypatch.setattr(pubsub, "tell", frames.extend)
+    monkeypatch.setattr(pubsub, "publish_events", frames.extend)
     events.append_all_unheld([(run, 0, [progress(f"hello {run.id}")]) for run in pair])
     events.close_writer()
     rows = list(RunEvent.objects.order_by("run_id").values_list("run_id", "seq"))

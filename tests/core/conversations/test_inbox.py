@@ -8,7 +8,7 @@ from pytest_django import Settings
 
 from channels_app.intake import inbound
 from core.conversations import inbox
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from tests import load_vectors
 from tests.allowlist.crowd import at_once
@@ -33,7 +33,7 @@ class Clock:
 
     def push(self, at: int, conversation: str, text: str) -> None:
         draft = inbox.Draft(account=self.account, chat=conversation, text=text)
-        with write():
+        with atomic_write():
             session = inbox.open_session(user=self.user, account=self.account, chat=conversation)
             inbound.accept(
                 draft=draft, user=self.user, session=session, now=after(at), debounce=True
@@ -49,7 +49,7 @@ class Clock:
             at = round((row.flush_at - NOW).total_seconds() * 1000)
             if until is not None and at >= until:
                 return
-            with write():
+            with atomic_write():
                 inbox.flush_due(session_id=row.id, now=after(at))
             self.note(at)
 
@@ -100,7 +100,7 @@ def test_c2_a_flush_before_its_time_does_nothing(account: ChannelAccount, user: 
     clock = Clock(account, user)
     clock.push(0, "A", "a")
     session = ChatSession.objects.get()
-    with write():
+    with atomic_write():
         assert inbox.flush_due(session_id=session.id, now=after(499)) is None
     assert InboundMessage.objects.get().state == State.RECEIVED
 
@@ -137,7 +137,7 @@ def test_c3_a_run_carries_its_route_and_the_acks_of_its_batch(
             account=account, chat="A", thread="t", text=number, message_id=number,
             media=[{"kind": "image", "url": f"data:{number}"}],
         )  # fmt: skip
-        with write():
+        with atomic_write():
             session = inbox.open_session(user=user, account=account, chat="A", thread="t")
             inbound.accept(draft=draft, user=user, session=session, now=after(at), debounce=True)
     clock.fire(None)
@@ -158,7 +158,7 @@ def test_c3_a_run_carries_its_route_and_the_acks_of_its_batch(
 def test_c3_two_accounts_with_the_same_ids_never_cross(user: User, account: ChannelAccount) -> None:
     other = ChannelAccount.objects.create(channel="platform", name="second")
     for each in (account, other):
-        with write():
+        with atomic_write():
             session = inbox.open_session(user=user, account=each, chat="A")
             draft = inbox.Draft(
                 account=each, chat="A", text=each.name, message_id="1", update_id="1"
@@ -204,7 +204,7 @@ def test_the_same_platform_message_in_two_updates_is_one(
 ) -> None:
     first = inbox.Draft(account=account, chat="42", text="a", update_id="1", message_id="5")
     again = inbox.Draft(account=account, chat="42", text="a", update_id="2", message_id="5")
-    with write():
+    with atomic_write():
         row, new = inbox.store(draft=first, state=State.RECEIVED, now=NOW, session=session)
         same, newer = inbox.store(draft=again, state=State.RECEIVED, now=NOW, session=session)
     assert (new, newer, same.id) == (True, False, row.id)
@@ -213,14 +213,14 @@ def test_the_same_platform_message_in_two_updates_is_one(
 def test_without_ids_every_message_is_new(account: ChannelAccount) -> None:
     draft = inbox.Draft(account=account, text="a")
     assert inbox.find_duplicate(draft) is None
-    with write():
+    with atomic_write():
         assert inbox.store(draft=draft, state=State.RECEIVED, now=NOW)[1]
         assert inbox.store(draft=draft, state=State.RECEIVED, now=NOW)[1]
 
 
 def test_w13_a_text_that_no_database_holds_is_stored_cleaned(account: ChannelAccount) -> None:
     draft = inbox.Draft(account=account, text="a\x00b\ud800", sender_name="x\ny\x00")
-    with write():
+    with atomic_write():
         row, _ = inbox.store(draft=draft, state=State.RECEIVED, now=NOW)
     row.refresh_from_db()
     assert (row.text, row.sender_name) == ("ab\ufffd", "x y")
@@ -231,7 +231,7 @@ def test_many_threads_that_open_one_conversation_get_the_same(
 ) -> None:
     def opened(number: int) -> int:
         del number
-        with write():
+        with atomic_write():
             return inbox.open_session(user=user, account=account, chat="A").id
 
     assert len(set(at_once(opened, times=40))) == 1

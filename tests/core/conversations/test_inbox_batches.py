@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from channels_app.asgi.http import RefusedError
-from core.database.batching import committed
-from core.database.transactions import write
+from core.database.batching import in_shared_transaction
+from core.database.transactions import atomic_write
 from core.models import User
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -22,7 +22,7 @@ def test_a_refused_request_leaves_nothing_and_the_others_do_not_notice() -> None
     def make(name: str) -> Callable[[], str]:
         def work() -> str:
             done[name] += 1
-            with write(joins=True):
+            with atomic_write(joins=True):
                 User.objects.create(username=name)
                 if name == "refused":
                     raise refusal
@@ -32,7 +32,9 @@ def test_a_refused_request_leaves_nothing_and_the_others_do_not_notice() -> None
 
     async def ask() -> list[Any]:
         works = [make(name) for name in ("first", "a", "refused", "b")]
-        return await asyncio.gather(*(committed(work) for work in works), return_exceptions=True)
+        return await asyncio.gather(
+            *(in_shared_transaction(work) for work in works), return_exceptions=True
+        )
 
     assert asyncio.run(ask()) == ["first", "a", refusal, "b"]
     assert set(User.objects.values_list("username", flat=True)) == {"first", "a", "b"}

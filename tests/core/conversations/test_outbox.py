@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from core.conversations import outbox, uncertain_deliveries
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.models import ChannelAccount, Delivery
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -22,7 +22,7 @@ def put(account: ChannelAccount, woken: Woken) -> Any:
     """``put("key")`` adds a block; the conversation is ``c`` unless told."""
 
     def make(key: str, conversation: str = "c") -> Delivery:
-        with write():
+        with atomic_write():
             return outbox.enqueue(
                 key=key,
                 account_id=account.id,

@@ -81,7 +81,7 @@ def test_c8_one_run_is_claimed_by_one_of_many_workers(say: Say, woken: Woken) ->
 def test_the_database_refuses_a_second_running_run(say: Say, woken: Woken) -> None:
     first, second = say("1"), say("2")
     claimed(first)
-    with pytest.raises(IntegrityError), transactions.write():
+    with pytest.raises(IntegrityError), transactions.atomic_write():
         Run.objects.filter(id=second.id).update(state=Run.State.RUNNING)
 
 
@@ -204,9 +204,9 @@ def test_c9_a_queued_run_that_was_cancelled_is_offered_before_its_turn(
     found = runs.cancelled_while_queued(second.id)
     assert found == second
     outcome = runs.Outcome(state=Run.State.CANCELLED, error="Stopped.")
-    with transactions.write():
+    with transactions.atomic_write():
         assert runs.settle_queued(run=second, outcome=outcome, last_seq=2, also=lambda *_: None)
-    with transactions.write():
+    with transactions.atomic_write():
         assert not runs.settle_queued(run=second, outcome=outcome, last_seq=2, also=lambda *_: None)
     assert runs.cancelled_while_queued(second.id) is None
     assert Message.objects.get(run=second, role="assistant").data["interrupted"] is True

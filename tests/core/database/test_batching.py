@@ -12,7 +12,7 @@ import pytest
 from django.db import IntegrityError, OperationalError, connection, transaction
 
 from core.database import batching, transactions, writes
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.models import User
 from tests import settings
 
@@ -30,7 +30,7 @@ def do_at_once(*works: Callable[[], str]) -> list[Any]:
     """What became of ``works``, which all wait while the one before them is at work."""
     begin = threading.Event()
     held_up: list[None] = []
-    lanes = 1 if connection.vendor == "sqlite" else batching.LANES
+    lanes = 1 if connection.vendor == "sqlite" else batching.CONCURRENT_BATCHES
 
     def hold_up() -> str:
         held_up.append(None)
@@ -40,10 +40,10 @@ def do_at_once(*works: Callable[[], str]) -> list[Any]:
     async def ask() -> list[Any]:
         asked = []
         for number in range(lanes):
-            asked.append(asyncio.create_task(batching.committed(hold_up)))
+            asked.append(asyncio.create_task(batching.in_shared_transaction(hold_up)))
             while len(held_up) <= number:
                 await asyncio.sleep(0.001)
-        asked += [asyncio.create_task(batching.committed(each)) for each in works]
+        asked += [asyncio.create_task(batching.in_shared_transaction(each)) for each in works]
         await asyncio.sleep(0)
         begin.set()
         return await asyncio.gather(*asked, return_exceptions=True)
@@ -55,7 +55,7 @@ def make(name: str, *, error: Exception | None = None) -> Callable[[], str]:
     """Work that stores a person, and may fail after that."""
 
     def work() -> str:
-        with write():
+        with atomic_write():
             User.objects.create(username=name)
             if error is not None:
                 raise error
@@ -88,7 +88,7 @@ def test_a_group_whose_rows_another_holds_is_done_one_by_one() -> None:
     def touch(name: str) -> Callable[[], str]:
         def work() -> str:
             (together_at if connection.in_atomic_block else alone).append(name)
-            with write(joins=True):
+            with atomic_write(joins=True):
                 User.objects.filter(username=name).update(first_name="x")
             return name
 
@@ -175,9 +175,9 @@ def test_one_whose_rows_are_refused_at_the_end_takes_no_other_with_it() -> None:
 
     def store(name: str) -> batching.Informed[str, str, str]:
         def work(found: str | None) -> str:
-            with write(joins=True):
+            with atomic_write(joins=True):
                 asked.append((name, found))
-                writes.written_soon(writes.Insert(User(username=name)))
+                writes.write_deferred(writes.Insert(User(username=name)))
             return name
 
         return batching.Informed(work, asked=name, find=lookup)
@@ -197,7 +197,7 @@ def test_one_whose_rows_are_refused_at_the_end_takes_no_other_with_it() -> None:
 def test_those_on_their_way_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten come from a visit that tells the first of them a moment before the others: they are one
     visit, and who comes when nobody is on the way does not wait."""
-    monkeypatch.setattr(batching, "COMPANY_SECONDS", BOUND_SECONDS)
+    monkeypatch.setattr(batching, "WAIT_FOR_OTHERS_SECONDS", BOUND_SECONDS)
     seen: list[list[int]] = []
     alone: list[int] = []
     here = threading.Event()
@@ -213,8 +213,8 @@ def test_those_on_their_way_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
         return asked
 
     async def ask() -> None:
-        known = batching.Together(know, name="known")
-        kept = batching.Together(keep, name="kept")
+        known = batching.Batcher(know, name="known")
+        kept = batching.Batcher(keep, name="kept")
 
         async def request(number: int) -> None:
             await kept.do(await known.do(number), after=known)
@@ -247,8 +247,8 @@ def test_those_who_do_not_come_are_waited_for_a_moment_only() -> None:
         return asked
 
     async def ask() -> None:
-        slow = batching.Together(stand_still, name="slow")
-        kept = batching.Together(keep, name="kept")
+        slow = batching.Batcher(stand_still, name="slow")
+        kept = batching.Batcher(keep, name="kept")
         other = asyncio.ensure_future(slow.do("elsewhere"))
         await asyncio.sleep(0)
         assert await asyncio.wait_for(kept.do(1, after=slow), BOUND_SECONDS) == 1
@@ -285,7 +285,7 @@ def test_an_error_of_the_visit_itself_reaches_all_who_wait_and_the_next_are_done
         return [each * 2 for each in asked]
 
     async def ask() -> list[Any]:
-        group = batching.Together(work, name="test")
+        group = batching.Batcher(work, name="test")
         first = await asyncio.gather(group.do(1), group.do(2), return_exceptions=True)
         return [*first, await group.do(3)]
 
@@ -310,7 +310,7 @@ def test_a_process_that_wants_to_write_again_does_not_overtake_the_one_that_wait
 
     def ours() -> None:
         try:
-            with write():
+            with atomic_write():
                 done.set()
         finally:
             connection.close()
@@ -347,7 +347,7 @@ def test_behind_a_visit_that_stands_still_another_begins_where_it_may(lanes: int
         return asked
 
     async def ask() -> None:
-        group = batching.Together(work, name=f"patience-{lanes}", lanes=lanes)
+        group = batching.Batcher(work, name=f"patience-{lanes}", lanes=lanes)
         first = asyncio.ensure_future(group.do(1))
         await asyncio.sleep(0)
         others = asyncio.gather(group.do(2), group.do(3))

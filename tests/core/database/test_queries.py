@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from core.database import transactions
-from core.database.queries import Change, Given, Rows, Select
+from core.database.queries import Instances, Param, Update, Values
 from core.models import ChatSession, Run, User
 
 pytestmark = pytest.mark.django_db
@@ -24,13 +24,13 @@ def run(session: ChatSession, user: User) -> Run:
 
 def test_a_change_takes_the_values_of_each_call(run: Run) -> None:
     """Numbers, JSON, the database's clock: and the row count says whether it matched."""
-    change = Change(
+    change = Update(
         lambda: (
-            Run.objects.filter(id=Given("id"), attempt=Given("attempt")),
+            Run.objects.filter(id=Param("id"), attempt=Param("attempt")),
             {
                 "attempt": F("attempt") + 1,
-                "usage": Given("usage", JSONField()),
-                "lease_until": Now() + Given("lease", DurationField()),
+                "usage": Param("usage", JSONField()),
+                "lease_until": Now() + Param("lease", DurationField()),
             },
         )
     )
@@ -48,9 +48,9 @@ def test_a_change_takes_the_values_of_each_call(run: Run) -> None:
 
 def test_what_is_sent_is_what_the_orm_sends(run: Run) -> None:
     """One statement for one statement, so that the indexes meant for it are found."""
-    lines = Rows(
+    lines = Values(
         lambda: (
-            Run.objects.filter(session_id=Given("session"), state="queued")
+            Run.objects.filter(session_id=Param("session"), state="queued")
             .order_by("id")
             .values_list("id", "created_at")[:1]
         )
@@ -71,8 +71,8 @@ def test_what_is_sent_is_what_the_orm_sends(run: Run) -> None:
 
 def test_instances_come_with_what_was_selected_with_them(run: Run) -> None:
     """No further query for the session, its account and the person."""
-    whole = Select(
-        lambda: Run.objects.select_related("session__account", "user").filter(id=Given("id"))
+    whole = Instances(
+        lambda: Run.objects.select_related("session__account", "user").filter(id=Param("id"))
     )
     for _ in range(2):
         found = whole.first(id=run.id)
@@ -91,7 +91,7 @@ def test_instances_come_with_what_was_selected_with_them(run: Run) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_every_thread_has_a_statement_for_its_own_connection(run: Run) -> None:
     """The same object, from two threads: SQLite's connections may not be shared."""
-    lines = Rows(lambda: Run.objects.filter(id=Given("id")).values_list("id"))
+    lines = Values(lambda: Run.objects.filter(id=Param("id")).values_list("id"))
 
     def ask() -> list[int]:
         return [row[0] for row in lines(id=run.id)]
@@ -104,9 +104,9 @@ def test_every_thread_has_a_statement_for_its_own_connection(run: Run) -> None:
 def test_what_never_changes_stands_in_the_text_on_postgresql(run: Run) -> None:
     """A plan for all values uses a partial index only then; percent signs stay what they are."""
     Run.objects.filter(id=run.id).update(text="100% 'sure'")
-    sure = Rows(
+    sure = Values(
         lambda: Run.objects.filter(
-            id=Given("id"), state="queued", text__contains="0% 'su"
+            id=Param("id"), state="queued", text__contains="0% 'su"
         ).values_list("id")
     )
     assert sure(id=run.id) == [(run.id,)]

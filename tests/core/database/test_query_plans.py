@@ -22,7 +22,7 @@ from channels_app.telegram import receive, updates
 from channels_app.worker import claim_runs, runner
 from core.conversations import events, inbox, outbox, runs
 from core.conversations.inbox import Draft
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.messages import text_delta
 from core.models import (
     ChannelAccount,
@@ -161,7 +161,7 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
     events.write_batch([(begun.log, [said], None)])
     events.after(run_id=begun.run.id, seq=1, limit=10)
     outcome = runs.Outcome(state="succeeded", text="hi")
-    with write():
+    with atomic_write():
         runs.settle(run=begun.run, outcome=outcome, last_seq=2, also=outbound.enqueue_answer)
         delivery = outbound.put_block(run=begun.run, index=0, payload={"text": "hi"})
     runs.wake_next(session.id)
@@ -169,7 +169,7 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
     assert claimed is not None
     outbox.sent(delivery=claimed, external_message_id="1")
     sweep()
-    with write():
+    with atomic_write():
         assert inbox.flush_due(session_id=session.id, now=now + timedelta(minutes=1))
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from core.database.threads import WarmThreads
+from core.database.threads import LifoThreadPool
 
 SECONDS = 30
 
@@ -16,7 +16,7 @@ def here() -> str:
 
 
 def test_who_worked_last_works_next_and_nobody_else_is_begun() -> None:
-    threads = WarmThreads(4, name="warm", at_end=lambda: None)
+    threads = LifoThreadPool(4, name="warm", at_end=lambda: None)
     gate = threading.Event()
     busy = threads.submit(lambda: (gate.wait(SECONDS), here())[1])
     beside = {threads.submit(here).result(SECONDS) for _ in range(20)}
@@ -27,7 +27,7 @@ def test_who_worked_last_works_next_and_nobody_else_is_begun() -> None:
 
 
 def test_more_than_there_are_threads_wait_for_one_in_order() -> None:
-    threads = WarmThreads(2, name="warm", at_end=lambda: None)
+    threads = LifoThreadPool(2, name="warm", at_end=lambda: None)
     gate, done = threading.Event(), list[int]()
     for _ in range(2):
         threads.submit(gate.wait, SECONDS)
@@ -41,7 +41,7 @@ def test_more_than_there_are_threads_wait_for_one_in_order() -> None:
 
 
 def test_an_error_is_raised_where_somebody_waits_and_the_thread_lives() -> None:
-    threads = WarmThreads(1, name="warm", at_end=lambda: None)
+    threads = LifoThreadPool(1, name="warm", at_end=lambda: None)
 
     def fail() -> None:
         raise ValueError("x")
@@ -54,7 +54,7 @@ def test_an_error_is_raised_where_somebody_waits_and_the_thread_lives() -> None:
 
 def test_at_the_end_what_was_submitted_is_done_and_each_thread_cleans_up() -> None:
     ended: list[str] = []
-    threads = WarmThreads(3, name="warm", at_end=lambda: ended.append(here()))
+    threads = LifoThreadPool(3, name="warm", at_end=lambda: ended.append(here()))
     gate, done = threading.Event(), list[int]()
     for _ in range(3):
         threads.submit(gate.wait, SECONDS)
@@ -69,7 +69,7 @@ def test_at_the_end_what_was_submitted_is_done_and_each_thread_cleans_up() -> No
 
 
 def test_what_is_cancelled_is_never_begun() -> None:
-    threads = WarmThreads(1, name="warm", at_end=lambda: None)
+    threads = LifoThreadPool(1, name="warm", at_end=lambda: None)
     gate, done = threading.Event(), list[int]()
     threads.submit(gate.wait, SECONDS)
     one, other = threads.submit(done.append, 1), threads.submit(done.append, 2)

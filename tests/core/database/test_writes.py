@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from core.conversations import inbox, runs
 from core.database import driver
-from core.database.writes import Do, Insert, Set, gathered, written, written_soon
+from core.database.writes import Do, Insert, Set, gathered, write_all, write_deferred
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from tests import settings
 from tests.servers import wait_until
@@ -43,7 +43,7 @@ def write(session: ChatSession, *before: InboundMessage) -> Run:
     inbound, said = rows_of(session, run)
     mine = [each.pk for each in before]
     with transaction.atomic():
-        written(
+        write_all(
             Insert(run),
             *(Do(inbox.BATCH, {"run": run, "ids": [pk]}) for pk in mine),
             Insert(inbound),
@@ -87,7 +87,7 @@ def test_one_that_is_refused_takes_the_others_with_it(session: ChatSession) -> N
 
 def test_changes_alone_need_no_new_row(session: ChatSession) -> None:
     with transaction.atomic():
-        written(
+        write_all(
             Set(ChatSession, session.pk, {"title": "one"}),
             Set(User, session.user_id, {"last_target": {"chat": "x"}}),
         )
@@ -108,7 +108,7 @@ def test_what_is_known_already_is_left_out_with_what_belongs_to_it(
         new = Insert(message, unless_known=True)
         belongs = [Set(ChatSession, session.pk, {"title": title})] * others
         with transaction.atomic():
-            stored = written(new, *belongs)
+            stored = write_all(new, *belongs)
         assert (message.pk is not None) is stored
         return stored
 
@@ -120,7 +120,7 @@ def test_what_is_known_already_is_left_out_with_what_belongs_to_it(
 
 def test_nothing_is_no_visit(db: None) -> None:
     with CaptureQueriesContext(connection) as seen:
-        assert written()
+        assert write_all()
     assert not seen.captured_queries
 
 
@@ -194,7 +194,7 @@ def test_a_row_that_may_be_known_comes_first_and_only_changes_follow(session: Ch
     change, maybe = Set(User, session.user_id, {}), Insert(message, unless_known=True)
     for writes in ([change, maybe], [maybe, Insert(said)], [maybe, Do(runs.ANSWERED, {"run": 0})]):
         with pytest.raises(ValueError, match="comes first"):
-            written(*writes)
+            write_all(*writes)
     assert not InboundMessage.objects.exists()
 
 
@@ -204,7 +204,7 @@ def test_what_is_gathered_is_stored_at_the_end_as_if_each_had_been_by_itself(
     """Also where it is two statements: a run with a message, and one without."""
     runs_made = [Run(session=session, user=session.user, text=str(each)) for each in range(4)]
     asked: list[int] = []
-    fetched_each = driver.fetched_each
+    fetched_each = driver.fetch_each
 
     def counted(
         here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[object]]
@@ -212,14 +212,14 @@ def test_what_is_gathered_is_stored_at_the_end_as_if_each_had_been_by_itself(
         asked.append(len(rows))
         return fetched_each(here, sql, rows)
 
-    monkeypatch.setattr(driver, "fetched_each", counted)
+    monkeypatch.setattr(driver, "fetch_each", counted)
     with transaction.atomic(), gathered():
         for run in runs_made[:3]:
             said = Message(session=session, run=run, role="user", text=run.text)
-            written_soon(
+            write_deferred(
                 Insert(run), Insert(said), Set(ChatSession, session.pk, {"title": run.text})
             )
-        written_soon(
+        write_deferred(
             Insert(runs_made[3]), Set(User, session.user_id, {"last_target": {"chat": "x"}})
         )
         stored = Run.objects.count()
@@ -245,18 +245,18 @@ def test_an_error_of_what_is_gathered_ends_its_transaction_and_the_connection_go
             with transaction.atomic(), gathered():
                 for row in (inbound, again):
                     run = Run(session=session, user=session.user)
-                    written_soon(Insert(run), Insert(row))
+                    write_deferred(Insert(run), Insert(row))
         except IntegrityError:
             assert outcome is IntegrityError
             assert (Run.objects.count(), InboundMessage.objects.count()) == (0, 0)
         else:
             assert outcome is None
     assert (Run.objects.count(), InboundMessage.objects.count()) == (2, 2)
-    written_soon(Insert(Run(session=session, user=session.user)))  # by itself: at once
+    write_deferred(Insert(Run(session=session, user=session.user)))  # by itself: at once
     assert Run.objects.count() == 3
 
 
 def test_whether_a_row_is_known_is_not_asked_too_late(session: ChatSession) -> None:
     message, _ = rows_of(session, Run())
     with pytest.raises(ValueError, match="known"):
-        written_soon(Insert(message, unless_known=True))
+        write_deferred(Insert(message, unless_known=True))

@@ -173,7 +173,7 @@ def test_l2_a_run_that_is_tried_again_waits_for_the_job_of_the_first_attempt(
 ) -> None:
     script([{"match": "", "steps": [{"text": "The model thinks better of it."}]}])
     http = door_account("http")
-    with transactions.write():  # in one transaction: no sweeper comes between
+    with transactions.atomic_write():  # in one transaction: no sweeper comes between
         receipt = inbound.receive_personal(
             user=ada, draft=inbox.Draft(account=http, text="slides"), session_id="", now=_now()
         )

@@ -63,23 +63,23 @@ def test_secrets_can_be_opened_again_also_after_the_key_was_rotated(
     settings: Settings,
 ) -> None:
     settings.GATEWAY_ENCRYPTION_KEYS = ["old"]
-    box = encryption.seal({"token": "s3cret"})
+    box = encryption.encrypt({"token": "s3cret"})
     assert "s3cret" not in box
     settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
-    assert encryption.unseal(box) == {"token": "s3cret"}
+    assert encryption.decrypt(box) == {"token": "s3cret"}
     settings.GATEWAY_ENCRYPTION_KEYS = ["new"]
-    with pytest.raises(encryption.SealError):
-        encryption.unseal(box)
+    with pytest.raises(encryption.DecryptError):
+        encryption.decrypt(box)
 
 
 def test_no_secrets_are_an_empty_box() -> None:
-    assert encryption.seal({}) == ""
-    assert encryption.unseal("") == {}
+    assert encryption.encrypt({}) == ""
+    assert encryption.decrypt("") == {}
 
 
 @pytest.mark.django_db
 def test_an_account_opens_its_own_secrets() -> None:
-    account = ChannelAccount(channel="x", secrets=encryption.seal({"token": "t"}))
+    account = ChannelAccount(channel="x", secrets=encryption.encrypt({"token": "t"}))
     assert account.open_secrets() == {"token": "t"}
 
 

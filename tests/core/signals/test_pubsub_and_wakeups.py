@@ -18,7 +18,7 @@ from django.conf import settings as django_settings
 from django.db import transaction
 from pytest_django import Settings
 
-from core.database.transactions import write
+from core.database.transactions import atomic_write
 from core.signals import pubsub as hub
 from core.signals import wakeups
 from tests.servers import Valkey, wait_until
@@ -303,13 +303,13 @@ def test_a_wake_up_is_sent_after_the_commit_and_not_without_one(
 ) -> None:
     sent: list[int] = []
     monkeypatch.setattr(wakeups, "send", lambda task, row_id, *, queue_name: sent.append(row_id))
-    with write():
+    with atomic_write():
         wakeups.run(1)
         wakeups.batch(2)
         wakeups.delivery(3)
         assert sent == []
     assert sent == [1, 2, 3]
-    with pytest.raises(ValueError, match="no"), write():
+    with pytest.raises(ValueError, match="no"), atomic_write():
         wakeups.run(4)
         raise ValueError("no")
     assert sent == [1, 2, 3]
