@@ -1,6 +1,6 @@
 """HTTP without Django's request cycle, for the hot doors: request, JSON answer, event stream.
 
-An async Django view spends most of its time in thread hops (docs/decisions/002-lean-doors.md).
+An async Django view spends most of its time in thread hops (docs/decisions/002).
 """
 
 import asyncio
