@@ -1,0 +1,129 @@
+"""Paths, links and dotted names that README, CHANGELOG, CONTRIBUTING and docs/ name exist.
+
+Documents of the past are left out: decisions that were superseded, and dated reports of
+measurements. They say how it was.
+"""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands
+
+from tests import ROOT
+
+PACKAGES = ("allowlist", "channels_app", "core", "gateway_project", "tests")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+# "core/lib/text.py", "tests/redteam", "docs/http.md"; with a star it is a pattern.
+PATH = re.compile(rf"(?<![\w/.<-])(?:{'|'.join((*PACKAGES, 'docs', 'templates'))})/[\w./*-]*[\w*]")
+DOTTED = re.compile(rf"(?<![\w/.@-])(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
+# Celery's names of tasks, which stay what they were when modules move; ids of Django's checks.
+NO_MODULES = re.compile(r"core\.(runs\.wake\w*|long\.work)|\w+\.[EW]\d{3}")
+COMMAND = re.compile(r"manage\.py (\w+)")
+TARGET = re.compile(r"(?<![\w-])make (\w+)(?=`|$|\s{2,}#)", re.MULTILINE)
+DATED = re.compile(r"\d{4}-\d\d-\d\d-.*\.md")
+SUPERSEDED = re.compile(r"^Status: (partly )?superseded", re.MULTILINE)
+
+
+def is_current(path: Path) -> bool:
+    """Whether a document says how things are, not how they were."""
+    if DATED.fullmatch(path.name):
+        return False
+    head = path.read_text(encoding="utf-8")[:400]
+    return path.parent.name != "decisions" or not SUPERSEDED.search(head)
+
+
+def documents() -> list[Path]:
+    """All documents that are checked."""
+    found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    return sorted(path for path in found if is_current(path))
+
+
+def everything() -> list[Path]:
+    """All documents, those of the past too."""
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def name_of(path: Path) -> str:
+    """A document as tests call it."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.strip().lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("document", everything(), ids=name_of)
+def test_links_between_documents_lead_somewhere(document: Path) -> None:
+    broken = []
+    for link in LINK.findall(FENCE.sub("", document.read_text(encoding="utf-8"))):
+        place, _, anchor = link.partition("#")
+        if re.match(r"\w+:", link) or (not place and not anchor):
+            continue
+        target = (document.parent / place).resolve() if place else document
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("document", documents(), ids=name_of)
+def test_paths_exist(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    assert [path for path in PATH.findall(text) if not any(ROOT.glob(path))] == []
+
+
+@cache
+def names_in(path: Path) -> frozenset[str]:
+    """What a module defines or imports at its top level."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return frozenset(found)
+
+
+def is_there(dotted: str) -> bool:
+    """Whether a dotted name leads to a module, or to a name at a module's top level."""
+    place = ROOT
+    parts = dotted.split(".")
+    for at, part in enumerate(parts):
+        if (place / part).is_dir():
+            place /= part
+            continue
+        if (place / f"{part}.py").is_file():
+            rest = parts[at + 1 :]
+            return not rest or rest[0] in names_in(place / f"{part}.py")
+        initial = place / "__init__.py"
+        return initial.is_file() and part in names_in(initial)
+    return True
+
+
+@pytest.mark.parametrize("document", documents(), ids=name_of)
+def test_dotted_names_exist(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    named = [each for each in DOTTED.findall(text) if not NO_MODULES.fullmatch(each)]
+    # "core.models.py" and the like are files, not names.
+    assert [each for each in named if not each.endswith(".py") and not is_there(each)] == []
+
+
+@pytest.mark.parametrize("document", documents(), ids=name_of)
+def test_management_commands_exist(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    assert set(COMMAND.findall(text)) - {"help", *get_commands()} == set()
+
+
+@pytest.mark.parametrize("document", documents(), ids=name_of)
+def test_make_targets_exist(document: Path) -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(TARGET.findall(document.read_text(encoding="utf-8"))) <= targets
