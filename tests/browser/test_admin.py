@@ -87,7 +87,7 @@ def test_a5_a6_a7_two_windows_of_the_owner_while_a_stranger_knocks_on_telegram(
     expect(toast).to_contain_text("Grandma: Hello, it is <b>grandma</b>. May I?")
     assert desk.evaluate("window.told.length") == 1
     assert desk.title().startswith("(1) ")
-    photograph(desk, "2-knock")
+    photograph(desk, "2-notified")
     card = chat.locator("section.notice").filter(has_text="user_id=700")
     expect(card.get_by_role("button", name="Approve", exact=True)).to_be_visible()
     photograph(chat, "3-card")

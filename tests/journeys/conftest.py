@@ -202,7 +202,7 @@ def stranger() -> int:
 @pytest.fixture
 def telegram(page: Page, running: Installation) -> Installation:
     """The installation once its owner has a bot (docs/channels.md) and is known on Telegram
-    (docs/strangers.md, *The same person elsewhere*)."""
+    (docs/unknown-senders.md, *The same person elsewhere*)."""
     if not running.has_bot:
         add_bot(page, running)
         link_owner(page, running)

@@ -1,4 +1,4 @@
-"""README, *Ask for more than words*, and docs/presentations.md: decks, summaries, result pages."""
+"""README, *Presentations, summaries*, and docs/presentations.md: decks, summaries, result pages."""
 
 import base64
 import io
@@ -68,7 +68,7 @@ def test_a_deck_of_a_topic_comes_though_the_model_only_promises_it(
 ) -> None:
     """README: "Generate a presentation about renewable energy"; docs/presentations.md: so many
     slides, and the title, as asked. The file is opened from its card."""
-    says("README.md", "A model that only promises to do it is helped out")
+    says("README.md", "If the model only promises to do it, the gateway calls the tool itself")
     says("docs/presentations.md", "exactly so many, title and closing included")
     promise = "Sure! I'm working on your presentation now, it will be ready in a moment."
     running.model.rules.insert(0, Rule("^Generate a presentation", text=promise))

@@ -28,10 +28,13 @@ def test_the_printed_address_signs_in_and_the_first_question_is_answered(
     browser: Browser, running: Installation
 ) -> None:
     """README, *Two commands* and *Talk to it*: one address, once, then a chat with an answer."""
-    says("README.md", "It names the owner and has one button, which signs this browser in, once")
+    says(
+        "README.md",
+        "Its page names the owner and has one button, which signs this browser in, once",
+    )
     links = LINK.findall(running.up.output())
     assert len(links) == 1
-    says("README.md", "looking at the address uses nothing up")
+    says("README.md", "opening the page uses nothing up")
     assert httpx.get(links[0]).status_code == 200
     context = browser.new_context()
     page = context.new_page()
@@ -211,9 +214,7 @@ def test_a_model_that_fails_is_said_and_the_question_can_be_asked_again(
 
 def test_a_chat_is_found_renamed_downloaded_and_deleted(page: Page, running: Installation) -> None:
     """README, *In the browser*: by what was said in it; as Markdown; and gone."""
-    says(
-        "README.md", "Chats are searched by what was said in them, renamed, downloaded as Markdown"
-    )
+    says("README.md", "Chats can be searched by their messages, renamed, downloaded as Markdown")
     ask(page, "do cormorants dive?")
     expect(page.locator(".answer .prose")).to_have_text("You said: do cormorants dive?")
     page.locator("#session-search").fill("cormorants")
@@ -263,12 +264,12 @@ def test_a_program_talks_over_the_socket_and_stops_an_answer(running: Installati
 
 
 def test_what_runs_says_how_it_is(running: Installation) -> None:
-    """README, *Run it for real* and docs/deploy.md, *Watching*: health, version, memory, doctor."""
+    """README, *Deployment* and docs/deploy.md, *Watching*: health, version, memory, doctor."""
     says("docs/deploy.md", "`manage.py version` says what is installed")
     assert running.manage("manage.py version").strip() == f"Latchkey {VERSION}"
     assert httpx.get(f"{running.url}/healthz").status_code == 200
     wait_until(lambda: httpx.get(f"{running.url}/readyz").status_code == 200, what="readiness")
-    says("README.md", "`/readyz` whether all works (with a key, what does not)")
+    says("README.md", "`/readyz` whether everything works (with a key, what does not)")
     assert httpx.get(f"{running.url}/readyz").json() == {"ok": True}
     headers = {"Authorization": f"Bearer {running.key('laptop')}"}
     told = httpx.get(f"{running.url}/readyz", headers=headers).json()

@@ -1,4 +1,4 @@
-"""docs/channels.md and docs/strangers.md on Telegram: a bot, its owner, people who come and go."""
+"""docs/channels.md and docs/unknown-senders.md on Telegram: a bot, its owner, people who come and go."""
 
 import base64
 import io
@@ -70,7 +70,7 @@ def test_the_owner_is_answered_on_telegram(telegram: Installation) -> None:
 def test_a_stranger_is_let_in_with_one_tap_and_what_was_said_is_answered(
     telegram: Installation, stranger: int
 ) -> None:
-    """docs/strangers.md, 2 to 6: told with four buttons, approved, answered once."""
+    """docs/unknown-senders.md, 2 to 6: told with four buttons, approved, answered once."""
     owner_is_on_telegram(telegram)
     telegram.writes(stranger, "may I come in?")
     notice = request_notice(telegram, stranger)
@@ -92,8 +92,8 @@ def test_a_stranger_is_let_in_with_one_tap_and_what_was_said_is_answered(
 def test_who_is_denied_or_blocked_is_not_answered(
     telegram: Installation, stranger: int, choice: str
 ) -> None:
-    """docs/strangers.md, *Decisions*: what was said is forgotten; the owner is not told again."""
-    says("docs/strangers.md", "**Deny** forgets what was said")
+    """docs/unknown-senders.md, *Decisions*: the held messages go; the owner is not told again."""
+    says("docs/unknown-senders.md", "**Deny** deletes the held messages")
     owner_is_on_telegram(telegram)
     telegram.writes(stranger, "and me?")
     notice = request_notice(telegram, stranger)
@@ -109,10 +109,10 @@ def test_who_is_denied_or_blocked_is_not_answered(
 def test_an_owner_who_wrote_elsewhere_last_is_told_on_telegram_and_decides_by_the_card(
     page: Page, telegram: Installation, stranger: int
 ) -> None:
-    """docs/strangers.md: the last-used channel cannot be written to and no window is open, so the
+    """docs/unknown-senders.md: the last-used channel cannot be written to and no window is open, so the
     notice goes to the other one; the web chat shows its card with four buttons when it is opened.
     Pressed there, the message on Telegram has no buttons any more."""
-    says("docs/strangers.md", "on each other channel of yours that can")
+    says("docs/unknown-senders.md", "on each other channel of yours that can")
     page.goto("about:blank")
     headers = {"Authorization": f"Bearer {telegram.key('laptop')}"}
     asked = {"text": "I write from a program", "user_id": "elsewhere"}
@@ -155,11 +155,13 @@ def test_a_request_is_decided_in_a_shell(telegram: Installation, stranger: int) 
 
 
 def test_people_come_from_a_file(telegram: Installation, tmp_path: object) -> None:
-    """docs/strangers.md, *Many people at once*: its file, its command."""
+    """docs/unknown-senders.md, *Many people at once*: its file, its command."""
     file = f"{tmp_path}/user.yml"
     with open(file, "w", encoding="utf-8") as written:  # noqa: PTH123 - the path is a string
-        written.write(block("docs/strangers.md", "Ada Lovelace", "yaml"))
-    line = says("docs/strangers.md", "manage.py import_users user.yml").replace("user.yml", file)
+        written.write(block("docs/unknown-senders.md", "Ada Lovelace", "yaml"))
+    line = says("docs/unknown-senders.md", "manage.py import_users user.yml").replace(
+        "user.yml", file
+    )
     assert "nothing was changed" in telegram.manage(f"{line} --dry-run")
     assert "ada" in telegram.manage(line)
     telegram.writes(4242, "I was imported")
