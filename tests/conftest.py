@@ -27,7 +27,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # One test each, minutes long: begun last, they would leave the other processes nothing to do.
-LONGEST = ("/chaos/test_", "/telegram/test_chaos", "/jobs_worker/test_processes", "/api/test_document")
+LONGEST = (
+    "/chaos/test_",
+    "/telegram/test_chaos",
+    "/jobs_worker/test_processes",
+    "/api/test_document",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
