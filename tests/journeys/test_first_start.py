@@ -27,7 +27,7 @@ from tests.servers import wait_until
 def test_the_printed_address_signs_in_and_the_first_question_is_answered(
     browser: Browser, running: Installation
 ) -> None:
-    """README, *Two commands* and *Ways to talk to it*: one address, once, then a chat with an answer."""
+    """README, *Two commands* and *Ways to talk to it*: one address, then an answer."""
     says(
         "README.md",
         "Its page names the owner and has one button, which signs this browser in, once",

@@ -110,8 +110,8 @@ def test_an_owner_who_wrote_elsewhere_last_is_told_on_telegram_and_decides_by_th
     page: Page, telegram: Installation, stranger: int
 ) -> None:
     """docs/unknown-senders.md: the last-used channel cannot be written to and no window is open,
-    so the notice goes to the other one; the web chat shows its card with four buttons when it is opened.
-    Pressed there, the message on Telegram has no buttons any more."""
+    so the notice goes to the other one; the web chat shows its card with four buttons when it is
+    opened. Pressed there, the message on Telegram has no buttons any more."""
     says("docs/unknown-senders.md", "on each other channel of yours that can")
     page.goto("about:blank")
     headers = {"Authorization": f"Bearer {telegram.key('laptop')}"}
