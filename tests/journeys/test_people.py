@@ -245,7 +245,7 @@ def test_a_voice_message_is_heard_and_a_photo_is_seen(telegram: Installation) ->
 
 def test_a_rotated_token_is_taken_without_a_restart(page: Page, telegram: Installation) -> None:
     """docs/channels.md: revoked at @BotFather, the new one pasted, and the bot answers."""
-    says("docs/channels.md", "A change of any field holds within seconds, without a restart")
+    says("docs/channels.md", "A change of any field takes effect within seconds, without a restart")
     telegram.api.revoked.add(telegram.bot)
     place = f"{telegram.url}/admin/core/channelaccount/?q=bot"
 
