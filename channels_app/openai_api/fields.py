@@ -269,4 +269,4 @@ def table() -> str:
         f"| {', '.join(f'`{name}`' if name != 'any other' else name for name in names)} | {what} |"
         for what, names in rows.items()
     ]
-    return "\n".join(["| field | what becomes of it |", "|---|---|", *lines])
+    return "\n".join(["| field | handling |", "|---|---|", *lines])

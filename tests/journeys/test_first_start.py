@@ -113,8 +113,8 @@ def test_a_cut_stream_goes_on_where_it_was(running: Installation) -> None:
 
 
 def test_a_stream_is_cancelled_by_the_id_that_its_head_has(running: Installation) -> None:
-    """docs/http.md: ``POST /inbound/cancel`` with ``X-Run-Id``: what was said is kept."""
-    says("docs/http.md", "stop; what was said is kept")
+    """docs/http.md: ``POST /inbound/cancel`` with ``X-Run-Id``: the text is kept."""
+    says("docs/http.md", "stop; the text so far is kept")
     running.model.rules.insert(0, Rule("^go on and on", text="word " * 400, slow=True))
     with client_of(running) as client:
         asked = {"text": "go on and on", "stream": True, "user_id": "cancelled"}
@@ -235,7 +235,7 @@ def test_a_chat_is_found_renamed_downloaded_and_deleted(page: Page, running: Ins
 
 def test_a_program_talks_over_the_socket_and_stops_an_answer(running: Installation) -> None:
     """docs/websocket.md: the key in the first frame, a message, its events in order, one final."""
-    says("docs/websocket.md", "the run ends within 3 s, with what it had said")
+    says("docs/websocket.md", "the run ends within 3 s, with the text so far")
     running.model.rules.insert(0, Rule("^sing for ever", text="la " * 400, slow=True))
     address = running.url.replace("http", "ws", 1) + "/ws"
     with connect(address, proxy=None) as socket:
