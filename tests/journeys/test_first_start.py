@@ -264,7 +264,7 @@ def test_a_program_talks_over_the_socket_and_stops_an_answer(running: Installati
 
 
 def test_what_runs_says_how_it_is(running: Installation) -> None:
-    """README, *Deployment* and docs/deploy.md, *Watching*: health, version, memory, doctor."""
+    """README, *Deployment* and docs/deploy.md, *Monitoring*: health, version, memory, doctor."""
     says("docs/deploy.md", "`manage.py version` says what is installed")
     assert running.manage("manage.py version").strip() == f"Latchkey {VERSION}"
     assert httpx.get(f"{running.url}/healthz").status_code == 200

@@ -133,7 +133,7 @@ def test_an_agent_in_a_terminal_sends_its_result(page: Page, running: Installati
 def test_a_copy_of_the_folder_brings_everything_back(
     model: models.Model, postgres: Postgres | None, tmp_path: Path
 ) -> None:
-    """docs/deploy.md, *A copy, and back*: stop, copy, go on, lose it all, put the copy back."""
+    """docs/deploy.md, *Backup and restore*: stop, copy, go on, lose it all, put the copy back."""
     if postgres:
         pytest.skip("this is the way of SQLite; pg_dump is PostgreSQL's own")
     up = Up(tmp_path, extra=environment(model))
