@@ -69,7 +69,7 @@ def test_a_deck_of_a_topic_comes_though_the_model_only_promises_it(
     """README: "Generate a presentation about renewable energy"; docs/presentations.md: so many
     slides, and the title, as asked. The file is opened from its card."""
     says("README.md", "If the model only promises to do it, the gateway calls the tool itself")
-    says("docs/presentations.md", "exactly so many, title and closing included")
+    says("docs/presentations.md", "exactly this number, title and closing included")
     promise = "Sure! I'm working on your presentation now, it will be ready in a moment."
     running.model.rules.insert(0, Rule("^Generate a presentation", text=promise))
     ask(page, "Generate a presentation about renewable energy, 8 slides, titled “Our year”")
@@ -106,7 +106,7 @@ def test_a_deck_of_a_document_is_about_what_stands_in_it(
 ) -> None:
     """docs/presentations.md: "make a presentation of this"; the title is what the document is
     about, and its numbers become a chart or a table."""
-    says("docs/presentations.md", "else the topic, or what the document is about")
+    says("docs/presentations.md", "otherwise the topic, or the document's subject")
     rows = "\n".join(f"| {year} | {year - 2000} |" for year in range(2019, 2024))
     text = (
         f"# The heron count\n\nHerons are counted in spring.\n\n| Year | Pairs |\n|-|-|\n{rows}\n"
