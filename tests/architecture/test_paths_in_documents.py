@@ -16,13 +16,15 @@ from tests import ROOT
 
 PACKAGES = ("allowlist", "channels_app", "core", "gateway_project", "tests")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 # "core/lib/text.py", "tests/redteam", "docs/http.md"; with a star it is a pattern.
 PATH = re.compile(rf"(?<![\w/.<-])(?:{'|'.join((*PACKAGES, 'docs', 'templates'))})/[\w./*-]*[\w*]")
 DOTTED = re.compile(rf"(?<![\w/.@-])(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
 # Celery's names of tasks, which stay what they were when modules move; ids of Django's checks.
 NO_MODULES = re.compile(r"core\.(runs\.wake\w*|long\.work)|\w+\.[EW]\d{3}")
 COMMAND = re.compile(r"manage\.py (\w+)")
+# Those of Django itself that are not listed by ``get_commands``.
+BUILT_IN = {"help", "version", *get_commands()}
 TARGET = re.compile(r"(?<![\w-])make (\w+)(?=`|$|\s{2,}#)", re.MULTILINE)
 DATED = re.compile(r"\d{4}-\d\d-\d\d-.*\.md")
 SUPERSEDED = re.compile(r"^Status: (partly )?superseded", re.MULTILINE)
@@ -62,7 +64,7 @@ def anchors(path: Path) -> set[str]:
 @pytest.mark.parametrize("document", everything(), ids=name_of)
 def test_links_between_documents_lead_somewhere(document: Path) -> None:
     broken = []
-    for link in LINK.findall(FENCE.sub("", document.read_text(encoding="utf-8"))):
+    for link in LINK.findall(CODE.sub("", document.read_text(encoding="utf-8"))):
         place, _, anchor = link.partition("#")
         if re.match(r"\w+:", link) or (not place and not anchor):
             continue
@@ -120,7 +122,7 @@ def test_dotted_names_exist(document: Path) -> None:
 @pytest.mark.parametrize("document", documents(), ids=name_of)
 def test_management_commands_exist(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
-    assert set(COMMAND.findall(text)) - {"help", *get_commands()} == set()
+    assert set(COMMAND.findall(text)) - BUILT_IN == set()
 
 
 @pytest.mark.parametrize("document", documents(), ids=name_of)

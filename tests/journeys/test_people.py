@@ -272,10 +272,10 @@ def test_a_person_signs_in_is_switched_off_and_deleted(page: Page, telegram: Ins
     page.locator("[name=display_name]").fill("Eve")
     page.locator("[name=_save]").first.click()
     key = telegram.key("of-eve", "eve")
-    says("README.md", "Users, *Make a sign-in link*")
+    says("README.md", "Users, *Create a sign-in link*")
     page.goto(f"{telegram.url}/admin/core/user/?q=eve")
     page.get_by_role("link", name="Eve").first.click()
-    page.get_by_role("button", name="Make a sign-in link").click()
+    page.get_by_role("button", name="Create a sign-in link").click()
     found = re.search(r"http://\S+/sign-in/[\w-]+", page.content())
     assert found is not None
     browser = page.context.browser
