@@ -1,6 +1,7 @@
 """The repository as text and as syntax trees, read once a process."""
 
 import ast
+import gc
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ class Source:
 
     def prose(self) -> str:
         """Its docstrings and comments."""
-        return "\n".join([*self.docstrings(), *COMMENT.findall(self.text)])
+        return "\n\n".join([*self.docstrings(), *COMMENT.findall(self.text)])
 
 
 def python_files(top: str) -> list[Path]:
@@ -62,10 +63,17 @@ def python_files(top: str) -> list[Path]:
 @cache
 def read(top: str) -> list[Source]:
     """Every Python file below ``top``, without migrations."""
-    return [
-        Source(path.relative_to(ROOT).as_posix(), text := path.read_text(), ast.parse(text))
-        for path in python_files(top)
-    ]
+    # A tree is many small objects; garbage collection would take two thirds of the time.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return [
+            Source(path.relative_to(ROOT).as_posix(), text := path.read_text(), ast.parse(text))
+            for path in python_files(top)
+        ]
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def production() -> list[Source]:
