@@ -27,8 +27,8 @@ def message(user: User, kinds: Sequence[str]) -> CheckMessage:
     where = ", ".join(kinds)
     if user.is_owner:
         return Error(
-            f"{user} is an owner and open to everyone on {where}: any stranger speaks as this "
-            "owner.",
+            f"{user} is an owner and open to everyone on {where}: any unknown sender speaks as "
+            "this owner.",
             hint=HINT,
             id="allowlist.E001",
         )

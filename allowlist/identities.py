@@ -28,7 +28,7 @@ def normalise(*, kind: str, value: str, channel: str = "") -> str:
     """
     trimmed = value.strip()
     if not trimmed:
-        raise InvalidIdentity("an identity is not empty")
+        raise InvalidIdentity("an identity must not be empty")
     if len(trimmed) > MAX_LENGTH:
         raise InvalidIdentity(f"an identity has at most {MAX_LENGTH} characters")
     if kind == "im":
@@ -57,7 +57,7 @@ def _email(value: str) -> str:
         raise InvalidIdentity("an e-mail address is name@domain, in plain ASCII before the @")
     folded = unicodedata.normalize("NFKC", domain)
     if "." not in folded:
-        raise InvalidIdentity("the domain of an e-mail address has a dot")
+        raise InvalidIdentity("the domain of an e-mail address must contain a dot")
     try:
         host = idna.encode(folded.lower(), uts46=True, std3_rules=True).decode("ascii")
     except (idna.IDNAError, UnicodeError) as error:
@@ -67,12 +67,12 @@ def _email(value: str) -> str:
 
 def _phone(value: str) -> str:
     if not PHONE.fullmatch(value):
-        raise InvalidIdentity("a phone number has digits, and + for the country")
+        raise InvalidIdentity("a phone number has digits, with + before the country code")
     international = f"+{value.removeprefix('+').removeprefix('00')}"
     try:
         number = phonenumbers.parse(international)
     except phonenumbers.NumberParseException as error:
-        raise InvalidIdentity("a phone number starts with its country's code") from error
+        raise InvalidIdentity("a phone number must start with its country code") from error
     if not phonenumbers.is_possible_number(number):
-        raise InvalidIdentity("this is no possible phone number")
+        raise InvalidIdentity("this is not a possible phone number")
     return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)

@@ -51,9 +51,9 @@ def create(
     unknown = set(wanted) - set(ApiKey.Scope.values)
     if unknown or not wanted:
         known = ", ".join(ApiKey.Scope.values)
-        raise InvalidKey(f"scopes are some of {known}")
+        raise InvalidKey(f"scopes must be among {known}")
     if (user is None) == (account is None):
-        raise InvalidKey("a key belongs to one person or to one bridge account")
+        raise InvalidKey("a key belongs to exactly one person or one bridge account")
     prefix, secret = secrets.token_hex(PREFIX_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     token = f"lk_{prefix}_{secret}"
     with transactions.atomic_write():

@@ -57,7 +57,7 @@ def make(
     ``identity_expires_at``: when the address that asks ends; the linked one must not outlive it.
     """
     if settings.LINK_CODES == "off" or (settings.LINK_CODES == "owners" and not user.is_owner):
-        raise NotAllowed("Linking by code is switched off here.")
+        raise NotAllowed("Linking by code is disabled here.")
     code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
     with transactions.atomic_write():
         LinkCode.objects.filter(expires_at__lt=now - KEPT_AFTER_EXPIRY).delete()
@@ -84,7 +84,7 @@ def use(*, code: str, address: Address, now: datetime) -> User:
     if row is None or not row.user.is_active or found.filter(pk=row.pk).update(used_at=now) != 1:
         LinkAttempt.objects.create(account=address.account, kind=address.kind, sender=value, at=now)
         _record("link.refused", None, f"{address.account} {address.kind}:{value}", {}, now)
-        raise WrongCode(f"That code is not valid, or not any more.{_warning(address, value)}")
+        raise WrongCode(f"This code is invalid or has expired.{_warning(address, value)}")
     ChannelIdentity.objects.update_or_create(
         user=row.user,
         kind=address.kind,
@@ -147,7 +147,7 @@ def _normal(address: Address) -> str:
         state=UnknownRequest.State.BLOCKED,
     )
     if blocked.exists():
-        raise WrongCode("That code is not valid, or not any more.")
+        raise WrongCode("This code is invalid or has expired.")
     return value
 
 
@@ -161,7 +161,7 @@ def _spend(address: Address, value: str, now: datetime) -> None:
 
 def _warning(address: Address, value: str) -> str:
     """What the last wrong code of a sender is told besides: later ones may get no answer."""
-    return " That was the last try for an hour." if _is_spent(address, value) else ""
+    return "That was the last attempt for an hour." if _is_spent(address, value) else ""
 
 
 def _is_spent(address: Address, value: str) -> bool:

@@ -31,7 +31,7 @@ def check(pattern: str) -> str:
     """``pattern`` trimmed. Raises InvalidPattern for one that would match nearly everybody."""
     trimmed = pattern.strip()
     if len(trimmed.replace("*", "").replace("?", "")) < FEWEST_LITERALS:
-        raise InvalidPattern("A pattern names at least two characters besides * and ?.")
+        raise InvalidPattern("A pattern needs at least two characters other than * and ?.")
     return trimmed
 
 
@@ -71,7 +71,7 @@ def apply(*, pattern: BlockPattern, owner: User, now: datetime) -> list[UnknownR
             last_text="",
         )
         for row in found:
-            held_messages.empty(held_messages.of(row), "a pattern matches the sender")
+            held_messages.empty(held_messages.of(row), "the sender matches a block pattern")
         if found:
             pending_count.changed()
         data: dict[str, object] = {"denied": len(found)}
@@ -100,7 +100,7 @@ class Group:
     query: str
     kind: str = ""
     pattern: str = ""
-    strangers: int = 0
+    senders: int = 0
     messages: int = 0
     last_seen_at: datetime | None = None
 
@@ -112,11 +112,11 @@ def groups() -> list[Group]:
     for row in waits.only("kind", "sender", "last_text", "count", "last_seen_at").iterator():
         for group in _groups_of(row):
             kept = found.setdefault((group.kind, group.label), group)
-            kept.strangers += 1
+            kept.senders += 1
             kept.messages += row.count
             kept.last_seen_at = max(kept.last_seen_at or row.last_seen_at, row.last_seen_at)
-    many = [group for group in found.values() if group.strangers > 1]
-    return sorted(many, key=lambda group: (-group.strangers, group.label))[:MOST_GROUPS]
+    many = [group for group in found.values() if group.senders > 1]
+    return sorted(many, key=lambda group: (-group.senders, group.label))[:MOST_GROUPS]
 
 
 def _groups_of(row: UnknownRequest) -> Iterator[Group]:

@@ -7,8 +7,8 @@ from django.db import transaction
 from allowlist.models import UnknownRequest
 from core.signals import pubsub
 
-# The hub's key of every open page of the admin.
-DESK = "desk"
+# The pubsub key of every open page of the admin.
+OPEN_ADMIN_PAGES = "desk"
 
 
 def count() -> int:
@@ -18,11 +18,15 @@ def count() -> int:
 
 def changed() -> None:
     """Let open pages count again, after the commit. A lost hint costs them a few seconds."""
-    frame: pubsub.Frame = {"keys": [DESK], "kind": "waiting"}
+    frame: pubsub.Frame = {"keys": [OPEN_ADMIN_PAGES], "kind": "waiting"}
     transaction.on_commit(partial(pubsub.publish, [frame]))
 
 
 def knocked(request: UnknownRequest) -> None:
     """Let open pages show the sender of ``request``, after the commit."""
-    frame: pubsub.Frame = {"keys": [DESK], "kind": "knock", "request": request.public_id}
+    frame: pubsub.Frame = {
+        "keys": [OPEN_ADMIN_PAGES],
+        "kind": "knock",
+        "request": request.public_id,
+    }
     transaction.on_commit(partial(pubsub.publish, [frame]))

@@ -150,7 +150,7 @@ def _steps(sender: Sender, now: datetime, listed: Sequence[Listed] | None = None
         if row.matched:
             return
     yield _open(sender.kind) or Row(
-        "nobody", matched=False, reason=f"no user lists {sender.kind}:{value}, no list is open"
+        "nobody", matched=False, reason=f"no user lists {sender.kind}:{value}, and no list is open"
     )
 
 
@@ -172,7 +172,7 @@ def _obstacle(identity: ChannelIdentity, account: ChannelAccount, now: datetime)
     if identity.channel and identity.channel != account.channel:
         return f"{identity} counts on {identity.channel} only"
     if identity.account_id is not None and identity.account_id != account.pk:
-        return f"{identity} counts on another account only"
+        return f"{identity} applies to another account only"
     if identity.expires_at is not None and identity.expires_at <= now:
         return f"{identity} expired at {identity.expires_at:%Y-%m-%d %H:%M} UTC"
     if not identity.user.is_active:

@@ -164,7 +164,7 @@ def decide(
     subject = request if is_public_id(request) else one_line(request, 40)
     if not (owner.is_owner and owner.is_active):
         _refused(owner, subject, via, "not an owner", now)
-        raise NotAnOwner("only owners decide who may speak")
+        raise NotAnOwner("only owners decide about access")
     with transactions.atomic_write():
         row = UnknownRequest.objects.filter(public_id=subject).select_related("account").first()
         changed = row is not None and _claim(row, STATES[verdict], owner, via, now)
@@ -173,7 +173,7 @@ def decide(
             return _carry_out(row, approved, replay)
     if row is None:
         _refused(owner, subject, via, "no such request", now)
-        raise RequestNotFound("there is no such request")
+        raise RequestNotFound("this request does not exist")
     return Verdict(_reload(row), first=False)
 
 
@@ -243,7 +243,7 @@ def extend(*, request: str, owner: User, via: str, now: datetime) -> UnknownRequ
     """
     if not (owner.is_owner and owner.is_active):
         _refused(owner, one_line(request, 40), via, "not an owner", now)
-        raise NotAnOwner("only owners decide who may speak")
+        raise NotAnOwner("only owners decide about access")
     with transactions.atomic_write():
         rows = UnknownRequest.objects.filter(public_id=request, state=State.APPROVED)
         row = rows.select_related("account", "granted_user").first()

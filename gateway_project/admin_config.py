@@ -3,7 +3,7 @@
 from django.contrib.admin.apps import AdminConfig
 
 
-class DeskConfig(AdminConfig):
+class GatewayAdminConfig(AdminConfig):
     """The admin of the owner."""
 
-    default_site = "gateway_project.admin_site.DeskSite"
+    default_site = "gateway_project.admin_site.GatewayAdminSite"

@@ -37,13 +37,13 @@ def among_requests(request: HttpRequest) -> bool:
 
 def style(_: HttpRequest) -> str:
     """Our own style sheet; its address is known when static files are."""
-    return static("desk/desk.css")
+    return static("dashboard/dashboard.css")
 
 
 UNFOLD: Item = {
     "SITE_TITLE": "Latchkey",
     "SITE_HEADER": "Latchkey",
-    "SITE_SUBHEADER": "Who may speak, and what was said",
+    "SITE_SUBHEADER": "Access and conversations",
     "SITE_SYMBOL": "key",
     "SITE_URL": "/",
     "SHOW_HISTORY": False,
@@ -70,17 +70,21 @@ UNFOLD: Item = {
         "navigation": [
             {
                 "items": [
-                    {"title": "Desk", "icon": "dashboard", "link": reverse_lazy("admin:index")},
+                    {
+                        "title": "Dashboard",
+                        "icon": "dashboard",
+                        "link": reverse_lazy("admin:index"),
+                    },
                     page(
                         "Unknown requests",
-                        "door_front",
+                        "person_alert",
                         "allowlist_unknownrequest",
                         badge="channels_app.ops.dashboard.waiting",
                         badge_variant="warning",
                         active=among_requests,
                     ),
                     {
-                        "title": "Groups of strangers",
+                        "title": "Unknown senders by pattern",
                         "icon": "groups",
                         "link": reverse_lazy("admin:allowlist_unknownrequest_groups"),
                         "permission": may_view("allowlist", "unknownrequest"),
@@ -88,7 +92,7 @@ UNFOLD: Item = {
                 ],
             },
             {
-                "title": "Who may speak",
+                "title": "Access",
                 "items": [
                     page("People", "group", "core_user", active=among_people),
                     {

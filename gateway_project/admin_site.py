@@ -31,25 +31,25 @@ CONTENT_SECURITY_POLICY = (
 )
 
 
-class DeskSite(_Site):
+class GatewayAdminSite(_Site):
     """Answers 404 to everybody who is not staff: they sign in at the front door first."""
 
     site_header = "Latchkey"
     site_title = "Latchkey"
-    index_title = "Desk"
+    index_title = "Dashboard"
 
     def admin_view(self, view: Any, cacheable: Any = False) -> Any:  # noqa: FBT002 - Django's signature
         """``view`` for staff only, with the desk's policy."""
         inner = super().admin_view(view, cacheable)
 
-        def desk_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def staff_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if not self.has_permission(request):
                 raise Http404
             response: HttpResponse = inner(request, *args, **kwargs)
             response.headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
             return response
 
-        return desk_view
+        return staff_view
 
     def login(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -71,8 +71,8 @@ class DeskSite(_Site):
         context: dict[str, Any] = super().each_context(request)
         context["latchkey_version"] = VERSION if self.has_permission(request) else ""
         if request.user.has_perm("allowlist.view_unknownrequest"):
-            context["desk_waiting"] = pending_count.count()
-        context["desk_open"] = [
+            context["pending_requests"] = pending_count.count()
+        context["open_accounts"] = [
             {
                 "name": str(user),
                 "url": reverse("admin:core_user_change", args=[user.pk]),

@@ -60,7 +60,7 @@ def postgresql(parts: SplitResult) -> dict[str, Any]:
     }
     asked = parameters(parts)
     if twice := sorted(name for name in asked if own.get(name)):
-        raise ImproperlyConfigured(f"DATABASE_URL says twice: {', '.join(twice)}")
+        raise ImproperlyConfigured(f"DATABASE_URL has a repeated parameter: {', '.join(twice)}")
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),
@@ -79,7 +79,7 @@ def port_of(parts: SplitResult) -> str:
     try:
         return str(parts.port or "")
     except ValueError:
-        message = "DATABASE_URL has no port where it should; write / in a password as %2F"
+        message = "DATABASE_URL has an invalid port; write / in a password as %2F"
         raise ImproperlyConfigured(message) from None
 
 

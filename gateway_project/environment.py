@@ -80,7 +80,7 @@ def origin(name: str, default: str) -> str:
     if parts.path or parts.query or parts.fragment or "@" in parts.netloc:
         raise ImproperlyConfigured(
             f"{name} must be an address without a path or a user in it: {value!r}. Latchkey "
-            "answers at the root of a host: give it one of its own, like https://chat.example.org"
+            "needs the root of a host name of its own, like https://chat.example.org"
         )
     return value
 

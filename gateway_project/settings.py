@@ -51,7 +51,7 @@ CSRF_TRUSTED_ORIGINS: list[str] = [GATEWAY_URL]
 # takes 20 MB less. It must not delete users: only with the admin's tables known does that cascade.
 PAGE_APPS = [
     "unfold.apps.BasicAppConfig",
-    "gateway_project.admin_config.DeskConfig",
+    "gateway_project.admin_config.GatewayAdminConfig",
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "axes",
@@ -216,7 +216,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "channels_app.api.doors.document",
+        "channels_app.api.endpoint_operations.document",
     ],
 }
 

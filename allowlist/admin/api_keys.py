@@ -12,7 +12,7 @@ from django.utils import timezone
 from allowlist import keys
 from allowlist.admin.audited import actor, is_superuser, shown_once
 from allowlist.models import ApiKey
-from core.admin.base import DeskAdmin, ModelForm, visible_line
+from core.admin.base import ModelForm, ThemedAdmin, visible_line
 from core.models import User
 
 
@@ -33,12 +33,12 @@ class ApiKeyForm(ModelForm[ApiKey]):
         """One person or one bridge; without these fields, the visitor's own."""
         data = super().clean() or {}
         if "user" in self.fields and bool(data.get("user")) == bool(data.get("account")):
-            raise ValidationError("A key belongs to one person or to one bridge account.")
+            raise ValidationError("A key belongs to exactly one person or one bridge account.")
         return data
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(DeskAdmin[ApiKey]):
+class ApiKeyAdmin(ThemedAdmin[ApiKey]):
     """API keys: made here, shown once, revoked; never changed."""
 
     form = ApiKeyForm

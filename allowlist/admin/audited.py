@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from allowlist import audit
-from core.admin.base import DeskAdmin
+from core.admin.base import ThemedAdmin
 
 M = TypeVar("M", bound=Model)
 
@@ -19,7 +19,7 @@ def actor(request: HttpRequest) -> str:
     return f"user:{request.user.pk} {request.user}"
 
 
-class AuditedAdmin(DeskAdmin[M], Generic[M]):
+class AuditedAdmin(ThemedAdmin[M], Generic[M]):
     """Writes what was added, changed or deleted to the audit, with before and after.
 
     Secrets stay out of it because they are no attributes of the row under their form's names.
@@ -70,7 +70,7 @@ def _is_many(obj: Model, name: str) -> bool:
 
 
 def shown_once(
-    page: DeskAdmin[Any], request: HttpRequest, title: str, secret: str, obj: Model
+    page: ThemedAdmin[Any], request: HttpRequest, title: str, secret: str, obj: Model
 ) -> HttpResponse:
     """The page of a secret that is never shown again."""
     context = page.admin_site.each_context(request) | {
@@ -78,7 +78,7 @@ def shown_once(
         "secret": secret,
         "back": reverse(f"admin:{obj._meta.label_lower.replace('.', '_')}_changelist"),
     }
-    response = TemplateResponse(request, "desk/once.html", context)
+    response = TemplateResponse(request, "dashboard/secret_once.html", context)
     response.headers["Cache-Control"] = "no-store"
     return response
 

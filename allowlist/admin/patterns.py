@@ -75,7 +75,7 @@ class PatternAdmin(AuditedAdmin[BlockPattern]):
         super().save_model(request, obj, form, change)
         rows = patterns.apply(pattern=obj, owner=request.user, now=timezone.now())
         self.denied(obj, rows)
-        messages.info(request, f"Strangers who waited and are denied now: {len(rows)}.")
+        messages.info(request, f"Pending unknown senders that are denied now: {len(rows)}.")
 
     def denied(self, pattern: BlockPattern, rows: list[UnknownRequest]) -> None:
         """What else follows for those who waited; nothing here."""

@@ -22,7 +22,7 @@ from allowlist import revocation, sign_in
 from allowlist.admin.audited import AuditedAdmin, decides, is_superuser, shown_once
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
-from core.admin.base import DeskInline, ModelForm, badge, visible_line
+from core.admin.base import ModelForm, ThemedInline, badge, visible_line
 from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, User
 
@@ -64,13 +64,13 @@ class IdentityForm(ModelForm[ChannelIdentity]):
         return data
 
 
-class IdentityInline(DeskInline[ChannelIdentity, User]):
+class IdentityInline(ThemedInline[ChannelIdentity, User]):
     """The addresses of a person."""
 
     model = ChannelIdentity
     form = IdentityForm
     fields = ("kind", "channel", "account", "value", "expires_at")
-    verbose_name_plural = "identities: who may speak as this person"
+    verbose_name_plural = "identities: senders that speak as this person"
 
     def has_add_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         """Owners only ([A6])."""
@@ -119,8 +119,8 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
     change_password_form = AdminPasswordChangeForm
     add_form = NewUserForm
     add_form_template = None
-    change_form_template = "desk/user.html"
-    delete_confirmation_template = "desk/delete_person.html"
+    change_form_template = "dashboard/user.html"
+    delete_confirmation_template = "dashboard/delete_person.html"
     inlines = (IdentityInline,)
     list_display = (
         "name",
@@ -143,12 +143,12 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
             None,
             {"fields": (("username", "display_name"), ("language", "time_zone"), "show_progress")},
         ),
-        ("Who may speak", {"fields": (("only_listed", "is_active"), "open_badge")}),
+        ("Access", {"fields": (("only_listed", "is_active"), "open_badge")}),
         (
             "Rights",
             {
                 "fields": (("is_owner", "is_staff", "is_superuser"), "groups"),
-                "description": "Only owners decide who may speak. Roles work for staff; a "
+                "description": "Only owners decide about access. Roles apply to staff; a "
                 "superuser has all of them.",
             },
         ),
@@ -324,7 +324,7 @@ def _sign_in_link(page: UserAdmin, request: HttpRequest, pk: int) -> HttpRespons
     return shown_once(page, request, f"Sign-in link of {person}", secret, person)
 
 
-INPUT = {"class": "desk-input"}
+INPUT = {"class": "dashboard-input"}
 
 
 class AccessForm(forms.Form):
@@ -358,4 +358,4 @@ def _access_check(page: UserAdmin, request: HttpRequest) -> HttpResponse:
             "rows": explain(sender=sender, now=now),
             "decision": decide(sender=sender, now=now),
         }
-    return TemplateResponse(request, "desk/access_check.html", context)
+    return TemplateResponse(request, "dashboard/access_check.html", context)

@@ -13,7 +13,7 @@ from core.admin.base import ModelForm
 from core.lib import encryption
 from core.models import ChannelAccount
 
-INPUT = {"class": "desk-input"}
+INPUT = {"class": "dashboard-input"}
 
 
 class AccountForm(ModelForm[ChannelAccount]):
@@ -24,13 +24,13 @@ class AccountForm(ModelForm[ChannelAccount]):
         required=False,
         max_length=64,
         widget=forms.TextInput(attrs=INPUT),
-        help_text="A secret by its name, to set another or to remove one.",
+        help_text="The name of a secret to set or remove.",
     )
     secret_value = forms.CharField(
         required=False,
         max_length=4000,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password", **INPUT}),
-        help_text="Kept encrypted. Empty: the secret of that name is removed.",
+        help_text="Stored encrypted. If empty, the secret of that name is removed.",
     )
 
     class Meta:
@@ -54,13 +54,13 @@ class AccountForm(ModelForm[ChannelAccount]):
         if "config" in self.fields:
             rest = {key: value for key, value in config.items() if key not in names}
             self.initial["config"] = rest
-            self.fields["config"].help_text = "What has no field of its own, as JSON."
+            self.fields["config"].help_text = "Settings without a field of their own, as JSON."
 
     def clean(self) -> dict[str, Any]:
         """The settings as one; an account that lacks something cannot be enabled."""
         data = super().clean() or {}
         if data.get("secret_value") and not data.get("secret_name"):
-            raise ValidationError({"secret_name": "Which secret is it?"})
+            raise ValidationError({"secret_name": "Enter the name of the secret."})
         settings = dict(data.get("config") or {})
         for each in self.declared:
             value = str(data.get(input_name(each)) or "").strip()
@@ -168,5 +168,7 @@ def form_field(field: Field) -> forms.Field:
 def secret_help(field: Field, *, known: bool) -> str:
     """What an empty input means."""
     if known:
-        return "Set; empty: it stays as it is."
-    return "Empty: the gateway makes one up." if field.made else "Kept encrypted, never shown."
+        return "Already set. Leave empty to keep it."
+    return (
+        "If empty, the gateway generates one." if field.made else "Stored encrypted, never shown."
+    )

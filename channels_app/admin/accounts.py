@@ -41,7 +41,7 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
     list_filter = ("channel", "enabled", "status")
     search_fields = ("channel", "name", "status_text")
     ordering = ("channel", "name")
-    change_form_outer_before_template = "desk/account.html"
+    change_form_outer_before_template = "dashboard/account.html"
 
     @admin.display(description="status", ordering="status")
     def state(self, account: ChannelAccount) -> SafeString:
@@ -95,7 +95,7 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
         top = (None, {"fields": (("channel", "name"), "enabled", *state)})
         if not declared:
             return (top, ("Settings and secrets", {"fields": MORE}))
-        own = ("How it is reached", {"fields": declared})
+        own = ("Connection", {"fields": declared})
         return (top, own, ("More", {"fields": MORE, "classes": ("collapse",)}))
 
     def get_form(
@@ -114,11 +114,11 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
         if not self.has_add_permission(request):
             raise PermissionDenied
         context = self.admin_site.each_context(request) | {
-            "title": "Which channel?",
+            "title": "Select a channel",
             "opts": self.model._meta,
             "channels": [registry.get(name) for name in registry.offered()],
         }
-        return TemplateResponse(request, "desk/choose_channel.html", context)
+        return TemplateResponse(request, "dashboard/choose_channel.html", context)
 
     def save_model(self, request: HttpRequest, obj: ChannelAccount, form: Any, change: Any) -> None:
         """Seal the given secrets with the others."""

@@ -27,7 +27,7 @@ from channels_app.agent_sessions import sessions
 from channels_app.intake import decisions, quarantine
 from channels_app.models import SourceFeedback
 from channels_app.owner import notices
-from core.admin.base import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.admin.base import ExtraContext, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.admin.conversations import ChatSessionAdmin, InboundMessageAdmin
 from core.lib import encryption
 from core.models import ChatSession, InboundMessage, User
@@ -37,7 +37,7 @@ MOST_AT_ONCE = 100
 
 
 @admin.register(UnknownRequest)
-class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
+class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
     """Strangers who knocked: what they said, and the four decisions ([A6])."""
 
     shown_sender = shown("sender")
@@ -50,7 +50,7 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
     list_fullwidth = True
     search_fields = ("sender", "sender_name", "last_text", "chat", "public_id")
     ordering = ("-last_seen_at",)
-    change_form_template = "desk/request.html"
+    change_form_template = "dashboard/request.html"
     fields = (
         ("account", "kind"),
         ("shown_sender", "shown_sender_name"),
@@ -62,15 +62,15 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
     )
     actions = ("approve", "approve_24h", "deny", "block")
 
-    @admin.display(description="stranger", ordering="sender")
+    @admin.display(description="sender", ordering="sender")
     def who(self, row: UnknownRequest) -> SafeString:
         """The name the platform gave, and the id."""
-        return render_to_string("desk/stranger.html", {"row": row})
+        return render_to_string("dashboard/sender.html", {"row": row})
 
     @admin.display(description="last message")
     def said(self, row: UnknownRequest) -> SafeString:
         """Cut, with invisible characters shown; it leads to the page of the request."""
-        return render_to_string("desk/said.html", {"row": row})
+        return render_to_string("dashboard/last_message.html", {"row": row})
 
     @admin.display(description="state", ordering="state")
     def status(self, row: UnknownRequest) -> SafeString:
@@ -82,7 +82,7 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
         """The four buttons, while it waits; they belong to the form of the list."""
         if row.state != UnknownRequest.State.PENDING:
             return visible_line(unknown_requests.Verdict(row, first=True).text)
-        return render_to_string("desk/buttons.html", {"row": row, "form": "changelist-form"})
+        return render_to_string("dashboard/buttons.html", {"row": row, "form": "changelist-form"})
 
     @admin.action(description="Approve", permissions=["decide"])
     def approve(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
@@ -123,22 +123,22 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
         if not self.has_view_permission(request):
             raise PermissionDenied
         context = self.admin_site.each_context(request) | {
-            "title": "Groups of strangers",
+            "title": "Unknown senders by pattern",
             "groups": patterns.groups(),
             "may_decide": self.has_decide_permission(request),
         }
-        return TemplateResponse(request, "desk/groups.html", context)
+        return TemplateResponse(request, "dashboard/sender_groups.html", context)
 
     def decide_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
         """One decision, by POST; back to where it was pressed."""
         verdict = request.POST.get("verdict", "")
         if request.method != "POST" or verdict not in unknown_requests.STATES:
-            return HttpResponseBadRequest("A decision is a POST with a verdict.")
+            return HttpResponseBadRequest("A decision must be a POST with a verdict.")
         person = None
         if request.POST.get("person"):
             person = User.objects.filter(username=request.POST["person"], is_active=True).first()
             if person is None:
-                messages.error(request, "There is no active person with that username.")
+                messages.error(request, "There is no active user with this username.")
                 return self._back(request)
         everywhere = request.POST.get("everywhere") == "on"
         self._decide(request, public_id, verdict, person, everywhere=everywhere)
@@ -162,7 +162,7 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
         messages.success(request, f"Listed on every account of {row.account.channel}.")
         return HttpResponseRedirect(reverse("admin:allowlist_unknownrequest_change", args=[row.pk]))
 
-    def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """The held messages, and the people it may be."""
         row = UnknownRequest.objects.filter(pk=pk).select_related("account").first()
         return {
@@ -217,7 +217,9 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
 
     def _back(self, request: HttpRequest) -> HttpResponse:
         name = (
-            "index" if request.POST.get("back") == "desk" else "allowlist_unknownrequest_changelist"
+            "index"
+            if request.POST.get("back") == "dashboard"
+            else "allowlist_unknownrequest_changelist"
         )
         return HttpResponseRedirect(reverse(f"admin:{name}"))
 
@@ -306,7 +308,7 @@ class KeptMessageAdmin(InboundMessageAdmin):
 
     actions = ("read_again",)
 
-    @admin.action(description="Read again (quarantined)", permissions=["repair"])
+    @admin.action(description="Parse again (quarantined)", permissions=["repair"])
     def read_again(self, request: HttpRequest, queryset: QuerySet[InboundMessage]) -> None:
         """Each on its own; what became of it is said."""
         for message in queryset.select_related("account")[:MOST_AT_ONCE]:

@@ -111,7 +111,7 @@ class AgentSessions(generics.ListCreateAPIView[ChatSession]):
             account = agents.account_named(channel=place["channel"], name=place.get("name", ""))
             chat = asked.get("chat", "")
             if chat and not agents.speaks_in(user=user, account=account, chat=chat):
-                raise agents.NotOpened("You have not spoken in this chat.")
+                raise agents.NotOpened("You have no session in this chat.")
             serializer.instance = agents.open_session(
                 user=user, account=account, chat=chat, title=asked.get("title", "")
             )

@@ -32,7 +32,7 @@ time: it is not edited later, and it stays until the session ends. The answer is
 tell the user in the terminal."""
 SEND_FILE = """\
 Send a file to the user's chat: one that the gateway stores already (`file_id`), or an upload \
-(`name` and `content_base64`). Paths are not taken. Answers like send_result."""
+(`name` and `content_base64`). Paths are not accepted. Returns the same as send_result."""
 LIST_SESSIONS = """\
 The user's open sessions: id, title, channel, and which one is yours. Results always go to yours: \
 it was chosen when you were started, and no argument changes it."""

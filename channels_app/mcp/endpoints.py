@@ -73,7 +73,9 @@ def flaw_of(raw: bytes, user: User) -> dict[str, Any] | None:
     if isinstance(value, list):
         for _ in value:
             throttling.people.here(subject=f"user:{user.id}", limit=settings.RATE_PER_MINUTE_USER)
-        return rpc_error(INVALID_REQUEST, "Batches are not taken: send one message a request.")
+        return rpc_error(
+            INVALID_REQUEST, "Batches are not supported: send one message per request."
+        )
     if not isinstance(value, dict):
         return rpc_error(INVALID_REQUEST, "The body must be a JSON-RPC message.")
     reason = invalid(value)

@@ -26,30 +26,30 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
     """What the dashboard shows; unfold's DASHBOARD_CALLBACK."""
     may = request.user.has_perm
     is_owner = isinstance(request.user, User) and request.user.is_owner
-    desk: dict[str, Any] = {"may_decide": is_owner}
+    found: dict[str, Any] = {"may_decide": is_owner}
     if is_owner:
-        desk["findings"] = examination.kept(now=timezone.now())
+        found["findings"] = examination.kept(now=timezone.now())
     else:
-        desk["problems"] = health.problems_now() + health.model_problems()
+        found["problems"] = health.problems_now() + health.model_problems()
     if may("allowlist.view_unknownrequest"):
         waiting_rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
-        desk["waiting"] = door.count()
-        desk["requests"] = waiting_rows.select_related("account").order_by("-last_seen_at")[:SHOWN]
+        found["waiting"] = door.count()
+        found["requests"] = waiting_rows.select_related("account").order_by("-last_seen_at")[:SHOWN]
     if may("core.view_run"):
-        desk["runs"] = (
+        found["runs"] = (
             Run.objects.filter(state__in=(Run.State.RUNNING, Run.State.QUEUED))
             .select_related("user")
             .order_by("id")[:SHOWN]
         )
-        desk["jobs"] = Job.objects.filter(state=Run.State.RUNNING).order_by("id")[:SHOWN]
+        found["jobs"] = Job.objects.filter(state=Run.State.RUNNING).order_by("id")[:SHOWN]
     if may("core.view_delivery"):
         dead = (Delivery.State.DEAD, Delivery.State.UNCERTAIN)
         rows = Delivery.objects.filter(state__in=dead).select_related("account")
-        desk["dead"] = outbox.dead_count()
-        desk["deliveries"] = rows.order_by("-id")[:SHOWN]
+        found["dead"] = outbox.dead_count()
+        found["deliveries"] = rows.order_by("-id")[:SHOWN]
     if may("core.view_chatsession"):
-        desk["chart"] = messages_a_day()
-    return {**given, "desk": desk}
+        found["chart"] = messages_a_day()
+    return {**given, "dashboard": found}
 
 
 def waiting(_: HttpRequest) -> str:
@@ -64,7 +64,7 @@ def dead_letters(_: HttpRequest) -> str:
 
 def messages_a_day() -> str:
     """Messages of the last two weeks a day, as the JSON that the chart reads. Kept a minute."""
-    kept = cache.get("desk:messages")
+    kept = cache.get("dashboard:messages")
     if isinstance(kept, str):
         return kept
     today = timezone.localdate()
@@ -97,5 +97,5 @@ def messages_a_day() -> str:
             ],
         }
     ).decode()
-    cache.set("desk:messages", chart, CHART_CACHE_SECONDS)
+    cache.set("dashboard:messages", chart, CHART_CACHE_SECONDS)
     return chart

@@ -43,7 +43,7 @@ from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
 
 NO_DATABASE = "The database does not answer."
-NO_WRITES = "The database takes no writes: its disk is full, or another program holds its lock."
+NO_WRITES = "The database accepts no writes: its disk is full, or another program holds its lock."
 ANSWER_SECONDS = 4.0
 PROBED_SECONDS = 2.0
 R = TypeVar("R")
@@ -194,7 +194,7 @@ def problems_now() -> list[str]:
         return [*problems, outdated]  # what the tables hold may not be what we think
     for queue in ("runs", "long"):
         if not runs.workers_alive(queue):
-            nobody = [f"No {queue} worker was heard from in the last 30 s."]
+            nobody = [f"No {queue} worker has reported in the last 30 s."]
             problems += runs.idle_workers(queue) or nobody
     stuck = outages.problems()
     if not stuck and outbox.oldest_pending_seconds() > settings.UNDELIVERED_SECONDS:

@@ -45,8 +45,8 @@ WORDS = {
     "migrated": "This group got a new id",
     "chat_not_found": "This chat does not exist, or the bot was never in it",
     "gone": "The message is not there any more",
-    "conflict": "Somebody else fetches this bot's messages",
-    "auth": "The platform refuses our credentials",
+    "conflict": "Another program fetches this bot's messages",
+    "auth": "The platform rejects the account's credentials",
 }
 
 
@@ -181,7 +181,7 @@ def digest(now: datetime) -> None:
         tell(
             owner,
             key=f"notice:digest:{owner.pk}:{int(now.timestamp()) // 3600}",
-            text="More unknown senders are waiting. They are listed in the admin.",
+            text="More unknown senders are pending. They are listed in the admin.",
         )
 
 
@@ -233,7 +233,7 @@ def clock_set_back(*, by: timedelta, now: datetime) -> None:
         return
     text = (
         f"The clock of this machine was set back by {round(by.total_seconds() / 60)} min. "
-        f"Addresses and keys that had ended and are valid again until the clock reaches their "
+        f"Identities and keys that had expired and are valid again until the clock reaches their "
         f"end: {count}."
     )
     for owner in owners():

@@ -43,7 +43,7 @@ def tell_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) -> N
         found = ChannelAccount.objects.filter(id=account.pk, outage_at__isnull=True)
         if not found.update(outage_at=now):
             return
-        text = f"{in_words(account, backlog)} They are kept and sent when it takes them again."
+        text = f"{in_words(account, backlog)} They are stored, and sent when it accepts them again."
         tell(text, key=f"{key_of(account, now)}:begin", away=account.pk)
 
 
@@ -81,7 +81,7 @@ def given_up(*, account: ChannelAccount) -> None:
     sends them again."""
     now = timezone.now()
     hour = int(now.timestamp()) // 3600
-    text = f"{account}: a message could not be delivered and is not tried any more."
+    text = f"{account}: a message could not be delivered and will not be retried."
     for owner in notices.owners():
         with transaction.atomic():
             notices.tell(

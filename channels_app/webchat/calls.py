@@ -35,7 +35,7 @@ def accept(frame: frames.Say, *, speaker: Speaker) -> tuple[Run, str]:
     else:
         receipt = accept_bridged(frame, speaker)
     if receipt.outcome == "unknown_session":
-        raise RefusedError(404, "There is no such chat.", field="session_id")
+        raise RefusedError(404, "This chat does not exist.", field="session_id")
     if receipt.run is None or receipt.session is None:
         raise RefusedError(401, receipt.said or "Permission denied")
     return receipt.run, receipt.session.public_id
@@ -122,7 +122,7 @@ def own_run(*, user_id: int, run_id: str) -> Run:
         own = Run.objects.select_related("session")
         found = own.filter(public_id=run_id, user_id=user_id).first()
     if found is None:
-        raise RefusedError(404, "There is no such run.", field="run_id")
+        raise RefusedError(404, "This run does not exist.", field="run_id")
     return found
 
 
@@ -153,7 +153,7 @@ def decide(frame: frames.Decide, *, speaker: Speaker) -> dict[str, Any]:
     """Carry out an owner's verdict; the notice as it now stands. Raises RefusedError 404."""
     owner = speaker.user
     if owner is None or not speaker.session_key:
-        raise RefusedError(404, "There is no such request.", field="request")
+        raise RefusedError(404, "This request does not exist.", field="request")
     owner.refresh_from_db(fields=["is_owner", "is_active"])
     try:
         verdict = decisions.decide(
@@ -164,7 +164,7 @@ def decide(frame: frames.Decide, *, speaker: Speaker) -> dict[str, Any]:
             now=timezone.now(),
         )
     except (unknown_requests.RequestNotFound, unknown_requests.NotAnOwner) as error:
-        raise RefusedError(404, "There is no such request.", field="request") from error
+        raise RefusedError(404, "This request does not exist.", field="request") from error
     except ValueError as error:
         raise RefusedError(422, str(error), field="request") from error
     text = notices.settled(verdict.request, verdict.text)

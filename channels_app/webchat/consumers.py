@@ -26,7 +26,15 @@ from django.db import DatabaseError
 from channels_app.asgi import http, throttling
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.router import acceptance
-from channels_app.webchat import access, adapter, calls, following, frames, ticking, transcript
+from channels_app.webchat import (
+    access,
+    adapter,
+    calls,
+    following,
+    frames,
+    periodic_checks,
+    transcript,
+)
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following, Numbered
 from core.conversations import events
@@ -255,7 +263,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """Put a frame behind those before it. The socket is read on meanwhile: pongs and pings of a
         client whose messages wait must be heard. Raises RefusedError 429 when too many wait."""
         if self.is_busy:
-            raise RefusedError(429, "Busy: too many messages wait. Try again in a moment.")
+            raise RefusedError(429, "Busy: too many messages are queued. Try again in a moment.")
         self.asked.append((frame, client_id, run_id))
         if self.worker is None or self.worker.done():
             self.worker = self.spawn(self.work())
@@ -290,7 +298,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             case frames.Decide():
                 await self.tell(await in_thread(calls.decide, frame, speaker=self.speaker))
             case frames.Auth():
-                raise RefusedError(400, "The socket has its identity already.", field="type")
+                raise RefusedError(400, "The socket is already authenticated.", field="type")
             case _:
                 assert_never(frame)
 
@@ -396,7 +404,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await self.show_notice(speaker, notice)
         with (
             pubsub.local().listen(speaker.keys) as listener,
-            ticking.local().watch(listener, speaker, self.following),
+            periodic_checks.local().watch(listener, speaker, self.following),
         ):
             while not self.closing:
                 got = await listener.wait()

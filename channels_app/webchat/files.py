@@ -108,7 +108,7 @@ async def receive_file(request: Request, receive: Receive, user: User) -> Stored
         return await in_thread(received, path, user, request.query("name"))
     except TimeoutError as error:
         path.unlink(missing_ok=True)
-        raise RefusedError(408, "The file came too slowly.") from error
+        raise RefusedError(408, "The upload was too slow.") from error
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -141,7 +141,7 @@ def who(request: Request, *, writes: bool) -> User:
     headers = access.headers_of(request.scope)
     session_key = access.cookie_of(headers)
     if session_key and writes and not is_from_our_page(headers):
-        raise RefusedError(403, "This request did not come from a page of ours.")
+        raise RefusedError(403, "This request did not come from a page of this gateway.")
     speaker_by_cookie = access.by_session(session_key) if session_key else None
     if speaker_by_cookie is None or speaker_by_cookie.user is None:
         raise RefusedError(401, "Sign in first.")
@@ -195,7 +195,7 @@ async def out(scope: Scope, receive: Receive, send: Send) -> None:
         if file is None:
             raise RefusedError(404, "The file was deleted.")
         if file.revoked_at is not None:
-            raise RefusedError(410, "This link was taken back.")
+            raise RefusedError(410, "This link was revoked.")
         if request.method == "GET":
             await in_thread(count_open, file, request.address)
         asker = f"link:{throttling.network_of(request.address)}"

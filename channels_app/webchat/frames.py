@@ -75,7 +75,7 @@ def parse(data: str) -> dict[str, Any]:
     except strict_json.BadJSONError as error:
         raise RefusedError(400, error.sentence, field=error.field or "frame") from error
     except UnicodeEncodeError as error:
-        raise RefusedError(400, "Bad JSON: not text.", field="frame") from error
+        raise RefusedError(400, "Invalid JSON: not text.", field="frame") from error
     if not isinstance(value, dict):
         raise RefusedError(400, "A frame must be a JSON object.", field="frame")
     return value
@@ -110,7 +110,7 @@ def read(value: dict[str, Any]) -> Frame:
             return Auth(text(value, "key", 200, required=True))
         case "ping":
             return Ping()
-    raise RefusedError(400, "type is none of the known ones.", field="type")
+    raise RefusedError(400, "type is unknown.", field="type")
 
 
 def say(value: dict[str, Any], *, plain: bool) -> Say:
@@ -118,7 +118,7 @@ def say(value: dict[str, Any], *, plain: bool) -> Say:
     client_id = text(value, "client_id", 64)
     if client_id and not CLIENT_ID.fullmatch(client_id):
         raise RefusedError(
-            400, "client_id holds other than letters, digits, - and _.", field="client_id"
+            400, "client_id may contain letters, digits, - and _ only.", field="client_id"
         )
     media = files(value)
     said = text(value, "text", settings.MAX_TEXT_CHARACTERS, required=not media)

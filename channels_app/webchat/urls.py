@@ -6,8 +6,8 @@ from django.urls import URLPattern, path
 
 from channels_app.asgi.router import Route, names_our_host
 from channels_app.webchat import decision, files, views
+from channels_app.webchat.admin_notifications import AdminNotificationsConsumer
 from channels_app.webchat.consumers import FOREIGN, WebChatConsumer
-from channels_app.webchat.desk import DeskConsumer
 
 urlpatterns: list[URLPattern] = [
     path("", views.page, name="chat"),
@@ -31,7 +31,7 @@ ROUTES = [
     Route(r"/files/out", files.out, methods=("GET", "HEAD")),
     Route(r"/files/[^/]+", files.own, methods=("GET", "HEAD", "DELETE")),
 ]
-SOCKETS = {"/ws/desk": DeskConsumer.as_asgi()}
+SOCKETS = {"/ws/desk": AdminNotificationsConsumer.as_asgi()}
 CHAT = WebChatConsumer.as_asgi()
 
 

@@ -56,8 +56,8 @@ MODULES = (
     "latchkey/turn.js",
 )
 SEARCH_CHARACTERS = 100
-WRONG = "That user name and password do not belong together."
-USED_LINK = "This link was used already or has expired. Ask the owner for a new one."
+WRONG = "User name or password is wrong."
+USED_LINK = "This link has already been used or has expired. Ask the owner for a new one."
 LOCKED = "Too many wrong passwords. Try again in an hour."
 
 
@@ -109,7 +109,7 @@ def answered_in_json(
         except BadRequestError as error:
             return refusal(400, str(error))
         except LookupError:
-            return refusal(404, "There is no such chat.")
+            return refusal(404, "This chat does not exist.")
 
     return cast("Callable[Concatenate[HttpRequest, P], JsonResponse]", never_cache(wrapped))
 
@@ -153,7 +153,7 @@ def export_session(request: HttpRequest, session_id: str) -> HttpResponse:
     try:
         session = own(request, session_id)
     except LookupError:
-        return refusal(404, "There is no such chat.")
+        return refusal(404, "This chat does not exist.")
     text = export.as_markdown(session=session, base_url=settings.GATEWAY_URL)
     name = export.file_name(session)
     disposition = content_disposition_header(as_attachment=True, filename=name)

@@ -51,7 +51,7 @@ M = TypeVar("M", bound=Model)
 P = TypeVar("P", bound=Model)
 
 
-class DeskAdmin(_ModelAdmin[M], Generic[M]):
+class ThemedAdmin(_ModelAdmin[M], Generic[M]):
     """A page of the admin that stays fast on large tables."""
 
     list_per_page = 50
@@ -88,13 +88,13 @@ class DeskAdmin(_ModelAdmin[M], Generic[M]):
         return response
 
 
-class DeskInline(_TabularInline[M, P], Generic[M, P]):
+class ThemedInline(_TabularInline[M, P], Generic[M, P]):
     """Rows of another table on a page."""
 
     extra = 0
 
 
-class ReadOnlyAdmin(DeskAdmin[M], Generic[M]):
+class ReadOnlyAdmin(ThemedAdmin[M], Generic[M]):
     """A table that people look at; nobody adds, changes or deletes its rows here."""
 
     actions: Any = ()
@@ -112,12 +112,12 @@ class ReadOnlyAdmin(DeskAdmin[M], Generic[M]):
         return False
 
 
-class DeskPage:
-    """Mixin: more context for the page of one row, from ``desk_context``."""
+class ExtraContext:
+    """Mixin: more template context for the page of one row, from ``page_context``."""
 
     if TYPE_CHECKING:
 
-        def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+        def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
             """What the template of this page shows beside the fields."""
 
     def changeform_view(
@@ -130,7 +130,7 @@ class DeskPage:
         """Django's view with that context."""
         extra = dict(extra_context or {})
         if object_id is not None and object_id.isascii() and object_id.isdigit():
-            extra["desk"] = self.desk_context(request, int(object_id))
+            extra["dashboard"] = self.page_context(request, int(object_id))
         view: HttpResponse = super().changeform_view(  # type: ignore[misc]  # a mixin of ModelAdmin
             request, object_id, form_url, extra
         )
@@ -149,7 +149,7 @@ def shown(field: str, *, limit: int = 200) -> Callable[[Any, Any], str]:
 
 def badge(text: str, colour: str = "base") -> SafeString:
     """A coloured label. ``colour``: base, info, success, warning, danger."""
-    return render_to_string("desk/badge.html", {"text": text, "colour": colour})
+    return render_to_string("dashboard/badge.html", {"text": text, "colour": colour})
 
 
 def state_badge(state: str, label: str = "") -> SafeString:
@@ -158,11 +158,11 @@ def state_badge(state: str, label: str = "") -> SafeString:
 
 
 __all__ = [
-    "DeskAdmin",
-    "DeskInline",
-    "DeskPage",
+    "ExtraContext",
     "ModelForm",
     "ReadOnlyAdmin",
+    "ThemedAdmin",
+    "ThemedInline",
     "badge",
     "chosen",
     "shown",

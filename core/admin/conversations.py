@@ -8,7 +8,7 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from core.admin.base import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.admin.base import ExtraContext, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.conversations import outbox, runs
 from core.files import storage
 from core.jobs_worker import skills
@@ -31,7 +31,7 @@ SKILL_NAME_CHARACTERS = 100
 
 
 @admin.register(ChatSession)
-class ChatSessionAdmin(DeskPage, ReadOnlyAdmin[ChatSession]):
+class ChatSessionAdmin(ExtraContext, ReadOnlyAdmin[ChatSession]):
     """Sessions; the page of one is its transcript."""
 
     list_display = ("name", "user", "account", "lines", "last_message_at", "open")
@@ -40,7 +40,7 @@ class ChatSessionAdmin(DeskPage, ReadOnlyAdmin[ChatSession]):
     search_fields = ("title", "public_id", "chat", "user__username", "user__display_name")
     ordering = ("-last_message_at",)
     date_hierarchy = "last_message_at"
-    change_form_template = "desk/transcript.html"
+    change_form_template = "dashboard/transcript.html"
     fields = ("user", "account", "chat", "thread", "created_at", "last_message_at", "closed_at")
 
     @admin.display(description="session", ordering="title")
@@ -63,7 +63,7 @@ class ChatSessionAdmin(DeskPage, ReadOnlyAdmin[ChatSession]):
         """With the number of lines."""
         return super().get_queryset(request).annotate(line_count=Count("messages"))
 
-    def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """The last lines, oldest first."""
         newest = Message.objects.filter(session_id=pk).select_related("run").order_by("-id")
         lines = list(newest[: MOST_LINES + 1])
@@ -71,7 +71,7 @@ class ChatSessionAdmin(DeskPage, ReadOnlyAdmin[ChatSession]):
 
 
 @admin.register(Run)
-class RunAdmin(DeskPage, ReadOnlyAdmin[Run]):
+class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
     """Runs; the page of one shows its events, jobs and deliveries."""
 
     shown_text = shown("text", limit=80)
@@ -90,7 +90,7 @@ class RunAdmin(DeskPage, ReadOnlyAdmin[Run]):
     list_select_related = ("user",)
     search_fields = ("public_id", "user__username", "user__display_name", "text", "error")
     ordering = ("-id",)
-    change_form_template = "desk/run.html"
+    change_form_template = "dashboard/run.html"
     fields = (
         ("user", "session"),
         ("state", "attempt", "worker"),
@@ -123,13 +123,13 @@ class RunAdmin(DeskPage, ReadOnlyAdmin[Run]):
     def cancel(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
         """Ask the chosen runs to end."""
         asked = [runs.request_cancel(run=run) for run in queryset.order_by("pk")]
-        messages.info(request, f"{sum(asked)} of {len(asked)} runs were asked to end.")
+        messages.info(request, f"{sum(asked)} of {len(asked)} runs are being cancelled.")
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
         """Who may change runs."""
         return request.user.has_perm("core.change_run")
 
-    def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """The event log, the jobs and the deliveries."""
         events = RunEvent.objects.filter(run_id=pk).order_by("seq")[: MOST_LINES + 1]
         rows = [event_row(event) for event in events]
@@ -361,7 +361,7 @@ class JobAdmin(ReadOnlyAdmin[Job]):
     def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
         """Ask the runs of the chosen tasks to end; their files go."""
         asked = [runs.request_cancel(run=job.run) for job in queryset.select_related("run")]
-        messages.info(request, f"{sum(asked)} of {len(asked)} tasks were asked to end.")
+        messages.info(request, f"{sum(asked)} of {len(asked)} tasks are being cancelled.")
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
         """Who may change runs."""

@@ -35,7 +35,7 @@ NOT_SHARED = (
 )
 SENT, MADE = quota.SENT, "made"
 # One text: who tries addresses must not learn which of them had once been right.
-NO_LINK = "This link does not open anything: it was changed, or it has expired."
+NO_LINK = "This link is invalid: it was changed, or it has expired."
 
 
 class BadLinkError(Exception):

@@ -239,7 +239,7 @@ class Fetcher:
             if isinstance(found, Fetched):
                 return found
             url = urljoin(url, found)
-        raise FetchError("it redirects too often")
+        raise FetchError("too many redirects")
 
     async def _hop(self, url: str) -> Fetched | str:
         """One request: what was found, or where it redirects to. Nothing of a hop is replayed."""

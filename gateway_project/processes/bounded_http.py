@@ -104,7 +104,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.progress += 1
         self.stop_head_timer()
         if len(self.pipeline) >= MAX_PIPELINED:
-            self.refusal = 429, "Too many requests were sent ahead on one connection."
+            self.refusal = 429, "Too many pipelined requests on one connection."
             raise RefusedRequestError
         super().on_headers_complete()
 
@@ -176,7 +176,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.transport.is_closing() or self.is_refused:
             return
         if self.in_head:
-            self.refuse(408, "The request's head came too slowly.")
+            self.refuse(408, "The request's head arrived too slowly.")
         elif not self.is_answering():
             self.transport.close()
 

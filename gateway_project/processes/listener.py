@@ -29,7 +29,9 @@ def explain(*, error: OSError, host: str, port: int) -> str:
             f"Stop that program, or choose another port: GATEWAY_PORT={port + 1} make run"
         )
     if error.errno == errno.EACCES:
-        return f"port {port} needs more rights. Choose one above 1023: GATEWAY_PORT=8000 make run"
+        return (
+            f"port {port} needs more privileges. Choose one above 1023: GATEWAY_PORT=8000 make run"
+        )
     return f"cannot listen on {host}:{port} ({error.strerror or error}). Check GATEWAY_HOST."
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 ALIAS = "smollm2-135m-instruct"
 SLOTS = 4
 SLOT_TOKENS = 3072
-IT_IS_A_TOY = "The embedded model is a toy of 135 million parameters: it shows that all works."
+DEMO_MODEL_NOTE = (
+    "The embedded model is a demo with 135 million parameters: it shows that the gateway works."
+)
 HOW_TO_SET_A_MODEL = (
-    "For a real one set GATEWAY_MODEL_URL (any OpenAI-compatible address, such as "
+    "For a real model set GATEWAY_MODEL_URL (any OpenAI-compatible address, such as "
     "http://127.0.0.1:11434/v1), GATEWAY_MODEL_KEY and GATEWAY_MODEL, and start again."
 )
 

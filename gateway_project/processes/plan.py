@@ -131,14 +131,14 @@ def announce(*, url: str, services: Sequence[Service]) -> None:
     model = next((service for service in services if service.name == "model"), None)
     console.write("")
     if token:
-        console.write("Latchkey is ready. This address signs you in, once, within the next hour:")
+        console.write("Latchkey is ready. This single-use link signs you in within the next hour:")
         console.write(f"\n    {url}/sign-in/{token}\n")
     else:
         console.write(f"Latchkey is ready: {url}/")
-    link = "Another link" if token else "A link that signs you in"
+    link = "New link" if token else "A link that signs you in"
     console.write(f"{link}: .venv/bin/python manage.py sign_in_link     Stop: Ctrl-C")
     if model is not None:
-        console.write(f"{model_files.IT_IS_A_TOY} {model_files.HOW_TO_SET_A_MODEL}")
+        console.write(f"{model_files.DEMO_MODEL_NOTE} {model_files.HOW_TO_SET_A_MODEL}")
         if model.status.state != "ready":
-            console.write("It is still loading: the first answer waits for it.")
+            console.write("The model is still loading: the first answer waits for it.")
     console.write("")

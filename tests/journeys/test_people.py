@@ -203,7 +203,7 @@ def test_commands_typed_into_the_web_chat_are_answered_there(
 
     def is_listed() -> bool:
         ask(page, "/requests")
-        expect(answer).to_contain_text(re.compile(r"Nobody is waiting|×"))
+        expect(answer).to_contain_text(re.compile(r"No pending requests|×"))
         return str(stranger) in answer.inner_text()
 
     wait_until(is_listed, what="the request")
@@ -213,7 +213,7 @@ def test_commands_typed_into_the_web_chat_are_answered_there(
     expect(answer).to_contain_text(re.compile("denied", re.IGNORECASE))
     assert not is_listed()
     ask(page, "/new")
-    expect(answer).not_to_contain_text(re.compile(r"Nobody is waiting|×"))
+    expect(answer).not_to_contain_text(re.compile(r"No pending requests|×"))
     assert len(telegram.model.asked) == asked
     ask(page, "what was the word?")
     expect(answer).to_have_text("You said: what was the word?")
@@ -270,10 +270,10 @@ def test_a_person_signs_in_is_switched_off_and_deleted(page: Page, telegram: Ins
     page.locator("[name=display_name]").fill("Eve")
     page.locator("[name=_save]").first.click()
     key = telegram.key("of-eve", "eve")
-    says("README.md", "Users, *Make a sign-in link*")
+    says("README.md", "Users, *Create a sign-in link*")
     page.goto(f"{telegram.url}/admin/core/user/?q=eve")
     page.get_by_role("link", name="Eve").first.click()
-    page.get_by_role("button", name="Make a sign-in link").click()
+    page.get_by_role("button", name="Create a sign-in link").click()
     found = re.search(r"http://\S+/sign-in/[\w-]+", page.content())
     assert found is not None
     browser = page.context.browser

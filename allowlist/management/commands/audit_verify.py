@@ -14,7 +14,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """An older end of the chain, kept elsewhere, finds rows that were cut off."""
-        parser.add_argument("--anchor", default="", help="a digest this command printed before")
+        parser.add_argument(
+            "--anchor", default="", help="a digest that this command printed earlier"
+        )
 
     def handle(self, *_: object, **options: str) -> None:
         """Print the number of rows and the last digest."""
@@ -23,4 +25,4 @@ class Command(BaseCommand):
             raise CommandError(f"broken at row {check.broken}", returncode=1)
         if not check.anchored:
             raise CommandError("the anchor is not in the chain: rows were cut off", returncode=1)
-        self.stdout.write(f"{check.rows} rows, whole; last digest {check.last or '(none)'}")
+        self.stdout.write(f"{check.rows} rows, intact; last digest {check.last or '(none)'}")

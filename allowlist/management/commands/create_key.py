@@ -15,7 +15,7 @@ from core.models import ChannelAccount, User
 class Command(BaseCommand):
     """The token is the only line on standard output."""
 
-    help = "Make an API key of a person, or of a bridge account (channel/name)."
+    help = "Create an API key for a person or for a bridge account (channel/name)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Whose key, and what it may do."""
@@ -37,7 +37,7 @@ class Command(BaseCommand):
             expires_at=until,
             actor="manage.py",
         )
-        self.stderr.write(f"{key}: kept as a hash, this is the only time it is shown:")
+        self.stderr.write(f"{key}: only its hash is stored; this is the only time it is shown:")
         self.stdout.write(token)
 
 

@@ -25,7 +25,9 @@ class Command(BaseCommand):
         parser.add_argument("file", help="path, or - for standard input")
         parser.add_argument("--dry-run", action="store_true", help="show, change nothing")
         parser.add_argument(
-            "--only-listed", action="store_true", help="an empty list means nobody, not everyone"
+            "--only-listed",
+            action="store_true",
+            help="an empty list allows no sender, instead of every sender",
         )
 
     def handle(self, *_: object, **options: Any) -> None:

@@ -17,7 +17,7 @@ from core.models import User
 class Command(BaseCommand):
     """For agents on this machine; the person is known by the key in the environment."""
 
-    help = "Serve MCP on stdio. Needs GATEWAY_API_KEY; GATEWAY_SESSION_ID says where results go."
+    help = "Serve MCP on stdio. Needs GATEWAY_API_KEY; GATEWAY_SESSION_ID selects the session."
 
     def handle(self, *_: object, **__: object) -> None:
         """Serve until the client goes."""
@@ -31,7 +31,7 @@ class Command(BaseCommand):
             del context
             user = await in_thread(user_of, token)
             if user is None:
-                raise server.RefusedCallError("This key does not hold any more.")
+                raise server.RefusedCallError("This key is no longer valid.")
             return server.Asker(user, session_id)
 
         asyncio.run(server.serve_stdio(who))

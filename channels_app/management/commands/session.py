@@ -23,11 +23,11 @@ class Command(BaseCommand):
         opening.add_argument("--user", required=True, help="username")
         opening.add_argument("--channel", required=True, help="telegram, web, …")
         opening.add_argument("--account", default="", help="name of the account")
-        opening.add_argument("--chat", default="", help="id of the chat; else the private one")
+        opening.add_argument("--chat", default="", help="id of the chat; default: the private chat")
         opening.add_argument("--title", default="", help="also the name of the topic")
-        closing = verbs.add_parser("close", help="end a session and remove its results")
+        closing = verbs.add_parser("close", help="close a session and delete its results")
         closing.add_argument("id")
-        listing = verbs.add_parser("list", help="the open sessions")
+        listing = verbs.add_parser("list", help="list the open sessions")
         listing.add_argument("--user", default="")
 
     def handle(self, *_: object, **options: Any) -> None:
@@ -58,7 +58,7 @@ class Command(BaseCommand):
         if session is None:
             raise CommandError("There is no session with this id.")
         closed = sessions.close(session=session)
-        self.stdout.write("Closed." if closed else "It was closed before.")
+        self.stdout.write("Closed." if closed else "It was already closed.")
 
     def list(self, options: dict[str, Any]) -> None:
         """A line each."""
@@ -73,5 +73,5 @@ def person(username: str) -> User:
     """An active person. Raises CommandError."""
     found = User.objects.filter(username=username, is_active=True).first()
     if found is None:
-        raise CommandError(f"There is no active person {username!r}.")
+        raise CommandError(f"There is no active user {username!r}.")
     return found

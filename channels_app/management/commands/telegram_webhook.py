@@ -50,7 +50,7 @@ async def run(verb: str, account: Account) -> str:
             return f"Telegram sends to {webhook_url(account, base_url=settings.GATEWAY_URL)}"
         if verb == "delete":
             await plain.call(account, "deleteWebhook", drop_pending_updates=False)
-            return "Telegram sends nothing any more; what waits is kept."
+            return "The webhook was deleted; Telegram keeps pending updates."
         health = await CHANNEL.gateway.check(account)
         facts = ", ".join(f"{name} {value}" for name, value in health.facts.items() if value)
         return health.problem or f"The webhook works. {facts}".strip()

@@ -46,7 +46,7 @@ def switches() -> Iterator[Finding]:
     if settings.DEBUG:
         yield error(
             "debug",
-            "DEBUG is on: an error shows source code and settings to whoever caused it.",
+            "DEBUG is on: error pages show source code and settings.",
             "Remove DEBUG from the environment and start again.",
         )
 
@@ -68,21 +68,22 @@ def keys() -> Iterator[Finding]:
     if is_weak(settings.SECRET_KEY):
         yield error(
             "secret-key",
-            "SECRET_KEY is short or a sample: who guesses it signs in as anybody.",
+            "SECRET_KEY is short or a sample: anyone who guesses it can sign in as any user.",
             f"Set a new one ({NEW_SECRET}); `manage.py rotate_secrets --help` says what that ends.",
         )
     if settings.SECRET_KEY in settings.GATEWAY_ENCRYPTION_KEYS:
         yield warning(
             "encryption-key",
-            "Channel credentials are encrypted with SECRET_KEY: one leak gives both away.",
-            "Put a key of its own first in GATEWAY_ENCRYPTION_KEYS, keep SECRET_KEY second, run "
+            "Channel credentials are encrypted with SECRET_KEY: one leak exposes both.",
+            "Put a separate key first in GATEWAY_ENCRYPTION_KEYS, keep SECRET_KEY second, run "
             "`manage.py rotate_secrets`, then take SECRET_KEY out of the list.",
         )
     elif any(is_weak(key) for key in settings.GATEWAY_ENCRYPTION_KEYS):
         yield error(
             "encryption-key",
             "A key in GATEWAY_ENCRYPTION_KEYS is short or a sample.",
-            f"Put a new one first ({NEW_SECRET}), run `manage.py rotate_secrets`, remove the old.",
+            f"Put a new one first ({NEW_SECRET}), run `manage.py rotate_secrets`, then remove the "
+            "old one.",
         )
     if settings.METRICS_TOKEN and is_weak(settings.METRICS_TOKEN):
         yield warning("metrics-token", "METRICS_TOKEN is short.", f"Set a new one ({NEW_SECRET}).")
@@ -93,15 +94,16 @@ def hosts() -> Iterator[Finding]:
     if "*" in settings.ALLOWED_HOSTS:
         yield error(
             "hosts",
-            "ALLOWED_HOSTS holds *: a page of a stranger can name itself as this gateway.",
-            "List the names people use, or leave it out: the host of GATEWAY_URL is allowed.",
+            "ALLOWED_HOSTS contains *: any host name is accepted, which allows DNS rebinding and "
+            "forged links.",
+            "List the host names in use, or leave it out: the host of GATEWAY_URL is allowed.",
         )
     wide = [host for host in settings.ALLOWED_HOSTS if host.startswith(".")]
     if wide:
         yield warning(
             "hosts",
             f"ALLOWED_HOSTS lets every name below {', '.join(wide)} be answered.",
-            "List the names people use.",
+            "List the host names in use.",
         )
 
 
@@ -113,33 +115,33 @@ def bindings() -> Iterator[Finding]:
     if not behind_tls and (public or not is_loopback(url_host)):
         yield error(
             "plain-http",
-            "Others reach the gateway without encryption: passwords, keys and conversations can "
-            "be read on the way.",
+            "The gateway is reachable without encryption: passwords, keys and conversations can "
+            "be read in transit.",
             "Put a proxy with TLS in front (docs/deploy.md) and set GATEWAY_URL=https://…",
         )
     if behind_tls and not settings.GATEWAY_TRUSTED_PROXIES:
         yield error(
             "proxy",
-            "GATEWAY_URL is https, but no proxy is named: pages redirect to themselves for ever.",
+            "GATEWAY_URL is https, but no trusted proxy is set: pages redirect endlessly.",
             "Set GATEWAY_TRUSTED_PROXIES to the address the proxy connects from (127.0.0.1).",
         )
     if behind_tls and public:
         yield warning(
             "public-bind",
-            f"The port is bound to {settings.GATEWAY_HOST}: it can be reached beside the proxy.",
-            "Set GATEWAY_HOST=127.0.0.1, or let a firewall admit only the proxy.",
+            f"The port is bound to {settings.GATEWAY_HOST}: it can be reached without the proxy.",
+            "Set GATEWAY_HOST=127.0.0.1, or allow only the proxy in a firewall.",
         )
     if "*" in settings.GATEWAY_TRUSTED_PROXIES:
         yield error(
             "proxy",
-            "GATEWAY_TRUSTED_PROXIES holds *: anybody can forge the address they come from.",
-            "Name the proxy's own address.",
+            "GATEWAY_TRUSTED_PROXIES holds *: any client can forge its address.",
+            "Set the proxy's address.",
         )
     if public and settings.GATEWAY_SERVER == "daphne":
         yield warning(
             "daphne",
-            "Daphne is bound to a public address: it takes bodies of any size into memory.",
-            "Set GATEWAY_SERVER=uvicorn, or let only the proxy reach it.",
+            "Daphne is bound to a public address: it reads request bodies of any size into memory.",
+            "Set GATEWAY_SERVER=uvicorn, or make it reachable for the proxy only.",
         )
 
 
@@ -148,7 +150,7 @@ def limits() -> Iterator[Finding]:
     for name in ("RATE_PER_MINUTE_USER", "RATE_PER_MINUTE_KEY", "RATE_PER_MINUTE_ADDRESS"):
         if not getattr(settings, name):
             yield warning(
-                "rate-limit", f"{name} is 0: nothing slows down who asks.", f"Unset {name}."
+                "rate-limit", f"{name} is 0: requests are not rate-limited.", f"Unset {name}."
             )
 
 
@@ -158,14 +160,14 @@ def broker() -> Iterator[Finding]:
     if parts.scheme not in {"redis", "rediss"}:
         return
     fix = "Give it a password (requirepass) and put that into REDIS_URL; bind it to 127.0.0.1."
-    if answers_strangers(parts.hostname or "127.0.0.1", parts.port or 6379, parts.scheme):
+    if answers_without_password(parts.hostname or "127.0.0.1", parts.port or 6379, parts.scheme):
         yield error("broker-password", "The broker answers without a password.", fix)
     elif not parts.password:
         level = warning if is_loopback(parts.hostname or "") else error
         yield level("broker-password", "REDIS_URL holds no password.", fix)
 
 
-def answers_strangers(host: str, port: int, scheme: str) -> bool:
+def answers_without_password(host: str, port: int, scheme: str) -> bool:
     """Whether the broker there does what somebody without a password asks."""
     client = redis.Redis(
         host=host,

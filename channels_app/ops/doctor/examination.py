@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection
 from channels_app.ops.doctor import configuration, machine, versions, work
 from channels_app.ops.doctor.findings import Finding, error
 
-CACHE_KEY = "desk:doctor"
+CACHE_KEY = "dashboard:doctor"
 CACHE_SECONDS = 60
 
 

@@ -25,7 +25,7 @@ def disk() -> Iterator[Finding]:
         yield error(
             "home",
             f"GATEWAY_HOME ({settings.GATEWAY_HOME}) cannot be read.",
-            "Make the folder, or set GATEWAY_HOME to the right one.",
+            "Create the folder, or correct GATEWAY_HOME.",
         )
         return
     if free < LITTLE_BYTES:
@@ -44,12 +44,12 @@ def clock(now: datetime) -> Iterator[Finding]:
         yield error(
             "clock",
             f"The clocks of this machine and of the database are {apart:.0f} s apart.",
-            "Let both keep time by NTP (timedatectl set-ntp true).",
+            "Synchronize both with NTP (timedatectl set-ntp true).",
         )
     newest = Message.objects.order_by("-id").values_list("created_at", flat=True).first()
     if newest is not None and newest > now + FUTURE:
         yield error(
             "clock",
-            "The last message was written in the future: the clock was turned back.",
-            "Let the machine keep time by NTP (timedatectl set-ntp true).",
+            "The last message has a time in the future: the clock was turned back.",
+            "Synchronize the machine with NTP (timedatectl set-ntp true).",
         )

@@ -23,18 +23,18 @@ def people() -> Iterator[Finding]:
     """Lists that let everybody in, and an installation that nobody decides for."""
     for user, kinds in open_kinds().items():
         level = error if user.is_owner else warning
-        danger = " They are an owner." if user.is_owner else ""
+        danger = " This user is an owner." if user.is_owner else ""
         yield level(
             "open-list",
-            f"{user} is open to everyone on {', '.join(kinds)}: any stranger is let in as them."
-            f"{danger}",
-            "Admin, People: tick “only listed identities”, or list who may speak.",
+            f"{user} is open to everyone on {', '.join(kinds)}: any unknown sender is accepted "
+            f"as this user.{danger}",
+            "Admin, People: tick “only listed identities”, or list the allowed identities.",
         )
     if not User.objects.filter(is_owner=True, is_active=True).exists():
         yield error(
             "no-owner",
-            "There is no active owner: nobody is told of strangers, nobody can let them in.",
-            "Run `manage.py sign_in_link`: on a new installation it makes the owner.",
+            "There is no active owner: unknown requests are not reported and cannot be approved.",
+            "Run `manage.py sign_in_link`: on a new installation it creates the owner.",
         )
 
 
@@ -60,7 +60,7 @@ def channels() -> Iterator[Finding]:
             yield error(
                 "channel",
                 f"{row} does not work: {row.status_text}",
-                "Admin, Accounts: “Test the connection”, mend what it names, save.",
+                "Admin, Accounts: “Test the connection”, fix the reported problem, save.",
             )
 
 
@@ -70,7 +70,7 @@ def skills_that_fail() -> Iterator[Finding]:
         yield warning(
             "skill",
             f"The skill {visible_line(name, 80)} cannot be used. {problem}",
-            "Mend its SKILL.md (docs/plugins.md has a whole one), or remove the folder.",
+            "Fix its SKILL.md (docs/plugins.md has a complete example), or remove the folder.",
         )
 
 
@@ -81,14 +81,14 @@ def deliveries() -> Iterator[Finding]:
         yield error(
             "dead-deliveries",
             f"{dead} messages could not be delivered.",
-            "Admin, Deliveries: each says why; send again or dismiss.",
+            "Admin, Deliveries: see each error; send again or dismiss.",
         )
     uncertain = Delivery.objects.filter(state=Delivery.State.UNCERTAIN).count()
     if uncertain:
         yield warning(
             "uncertain-deliveries",
-            f"Of {uncertain} messages nobody knows whether they arrived.",
-            "Admin, Deliveries: look in the chat, then send again or dismiss.",
+            f"Of {uncertain} messages it is unknown whether they arrived.",
+            "Admin, Deliveries: check the chat, then send again or dismiss.",
         )
     unread = InboundMessage.objects.filter(state=InboundMessage.State.QUARANTINED).count()
     if unread:
@@ -122,7 +122,7 @@ def running() -> Iterator[Finding]:
             yield error(
                 "not-ready",
                 problem,
-                "Start what is missing (`manage.py up`, docs/deploy.md); its log says why it died.",
+                "Start the missing process (`manage.py up`, docs/deploy.md); its log says why.",
             )
 
 

@@ -18,7 +18,7 @@ WARNINGS, ERRORS = 1, 2
 class Command(BaseCommand):
     """Ends with 0 when all is well, 1 for warnings, 2 for errors."""
 
-    help = "Say what is unsafe or broken in this installation. Exit code: 0 well, 1 warnings, 2."
+    help = "List what is unsafe or broken in this installation. Exit code: 0 well, 1 warnings, 2."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps([each.as_dict() for each in found]))
         else:
-            self.stdout.write("\n".join(map(told, found)) or "All is well.")
+            self.stdout.write("\n".join(map(told, found)) or "No problems found.")
         sys.exit(code_of(found))
 
 

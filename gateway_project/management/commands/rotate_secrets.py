@@ -33,7 +33,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--keep-sessions",
             action="store_true",
-            help="the old signing key still opens sessions and links; not after a leak",
+            help="keep accepting the old signing key for sessions and links; not after a leak",
         )
 
     def handle(self, *_: object, **options: Any) -> None:
@@ -51,7 +51,9 @@ class Command(BaseCommand):
         """A new key that signs cookies and links."""
         old = home.read_keys("secret_key")[:1] if keep else []
         home.replace_keys("secret_key", [secrets.token_urlsafe(KEY_BYTES), *old])
-        kept = "the old one still opens sessions" if keep else "everybody signs in again"
+        kept = (
+            "the old one is still accepted for sessions" if keep else "all users must sign in again"
+        )
         self.stdout.write(f"new signing key; {kept}")
 
     def renew_encryption(self) -> None:
@@ -62,7 +64,7 @@ class Command(BaseCommand):
         settings.GATEWAY_ENCRYPTION_KEYS = every
         self.encrypt_again()
         home.replace_keys("encryption_key", [fresh])
-        self.stdout.write("new encryption key; the old one is forgotten")
+        self.stdout.write("new encryption key; the old one is deleted")
 
     def encrypt_again(self) -> None:
         """All credentials under the first key."""

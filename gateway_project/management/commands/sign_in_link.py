@@ -17,13 +17,13 @@ from gateway_project.processes import state
 class Command(BaseCommand):
     """See the module."""
 
-    help = "Print an address that signs a person in, once."
+    help = "Print a single-use sign-in link for a user."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Who, and for how long."""
         parser.add_argument("--user", default="", help="username; default: the owner")
-        parser.add_argument("--minutes", type=int, default=60, help="how long the link is good")
+        parser.add_argument("--minutes", type=int, default=60, help="how long the link is valid")
 
     def handle(self, *, user: str, minutes: int, **options: Any) -> None:
         """Make the link and print it."""

@@ -54,7 +54,7 @@ class Command(BaseCommand):
                 console.say("static", "collected")
             owner, is_new = installation.ensure_owner()
             if is_new:
-                console.say("owner", f"made user {owner}")
+                console.say("owner", f"created user {owner}")
             if owner is None:
                 console.say("owner", "no active owner: `manage.py sign_in_link --user NAME`")
             if sys.stdout.isatty():  # a log that is kept must hold no way in

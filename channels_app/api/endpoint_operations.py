@@ -21,7 +21,7 @@ WORDS = {
     "404": "Not found.",
     "405": "Method not allowed; see `Allow`.",
     "406": "Not acceptable: no such representation.",
-    "408": "The request body came too slowly.",
+    "408": "The request body arrived too slowly.",
     "409": "Conflict: the run was cancelled.",
     "410": "Gone: the link was revoked.",
     "413": "The request body, or one of its fields, is too large.",

@@ -20,7 +20,7 @@ from channels_app.webchat import access, frames
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.calls import note_shown
 from channels_app.webchat.consumers import SIGNED_OUT, CloseError, WebChatConsumer
-from channels_app.webchat.ticking import POLL_SECONDS, RECHECK_SECONDS
+from channels_app.webchat.periodic_checks import POLL_SECONDS, RECHECK_SECONDS
 from core.database.transactions import in_thread
 from core.signals import pubsub
 
@@ -61,7 +61,7 @@ def note_listed(speaker: Speaker) -> None:
     )
 
 
-class DeskConsumer(WebChatConsumer):
+class AdminNotificationsConsumer(WebChatConsumer):
     """One open page of the admin. It only listens; a cookie is its only way in."""
 
     async def wait_for_key(self) -> None:
@@ -80,7 +80,7 @@ class DeskConsumer(WebChatConsumer):
     async def handle(self, frame: frames.Frame) -> None:
         """Pings only. Raises RefusedError."""
         if not isinstance(frame, frames.Ping):
-            raise RefusedError(400, "The desk only listens.", field="type")
+            raise RefusedError(400, "This socket accepts no messages.", field="type")
         await self.tell({"type": "pong"})
 
     async def listen(self, speaker: Speaker) -> None:
@@ -88,7 +88,7 @@ class DeskConsumer(WebChatConsumer):
         shown = -1
         await in_thread(note_listed, speaker)
         checked = asyncio.get_running_loop().time()
-        with pubsub.local().listen([*speaker.keys, pending_count.DESK]) as listener:
+        with pubsub.local().listen([*speaker.keys, pending_count.OPEN_ADMIN_PAGES]) as listener:
             while not self.closing:
                 count = await in_thread(pending_count.count)
                 if count != shown:
