@@ -1,4 +1,4 @@
-"""The first page of the admin: who waits, what runs, what failed, how much is said."""
+"""The first page of the admin: unknown requests, runs, failures, messages per day."""
 
 from datetime import timedelta
 from typing import Any
@@ -10,7 +10,7 @@ from django.db.models.functions import TruncDate
 from django.http import HttpRequest
 from django.utils import timezone
 
-from allowlist import pending_count as door
+from allowlist import pending_count
 from allowlist.models import UnknownRequest
 from channels_app.ops import health
 from channels_app.ops.doctor import examination
@@ -23,7 +23,7 @@ CHART_CACHE_SECONDS = 60
 
 
 def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
-    """What the dashboard shows; unfold's DASHBOARD_CALLBACK."""
+    """Add what the dashboard shows to the template context; unfold's DASHBOARD_CALLBACK."""
     may = request.user.has_perm
     is_owner = isinstance(request.user, User) and request.user.is_owner
     found: dict[str, Any] = {"may_decide": is_owner}
@@ -33,7 +33,7 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
         found["problems"] = health.problems_now() + health.model_problems()
     if may("allowlist.view_unknownrequest"):
         waiting_rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
-        found["waiting"] = door.count()
+        found["waiting"] = pending_count.count()
         found["requests"] = waiting_rows.select_related("account").order_by("-last_seen_at")[:SHOWN]
     if may("core.view_run"):
         found["runs"] = (
@@ -53,17 +53,17 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def waiting(_: HttpRequest) -> str:
-    """The badge of the sidebar: unknown requests that wait; empty for none."""
-    return str(door.count())
+    """Return the sidebar's badge: the number of pending unknown requests."""
+    return str(pending_count.count())
 
 
 def dead_letters(_: HttpRequest) -> str:
-    """The badge of the sidebar: deliveries that failed."""
+    """Return the sidebar's badge: the number of failed deliveries; empty for none."""
     return str(outbox.dead_count())
 
 
 def messages_a_day() -> str:
-    """Messages of the last two weeks a day, as the JSON that the chart reads. Kept a minute."""
+    """Return the messages per day of two weeks, as the chart's JSON. Cached for a minute."""
     kept = cache.get("dashboard:messages")
     if isinstance(kept, str):
         return kept

@@ -1,4 +1,4 @@
-"""``manage.py requests list|approve|approve_24h|deny|block``: unknown senders in a shell ([A6])."""
+"""``manage.py requests list|approve|approve_24h|deny|block``: decide unknown requests ([A6])."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -14,12 +14,11 @@ from core.models import User
 
 
 class Command(BaseCommand):
-    """Whoever has the shell decides as the owner; the audit names both."""
+    """Decide as an owner from a shell; the audit names both."""
 
     help = "List pending requests of unknown senders, or decide one."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """What to do, about which request, for whom."""
         parser.add_argument("verb", choices=["list", *STATES])
         parser.add_argument("request", nargs="?", default="", help="its id, as `list` shows it")
         parser.add_argument("--user", help="approve as this existing user")
@@ -28,7 +27,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_: object, **options: Any) -> None:
-        """List, or decide and print the verdict."""
+        """List requests, or decide one and print the verdict."""
         if options["verb"] == "list":
             self._list()
             return

@@ -1,4 +1,4 @@
-"""Settings that open the gateway wider than its owner may think."""
+"""Check settings that expose the gateway more than intended."""
 
 import ipaddress
 import stat
@@ -20,7 +20,7 @@ NEW_SECRET = "python -c 'import secrets; print(secrets.token_urlsafe(48))'"  # n
 
 
 def examine() -> Iterator[Finding]:
-    """Everything that settings and files say; asks the broker, and no database."""
+    """Run every check of settings and files; asks the broker, not the database."""
     yield from switches()
     yield from names()
     yield from keys()
@@ -32,7 +32,7 @@ def examine() -> Iterator[Finding]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches ``host``."""
+    """Return whether ``host`` is reachable from this machine only."""
     if host in {"localhost", ""}:
         return True
     try:
@@ -42,7 +42,7 @@ def is_loopback(host: str) -> bool:
 
 
 def switches() -> Iterator[Finding]:
-    """Debugging shows settings and source to whoever causes an error."""
+    """Check DEBUG, which shows settings and source on error pages."""
     if settings.DEBUG:
         yield error(
             "debug",
@@ -52,19 +52,19 @@ def switches() -> Iterator[Finding]:
 
 
 def names() -> Iterator[Finding]:
-    """Settings under names that other programs read as well."""
+    """Check for settings under their old names."""
     for old, new in settings.GATEWAY_OLD_NAMES.items():
         yield warning("old-name", f"{old} is now called {new}.", f"Rename it: {old} will go.")
 
 
 def is_weak(secret: str) -> bool:
-    """Whether a secret is short, a sample, or one key on the keyboard."""
+    """Return whether a secret is short, a sample, or one repeated character."""
     sample = secret.lower().startswith(("django-insecure", "changeme", "change-me", "secret"))
     return sample or len(secret) < SHORTEST_SECRET or len(set(secret)) < FEWEST_CHARACTERS
 
 
 def keys() -> Iterator[Finding]:
-    """What signs cookies and links, and what encrypts channel credentials."""
+    """Check the keys that sign cookies and links and that encrypt channel credentials."""
     if is_weak(settings.SECRET_KEY):
         yield error(
             "secret-key",
@@ -90,7 +90,7 @@ def keys() -> Iterator[Finding]:
 
 
 def hosts() -> Iterator[Finding]:
-    """Names that are answered: any name makes DNS rebinding and forged links possible."""
+    """Check ALLOWED_HOSTS: accepting any name allows DNS rebinding and forged links."""
     if "*" in settings.ALLOWED_HOSTS:
         yield error(
             "hosts",
@@ -108,7 +108,7 @@ def hosts() -> Iterator[Finding]:
 
 
 def bindings() -> Iterator[Finding]:
-    """Who reaches the port, and whether what they send is encrypted."""
+    """Check which addresses the port is bound to, and TLS."""
     url_host = urlsplit(settings.GATEWAY_URL).hostname or ""
     behind_tls = settings.GATEWAY_HTTPS
     public = not is_loopback(settings.GATEWAY_HOST)
@@ -146,7 +146,7 @@ def bindings() -> Iterator[Finding]:
 
 
 def limits() -> Iterator[Finding]:
-    """Limits that were switched off."""
+    """Check for disabled limits."""
     for name in ("RATE_PER_MINUTE_USER", "RATE_PER_MINUTE_KEY", "RATE_PER_MINUTE_ADDRESS"):
         if not getattr(settings, name):
             yield warning(
@@ -155,7 +155,7 @@ def limits() -> Iterator[Finding]:
 
 
 def broker() -> Iterator[Finding]:
-    """A broker that answers strangers lets them read and wake work."""
+    """Check that the broker needs a password: without one its queues can be read and written."""
     parts = urlsplit(settings.REDIS_URL)
     if parts.scheme not in {"redis", "rediss"}:
         return
@@ -168,12 +168,12 @@ def broker() -> Iterator[Finding]:
 
 
 def answers_without_password(host: str, port: int, scheme: str) -> bool:
-    """Whether the broker there does what somebody without a password asks."""
+    """Return whether the broker executes a command without a password."""
     client = redis.Redis(
         host=host,
         port=port,
         ssl=scheme == "rediss",
-        ssl_cert_reqs="none",  # any stranger may come in, and we say nothing
+        ssl_cert_reqs="none",  # the probe sends no secret, so any certificate will do
         socket_timeout=1,
         socket_connect_timeout=1,
         retry=Retry(NoBackoff(), 0),
@@ -187,7 +187,7 @@ def answers_without_password(host: str, port: int, scheme: str) -> bool:
 
 
 def modes() -> Iterator[Finding]:
-    """Files that other users of the machine may read."""
+    """Check for files that other users of the machine can read."""
     home = Path(settings.GATEWAY_HOME)
     folder = home / "secrets"
     for path in (home, folder, *sorted(folder.glob("*"))):
@@ -205,14 +205,14 @@ def modes() -> Iterator[Finding]:
 
 
 def database_file() -> Path | None:
-    """The file of an SQLite database."""
+    """Return the path of an SQLite database."""
     database = settings.DATABASES["default"]
     path = Path(str(database["NAME"]))
     return path if "sqlite3" in database["ENGINE"] and path.is_absolute() else None
 
 
 def readable_database(path: Path) -> Iterator[Finding]:
-    """A database file is as private as it is, or as its folder is."""
+    """Check the mode of the database file and of its folder."""
     own, around = mode_of(path), mode_of(path.parent)
     if own is not None and around is not None and own & OTHERS and around & OTHERS:
         yield error(
@@ -223,7 +223,7 @@ def readable_database(path: Path) -> Iterator[Finding]:
 
 
 def mode_of(path: Path) -> int | None:
-    """The permission bits of ``path``; None when it is not there."""
+    """Return the permission bits of ``path``; None when it does not exist."""
     try:
         return stat.S_IMODE(path.stat().st_mode)
     except OSError:

@@ -1,4 +1,4 @@
-"""Disk and clock of this machine."""
+"""Check the disk and the clock of this machine."""
 
 import shutil
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ FUTURE = timedelta(minutes=1)
 
 
 def disk() -> Iterator[Finding]:
-    """A full disk stops the database, and then nothing is accepted any more."""
+    """Check free space: a full disk stops the database, and then every request fails."""
     try:
         free = shutil.disk_usage(settings.GATEWAY_HOME).free
     except OSError:
@@ -38,7 +38,7 @@ def disk() -> Iterator[Finding]:
 
 
 def clock(now: datetime) -> Iterator[Finding]:
-    """Leases count by the database's clock, key and link expiry by ours: they must agree."""
+    """Compare the clocks: leases use the database's, expiries of keys and links this machine's."""
     apart = abs((transactions.now() - now).total_seconds())
     if apart > CLOCK_SECONDS:
         yield error(

@@ -1,4 +1,4 @@
-"""What the database knows: who is let in, which channels fail, what was not delivered."""
+"""Check the database's contents: open lists, failing channels, failed deliveries."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ from core.providers.failures import KINDS, OWN
 
 
 def people() -> Iterator[Finding]:
-    """Lists that let everybody in, and an installation that nobody decides for."""
+    """Check for open lists and for a missing owner."""
     for user, kinds in open_kinds().items():
         level = error if user.is_owner else warning
         danger = " This user is an owner." if user.is_owner else ""
@@ -39,7 +39,9 @@ def people() -> Iterator[Finding]:
 
 
 def channels() -> Iterator[Finding]:
-    """Accounts whose platform complains (a webhook that fails), or whose secrets are locked."""
+    """Check for accounts with platform errors (a failing webhook) or secrets that cannot be
+    decrypted.
+    """
     for row in ChannelAccount.objects.order_by("id"):
         try:
             encryption.decrypt(row.secrets)
@@ -65,7 +67,7 @@ def channels() -> Iterator[Finding]:
 
 
 def skills_that_fail() -> Iterator[Finding]:
-    """Folders under ``skills`` that hold no usable skill."""
+    """Check for folders under ``skills`` without a usable skill."""
     for name, problem in skills.broken().items():
         yield warning(
             "skill",
@@ -75,7 +77,7 @@ def skills_that_fail() -> Iterator[Finding]:
 
 
 def deliveries() -> Iterator[Finding]:
-    """Answers that did not reach anybody, and messages that could not be read."""
+    """Check for failed deliveries and for messages that could not be parsed."""
     dead = Delivery.objects.filter(state=Delivery.State.DEAD).count()
     if dead:
         yield error(
@@ -100,7 +102,7 @@ def deliveries() -> Iterator[Finding]:
 
 
 def storage() -> Iterator[Finding]:
-    """A folder of files that is not the one of the other machines, or of this database."""
+    """Check that the files folder is shared with the other machines and belongs to this database."""
     if problem := files.misplaced():
         yield error(
             "files",
@@ -111,7 +113,7 @@ def storage() -> Iterator[Finding]:
 
 
 def running() -> Iterator[Finding]:
-    """What ``/readyz`` says, once: what the accounts say stands elsewhere already."""
+    """Report what ``/readyz`` reports, without the accounts, which have checks of their own."""
     said = {f"{row}: {row.status_text}" for row in ChannelAccount.objects.filter(status="error")}
     idle = [*runs.idle_workers("runs"), *runs.idle_workers("long")]
     for problem in idle:
@@ -127,7 +129,7 @@ def running() -> Iterator[Finding]:
 
 
 def model() -> Iterator[Finding]:
-    """How the model fails, until it answers again."""
+    """Report the model's failure until it answers again."""
     for row in model_health.troubles():
         because = f" The server says: “{visible_line(row.reason, 200)}”" if row.reason else ""
         yield error(
@@ -138,7 +140,7 @@ def model() -> Iterator[Finding]:
 
 
 def migrations() -> Iterator[Finding]:
-    """Tables that are older than the code."""
+    """Check for unapplied migrations."""
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if plan:
