@@ -47,5 +47,7 @@ def offered() -> list[str]:
 
 @cache
 def names() -> list[str]:
-    """Return the ids of all channels, including other packages'; installed packages are read once."""
+    """Return the ids of all channels, including other packages'; installed packages are read
+    once.
+    """
     return sorted({*CHANNELS, *entry_points(group=ENTRY_POINT_GROUP).names})

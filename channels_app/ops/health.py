@@ -132,7 +132,9 @@ async def is_known(request: Request) -> bool:
 
 
 def has_credential(request: Request, token: str) -> bool:
-    """Return whether ``token`` is a valid key, or the cookie one of staff. Raises RefusedError 429."""
+    """Return whether ``token`` is a valid key, or the cookie one of staff. Raises RefusedError
+    429.
+    """
     count_address(request.address)
     if token:
         known = keys.authenticate(token=token, now=timezone.now()) is not None

@@ -21,7 +21,9 @@ ANSWERED = "SELECT count(*) FROM allowlist_unknownrequest WHERE answered_at > %s
 
 
 def turned_away(request: UnknownRequest, *, now: datetime) -> None:
-    """Send the neutral line, once per sender ([A3]). Inside the transaction that held the message."""
+    """Send the neutral line, once per sender ([A3]). Inside the transaction that held the
+    message.
+    """
     if request.state != UnknownRequest.State.PENDING or request.answered_at or request.is_group:
         return
     line = text(request.account, "denied_reply", settings.STRANGER_DENIED_REPLY)

@@ -1,4 +1,6 @@
-"""Find where to send an owner's notices ([A4], [A5]): the last-used channel, else each other one."""
+"""Find where to send an owner's notices ([A4], [A5]): the last-used channel, else each other
+one.
+"""
 
 from dataclasses import dataclass
 

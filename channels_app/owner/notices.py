@@ -187,7 +187,9 @@ def digest(now: datetime) -> None:
 
 
 def decided(request: UnknownRequest, *, text: str) -> None:
-    """Replace the text of every notice about ``request`` with the verdict and remove its buttons."""
+    """Replace the text of every notice about ``request`` with the verdict and remove its
+    buttons.
+    """
     for owner in owners():
         card = {"request": request.public_id, "text": settled(request, text), "decided": True}
         tell_web(owner, card)
@@ -302,7 +304,9 @@ def quote(request: UnknownRequest) -> str:
 
 
 def buttons(request: UnknownRequest) -> Buttons:
-    """Return rows of buttons; each carries the choice and the request's single-use id (≤ 64 bytes)."""
+    """Return rows of buttons; each carries the choice and the request's single-use id (≤ 64
+    bytes).
+    """
     made = [{"text": label, "data": f"{choice}:{request.public_id}"} for label, choice in BUTTONS]
     return [made[:2], made[2:]]
 

@@ -1,4 +1,4 @@
-"""The routes of the web chat: pages and their JSON for Django, and the WebSockets."""
+"""Routes of the web chat: pages and their JSON for Django, and the WebSockets."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ CHAT = WebChatConsumer.as_asgi()
 
 
 async def websocket_application(scope: Any, receive: Any, send: Any) -> None:
-    """The desk's socket under its path; under any other, the chat's. A foreign ``Host``: none."""
+    """Route to the admin's socket or the chat's; refuse a foreign ``Host``."""
     if not names_our_host(scope):
         await send({"type": "websocket.close", "code": FOREIGN})
         return

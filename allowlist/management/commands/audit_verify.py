@@ -1,4 +1,4 @@
-"""``manage.py audit_verify``: is the audit what was written?"""
+"""``manage.py audit_verify``: check the audit for alterations."""
 
 from argparse import ArgumentParser
 
@@ -8,12 +8,12 @@ from allowlist import audit
 
 
 class Command(BaseCommand):
-    """Read the whole chain; ends with status 1 and the first broken row when it is not whole."""
+    """Read the whole chain; exits with status 1 and the first broken row when it was altered."""
 
     help = "Verify the audit's hash chain."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """An older end of the chain, kept elsewhere, finds rows that were cut off."""
+        """Take an older digest, stored elsewhere, to detect rows cut off at the end."""
         parser.add_argument(
             "--anchor", default="", help="a digest that this command printed earlier"
         )

@@ -102,7 +102,9 @@ def deliveries() -> Iterator[Finding]:
 
 
 def storage() -> Iterator[Finding]:
-    """Check that the files folder is shared with the other machines and belongs to this database."""
+    """Check that the files folder is shared with the other machines and belongs to this
+    database.
+    """
     if problem := files.misplaced():
         yield error(
             "files",
