@@ -265,7 +265,7 @@ def test_the_dashboard_shows_who_waits_what_runs_what_failed_and_a_chart(
     assert reverse("admin:core_run_change", args=[conversation.pk]) in html
     assert "summarize" in html
     assert html.count("admin/core/delivery/") >= 3
-    assert "No runs worker was heard from" in html
+    assert "No runs worker has reported" in html
     chart = re.search(r'data-value="([^"]+)"', html)
     assert chart is not None
     assert "from people" in chart[1]
@@ -352,7 +352,7 @@ def test_a6_approve_on_the_page_of_a_request_as_somebody(
     ann = make_user("ann")
     html = page(owner_client, f"{REQUESTS}{request_row.pk}/change/")
     assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;⟨U+202E⟩evil" in html
-    assert "From a stranger" in html
+    assert "Held messages" in html
     assert "no active user" in decide(owner_client, request_row, "approve", person="nobody")
     assert not ChannelIdentity.objects.exists()
     decide(owner_client, request_row, "approve_24h", person="ann")
