@@ -1,1 +1,1 @@
-"""Who may speak: the rule, unknown requests, keys and the audit."""
+"""The allowlist: the rule, unknown requests, keys and the audit."""

@@ -1,4 +1,4 @@
-"""What people do with their own account, as the audit writes it: in the caller's transaction."""
+"""Audit rows of users' own actions, in the caller's transaction."""
 
 from datetime import datetime, timedelta
 
@@ -12,19 +12,19 @@ OPENED_EVERY = timedelta(days=1)
 
 
 def signed_in(*, user: User, how: str, now: datetime) -> None:
-    """Somebody signed in, by ``password`` or ``link``."""
+    """Record a sign-in, by ``password`` or ``link``."""
     _record(user, "sign_in", {"how": how}, now)
 
 
 def setting_changed(*, user: User, name: str, change: tuple[object, object]) -> None:
-    """Somebody changed a setting of theirs: before and after."""
+    """Record a change of a user's own setting: before and after."""
     _record(user, "setting.changed", {name: list(change)}, timezone.now())
 
 
 def file_opened(*, file: StoredFile, address: str, now: datetime) -> None:
-    """A link to ``file`` was opened: the first time a day; ``opens`` of the file counts them all.
+    """Record the first opening of a link to ``file`` each day; ``opens`` of the file counts all.
 
-    A link may be passed on, so whoever opens it is known by address only.
+    A link may be passed on, so only the address of the client is recorded.
     """
     subject = f"file:{file.public_id}"
     recent = AuditEntry.objects.filter(

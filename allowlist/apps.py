@@ -1,4 +1,4 @@
-"""The Django app that holds who may speak."""
+"""The Django app of the allowlist."""
 
 from django.apps import AppConfig
 from django.core.checks import Tags, register
@@ -11,7 +11,7 @@ class AllowlistConfig(AppConfig):
     verbose_name = "Who may speak"
 
     def ready(self) -> None:
-        """Register the checks; they need the models, which are loaded now."""
+        """Register the system checks; they need the loaded models."""
         from allowlist.checks import open_to_everyone  # noqa: PLC0415 - models are ready only now
 
         register(open_to_everyone, Tags.security, deploy=True)

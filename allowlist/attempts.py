@@ -1,4 +1,4 @@
-"""Sign-ins that failed, as django-axes keeps them: a row for every name that somebody tries."""
+"""Failed sign-ins, as django-axes stores them: a row for every attempted user name."""
 
 from datetime import datetime, timedelta
 
@@ -8,5 +8,5 @@ KEPT = timedelta(days=1)
 
 
 def forget(*, now: datetime) -> None:
-    """Drop what counts no more: a lockout ends after an hour, and strangers choose the names."""
+    """Delete expired rows: a lockout ends after an hour, and clients choose the names."""
     AccessAttempt.objects.filter(attempt_time__lt=now - KEPT).delete()

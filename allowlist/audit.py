@@ -1,8 +1,8 @@
-"""The audit trail: append-only rows, each sealed with the digest of the one before.
+"""The audit trail: append-only rows, each with a digest over itself and the previous digest.
 
-A change, a removal or a swap of rows inside the chain is found by :func:`verify`. Rows cut off at
-the end leave a chain that is whole: whoever must notice that keeps the last digest elsewhere
-(``audit_verify`` prints it and takes it back as ``--anchor``).
+:func:`verify` finds a change, a removal or a swap of rows inside the chain. Rows cut off at the end
+leave a valid chain: to detect that, keep the last digest elsewhere (``audit_verify`` prints it and
+accepts it as ``--anchor``).
 """
 
 import hashlib
@@ -17,13 +17,13 @@ from allowlist.models import AuditEntry
 from core.database import transactions
 from core.lib.text import clean
 
-# Any number that no other advisory lock of ours uses: "audit" in ASCII.
+# A number that no other advisory lock uses: "audit" in ASCII.
 CHAIN_LOCK = 0x6175646974
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What reading the whole chain found: the first broken id, rows read, the last digest."""
+    """The result of reading the chain: the first broken id, number of rows, the last digest."""
 
     broken: int | None
     rows: int
@@ -41,8 +41,8 @@ def record(
 ) -> AuditEntry:
     """Append a row, in the caller's transaction when there is one.
 
-    ``data`` holds JSON values and no secrets. Writers queue on the end of the chain, so call it
-    as the last thing of a transaction.
+    ``data`` holds JSON values and no secrets. Writers queue at the end of the chain, so call it
+    last in a transaction.
     """
     with transactions.atomic_write():
         _queue()
@@ -62,7 +62,7 @@ def record(
 
 
 def verify() -> int | None:
-    """The id of the first row that is not what was written, or None when all are."""
+    """Return the id of the first row that was altered, or None."""
     return check().broken
 
 
@@ -79,10 +79,10 @@ def check(*, anchor: str = "") -> Check:
 
 
 def is_whole(entry: AuditEntry) -> bool:
-    """Whether ``entry`` is what was written.
+    """Return whether ``entry`` is unaltered.
 
-    Rows of earlier versions were sealed with microseconds, which a move through JSON cuts to
-    milliseconds: for those, whether one of the thousand moments that were cut to theirs fits.
+    Rows of earlier versions were hashed with microseconds, which JSON dumps cut to milliseconds:
+    for those, try each of the thousand possible times.
     """
     if digest(entry) == entry.digest:
         return True
@@ -94,8 +94,9 @@ def is_whole(entry: AuditEntry) -> bool:
 
 
 def digest(entry: AuditEntry, *, at: datetime | None = None) -> str:
-    """SHA-256 over every column of ``entry`` and the digest before it, in hexadecimal; ``at``: as
-    if it had been written then."""
+    """Return SHA-256 over every column of ``entry`` and the previous digest, in hexadecimal; ``at``
+    replaces its time.
+    """
     body = {name: value for name, value in as_dict(entry).items() if name not in {"id", "digest"}}
     if at is not None:
         body["at"] = moment(at)
@@ -104,12 +105,12 @@ def digest(entry: AuditEntry, *, at: datetime | None = None) -> str:
 
 
 def moment(at: datetime) -> str:
-    """A moment as the digest has it: UTC, microseconds."""
+    """Format a time for the digest: UTC, microseconds."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def as_dict(entry: AuditEntry) -> dict[str, object]:
-    """``entry`` as JSON values; ``at`` in UTC with microseconds."""
+    """Return ``entry`` as JSON values; ``at`` in UTC with microseconds."""
     return {
         "id": entry.pk,
         "at": moment(entry.at),
@@ -123,25 +124,25 @@ def as_dict(entry: AuditEntry) -> dict[str, object]:
 
 
 def lines(*, after: int = 0) -> Iterator[str]:
-    """The rows after id ``after``, a JSON object a line, for an export."""
+    """Yield the rows after id ``after``, a JSON object per line, for an export."""
     for entry in AuditEntry.objects.filter(pk__gt=after).order_by("id").iterator(chunk_size=1000):
         yield json.dumps(as_dict(entry), sort_keys=True, ensure_ascii=True)
 
 
 def data_text(entry: AuditEntry) -> str:
-    """The data of ``entry`` as one line of JSON, for people."""
+    """Return the data of ``entry`` as one line of JSON for display."""
     return json.dumps(entry.data, sort_keys=True, ensure_ascii=False)
 
 
 def _queue() -> None:
-    """Wait for whoever is appending; SQLite's write transaction has waited already."""
+    """Wait for concurrent writers; on SQLite the write transaction has already waited."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CHAIN_LOCK])
 
 
 def _storable(data: dict[str, object]) -> dict[str, object]:
-    """``data`` as it will be read back, in any database; what JSON lacks becomes its text."""
+    """Return ``data`` as any database will return it; non-JSON values become text."""
     stored: dict[str, object] = json.loads(json.dumps(_clean(data), default=str))
     return stored
 

@@ -13,22 +13,23 @@ HINT = "List the identities that may speak, or mark the user 'only listed identi
 
 
 def open_to_everyone(app_configs: Sequence[AppConfig] | None, **_: object) -> list[CheckMessage]:
-    """``allowlist.W001`` for every user who lets everybody of a kind in; ``allowlist.E001`` for
-    one who is an owner: strangers then speak as the person who decides about strangers."""
+    """Report ``allowlist.W001`` for every user with an open list; ``allowlist.E001`` for one who is
+    an owner: any sender would then speak as an owner.
+    """
     try:
         found = open_kinds()
     except DatabaseError:
-        return []  # not migrated yet: nobody is let in either
+        return []  # not migrated yet: all senders are denied
     return [message(user, kinds) for user, kinds in found.items()]
 
 
 def message(user: User, kinds: Sequence[str]) -> CheckMessage:
-    """What is said about one user."""
+    """Return the check message about one user."""
     where = ", ".join(kinds)
     if user.is_owner:
         return Error(
-            f"{user} is an owner and open to everyone on {where}: any stranger speaks as this "
-            "owner.",
+            f"{user} is an owner and open to everyone on {where}: any unknown sender speaks as "
+            "this owner.",
             hint=HINT,
             id="allowlist.E001",
         )

@@ -1,8 +1,8 @@
-"""Links in notices that open the decision of one unknown request, and nothing else ([A5], [A6]).
+"""Links in notices that open the decision of one unknown request ([A5], [A6]).
 
-A token is a signed statement (which request, which owner, when), not a row: it is made at the
-moment at which a notice is sent, so no stored payload holds one. It signs nobody in. It ends with
-the first decision, with its hours (DECISION_LINK_HOURS), and with the rights of its owner.
+A token is a signed statement (request, owner, time), not a row: it is created when a notice is
+sent, so no stored payload contains one. It does not sign in. It ends with the first decision, after
+DECISION_LINK_HOURS, and with the rights of its owner.
 """
 
 from dataclasses import dataclass
@@ -19,20 +19,21 @@ SALT = "allowlist.decision_links"
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a token names: an unknown request and the active owner to whom the notice went."""
+    """The content of a token: an unknown request and the active owner that got the notice."""
 
     request: UnknownRequest
     owner: User
 
 
 def token(*, request: str, owner: int) -> str:
-    """The token for the request with that public id and the owner with that primary key."""
+    """Return the token for a request's public id and an owner's primary key."""
     return signing.dumps([request, owner], salt=SALT)
 
 
 def opened(value: str) -> Opened | None:
-    """The request and the owner of a token; ``None`` for one that is expired or made up, of a
-    request that is gone, and of a person who is no active owner any more. Writes nothing."""
+    """Return the request and the owner of a token; ``None`` for an expired or invalid one, for a
+    deleted request, and for a user who is no longer an active owner. Writes nothing.
+    """
     age = timedelta(hours=settings.DECISION_LINK_HOURS)
     try:
         request, owner = signing.loads(value, salt=SALT, max_age=age)

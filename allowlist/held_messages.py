@@ -1,4 +1,4 @@
-"""What unknown senders said: held for a day, the last twenty each ([A5]); emptied or released."""
+"""Held messages of unknown senders: for a day, the last twenty each ([A5]); purged or released."""
 
 from datetime import datetime, timedelta
 
@@ -26,7 +26,7 @@ ORDER BY id DESC LIMIT 1 OFFSET %s
 
 
 def of(request: UnknownRequest) -> QuerySet[InboundMessage]:
-    """What the sender of ``request`` said and is not yet answered, in order."""
+    """Return the held messages of a request's sender, in order."""
     return InboundMessage.objects.filter(
         account=request.account_id,
         kind=request.kind,
@@ -36,7 +36,7 @@ def of(request: UnknownRequest) -> QuerySet[InboundMessage]:
 
 
 def release(row: UnknownRequest, person: User, now: datetime) -> list[InboundMessage]:
-    """The held messages of ``row``, now received and of ``person``; older ones are purged."""
+    """Mark the held messages of ``row`` as received from ``person``; older ones are purged."""
     empty(of(row).filter(received_at__lte=since(now)), "held for too long")
     ids = list(of(row).values_list("pk", flat=True))
     InboundMessage.objects.filter(pk__in=ids, state=HELD, note=MEDIA_DROPPED).update(
@@ -49,7 +49,7 @@ def release(row: UnknownRequest, person: User, now: datetime) -> list[InboundMes
 
 
 def empty(messages: QuerySet[InboundMessage], note: str) -> int:
-    """Take the content from held messages; the rows stay, so that they are known duplicates."""
+    """Clear the content of held messages; the rows stay to detect duplicates."""
     ids = list(messages.values_list("pk", flat=True)[:AT_ONCE])
     return InboundMessage.objects.filter(pk__in=ids, state=HELD).update(
         state=InboundMessage.State.PURGED,
@@ -66,7 +66,7 @@ def empty(messages: QuerySet[InboundMessage], note: str) -> int:
 def bound(row: UnknownRequest, message: InboundMessage | None) -> None:
     """Keep the last messages of one sender only, under the sender's normalised address.
 
-    What is over leaves no row: a flood must not fill the table.
+    Older rows are deleted: a flood must not fill the table.
     """
     if message is not None:
         if row.is_group or row.state == UnknownRequest.State.BLOCKED:
@@ -81,8 +81,9 @@ def bound(row: UnknownRequest, message: InboundMessage | None) -> None:
 
 
 def bound_media(message: InboundMessage) -> None:
-    """Keep the media of all held messages within HELD_MEDIA_MB: the oldest go, and their messages
-    say so. ``message`` was just held."""
+    """Keep the media of all held messages within HELD_MEDIA_MB: the oldest are dropped, and their
+    messages note it. ``message`` is the new one.
+    """
     if not message.media_bytes:
         return
     surplus = transactions.value_of(MEDIA_HELD) - settings.HELD_MEDIA_MB * MEGABYTE
@@ -99,12 +100,12 @@ def bound_media(message: InboundMessage) -> None:
 
 
 def forget(message: InboundMessage) -> None:
-    """Remove a message that nobody will ever ask for. The instance keeps its key."""
+    """Delete a message that will never be released. The instance keeps its key."""
     InboundMessage.objects.filter(pk=message.pk, state=HELD).delete()
 
 
 def sweep(*, now: datetime) -> int:
-    """Remove rows that were emptied: by now no platform repeats those messages. How many went."""
+    """Delete emptied rows after the platforms' retry period; return how many."""
     old = now - timedelta(days=settings.UNKNOWN_REQUEST_DAYS)
     emptied = InboundMessage.objects.filter(
         state=InboundMessage.State.PURGED, received_at__lte=old
@@ -114,9 +115,9 @@ def sweep(*, now: datetime) -> int:
 
 
 def sweep_ignored(*, now: datetime) -> int:
-    """Remove the rows of updates that nobody answers, as old; strangers cause them. How many went.
+    """Delete the rows of ignored updates of that age, which unknown senders cause; return how many.
 
-    No index is for this: an hourly chore.
+    No index supports this: an hourly chore.
     """
     old = now - timedelta(days=settings.UNKNOWN_REQUEST_DAYS)
     rows = InboundMessage.objects.filter(
@@ -129,5 +130,5 @@ def sweep_ignored(*, now: datetime) -> int:
 
 
 def since(now: datetime) -> datetime:
-    """What was received until then has been held for too long."""
+    """Return the time before which received messages have been held too long."""
     return now - timedelta(hours=settings.HELD_MESSAGE_HOURS)

@@ -1,4 +1,4 @@
-"""How an address of a person is written: one form on write and on compare ([A2])."""
+"""Normalise identities: one form for storing and comparing ([A2])."""
 
 import re
 import unicodedata
@@ -9,26 +9,27 @@ import phonenumbers
 from core.lib import ids, text
 
 MAX_LENGTH = 256
-# Channels whose senders are numbers. Their names (``@bob``) can be taken over by somebody else.
+# Channels with numeric senders. Their names (``@bob``) can be taken over by another user.
 NUMERIC_CHANNELS = frozenset({"telegram"})
-# RFC 5322 dot-atom, lower-case ASCII: quoted local parts and display names are no addresses to us.
+# RFC 5322 dot-atom, lower-case ASCII: quoted local parts and display names are refused.
 LOCAL_PART = re.compile(r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
 PHONE = re.compile(r"\+?[0-9][0-9 ().\-/]*", re.ASCII)
 
 
 class InvalidIdentity(ValueError):
-    """What was given is no address of that kind; the text says why."""
+    """The value is no address of that kind; the text gives the reason."""
 
 
 def normalise(*, kind: str, value: str, channel: str = "") -> str:
-    """The one form of ``value``: a Telegram id, an e-mail address, E.164 digits, another im id.
+    """Return the normal form of ``value``: a Telegram id, an e-mail address, E.164 digits, another
+    im id.
 
     ``kind`` is ``im``, ``email`` or ``phone``; ``channel`` narrows ``im``. Raises
-    ``InvalidIdentity`` for anything else, so that nothing but a real address is ever compared.
+    ``InvalidIdentity`` for anything else, so that only valid addresses are compared.
     """
     trimmed = value.strip()
     if not trimmed:
-        raise InvalidIdentity("an identity is not empty")
+        raise InvalidIdentity("an identity must not be empty")
     if len(trimmed) > MAX_LENGTH:
         raise InvalidIdentity(f"an identity has at most {MAX_LENGTH} characters")
     if kind == "im":
@@ -52,12 +53,12 @@ def _im(value: str, channel: str) -> str:
 
 def _email(value: str) -> str:
     local, at, domain = value.rpartition("@")
-    # Not NFKC on the local part: that would let the owner of a look-alike in as the real one.
+    # Not NFKC on the local part: that would accept a look-alike address as the real one.
     if not at or not local.isascii() or not LOCAL_PART.fullmatch(local.lower()):
         raise InvalidIdentity("an e-mail address is name@domain, in plain ASCII before the @")
     folded = unicodedata.normalize("NFKC", domain)
     if "." not in folded:
-        raise InvalidIdentity("the domain of an e-mail address has a dot")
+        raise InvalidIdentity("the domain of an e-mail address must contain a dot")
     try:
         host = idna.encode(folded.lower(), uts46=True, std3_rules=True).decode("ascii")
     except (idna.IDNAError, UnicodeError) as error:
@@ -67,12 +68,12 @@ def _email(value: str) -> str:
 
 def _phone(value: str) -> str:
     if not PHONE.fullmatch(value):
-        raise InvalidIdentity("a phone number has digits, and + for the country")
+        raise InvalidIdentity("a phone number has digits, with + before the country code")
     international = f"+{value.removeprefix('+').removeprefix('00')}"
     try:
         number = phonenumbers.parse(international)
     except phonenumbers.NumberParseException as error:
-        raise InvalidIdentity("a phone number starts with its country's code") from error
+        raise InvalidIdentity("a phone number must start with its country code") from error
     if not phonenumbers.is_possible_number(number):
-        raise InvalidIdentity("this is no possible phone number")
+        raise InvalidIdentity("this is not a possible phone number")
     return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)

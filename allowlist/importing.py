@@ -1,7 +1,8 @@
-"""Reading a ``user.yml``: a list of users with ``name``, ``id``, ``im``, ``email``, ``phone``.
+"""Read a ``user.yml``: a list of users with ``name``, ``id``, ``im``, ``email``, ``phone``.
 
-A list may stand under ``users:`` or be the whole file. An ``im`` entry may name its channel
-(``telegram:42``). Everything is read as text: YAML would turn ``0012`` into 10 and ``1_2`` into 12.
+A list may be under ``users:`` or be the whole file. An ``im`` entry may name its channel
+(``telegram:42``). Every value is read as text: YAML would turn ``0012`` into 10 and ``1_2`` into
+12.
 """
 
 import re
@@ -25,14 +26,14 @@ class InvalidFile(ValueError):
 
 
 class TextLoader(yaml.SafeLoader):
-    """Builds lists, mappings and strings, nothing else."""
+    """Build lists, mappings and strings only."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One address of a person, normalised; no channel: any channel of that kind."""
+    """One normalised address of a user; no channel: any channel of that kind."""
 
     kind: str
     channel: str
@@ -49,13 +50,13 @@ class Person:
 
     @property
     def open_kinds(self) -> list[str]:
-        """Kinds whose list is empty, which in such a file means everyone."""
+        """Return the kinds with an empty list, which in such a file means everyone."""
         return [kind for kind in KINDS if all(each.kind != kind for each in self.identities)]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What importing a person does."""
+    """A change made by an import."""
 
     person: Person
     new: bool
@@ -63,7 +64,7 @@ class Change:
 
 
 def parse(text: str, *, channels: Collection[str]) -> list[Person]:
-    """The people of a ``user.yml``; ``channels`` are the prefixes an ``im`` entry may have.
+    """Return the users of a ``user.yml``; ``channels`` are the allowed prefixes of ``im`` entries.
 
     Raises ``InvalidFile``, naming the user and the field.
     """
@@ -83,10 +84,10 @@ def parse(text: str, *, channels: Collection[str]) -> list[Person]:
 
 
 def apply(*, people: list[Person], only_listed: bool, now: datetime) -> list[Change]:
-    """Make the people and their identities that are not there yet; removes and changes nothing.
+    """Create missing users and identities; removes and changes nothing.
 
-    New people keep the file's meaning, an empty list lets everyone in, unless ``only_listed``.
-    One transaction: a caller that wants to look only raises inside its own.
+    New users keep the file's meaning, an empty list is open to everyone, unless ``only_listed``.
+    One transaction: for a dry run the caller raises inside its own.
     """
     with transactions.atomic_write():
         return [_apply(person, only_listed=only_listed, now=now) for person in people]

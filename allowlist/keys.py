@@ -1,4 +1,4 @@
-"""API keys ([A10]): 256 random bits, looked up by a public prefix, kept as a hash, shown once."""
+"""API keys ([A10]): 256 random bits, found by a public prefix, stored as a hash, shown once."""
 
 import hashlib
 import hmac
@@ -19,7 +19,7 @@ from core.models import ChannelAccount, User
 TOKEN = re.compile(r"lk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
 PREFIX_BYTES = 6
 SECRET_BYTES = 32
-# A row is written at most so often, however fast a key is used.
+# The interval of writing the last use, in seconds.
 USED_EVERY = timedelta(minutes=1)
 AUDITED_EVERY = timedelta(days=1)
 
@@ -30,7 +30,7 @@ NAMED = Instances(
 
 
 class InvalidKey(ValueError):
-    """A key that cannot be made as asked; the text says why."""
+    """A key cannot be created with these arguments; the text gives the reason."""
 
 
 def create(
@@ -51,9 +51,9 @@ def create(
     unknown = set(wanted) - set(ApiKey.Scope.values)
     if unknown or not wanted:
         known = ", ".join(ApiKey.Scope.values)
-        raise InvalidKey(f"scopes are some of {known}")
+        raise InvalidKey(f"scopes must be among {known}")
     if (user is None) == (account is None):
-        raise InvalidKey("a key belongs to one person or to one bridge account")
+        raise InvalidKey("a key belongs to exactly one person or one bridge account")
     prefix, secret = secrets.token_hex(PREFIX_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     token = f"lk_{prefix}_{secret}"
     with transactions.atomic_write():
@@ -79,7 +79,7 @@ def named(tokens: Iterable[str]) -> dict[str, ApiKey]:
 
 
 def authenticate(*, token: str, now: datetime) -> ApiKey | None:
-    """:func:`authenticated` by a token that comes alone."""
+    """Authenticate one token with :func:`authenticated`."""
     return authenticated(token=token, known=named([token]), now=now)
 
 
@@ -104,7 +104,7 @@ def authenticated(*, token: str, known: Mapping[str, ApiKey], now: datetime) -> 
 
 
 def usable(key: ApiKey, now: datetime) -> bool:
-    """Whether ``key`` still opens anything: asked again by long-lived connections ([A9])."""
+    """Return whether ``key`` is still valid: checked again by long-lived connections ([A9])."""
     if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
         return False
     if key.user is not None:
@@ -113,7 +113,7 @@ def usable(key: ApiKey, now: datetime) -> bool:
 
 
 def revoke(*, key: ApiKey, actor: str, now: datetime) -> bool:
-    """End ``key``; False when it had ended before."""
+    """Revoke ``key``; return False when it was already revoked."""
     with transactions.atomic_write():
         changed = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now)
         if changed:

@@ -1,7 +1,7 @@
-"""One person, several addresses: a code that is made on one channel and typed on another.
+"""Link another channel's address to a user: a code created on one channel and sent on another.
 
-Eight characters without look-alikes (40 bits), kept as a keyed hash, good for some minutes and
-once. Wrong ones are counted: a sender has 5 an hour, an account 200.
+Eight characters without look-alikes (40 bits), stored as a keyed hash, valid for some minutes and
+once. Wrong ones are counted: 5 an hour per sender, 200 per account.
 """
 
 import hashlib
@@ -28,21 +28,22 @@ KEPT_AFTER_EXPIRY = timedelta(days=7)
 
 
 class NotAllowed(PermissionError):
-    """This person may not make codes; the text says so."""
+    """The user may not create codes; the text gives the reason."""
 
 
 class WrongCode(ValueError):
-    """No open code of anybody is that one, or too many were tried; the text says so."""
+    """The code is invalid, or the limit of attempts is reached; the text gives the reason."""
 
 
 class TooManyCodes(WrongCode):
-    """Nothing is tried any more for an hour. To be said only where it costs no message: whoever
-    goes on must not make us write to them for ever."""
+    """The limit of attempts is reached. Answer only where that sends no message: a client that
+    keeps trying must not make the gateway send messages.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a code was typed."""
+    """The address from which a code was sent."""
 
     account: ChannelAccount
     kind: str
@@ -52,12 +53,12 @@ class Address:
 def make(
     *, user: User, via: str, now: datetime, identity_expires_at: datetime | None = None
 ) -> str:
-    """A new code of ``user`` (``ABCD-EFGH``); the open ones before it end. Raises NotAllowed.
+    """Create a code for ``user`` (``ABCD-EFGH``) and end the open ones. Raises NotAllowed.
 
-    ``identity_expires_at``: when the address that asks ends; the linked one must not outlive it.
+    ``identity_expires_at``: the expiry of the requesting identity; the linked one ends no later.
     """
     if settings.LINK_CODES == "off" or (settings.LINK_CODES == "owners" and not user.is_owner):
-        raise NotAllowed("Linking by code is switched off here.")
+        raise NotAllowed("Linking by code is disabled here.")
     code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
     with transactions.atomic_write():
         LinkCode.objects.filter(expires_at__lt=now - KEPT_AFTER_EXPIRY).delete()
@@ -73,9 +74,10 @@ def make(
 
 
 def use(*, code: str, address: Address, now: datetime) -> User:
-    """The person whose code it is; ``address`` is theirs from now on. Raises WrongCode.
+    """Return the user of the code and link ``address`` to that user. Raises WrongCode.
 
-    Refusals are counted and audited, so call it in a transaction that is committed either way.
+    Wrong attempts are counted and audited, so call it in a transaction that is committed either
+    way.
     """
     value = _normal(address)
     _spend(address, value, now)
@@ -84,7 +86,7 @@ def use(*, code: str, address: Address, now: datetime) -> User:
     if row is None or not row.user.is_active or found.filter(pk=row.pk).update(used_at=now) != 1:
         LinkAttempt.objects.create(account=address.account, kind=address.kind, sender=value, at=now)
         _record("link.refused", None, f"{address.account} {address.kind}:{value}", {}, now)
-        raise WrongCode(f"That code is not valid, or not any more.{_warning(address, value)}")
+        raise WrongCode(f"This code is invalid or has expired.{_warning(address, value)}")
     ChannelIdentity.objects.update_or_create(
         user=row.user,
         kind=address.kind,
@@ -103,8 +105,9 @@ def use(*, code: str, address: Address, now: datetime) -> User:
 def end_request(
     *, address: Address, user: User, now: datetime
 ) -> tuple[UnknownRequest | None, list[InboundMessage]]:
-    """Whoever waits under an address that was just linked waits no more: the request, and the held
-    messages, now received and of ``user``. Inside the transaction of :func:`use`."""
+    """End the pending request of an address that was just linked; its held messages are now
+    received from ``user``. Inside the transaction of :func:`use`.
+    """
     rows = UnknownRequest.objects.select_for_update(of=("self",)).select_related("account")
     row = rows.filter(
         account=address.account,
@@ -123,19 +126,20 @@ def end_request(
 
 
 def hide(text: str) -> str:
-    """What is kept of a message that is ``/link`` with a code."""
+    """Return the stored form of a ``/link`` message, without its code."""
     command, _, _ = text.strip().partition(" ")
     return f"{command} …"
 
 
 def without_codes(text: str) -> str:
-    """``text`` without the codes in it, wherever ``/link`` stands; they may still be good."""
+    """Return ``text`` without the codes after any ``/link``; they may still be valid."""
     return TYPED.sub(r"\1 …", text) if "/link" in text.lower() else text
 
 
 def _normal(address: Address) -> str:
-    """The address as the rule compares it. Raises WrongCode for one that can never be listed, and
-    for one that an owner has blocked."""
+    """Return the normalised address. Raises WrongCode for one that can never be listed, and for a
+    blocked one.
+    """
     try:
         value = normalise(kind=address.kind, value=address.sender, channel=address.account.channel)
     except InvalidIdentity as error:
@@ -147,12 +151,12 @@ def _normal(address: Address) -> str:
         state=UnknownRequest.State.BLOCKED,
     )
     if blocked.exists():
-        raise WrongCode("That code is not valid, or not any more.")
+        raise WrongCode("This code is invalid or has expired.")
     return value
 
 
 def _spend(address: Address, value: str, now: datetime) -> None:
-    """Raises WrongCode when this sender, or this account, has tried too often; says no more."""
+    """Count an attempt. Raises WrongCode when the limit of this sender or account is reached."""
     tried = LinkAttempt.objects.filter(account=address.account)
     tried.filter(at__lte=now - WINDOW).delete()
     if _is_spent(address, value) or tried.count() >= ACCOUNT_ATTEMPTS:
@@ -160,12 +164,12 @@ def _spend(address: Address, value: str, now: datetime) -> None:
 
 
 def _warning(address: Address, value: str) -> str:
-    """What the last wrong code of a sender is told besides: later ones may get no answer."""
-    return " That was the last try for an hour." if _is_spent(address, value) else ""
+    """Return the addition to a sender's last wrong code: later ones may get no answer."""
+    return "That was the last attempt for an hour." if _is_spent(address, value) else ""
 
 
 def _is_spent(address: Address, value: str) -> bool:
-    """Whether a sender has no more tries; those before the window are deleted already."""
+    """Return whether a sender has no attempts left; those before the window are already deleted."""
     mine = LinkAttempt.objects.filter(account=address.account, kind=address.kind, sender=value)
     return mine.count() >= SENDER_ATTEMPTS
 

@@ -12,18 +12,16 @@ from core.models import ChannelAccount, ChannelIdentity
 
 
 class UnknownRequest(models.Model):
-    """A sender whom no user matched ([A5]): one row per (account, kind, sender).
+    """A sender that no user matched ([A5]): one row per (account, kind, sender).
 
     pending -> approved | denied | blocked | expired. The first decision wins ([A6]); expired and
     denied go back to pending when the sender writes again, blocked does not.
 
-    ``notice_at``: since when a notice of it is on its way to the owners; ``notified_at``: when one
-    was delivered, or was on an owner's screen.
+    ``notice_at``: when a notice was queued for the owners; ``notified_at``: when one was delivered,
+    or displayed to an owner.
     """
 
     class State(models.TextChoices):
-        """See the class."""
-
         PENDING = "pending"
         APPROVED = "approved"
         DENIED = "denied"
@@ -67,13 +65,13 @@ class UnknownRequest(models.Model):
             models.Index(
                 fields=["-last_seen_at"], condition=Q(state="pending"), name="pending_requests"
             ),
-            # Of a flood only a few are told of or answered: asked for every message of it.
+            # During a flood only a few cause a notice or a reply: checked for every message.
             models.Index(
                 fields=["notice_at"],
                 condition=Q(notice_at__isnull=False),
                 name="told_requests",
             ),
-            # Of which it is not known that an owner got the notice: asked at every sweep.
+            # Requests without a confirmed notice: queried at every sweep.
             models.Index(
                 fields=["notice_at"],
                 condition=Q(state="pending", notice_at__isnull=False, notified_at__isnull=True),
@@ -87,16 +85,13 @@ class UnknownRequest(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Who, where, and how it stands."""
         return f"{self.kind}:{self.sender} ({self.state})"
 
 
 class ApiKey(models.Model):
-    """A key of one person, or of one bridge account ([A10]). Only a hash is kept; shown once."""
+    """A key of one user, or of one bridge account ([A10]). Stored as a hash; shown once."""
 
     class Scope(models.TextChoices):
-        """What a key may do."""
-
         CHAT = "chat", "chat"
         INBOUND = "inbound", "POST /inbound"
         SEND_RESULT = "send_result", "send results (MCP)"
@@ -133,12 +128,11 @@ class ApiKey(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Name and public prefix."""
         return f"{self.name} (lk_{self.prefix}…)"
 
 
 class SignInLink(models.Model):
-    """A one-time link that signs a person in; only a hash of its token is kept."""
+    """A one-time link that signs a user in; only a hash of its token is stored."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
     digest = models.CharField(max_length=64, unique=True, editable=False)
@@ -148,15 +142,14 @@ class SignInLink(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
-        """Whose it is."""
         return f"sign-in of {self.user_id}"
 
 
 class BlockPattern(models.Model):
-    """Strangers who are turned away unseen: no row, no notice, nothing held; only ``hits`` counts.
+    """A pattern of denied senders: no row, no notice, no held message; only ``hits`` counts.
 
-    ``*`` stands for anything and ``?`` for one character of the normalised sender ([A2]). It is
-    asked about denied senders only: it shuts out nobody whom a user lists.
+    ``*`` matches any text and ``?`` one character of the normalised sender ([A2]). It is checked
+    for denied senders only: it never affects a listed sender.
     """
 
     kind = models.CharField(
@@ -189,15 +182,15 @@ class BlockPattern(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
-        """What it matches."""
         return visible_line(f"{self.kind or 'any'}:{self.pattern}", 200)
 
 
 class LinkCode(models.Model):
-    """A code that a person types on another channel to be known there too; kept as a hash.
+    """A code that a user sends on another channel to link it; stored as a hash.
 
-    open -> used once | expired. Making a new one ends the open ones of that person.
-    ``identity_expires_at``: when the address that asked for it ends; what it links ends then too.
+    open -> used once | expired. Creating a new one ends the user's open ones.
+    ``identity_expires_at``: the expiry of the requesting identity; the linked identity has the
+    same.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
@@ -208,12 +201,11 @@ class LinkCode(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
-        """Whose it is."""
         return f"link code of {self.user_id}"
 
 
 class LinkAttempt(models.Model):
-    """A code that was typed and is none: counted for an hour, a sender's and an account's."""
+    """A wrong code: counted for an hour, per sender and per account."""
 
     account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE)
     kind = models.CharField(max_length=8)
@@ -224,12 +216,11 @@ class LinkAttempt(models.Model):
         indexes = [models.Index(fields=["account", "at"], name="link_attempts_by_age")]
 
     def __str__(self) -> str:
-        """Who tried."""
         return f"{self.kind}:{self.sender}"
 
 
 class AuditEntry(models.Model):
-    """One line of the append-only audit: written in the transaction of what it records."""
+    """One row of the append-only audit, written in the transaction of the recorded change."""
 
     at = models.DateTimeField()
     actor = models.CharField(max_length=200, blank=True)
@@ -244,5 +235,4 @@ class AuditEntry(models.Model):
         indexes = [models.Index(fields=["action", "-id"])]
 
     def __str__(self) -> str:
-        """Who did what to whom."""
         return f"{self.actor} {self.action} {self.subject}"

@@ -1,6 +1,6 @@
-"""Strangers who are turned away by the look of their address, so that a flood shows nowhere.
+"""Block patterns: deny senders by their address, so that a flood causes no rows and no notices.
 
-A pattern is asked about senders whom the rule has denied; nobody who is listed is shut out by one.
+A pattern is checked after the rule has denied a sender; listed senders are never affected.
 """
 
 import fnmatch
@@ -24,24 +24,26 @@ ANY = "SELECT id FROM allowlist_blockpattern LIMIT 1"
 
 
 class InvalidPattern(ValueError):
-    """What was given cannot be a pattern; the text says why."""
+    """The value cannot be a pattern; the text gives the reason."""
 
 
 def check(pattern: str) -> str:
-    """``pattern`` trimmed. Raises InvalidPattern for one that would match nearly everybody."""
+    """Return ``pattern`` trimmed. Raises InvalidPattern for one that would match nearly every
+    sender.
+    """
     trimmed = pattern.strip()
     if len(trimmed.replace("*", "").replace("?", "")) < FEWEST_LITERALS:
-        raise InvalidPattern("A pattern names at least two characters besides * and ?.")
+        raise InvalidPattern("A pattern needs at least two characters other than * and ?.")
     return trimmed
 
 
 def matches(pattern: str, sender: str) -> bool:
-    """Whether ``*`` and ``?`` in ``pattern`` can stand for parts of ``sender``; case is ignored."""
+    """Return whether ``pattern`` with ``*`` and ``?`` matches ``sender``, ignoring case."""
     return _compiled(pattern).match(sender.casefold()) is not None
 
 
 def hit(*, account: ChannelAccount, kind: str, sender: str, now: datetime) -> bool:
-    """Whether a pattern turns this sender away; counted with the pattern. In a transaction."""
+    """Return whether a pattern denies this sender, and count the hit. In a transaction."""
     if transactions.value_of(ANY) is None:
         return False
     for row in BlockPattern.objects.filter(_reaches(account.pk, kind)).order_by("id")[:MOST]:
@@ -52,9 +54,10 @@ def hit(*, account: ChannelAccount, kind: str, sender: str, now: datetime) -> bo
 
 
 def apply(*, pattern: BlockPattern, owner: User, now: datetime) -> list[UnknownRequest]:
-    """Deny everybody who waits and whom ``pattern`` matches; who they are.
+    """Deny the pending requests that match ``pattern``; return them.
 
-    They are denied, not blocked: the pattern keeps them out, and denied rows make room first.
+    They are denied, not blocked: the pattern keeps the senders out, and denied rows are dropped
+    first.
     """
     with transactions.atomic_write():
         waits = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
@@ -71,7 +74,7 @@ def apply(*, pattern: BlockPattern, owner: User, now: datetime) -> list[UnknownR
             last_text="",
         )
         for row in found:
-            held_messages.empty(held_messages.of(row), "a pattern matches the sender")
+            held_messages.empty(held_messages.of(row), "the sender matches a block pattern")
         if found:
             pending_count.changed()
         data: dict[str, object] = {"denied": len(found)}
@@ -83,7 +86,7 @@ def apply(*, pattern: BlockPattern, owner: User, now: datetime) -> list[UnknownR
 
 
 def suggestion(row: UnknownRequest) -> str:
-    """A pattern for senders like this one: the domain, the country, or the address itself."""
+    """Return a pattern for similar senders: the domain, the country code, or the address itself."""
     if row.kind == "email" and "@" in row.sender:
         return f"*@{row.sender.rpartition('@')[2]}"
     if row.kind == "phone":
@@ -93,34 +96,35 @@ def suggestion(row: UnknownRequest) -> str:
 
 @dataclass(slots=True)
 class Group:
-    """Strangers who wait and have something in common. ``query`` finds them in the list; the
-    ``pattern`` (empty: none fits) would turn them away."""
+    """Pending senders with a common property. ``query`` finds them in the list; ``pattern`` (empty:
+    none fits) would deny them.
+    """
 
     label: str
     query: str
     kind: str = ""
     pattern: str = ""
-    strangers: int = 0
+    senders: int = 0
     messages: int = 0
     last_seen_at: datetime | None = None
 
 
 def groups() -> list[Group]:
-    """Those who wait, by where they come from and by what they said; the biggest groups first."""
+    """Group the pending requests by origin and by last message; the biggest groups first."""
     found: dict[tuple[str, str], Group] = {}
     waits = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
     for row in waits.only("kind", "sender", "last_text", "count", "last_seen_at").iterator():
         for group in _groups_of(row):
             kept = found.setdefault((group.kind, group.label), group)
-            kept.strangers += 1
+            kept.senders += 1
             kept.messages += row.count
             kept.last_seen_at = max(kept.last_seen_at or row.last_seen_at, row.last_seen_at)
-    many = [group for group in found.values() if group.strangers > 1]
-    return sorted(many, key=lambda group: (-group.strangers, group.label))[:MOST_GROUPS]
+    many = [group for group in found.values() if group.senders > 1]
+    return sorted(many, key=lambda group: (-group.senders, group.label))[:MOST_GROUPS]
 
 
 def _groups_of(row: UnknownRequest) -> Iterator[Group]:
-    """The groups that one stranger belongs to."""
+    """Return the groups of one pending request."""
     pattern = suggestion(row)
     if pattern != row.sender:
         yield Group(pattern, pattern.strip("*"), row.kind, pattern)

@@ -1,4 +1,4 @@
-"""Who waits at the door, in a number; open pages of the admin are told when it changes."""
+"""The number of pending requests; open admin pages are notified of changes."""
 
 from functools import partial
 
@@ -7,22 +7,26 @@ from django.db import transaction
 from allowlist.models import UnknownRequest
 from core.signals import pubsub
 
-# The hub's key of every open page of the admin.
-DESK = "desk"
+# The pubsub key of every open page of the admin.
+OPEN_ADMIN_PAGES = "desk"
 
 
 def count() -> int:
-    """How many senders wait for a decision."""
+    """Return the number of pending requests."""
     return UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING).count()
 
 
 def changed() -> None:
-    """Let open pages count again, after the commit. A lost hint costs them a few seconds."""
-    frame: pubsub.Frame = {"keys": [DESK], "kind": "waiting"}
+    """Make open pages count again, after the commit. A lost hint costs a few seconds."""
+    frame: pubsub.Frame = {"keys": [OPEN_ADMIN_PAGES], "kind": "waiting"}
     transaction.on_commit(partial(pubsub.publish, [frame]))
 
 
 def knocked(request: UnknownRequest) -> None:
-    """Let open pages show the sender of ``request``, after the commit."""
-    frame: pubsub.Frame = {"keys": [DESK], "kind": "knock", "request": request.public_id}
+    """Make open pages show the sender of ``request``, after the commit."""
+    frame: pubsub.Frame = {
+        "keys": [OPEN_ADMIN_PAGES],
+        "kind": "knock",
+        "request": request.public_id,
+    }
     transaction.on_commit(partial(pubsub.publish, [frame]))

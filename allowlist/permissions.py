@@ -1,4 +1,4 @@
-"""The one rule that says who may speak ([A1], [A2]), and the same rule explained ([A8])."""
+"""The access rule ([A1], [A2]), and its explanation ([A8])."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +42,9 @@ Listed: TypeAlias = tuple[Any, ...]  # an identity and its user
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who speaks, as the door's credential says. ``group``: the group's id, empty when direct."""
+    """A sender, as the channel's credential identifies it. ``group``: the group's id, empty
+    when direct.
+    """
 
     account: ChannelAccount
     kind: str
@@ -52,7 +54,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Who the sender is (nobody: denied), by which rule, and the reason in words.
+    """The user of a sender (None: denied), the deciding rule, and the reason as text.
 
     ``unknown`` is the address that would have to be listed: the sender's, or, for the rule
     ``group``, the group's. It is empty when allowed or when nothing could be listed.
@@ -65,13 +67,13 @@ class Decision:
 
     @property
     def allowed(self) -> bool:
-        """Whether the sender may speak."""
+        """Return whether the sender is allowed."""
         return self.user is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One step of the rule: what was looked at, and whether it settled the question."""
+    """One step of the rule: what was checked, and whether it decided."""
 
     rule: Rule
     matched: bool
@@ -95,7 +97,7 @@ def decide(*, sender: Sender, now: datetime, listed: Sequence[Listed] | None = N
 
 
 def explain(*, sender: Sender, now: datetime) -> list[Row]:
-    """The steps that :func:`decide` takes for ``sender``, the deciding one last."""
+    """Return the steps that :func:`decide` takes for ``sender``, the deciding one last."""
     try:
         return list(_steps(sender, now))
     except InvalidIdentity as error:
@@ -123,7 +125,7 @@ def listed_at_once(senders: Sequence[Sender]) -> list[list[Listed]]:
 
 
 def value_of(sender: Sender) -> str:
-    """The value by which ``sender`` is listed. Raises InvalidIdentity."""
+    """Return the value by which ``sender`` is listed. Raises InvalidIdentity."""
     channel = sender.account.channel
     value = normalise(kind=sender.kind, value=sender.value, channel=channel)
     if channel in NUMERIC_CHANNELS and value.startswith("-"):
@@ -132,14 +134,14 @@ def value_of(sender: Sender) -> str:
 
 
 def _steps(sender: Sender, now: datetime, listed: Sequence[Listed] | None = None) -> Iterator[Row]:
-    """The rule, step by step; it ends at the step that decides."""
+    """Yield the steps of the rule; ends at the step that decides."""
     channel, value = sender.account.channel, value_of(sender)
     if sender.group:
         group = normalise(kind="im", value=sender.group, channel=channel)
         allowed = False
         for row in _listed(LISTED.rows("im", group), account=sender.account, now=now):
             allowed = allowed or row.matched
-            # A group's row lets nobody in by itself: no user, the sender is asked next.
+            # A group's row does not decide by itself: no user; the sender is checked next.
             yield Row("group", row.matched, f"group: {row.reason}")
         if not allowed:
             yield Row("group", matched=False, reason=f"the group {group} is not listed")
@@ -150,12 +152,12 @@ def _steps(sender: Sender, now: datetime, listed: Sequence[Listed] | None = None
         if row.matched:
             return
     yield _open(sender.kind) or Row(
-        "nobody", matched=False, reason=f"no user lists {sender.kind}:{value}, no list is open"
+        "nobody", matched=False, reason=f"no user lists {sender.kind}:{value}, and no list is open"
     )
 
 
 def _listed(listed: Iterable[Listed], *, account: ChannelAccount, now: datetime) -> Iterator[Row]:
-    """A row for each identity of a value, in the order of users; it ends at the first match."""
+    """Yield a row for each identity of a value, in the order of users; ends at the first match."""
     for identity, user in listed:
         identity.user = user
         obstacle = _obstacle(identity, account, now)
@@ -168,11 +170,11 @@ def _listed(listed: Iterable[Listed], *, account: ChannelAccount, now: datetime)
 
 
 def _obstacle(identity: ChannelIdentity, account: ChannelAccount, now: datetime) -> str:
-    """Why this identity does not let its value in here; empty when it does."""
+    """Return why this identity does not apply here; empty when it does."""
     if identity.channel and identity.channel != account.channel:
         return f"{identity} counts on {identity.channel} only"
     if identity.account_id is not None and identity.account_id != account.pk:
-        return f"{identity} counts on another account only"
+        return f"{identity} applies to another account only"
     if identity.expires_at is not None and identity.expires_at <= now:
         return f"{identity} expired at {identity.expires_at:%Y-%m-%d %H:%M} UTC"
     if not identity.user.is_active:
@@ -181,7 +183,7 @@ def _obstacle(identity: ChannelIdentity, account: ChannelAccount, now: datetime)
 
 
 def _open(kind: str) -> Row | None:
-    """The first user whose list of ``kind`` is empty and means everyone. One query.
+    """Return the first user whose list of ``kind`` is empty and open to everyone. One query.
 
     Identities that have expired still count as listed: an expiry must never open a list.
     """
@@ -192,7 +194,7 @@ def _open(kind: str) -> Row | None:
 
 
 def open_users(kind: str | Param) -> QuerySet[User]:
-    """Users who let everybody of ``kind`` in, in their order."""
+    """Return the users that are open to everyone for ``kind``, in their order."""
     listed = ChannelIdentity.objects.filter(user=OuterRef("pk"), kind=kind)
     return User.objects.filter(~Exists(listed), only_listed=False, is_active=True).order_by("pk")
 
@@ -201,7 +203,7 @@ OPEN = Instances(lambda: open_users(Param("kind"))[:1])
 
 
 def open_kinds(*, only: User | None = None) -> dict[User, list[str]]:
-    """Who is open to everyone, and on which kinds: the sharp edge of [A1], for warnings."""
+    """Return the users that are open to everyone, with the kinds ([A1]), for warnings."""
     which = Q() if only is None else Q(pk=only.pk)
     found: dict[User, list[str]] = {}
     for kind in ChannelIdentity.Kind.values:

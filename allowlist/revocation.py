@@ -1,8 +1,8 @@
-"""Ending what somebody may do ends what they are doing ([A9]).
+"""End open connections and runs when access is revoked ([A9]).
 
-Open sockets and streams listen on the hub's keys ``user:<id>`` and ``key:<id>``; a frame of kind
-``revoked`` makes them ask again whether their credential still holds. A frame may be lost, so they
-also ask now and then by themselves; queued and running runs are ended in the database.
+Open sockets and streams listen for the pubsub keys ``user:<id>`` and ``key:<id>``; a frame of kind
+``revoked`` makes them check their credential again. A frame may be lost, so they also check
+periodically; queued and running runs are ended in the database.
 """
 
 from collections.abc import Callable
@@ -26,14 +26,15 @@ LOOK_BACK = timedelta(minutes=2)
 
 
 def end_user(*, user_id: int) -> None:
-    """Close what a person who was removed or deactivated has open, and end their runs."""
+    """Close the connections of a removed or deactivated user, and end the user's runs."""
     _tell(f"user:{user_id}")
     runs.cancel_all_of(user_id=user_id)
 
 
 def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = None) -> None:
-    """End the runs of senders whom this identity let speak as this person, and whom no other
-    identity does at ``now``; sockets ask again who they are."""
+    """End the runs of senders that this identity allowed as this user, and that no other identity
+    allows at ``now``; sockets check their credentials again.
+    """
     _tell(f"user:{user_id}")
     moment = now or timezone.now()
     spoken = Run.objects.filter(user_id=user_id, inbound__kind=kind)
@@ -41,15 +42,15 @@ def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = 
 
 
 def end_key(*, key: ApiKey) -> None:
-    """Close what was opened with ``key`` and end the runs that it began, no others."""
+    """Close connections opened with ``key`` and end the runs that it started, no others."""
     _tell(f"key:{key.pk}", *([f"user:{key.user_id}"] if key.user_id else []))
     _cancel(Run.objects.filter(inbound__via_key=key.pk))
 
 
 def end_expired(*, now: datetime) -> int:
-    """End what the clock ended a moment ago, as if it had been revoked. A chore; idempotent.
+    """End what has recently expired, as if it had been revoked. A chore; idempotent.
 
-    Returns how many identities and keys it looked at.
+    Returns how many identities and keys it checked.
     """
     moment = Q(expires_at__gt=now - LOOK_BACK, expires_at__lte=now)
     identities = list(ChannelIdentity.objects.filter(moment).order_by("id"))
@@ -62,8 +63,9 @@ def end_expired(*, now: datetime) -> int:
 
 
 def _may_still_speak(run: Run, kind: str, value: str, now: datetime) -> bool:
-    """Whether none of the run's messages came from ``value``, or those senders are still allowed as
-    its person: by another identity, or on another account."""
+    """Return whether none of the run's messages came from ``value``, or those senders are still
+    allowed as its user: by another identity, or on another account.
+    """
     for message in run.inbound.filter(kind=kind).select_related("account"):
         if _same(message, value):
             sender = Sender(message.account, kind, message.sender)
@@ -82,7 +84,7 @@ def _same(message: InboundMessage, value: str) -> bool:
 
 
 def _cancel(which: QuerySet[Run], *, unless: Callable[[Run], bool] = lambda _: False) -> None:
-    """Ask the open runs among ``which`` to end, those that were not asked yet."""
+    """Cancel the open runs among ``which`` that are not being cancelled already."""
     open_runs = which.filter(state__in=OPEN, cancel_requested_at__isnull=True)
     for run in open_runs.distinct().order_by("id"):
         if not unless(run):

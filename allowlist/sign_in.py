@@ -1,4 +1,4 @@
-"""One-time sign-in links: the token is shown once, only its SHA-256 digest is kept."""
+"""One-time sign-in links: the token is shown once, only its SHA-256 digest is stored."""
 
 import hashlib
 import secrets
@@ -17,14 +17,14 @@ AUDITED_REFUSALS = 3
 
 
 def digest(token: str) -> str:
-    """What is kept of a token. 256 random bits need no salt."""
+    """Return the stored form of a token. 256 random bits need no salt."""
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
 def create(*, user: User, now: datetime, ttl: timedelta = DEFAULT_TTL) -> str:
-    """A new token (43 characters, safe in a URL) that signs ``user`` in once before ``now + ttl``.
+    """Create a token (43 characters, URL-safe) that signs ``user`` in once before ``now + ttl``.
 
-    Links that expired a week ago are forgotten on the way.
+    Also deletes links that expired a week ago.
     """
     SignInLink.objects.filter(expires_at__lt=now - KEPT_AFTER_EXPIRY).delete()
     token = secrets.token_urlsafe(32)
@@ -33,18 +33,19 @@ def create(*, user: User, now: datetime, ttl: timedelta = DEFAULT_TTL) -> str:
 
 
 def holder(*, token: str, now: datetime) -> User | None:
-    """The person whom ``token`` would sign in; ``None`` when it would sign in nobody. Writes
-    nothing: a link preview may ask as often as it likes."""
+    """Return the user that ``token`` would sign in; ``None`` for an invalid one. Writes nothing:
+    link previews may fetch it any number of times.
+    """
     links = SignInLink.objects.filter(digest=digest(token), used_at=None, expires_at__gt=now)
     link = links.select_related("user").filter(user__is_active=True).first()
     return link.user if link is not None else None
 
 
 def consume(*, token: str, now: datetime) -> User | None:
-    """Whose token it is, the first time and in time; ``None`` for any other token.
+    """Return the user of a valid token and mark it used; ``None`` for any other token.
 
-    A link that is used again or too late is audited, its first few times; a token that never was
-    one is not: anybody could fill the audit with those.
+    A reused or expired link is audited, its first few times; an unknown token is not: clients could
+    fill the audit with those.
     """
     link = SignInLink.objects.filter(digest=digest(token)).select_related("user").first()
     if link is None:
@@ -57,7 +58,7 @@ def consume(*, token: str, now: datetime) -> User | None:
 
 
 def _refused(link: SignInLink, now: datetime) -> None:
-    """Note that a dead link was opened."""
+    """Record the opening of a used or expired link."""
     counted = SignInLink.objects.filter(pk=link.pk, refusals__lt=AUDITED_REFUSALS)
     with transactions.atomic_write():
         if counted.update(refusals=F("refusals") + 1) != 1:

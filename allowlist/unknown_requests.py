@@ -36,24 +36,24 @@ OF_SENDER = (
     "SELECT * FROM allowlist_unknownrequest WHERE account_id = %s AND kind = %s AND sender = %s"
 )
 ALL = "SELECT count(*) FROM allowlist_unknownrequest"
-# Who goes first when there are too many rows. Blocked ones stay: without its row a block is gone.
+# Deletion order at the limit. Blocked ones stay: the row is the block.
 EVICTED = (State.EXPIRED, State.DENIED, State.APPROVED, State.PENDING)
 
 
 class RequestNotFound(LookupError):
-    """There is no such unknown request; a forged or an old button."""
+    """The unknown request does not exist: a forged or an old button."""
 
 
 class NotAnOwner(PermissionError):
-    """Somebody who is no owner tried to decide."""
+    """A user who is not an owner tried to decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a request stands after a decision was asked for.
+    """The state of a request after a decision was requested.
 
-    ``first``: this call decided. Otherwise the request tells who did, when and where, or that it
-    has expired. ``replayed`` is the number of held messages that run now.
+    ``first``: this call decided. Otherwise the request has the earlier decision, its user, time and
+    channel, or has expired. ``replayed`` is the number of held messages that run now.
     """
 
     request: UnknownRequest
@@ -62,14 +62,16 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """The verdict in one sentence, for whoever pressed."""
+        """Return the verdict in one sentence, for the user who decided."""
         stands = self.standing
         late = self.request.decided_at is not None and not self.first
         return f"Already {stands[0].lower()}{stands[1:]}" if late else stands
 
     @property
     def standing(self) -> str:
-        """How the request stands, in one sentence, whoever asks and whenever: for its notices."""
+        """Return the request's state in one sentence, independent of the reader, for its
+        notices.
+        """
         row = self.request
         if row.decided_at is None:
             return "This request has expired."
@@ -81,7 +83,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Knock:
-    """A denied message: whose, under which address it would have to be listed, what it says."""
+    """A denied message: its sender, the address that would have to be listed, its text."""
 
     account: ChannelAccount
     kind: str
@@ -104,11 +106,11 @@ def record(
     now: datetime,
     message: InboundMessage | None = None,
 ) -> UnknownRequest:
-    """Note that ``sender`` was denied, in the transaction that stored the held ``message``.
+    """Record that ``sender`` was denied, in the transaction that stored the held ``message``.
 
-    What a blocked sender says is not kept, and of one whom a pattern blocks nothing at all. When
-    ``state`` comes back as ``approved``, an owner let the sender in meanwhile: ask the rule again.
-    Texts of strangers are cut and cleaned.
+    Messages of a blocked sender are not kept, and for a sender blocked by a pattern not even a row.
+    When ``state`` returns as ``approved``, an owner approved meanwhile: check the rule again. Texts
+    of unknown senders are cut and cleaned.
     """
     knock = Knock(account, kind, sender, name=sender_name, chat=chat, text=text, message=message)
     return _note(knock, now)
@@ -123,9 +125,9 @@ def record_group(
     now: datetime,
     message: InboundMessage | None = None,
 ) -> UnknownRequest:
-    """Note that somebody spoke in a group that is not listed: one request a group ([A3]).
+    """Record a message in an unlisted group: one request per group ([A3]).
 
-    Approving it lists the group. Nothing is held: ``message`` is forgotten.
+    Approving it lists the group. Nothing is held: ``message`` is deleted.
     """
     knock = Knock(
         account,
@@ -153,18 +155,18 @@ def decide(
 ) -> Verdict:
     """Decide the unknown request with the public id ``request``, once ([A6]).
 
-    ``everywhere``: list an approved sender on every account of the channel, where ids mean the same
-    on all of them (:func:`is_known_everywhere`), not on the request's account alone.
+    ``everywhere``: list an approved sender on every account of the channel, where ids have the same
+    meaning on all of them (:func:`is_known_everywhere`), not on the request's account alone.
 
     Decision, identity and audit row are one transaction, and so is ``replay``, which gets the held
-    messages, already ``received`` and with their user, in order. Without ``user`` approving makes a
-    new person marked *only listed identities*. Raises ``RequestNotFound``, ``NotAnOwner`` (both
-    are audited) and ``InvalidIdentity`` when the sender's id can never be listed.
+    messages, already ``received`` and with their user, in order. Without ``user`` approving creates
+    a new user marked *only listed identities*. Raises ``RequestNotFound``, ``NotAnOwner`` (both are
+    audited) and ``InvalidIdentity`` when the sender's id can never be listed.
     """
     subject = request if is_public_id(request) else one_line(request, 40)
     if not (owner.is_owner and owner.is_active):
         _refused(owner, subject, via, "not an owner", now)
-        raise NotAnOwner("only owners decide who may speak")
+        raise NotAnOwner("only owners decide about access")
     with transactions.atomic_write():
         row = UnknownRequest.objects.filter(public_id=subject).select_related("account").first()
         changed = row is not None and _claim(row, STATES[verdict], owner, via, now)
@@ -173,12 +175,14 @@ def decide(
             return _carry_out(row, approved, replay)
     if row is None:
         _refused(owner, subject, via, "no such request", now)
-        raise RequestNotFound("there is no such request")
+        raise RequestNotFound("this request does not exist")
     return Verdict(_reload(row), first=False)
 
 
 def choice(word: str) -> Choice:
-    """``word`` as one of the four decisions. Raises ``RequestNotFound`` for any other word."""
+    """Return ``word`` as one of the four decisions. Raises ``RequestNotFound`` for any other
+    word.
+    """
     for known in CHOICES:
         if word == known:
             return known
@@ -186,7 +190,7 @@ def choice(word: str) -> Choice:
 
 
 def purge(*, now: datetime) -> int:
-    """End what nobody decided in time: requests after 7 days, held messages after 24 h.
+    """Expire undecided requests after 7 days, held messages after 24 h.
 
     Safe in any number of copies. Returns how many held messages lost their content.
     """
@@ -209,22 +213,24 @@ def purge(*, now: datetime) -> int:
 
 
 def bring_near() -> None:
-    """Let no request wait longer than it can by design: the clock was set back."""
+    """Correct expiry times that are too far ahead: the clock was set back."""
     pending = UnknownRequest.objects.filter(state=State.PENDING)
     most = timedelta(days=settings.UNKNOWN_REQUEST_DAYS)
     transactions.bring_near(pending, "expires_at", most=most)
 
 
 def is_known_everywhere(row: UnknownRequest) -> bool:
-    """Whether the sender's id means the same person on each account of the channel: an e-mail
-    address, a phone number, a Telegram id; not a group, and not an id of some bridge."""
+    """Return whether the sender's id means the same person on each account of the channel: an
+    e-mail address, a phone number, a Telegram id; not a group, and not an id of a bridge.
+    """
     same = row.kind != "im" or row.account.channel in NUMERIC_CHANNELS
     return same and not row.is_group
 
 
 def unknown_on(row: UnknownRequest, *, now: datetime) -> list[ChannelAccount]:
-    """The other enabled accounts of the channel on which the sender, whose id means the same there,
-    would still be denied."""
+    """Return the other enabled accounts of the channel on which the sender, whose id means the same
+    there, would still be denied.
+    """
     if not is_known_everywhere(row):
         return []
     others = ChannelAccount.objects.filter(channel=row.account.channel, enabled=True)
@@ -236,14 +242,14 @@ def unknown_on(row: UnknownRequest, *, now: datetime) -> list[ChannelAccount]:
 
 
 def extend(*, request: str, owner: User, via: str, now: datetime) -> UnknownRequest:
-    """List the sender of an approved request on every account of the channel; it ends when their
-    identity on the request's account ends. Audited.
+    """List the sender of an approved request on every account of the channel, with the expiry of
+    the identity on the request's account. Audited.
 
     Raises ``RequestNotFound`` when there is nothing to extend, and ``NotAnOwner``.
     """
     if not (owner.is_owner and owner.is_active):
         _refused(owner, one_line(request, 40), via, "not an owner", now)
-        raise NotAnOwner("only owners decide who may speak")
+        raise NotAnOwner("only owners decide about access")
     with transactions.atomic_write():
         rows = UnknownRequest.objects.filter(public_id=request, state=State.APPROVED)
         row = rows.select_related("account", "granted_user").first()
@@ -263,7 +269,7 @@ def extend(*, request: str, owner: User, via: str, now: datetime) -> UnknownRequ
 
 
 def _identity_of(row: UnknownRequest) -> ChannelIdentity | None:
-    """The identity that approving made, if it is still there."""
+    """Return the identity that the approval created, if it still exists."""
     found = ChannelIdentity.objects.select_related("user").filter(
         user=row.granted_user, account=row.account, kind=row.kind, value=row.sender
     )
@@ -272,7 +278,7 @@ def _identity_of(row: UnknownRequest) -> ChannelIdentity | None:
 
 @dataclass(frozen=True, slots=True)
 class _Approval:
-    """A decision with all that belongs to it."""
+    """A decision with its parameters."""
 
     verdict: Choice
     owner: User
@@ -283,7 +289,7 @@ class _Approval:
 
 
 def _carry_out(row: UnknownRequest, asked: _Approval, replay: Replay) -> Verdict:
-    """Everything that follows from the decision that was just claimed."""
+    """Carry out the decision that was just claimed."""
     verdict, owner, now = asked.verdict, asked.owner, asked.now
     data: dict[str, object] = {"via": asked.via, "sender": f"{row.kind}:{row.sender}"}
     messages: list[InboundMessage] = []
@@ -309,7 +315,7 @@ def _carry_out(row: UnknownRequest, asked: _Approval, replay: Replay) -> Verdict
 
 
 def _claim(row: UnknownRequest, state: str, owner: User, via: str, now: datetime) -> bool:
-    """Move ``row`` out of pending; only one caller ever does."""
+    """Move ``row`` out of pending; only one caller succeeds."""
     changed = UnknownRequest.objects.filter(
         pk=row.pk, public_id=row.public_id, state=State.PENDING, expires_at__gt=now
     ).update(state=state, decided_at=now, decided_by=owner, decided_via=via[:32])
@@ -319,11 +325,11 @@ def _claim(row: UnknownRequest, state: str, owner: User, via: str, now: datetime
 
 
 def _person(row: UnknownRequest, owner: User, user: User | None) -> User:
-    """Who the approved sender is: as asked, as before, or somebody new."""
+    """Return the user for the approved sender: the given one, the earlier one, or a new one."""
     if user is not None:
         return user
     if row.is_group:
-        return owner  # a group is a place, not a person: the owner vouches for it
+        return owner  # a group has several members: the owner vouches for it
     if row.granted_user is not None and row.granted_user.is_active:
         return row.granted_user
     person = User(
@@ -337,8 +343,9 @@ def _person(row: UnknownRequest, owner: User, user: User | None) -> User:
 
 
 def _list(row: UnknownRequest, person: User, until: datetime | None, *, everywhere: bool) -> None:
-    """List the sender for ``person`` on this very account ([A2]), or on every one of its channel;
-    for good unless ``until``."""
+    """List the sender for ``person`` on this account ([A2]), or on every account of its channel;
+    permanently unless ``until``.
+    """
     kind = "im" if row.is_group else row.kind
     value = normalise(kind=kind, value=row.sender, channel=row.account.channel)
     ChannelIdentity.objects.update_or_create(
@@ -358,7 +365,7 @@ def _note(knock: Knock, now: datetime) -> UnknownRequest:
         row = _locked(account, kind, address)
         if row is not None and row.state == State.APPROVED and _let_in_meanwhile(row, account, now):
             return row
-        # Whoever waits matches no pattern: a new one has denied them.
+        # Pending senders match no pattern: creating one denies them.
         known = row is not None and row.state == State.PENDING
         if not known and patterns.hit(account=account, kind=kind, sender=address, now=now):
             return _unseen(knock, address, now)
@@ -376,7 +383,7 @@ def _note(knock: Knock, now: datetime) -> UnknownRequest:
 
 
 def _new(knock: Knock, address: str, now: datetime) -> UnknownRequest:
-    """The row of somebody who knocks for the first time."""
+    """Create the row of a first message."""
     _make_room()
     made = UnknownRequest(account=knock.account, kind=knock.kind, sender=address)
     made.is_group = knock.is_group
@@ -387,7 +394,7 @@ def _new(knock: Knock, address: str, now: datetime) -> UnknownRequest:
     UnknownRequest.objects.bulk_create([made], ignore_conflicts=True)
     row = _locked(knock.account, knock.kind, address)
     assert row is not None  # noqa: S101 - it was there, or it was made
-    if row.public_id != made.public_id:  # another process was quicker
+    if row.public_id != made.public_id:  # another process was first
         _seen_again(row, now)
         _take(row, knock)
         row.save()
@@ -396,7 +403,7 @@ def _new(knock: Knock, address: str, now: datetime) -> UnknownRequest:
 
 
 def _take(row: UnknownRequest, knock: Knock) -> None:
-    """Note the last name, chat and words that are known, unless the sender is blocked."""
+    """Store the latest name, chat and text, unless the sender is blocked."""
     if row.state != State.BLOCKED:
         row.sender_name = one_line(knock.name, 200) or row.sender_name
         row.chat = clean(knock.chat)[:128] or row.chat
@@ -404,7 +411,7 @@ def _take(row: UnknownRequest, knock: Knock) -> None:
 
 
 def _unseen(knock: Knock, address: str, now: datetime) -> UnknownRequest:
-    """What a pattern turned away: a blocked request that is not stored, and no message."""
+    """Drop a message that a pattern denies: return a blocked request that is not stored."""
     if knock.message is not None:
         held_messages.forget(knock.message)
     row = UnknownRequest(account=knock.account, kind=knock.kind, sender=address)
@@ -414,7 +421,7 @@ def _unseen(knock: Knock, address: str, now: datetime) -> UnknownRequest:
 
 
 def _locked(account: ChannelAccount, kind: str, sender: str) -> UnknownRequest | None:
-    """The row of a sender, which nobody else decides or counts until the transaction ends."""
+    """Return the sender's row, locked until the transaction ends."""
     lock = " FOR UPDATE" if connection.features.has_select_for_update else ""
     for row in UnknownRequest.objects.raw(OF_SENDER + lock, [account.pk, kind, sender]):
         row.account = account
@@ -423,16 +430,17 @@ def _locked(account: ChannelAccount, kind: str, sender: str) -> UnknownRequest |
 
 
 def _let_in_meanwhile(row: UnknownRequest, account: ChannelAccount, now: datetime) -> bool:
-    """Whether an owner approved between the caller's question and this transaction."""
+    """Return whether an owner approved between the caller's check and this transaction."""
     sender = Sender(account, row.kind, row.sender)
     return not row.is_group and may_speak(sender=sender, now=now).allowed
 
 
 def _seen_again(row: UnknownRequest, now: datetime) -> bool:
-    """Count one more message; what had ended, save a block, waits again. Whether it begins to wait.
+    """Count one more message; an ended request, unless blocked, becomes pending. Return whether it
+    became pending.
 
-    A request that waits again gets a new public id: old buttons stay dead ([A6], single use). One
-    that was approved before may be told to the owner again, the others were told once ([A5]).
+    A request that is pending again gets a new public id: old buttons stay invalid ([A6], single
+    use). One that was approved before may cause a new notice, the others had theirs ([A5]).
     """
     row.count += 1
     row.last_seen_at = now
@@ -450,9 +458,9 @@ def _seen_again(row: UnknownRequest, now: datetime) -> bool:
 
 
 def _make_room() -> None:
-    """Before a new row: drop the least useful ones when there are as many as may be.
+    """Delete the least useful rows at the limit, before a new one.
 
-    One in a hundred goes at once, so that not every further stranger has the table searched.
+    One in a hundred is deleted at once, so that not every further sender causes a search.
     """
     surplus = transactions.value_of(ALL) + 1 - settings.UNKNOWN_REQUESTS_MAX
     if surplus > 0:
@@ -468,7 +476,7 @@ def _make_room() -> None:
 
 
 def _address(kind: str, sender: str, channel: str) -> str:
-    """``sender`` as the rule compares it; what can never be listed is kept as one clean line."""
+    """Return the normalised ``sender``; an invalid one as one clean line."""
     try:
         return normalise(kind=kind, value=sender, channel=channel)
     except InvalidIdentity:

@@ -1,13 +1,13 @@
-"""The contract of a channel plugin ([C1]): what a channel can do, and how it says what failed.
+"""The contract of a channel plugin ([C1]): its capabilities and its errors.
 
 A plugin is one object with four parts:
 
 * ``config``   which settings and secrets an account has, and whether they suffice
-* ``gateway``  how messages come in: prepared when an account is enabled, looked after, or polled
+* ``gateway``  how messages come in: prepared when an account is enabled, checked, or polled
 * ``outbound`` how answers go out: ``render``, ``send_text``, ``reply_text`` and what it declares
-* ``capabilities`` what else they can do; undeclared means absent, not stubbed
+* ``capabilities`` what else it can do; undeclared means absent, not stubbed
 
-Nothing here knows Django: a plugin is tested without it.
+This module imports no Django: a plugin is tested without it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ Trouble = Literal["", "blocked", "kicked", "migrated", "chat_not_found", "gone",
 
 
 class Capability(StrEnum):
-    """What a channel can do besides sending and replying; the protocol that goes with it."""
+    """What a channel can do besides sending and replying; each has a protocol."""
 
     EDIT = "edit"  # Edits
     DELETE = "delete"  # Deletes
@@ -42,12 +42,12 @@ class Capability(StrEnum):
 
 
 class ChannelError(Exception):
-    """The platform did not take a message.
+    """The platform did not accept a request.
 
-    ``permanent``: trying again is useless. ``retry_after``: seconds the platform asked for.
-    ``unsure``: the request went out and nobody knows its outcome (read time-out, connection lost).
-    ``trouble``: a state of the chat or the account that its owner should know; ``moved_to`` is the
-    new id of a chat that was ``migrated``.
+    ``permanent``: retrying is useless. ``retry_after``: seconds the platform asked for. ``unsure``:
+    the request went out and its outcome is unknown (read time-out, connection lost). ``trouble``: a
+    state of the chat or the account to report to its owner; ``moved_to`` is the new id of a chat
+    that was ``migrated``.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ChannelError(Exception):
         trouble: Trouble = "",
         moved_to: str = "",
     ) -> None:
-        """The text is the platform's words, without secrets."""
+        """Take the platform's description, without secrets."""
         super().__init__(message)
         self.permanent = permanent
         self.retry_after = retry_after
@@ -71,7 +71,7 @@ class ChannelError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account as a plugin sees it: settings and decrypted secrets (never in its ``repr``)."""
+    """An account as a plugin gets it: settings and decrypted secrets (never in its ``repr``)."""
 
     id: int
     channel: str
@@ -82,7 +82,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a message goes; ids are the platform's."""
+    """The destination of a message; ids are the platform's."""
 
     chat: str
     thread: str = ""
@@ -91,7 +91,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a platform lets us speak; edits count. 0 means no limit. Seconds, or a number."""
+    """The rate limits of a platform; edits count. 0 means no limit. Seconds, or a number."""
 
     per_second: int = 0
     chat_seconds: float = 0.0
@@ -103,10 +103,10 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One thing the owner fills in for an account; ``secret`` ones are encrypted, never shown.
+    """One setting or secret of an account; ``secret`` ones are stored encrypted and never shown.
 
-    ``made``: left empty, the gateway makes up a random one (a secret that no person needs to know).
-    ``single``: no two enabled accounts of the channel may have the same value.
+    ``made``: when left empty, the gateway generates a random value. ``single``: no two enabled
+    accounts of the channel may have the same value.
     """
 
     name: str
@@ -122,7 +122,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How an account is: ``problem`` in the platform's words (empty: well) and some numbers."""
+    """The state of an account: ``problem`` in the platform's words (empty: healthy) and numbers."""
 
     problem: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file that waits on the platform; ``size`` is what it declared, 0 when it did not."""
+    """A file stored on the platform; ``size`` is the declared size in bytes, 0 if undeclared."""
 
     id: str
     name: str = ""
@@ -152,8 +152,8 @@ class OutgoingFile:
 class WholeAnswer:
     """The end of a run as a channel with capability WHOLE gets it.
 
-    ``request`` is the id of the message that was answered; ``images`` are data URLs; ``options``
-    are what the door kept with the request.
+    ``request`` is the id of the answered message; ``images`` are data URLs; ``options`` are those
+    stored with the request.
     """
 
     request: str
@@ -165,61 +165,64 @@ class WholeAnswer:
 
 
 class Config(Protocol):
-    """What an account of this channel needs."""
+    """The settings that an account of this channel needs."""
 
     fields: Sequence[Field]
 
     def problems(self, account: Account) -> list[str]:
-        """What is missing or wrong, in words; an account with problems cannot be enabled."""
+        """Return messages about missing or invalid settings; with any, an account is not
+        enabled.
+        """
         ...
 
 
 class Gateway(Protocol):
-    """How messages of an account come in."""
+    """The inbound side of an account."""
 
     async def prepare(self, account: Account, *, base_url: str) -> str:
-        """Called when an account was saved and is enabled: tell the platform where we are.
+        """Register the gateway at the platform; called when an enabled account was saved.
 
-        Returns what is running now, in a few words. Raises ChannelError.
+        Returns a short description of the result. Raises ChannelError.
         """
         ...
 
     async def retire(self, account: Account) -> None:
-        """Called when an account was disabled. Raises ChannelError."""
+        """Unregister; called when an account was disabled. Raises ChannelError."""
         ...
 
     async def check(self, account: Account) -> Health:
-        """Ask the platform how the account is. Raises ChannelError."""
+        """Query the platform for the account's state. Raises ChannelError."""
         ...
 
     async def test(self, account: Account) -> str:
-        """Who we are there (``@name``), for the button "test connection". Raises ChannelError."""
+        """Return the account's own name (``@name``), for "test connection". Raises ChannelError."""
         ...
 
     async def close(self) -> None:
-        """The running event loop ends: let go of its connections."""
+        """Close the connections of the running event loop, which ends."""
         ...
 
 
 class Outbound(Protocol):
-    """How answers of an account go out."""
+    """The outbound side of an account."""
 
     def render(self, text: str) -> list[Block]:
-        """Markdown as the messages that the channel shows. Pure; every block is within limits."""
+        """Convert Markdown into platform messages. Pure; every block is within the limits."""
         ...
 
     async def send_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
-        """Send ``block``; the platform's message id. Raises ChannelError."""
+        """Send ``block``; return the platform's message id. Raises ChannelError."""
         ...
 
     async def reply_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
-        """Send ``block`` as a reply to ``target.reply_to``, or plainly when that is gone."""
+        """Send ``block`` as a reply to ``target.reply_to``, or plainly when that was deleted."""
         ...
 
 
 class Channel(Protocol):
     """A plugin. ``idempotent``: the platform drops a second message with the same ``key``, so that
-    sending again after a crash is safe."""
+    sending again after a crash is safe.
+    """
 
     id: str
     name: str
@@ -229,22 +232,18 @@ class Channel(Protocol):
     capabilities: frozenset[Capability]
 
     @property
-    def config(self) -> Config:
-        """The accounts' settings."""
-        ...
+    def config(self) -> Config: ...
 
     @property
-    def gateway(self) -> Gateway:
-        """The way in."""
-        ...
+    def gateway(self) -> Gateway: ...
 
     @property
     def outbound(self) -> Outbound:
-        """The way out; a heavy library may be loaded when it is first asked for."""
+        """The outbound side; a heavy library may be loaded on first use."""
         ...
 
     def is_group(self, chat: str) -> bool:
-        """Whether many people read this chat."""
+        """Return whether the chat has several members."""
         ...
 
 
@@ -255,8 +254,9 @@ class Edits(Protocol):
     async def edit_text(
         self, *, account: Account, target: Target, message_id: str, block: Block
     ) -> None:
-        """Replace a message; the same again is a success. Raises ChannelError, ``trouble="gone"``
-        when the message is not there any more."""
+        """Replace a message; identical content is a success. Raises ChannelError,
+        ``trouble="gone"`` when the message no longer exists.
+        """
         ...
 
 
@@ -265,28 +265,29 @@ class Deletes(Protocol):
     """Capability DELETE."""
 
     async def delete_message(self, *, account: Account, target: Target, message_id: str) -> None:
-        """Remove a message; one that is gone is a success. Raises ChannelError."""
+        """Delete a message; a deleted one is a success. Raises ChannelError."""
         ...
 
 
 @runtime_checkable
 class FindsSent(Protocol):
-    """Capability FIND: a message whose id was lost can be found again.
+    """Capability FIND: find a sent message whose id was lost.
 
-    Message ids are numbers that grow within a sequence, and an account can tell its own messages.
+    Message ids are numbers that grow within a sequence, and an account recognises its own messages.
     """
 
     def sequence(self, chat: str) -> str:
-        """The name of the sequence that numbers the messages of ``chat``. Pure."""
+        """Return the name of the sequence that numbers the messages of ``chat``. Pure."""
         ...
 
     async def is_ours(
         self, *, account: Account, target: Target, message_id: str, block: Block
     ) -> bool:
-        """Whether a message is one of ours in the place ``target`` and of the kind of ``block``.
+        """Return whether a message is the account's own, at ``target`` and of the kind of
+        ``block``.
 
-        Such a message shows ``block`` afterwards; no other one is changed. ``block`` is a text or
-        ``{"kind": …, "caption": …}``. Raises ChannelError when that cannot be told now.
+        Such a message shows ``block`` afterwards; no other is changed. ``block`` is a text or
+        ``{"kind": …, "caption": …}``. Raises ChannelError when it cannot be determined now.
         """
         ...
 
@@ -296,7 +297,7 @@ class Types(Protocol):
     """Capability TYPING."""
 
     async def send_typing(self, *, account: Account, target: Target) -> None:
-        """Show for a few seconds that an answer is being written. Raises ChannelError."""
+        """Show a typing indicator for a few seconds. Raises ChannelError."""
         ...
 
 
@@ -305,11 +306,11 @@ class Reacts(Protocol):
     """Capability REACTIONS."""
 
     async def add_reaction(self, *, account: Account, target: Target, message_id: str) -> None:
-        """Put our acknowledgement on a message. Raises ChannelError."""
+        """Add the acknowledgement reaction to a message. Raises ChannelError."""
         ...
 
     async def remove_reaction(self, *, account: Account, target: Target, message_id: str) -> None:
-        """Take it away; none there is a success. Raises ChannelError."""
+        """Remove it; a missing reaction is a success. Raises ChannelError."""
         ...
 
 
@@ -320,16 +321,18 @@ class SendsFiles(Protocol):
     async def send_file(
         self, *, account: Account, target: Target, file: OutgoingFile, key: str
     ) -> str:
-        """Send a photo, an audio or a document; the platform's message id. Raises ChannelError."""
+        """Send a photo, an audio file or a document; return its message id. Raises ChannelError."""
         ...
 
 
 @runtime_checkable
 class AnswersButtons(Protocol):
-    """Capability BUTTONS: blocks may carry ``buttons``, and a press wants an answer."""
+    """Capability BUTTONS: blocks may carry ``buttons``; a press expects a response."""
 
     async def answer_button(self, *, account: Account, press: str, text: str) -> None:
-        """Show ``text`` to whoever pressed; too late is a success. Raises ChannelError."""
+        """Show ``text`` to the user who pressed; an expired press is a success. Raises
+        ChannelError.
+        """
         ...
 
 
@@ -340,7 +343,7 @@ class Downloads(Protocol):
     max_download_bytes: int
 
     async def download_media(self, *, account: Account, file: RemoteFile) -> bytes:
-        """The bytes of a file, at most ``max_download_bytes``. Raises ChannelError."""
+        """Return the bytes of a file, at most ``max_download_bytes``. Raises ChannelError."""
         ...
 
 
@@ -349,12 +352,13 @@ class Polls(Protocol):
     """Capability POLLING, of a gateway."""
 
     def wants_polling(self, account: Account) -> bool:
-        """Whether this account is to be polled (the other way is a webhook)."""
+        """Return whether this account polls (otherwise it uses a webhook)."""
         ...
 
     async def poll(self, account: Account) -> None:
-        """Fetch updates and put them into the inbox until cancelled. Raises ChannelError;
-        ``trouble="conflict"`` when somebody else fetches them."""
+        """Fetch updates and store them in the inbox until cancelled. Raises ChannelError;
+        ``trouble="conflict"`` when another client fetches them.
+        """
         ...
 
 
@@ -363,62 +367,62 @@ class OpensTopics(Protocol):
     """Capability TOPICS: a chat may be divided into topics."""
 
     async def open_topic(self, *, account: Account, chat: str, title: str) -> str:
-        """A new topic; its id, empty when this chat has no topics. Raises ChannelError."""
+        """Open a topic; return its id, empty when the chat has no topics. Raises ChannelError."""
         ...
 
     async def close_topic(self, *, account: Account, chat: str, thread: str) -> None:
-        """Close a topic; one that is closed or gone is a success. Raises ChannelError."""
+        """Close a topic; a closed or deleted one is a success. Raises ChannelError."""
         ...
 
 
 @runtime_checkable
 class RendersOne(Protocol):
-    """Capability ONE_MESSAGE: a text of any length as one message that says where it was cut."""
+    """Capability ONE_MESSAGE: a text of any length as one message with a mark where it is cut."""
 
     def render_one(self, text: str) -> Block | None:
-        """Markdown as one message, cut with ``… (truncated)``; None when it shows nothing."""
+        """Render Markdown as one message, cut with ``… (truncated)``; None when it is empty."""
         ...
 
 
 @runtime_checkable
 class RendersGrowing(Protocol):
-    """Of an outbound side that shows an answer in several messages while it is written."""
+    """An outbound side that shows a growing answer in several messages."""
 
     def render_growing(self, text: str) -> list[Block]:
-        """As ``render``, of a text that goes on: messages that are full stay as they are."""
+        """Render an unfinished text; messages that are full do not change any more."""
         ...
 
 
 @runtime_checkable
 class MayNotPush(Protocol):
-    """Of an outbound side whose accounts cannot all be written to first."""
+    """An outbound side with accounts that cannot start a conversation."""
 
     def can_push(self, account: Account) -> bool:
-        """Whether a message that answers nothing can be sent."""
+        """Return whether a message can be sent that is not a reply."""
         ...
 
 
 @runtime_checkable
 class AnswersWhole(Protocol):
-    """Capability WHOLE: an answer is one block with its images, and goes to who asked for it."""
+    """Capability WHOLE: an answer is one block with its images, sent to its requester."""
 
     def render_answer(self, answer: WholeAnswer) -> Block | None:
-        """The block; None when this channel gives no answer to such a request."""
+        """Render the block; None when the channel does not answer such a request."""
         ...
 
 
 @runtime_checkable
 class ReadsAgain(Protocol):
-    """A gateway that keeps what it could not read, and may be told to try once more."""
+    """A gateway that stores updates it could not parse, and can parse them again."""
 
     def read_again(self, account: Account, *, raw: bytes) -> str:
-        """Put the update ``raw`` into the inbox; what became of it, in a word."""
+        """Store the update ``raw`` in the inbox; return the result as one word."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Somebody pressed a button: which, where, and who."""
+    """A pressed button: its value, its message, and the user."""
 
     press: str
     sender: str

@@ -1,4 +1,4 @@
-"""What people say about the sources of an answer."""
+"""Signatures of bridges and ratings of sources."""
 
 from django.conf import settings
 from django.db import models
@@ -8,26 +8,23 @@ from core.models import Run
 
 
 class SeenSignature(models.Model):
-    """A signature that a bridge has shown ([D4]): once, for as long as its time stamp counts."""
+    """A bridge's signature that was used ([D4]); stored while its time stamp is valid."""
 
     digest = models.CharField(max_length=64, unique=True)
     at = models.DateTimeField(db_index=True)
 
     def __str__(self) -> str:
-        """Its beginning."""
         return self.digest[:12]
 
 
 class SourceFeedback(models.Model):
-    """One person's thumb on one source of one run.
+    """A user's rating of one source of one run.
 
     ``source_id`` is unique within its retrieval, the message ``message_id`` of the run. Title,
-    address and query are copied: the log of a run may be gone when somebody reads this.
+    address and query are copied: the log of a run may be deleted earlier.
     """
 
     class Verdict(models.TextChoices):
-        """The two thumbs."""
-
         UP = "up", "useful"
         DOWN = "down", "not useful"
 
@@ -51,5 +48,4 @@ class SourceFeedback(models.Model):
         ]
 
     def __str__(self) -> str:
-        """The thumb and what it is on."""
         return f"{self.verdict}: {visible_line(self.title or self.source_id, 80)}"

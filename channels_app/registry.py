@@ -20,7 +20,7 @@ ENTRY_POINT_GROUP = "latchkey.channels"
 
 @cache
 def get(channel_id: str) -> Channel | None:
-    """The channel called ``channel_id``; None for one that has no outbound side."""
+    """Return the channel ``channel_id``; None for one without an outbound side."""
     path = CHANNELS.get(channel_id)
     if path is not None:
         channel: Channel = import_string(path)
@@ -32,7 +32,7 @@ def get(channel_id: str) -> Channel | None:
 
 
 async def close() -> None:
-    """Let go of the connections that channels hold in the running event loop."""
+    """Close the connections that channels hold in the running event loop."""
     for channel_id in CHANNELS:
         if CHANNELS[channel_id].rpartition(".")[0] in sys.modules:
             channel = get(channel_id)
@@ -41,11 +41,13 @@ async def close() -> None:
 
 
 def offered() -> list[str]:
-    """The ids of the channels of which an owner may add an account."""
+    """Return the ids of the channels for which an owner may add an account."""
     return [name for name in names() if name not in FOR_TESTS]
 
 
 @cache
 def names() -> list[str]:
-    """The ids of all channels, ours and other packages'; what is installed is read once."""
+    """Return the ids of all channels, including other packages'; installed packages are read
+    once.
+    """
     return sorted({*CHANNELS, *entry_points(group=ENTRY_POINT_GROUP).names})

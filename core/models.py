@@ -1,7 +1,7 @@
-"""The rows that carry a conversation, and the state machines they go through.
+"""The rows of a conversation, and their state machines.
 
-State changes only in the noun modules (``inbox``, ``runs``, ``outbox``, ``jobs``), only by
-conditional UPDATE. The constraints below keep what the code promises.
+State changes only in the modules ``inbox``, ``runs``, ``outbox`` and ``jobs``, and only by
+conditional UPDATE. The constraints below enforce the guarantees of that code.
 """
 
 from typing import ClassVar
@@ -17,10 +17,10 @@ from core.lib.text import visible_line
 
 
 class User(AbstractUser):
-    """A person. People who only chat have no usable password.
+    """A user. Users of channels have no usable password.
 
-    ``only_listed``: an empty list of identities means nobody, not everyone ([A1]).
-    ``last_account``/``last_target``: where the person last spoke from ([A4]).
+    ``only_listed``: an empty list of identities allows no sender, instead of every sender ([A1]).
+    ``last_account``/``last_target``: the last-used channel and chat ([A4]).
     """
 
     display_name = models.CharField(max_length=200, blank=True)
@@ -42,7 +42,7 @@ class User(AbstractUser):
     last_spoke_at = models.DateTimeField(null=True, blank=True)
 
     class Meta(AbstractUser.Meta):
-        # The rule asks for open lists on every message of a stranger.
+        # The rule queries open lists for every message of an unknown sender.
         indexes = [
             models.Index(
                 fields=["id"], condition=Q(only_listed=False, is_active=True), name="open_users"
@@ -50,18 +50,17 @@ class User(AbstractUser):
         ]
 
     def __str__(self) -> str:
-        """The name that people see."""
         return self.display_name or self.get_full_name() or self.username
 
 
 class ChannelAccount(models.Model):
-    """One account on a channel: a Telegram bot, the web chat, the HTTP door, a bridge.
+    """One account on a channel: a Telegram bot, the web chat, the HTTP API, a bridge.
 
     ``status``: stopped -> starting -> running | error (the platform's words in ``status_text``).
-    ``health`` is what the platform last said about its side (pending updates, its last error).
-    A polled account is polled by one worker at a time: ``poller`` until ``poller_until``.
-    ``deliveries_held``: why nothing is sent (its credentials are refused). ``outage_at``: when the
-    owner was told that its deliveries wait.
+    ``health`` is the platform's last report (pending updates, its last error). A polled account is
+    polled by one worker at a time: ``poller`` until ``poller_until``. ``deliveries_held``: why
+    nothing is sent (its credentials are refused). ``outage_at``: when the owner was notified that
+    its deliveries wait.
     """
 
     channel = models.CharField(max_length=64)
@@ -82,16 +81,15 @@ class ChannelAccount(models.Model):
         constraints = [models.UniqueConstraint(fields=["channel", "name"], name="one_account")]
 
     def __str__(self) -> str:
-        """``channel/name``."""
         return f"{self.channel}/{self.name}"
 
     def open_secrets(self) -> dict[str, str]:
-        """The decrypted secrets. Raises DecryptError when the key was changed."""
+        """Return the decrypted secrets. Raises DecryptError when the key was changed."""
         return decrypt(self.secrets)
 
 
 class ChannelIdentity(models.Model):
-    """One address of a person, normalised on write ([A2]). No channel: any channel of that kind."""
+    """One identity of a user, normalised on write ([A2]). No channel: any channel of that kind."""
 
     class Kind(models.TextChoices):
         """The three lists of requirement 1."""
@@ -125,19 +123,18 @@ class ChannelIdentity(models.Model):
         indexes = [models.Index(fields=["kind", "value"])]
 
     def __str__(self) -> str:
-        """``kind:value``, with the channel when there is one."""
         return f"{self.kind}:{self.value}" + (f" on {self.channel}" if self.channel else "")
 
 
 class ChatSession(models.Model):
-    """One conversation of one person on one account.
+    """One conversation of one user on one account.
 
     A platform conversation is (account, chat, thread); web, HTTP and agent sessions use their own
     ``public_id`` as chat. ``flush_at`` is when the waiting batch becomes a run ([C2]).
 
-    ``for_agent``: opened for a program that sends results ([S4]); it may share its place with the
-    person's own conversation. What people write goes to the agent instead of the assistant where
-    the topic was made for it (``own_topic``), and while it waits for an answer (``reply_until``).
+    ``for_agent``: opened for a program that sends results ([S4]); it may share its chat with the
+    user's own conversation. Messages of the user go to the agent instead of the assistant where the
+    topic was created for it (``own_topic``), and while it waits for an answer (``reply_until``).
     """
 
     public_id = models.CharField(max_length=32, unique=True, default=public_id, editable=False)
@@ -179,22 +176,19 @@ class ChatSession(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Its title, or its public id."""
         return self.title or self.public_id
 
 
 class Run(models.Model):
     """One turn of the assistant: a batch of messages and the answer to it.
 
-    queued -> running -> succeeded | failed | cancelled. At most one running a session. ``attempt``
-    is the fencing token: who holds an old one is refused. A lease that ran out puts the run back in
-    the queue, at most ``RUN_MAX_ATTEMPTS`` times. ``route`` is where the answer goes, taken when
-    the batch was flushed ([C3]).
+    queued -> running -> succeeded | failed | cancelled. At most one running per session.
+    ``attempt`` is the fencing token: a writer with an older one is refused. An expired lease puts
+    the run back in the queue, at most ``RUN_MAX_ATTEMPTS`` times. ``route`` is the target of the
+    answer, taken when the batch was flushed ([C3]).
     """
 
     class State(models.TextChoices):
-        """See the class."""
-
         QUEUED = "queued"
         RUNNING = "running"
         SUCCEEDED = "succeeded"
@@ -240,12 +234,11 @@ class Run(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Its public id and state."""
         return f"{self.public_id} ({self.state})"
 
 
 class RunFailure(models.Model):
-    """Why a run failed: the code (``core.providers.failures``), and the model server's own reason.
+    """Why a run failed: the code (``core.providers.failures``), and the model server's reason.
 
     The reason is for owners: one line, bounded, without credentials.
     """
@@ -258,15 +251,14 @@ class RunFailure(models.Model):
     at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
-        """The code."""
         return self.code
 
 
 class ModelTrouble(models.Model):
-    """How often runs failed with one code, and whether the model is in that trouble now.
+    """How often runs failed with one code, and whether the model currently fails with it.
 
-    ``since``: of the first failure without an answer since; none when it works. ``told_at``: when
-    the owner was told; emptied when they were told that it works again.
+    ``since``: of the first failure without a later answer; none when it works. ``told_at``: when
+    the owner was notified; cleared with the notice that it works again.
     """
 
     code = models.CharField(max_length=40, primary_key=True)
@@ -278,26 +270,23 @@ class ModelTrouble(models.Model):
     run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
 
     def __str__(self) -> str:
-        """The code."""
         return self.code
 
 
 class InboundMessage(models.Model):
-    """What somebody said to us, committed before they get a 2xx.
+    """A received message, committed before its sender gets a 2xx.
 
     received -> batched -> answered
        |-> held (sender unknown) -> received (approved, replayed once) | purged (denied, expired)
-       |-> ignored (a kind we do not answer), counted
+       |-> ignored (an unsupported kind), counted
        '-> quarantined (cannot be parsed), shown in the admin, retriable
 
     ``ack`` is the reaction on the platform's message ([C4]): nothing -> shown -> cleared.
-    ``via_key``: the primary key of the API key that it came with; 0 for none. ``media_bytes``: how
-    much ``media`` takes in this row, counted for held messages only.
+    ``via_key``: the primary key of the API key that it came with; 0 for none. ``media_bytes``: the
+    size of ``media`` in this row, counted for held messages only.
     """
 
     class State(models.TextChoices):
-        """See the class."""
-
         RECEIVED = "received"
         BATCHED = "batched"
         ANSWERED = "answered"
@@ -307,7 +296,7 @@ class InboundMessage(models.Model):
         QUARANTINED = "quarantined"
 
     class Ack(models.TextChoices):
-        """Whether the message wears our reaction."""
+        """The state of the acknowledgement reaction."""
 
         SHOWN = "shown"
         CLEARED = "cleared"
@@ -352,7 +341,7 @@ class InboundMessage(models.Model):
             ),
             models.UniqueConstraint(
                 fields=["account", "chat", "external_message_id"],
-                # What a client calls its message is unique for one sender only: ``one_update``.
+                # A client's message id is unique per sender only: ``one_update``.
                 condition=~Q(external_message_id="") & Q(body_digest=""),
                 name="one_platform_message",
             ),
@@ -377,7 +366,6 @@ class InboundMessage(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Its state and where it came from."""
         return f"{self.account_id}:{self.chat}:{self.external_message_id} ({self.state})"
 
 
@@ -390,12 +378,11 @@ class RunEvent(models.Model):
     data = models.TextField()
 
     def __str__(self) -> str:
-        """``run#seq``."""
         return f"{self.run_id}#{self.seq}"
 
 
 class Message(models.Model):
-    """One line of the readable transcript of a session; what the agent remembers."""
+    """One message of the readable transcript of a session; the agent's history."""
 
     session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="messages")
     run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL)
@@ -411,14 +398,13 @@ class Message(models.Model):
         indexes = [models.Index(fields=["session", "-id"])]
 
     def __str__(self) -> str:
-        """Role and beginning."""
         return f"{self.role}: {self.text[:60]}"
 
 
 class Job(models.Model):
     """A long task of a run. queued -> running -> succeeded | failed | cancelled.
 
-    Unique (run, tool_call_id): a run that is tried again reuses the result.
+    Unique (run, tool_call_id): a retried run reuses the result.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="jobs")
@@ -447,19 +433,16 @@ class Job(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Tool and state."""
         return f"{self.tool} ({self.state})"
 
 
 class JobStep(models.Model):
-    """What a job keeps: an answer of the model by its question, a message by its number.
+    """A stored step of a job: an answer of the model by its question, a message by its number.
 
-    ``key`` is unique within a kind. Answers are removed when their job is over.
+    ``key`` is unique within a kind. Answers are removed when their job ends.
     """
 
     class Kind(models.TextChoices):
-        """See the class."""
-
         ANSWER = "answer"
         MESSAGE = "message"
 
@@ -474,27 +457,24 @@ class JobStep(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Kind and key."""
         return f"{self.kind} {self.key}"
 
 
 class Delivery(models.Model):
-    """One block on its way to a platform; the row is committed before the network call.
+    """One block for a platform; the row is committed before the network call.
 
     pending -> sending -> sent | pending (retry_at) | dead | uncertain. Ordered per ``conversation``
     by id. ``dedupe_key`` is ``run:<id>:<block>`` or ``notice:<what>``: a block is enqueued once.
     sent -> pending when its payload changes: the message exists, so the new one goes out as an
-    edit, which may be repeated without harm.
+    edit, which is idempotent.
 
-    ``attempt`` is the fence of a claim, ``tries`` counts requests to the platform that failed.
-    ``queued_at``: since when it is to go out, where that is not ``created_at``.
-    In doubt (``doubt_chat``, the account and chat): an earlier request may have made a message that
-    is not known, with an id above ``after_id``.
+    ``attempt`` is the fence of a claim, ``tries`` counts failed requests to the platform.
+    ``queued_at``: since when it is due, where that is not ``created_at``. In doubt (``doubt_chat``,
+    the account and chat): an earlier request may have created a message with an unknown id above
+    ``after_id``.
     """
 
     class State(models.TextChoices):
-        """See the class."""
-
         PENDING = "pending"
         SENDING = "sending"
         SENT = "sent"
@@ -548,7 +528,7 @@ class Delivery(models.Model):
             models.Index(
                 fields=["doubt_chat"], condition=~Q(doubt_chat=""), name="deliveries_in_doubt"
             ),
-            # When an account is well again, its waiting deliveries are due at once.
+            # When an account recovers, its waiting deliveries are due immediately.
             models.Index(
                 fields=["account"],
                 condition=Q(state="pending", tries__gt=0),
@@ -557,7 +537,6 @@ class Delivery(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Key and state."""
         return f"{self.dedupe_key} ({self.state})"
 
 
@@ -581,27 +560,26 @@ class StoredFile(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
-        """Its name, as whoever made it wrote it, with invisible characters shown."""
+        """Show the uploader's name of the file, with invisible characters visible."""
         return visible_line(self.name, 80)
 
 
 class Skill(models.Model):
-    """Whether the owner switched on the skill in ``GATEWAY_HOME/skills/<name>``."""
+    """Whether the owner enabled the skill in ``GATEWAY_HOME/skills/<name>``."""
 
     name = models.CharField(max_length=100, primary_key=True)
     enabled = models.BooleanField(default=False)
     changed_at = models.DateTimeField(auto_now=True)
 
     def __str__(self) -> str:
-        """Its name, with invisible characters shown."""
         return visible_line(self.name, 80)
 
 
 class Installation(models.Model):
-    """What holds for the whole database: one row, with the id 1.
+    """State of the whole database: one row, with the id 1.
 
-    ``version``: of the code that migrated it last. ``files_mark``: what the folder of stored files
-    carries on each machine, so that one which is not shared is noticed.
+    ``version``: of the code that migrated it last. ``files_mark``: the mark of the folder of stored
+    files on each machine, to detect a folder that is not shared.
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
@@ -609,12 +587,11 @@ class Installation(models.Model):
     files_mark = models.CharField(max_length=64, blank=True, default="")
 
     def __str__(self) -> str:
-        """Its version."""
         return self.version
 
 
 class WorkerHeartbeat(models.Model):
-    """When each worker process was last heard from ([D8]); ``problem``: why it takes no work."""
+    """The last heartbeat of each worker process ([D8]); ``problem``: why it takes no work."""
 
     name = models.CharField(max_length=100, primary_key=True)
     queue = models.CharField(max_length=16)
@@ -622,5 +599,4 @@ class WorkerHeartbeat(models.Model):
     problem = models.CharField(max_length=200, default="", db_default="")
 
     def __str__(self) -> str:
-        """Its name."""
         return self.name

@@ -1,9 +1,9 @@
-"""``django.contrib.admin`` with our site. Imported before the models are: it names, not imports."""
+"""``django.contrib.admin`` with the gateway's site. Imported before the models: paths only."""
 
 from django.contrib.admin.apps import AdminConfig
 
 
-class DeskConfig(AdminConfig):
-    """The admin of the owner."""
+class GatewayAdminConfig(AdminConfig):
+    """The admin of the gateway."""
 
-    default_site = "gateway_project.admin_site.DeskSite"
+    default_site = "gateway_project.admin_site.GatewayAdminSite"

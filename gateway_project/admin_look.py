@@ -1,4 +1,4 @@
-"""How the admin looks: title, navigation, colours, the dashboard. Names and paths only."""
+"""The admin's look: title, navigation, colours, the dashboard. Names and paths only."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,39 +11,39 @@ Item = dict[str, Any]
 
 
 def page(title: str, icon: str, model: str, **more: Any) -> Item:
-    """One line of the sidebar: the list of ``model`` (``app_model``), for who may see it."""
+    """Return a sidebar entry: the list of ``model`` (``app_model``), for users who may view it."""
     app, _, name = model.rpartition("_")
     link = reverse_lazy(f"admin:{model}_changelist")
     return {"title": title, "icon": icon, "link": link, "permission": may_view(app, name), **more}
 
 
 def may_view(app: str, name: str) -> Callable[[HttpRequest], bool]:
-    """A question the sidebar asks for each visitor."""
+    """Return a permission check for the sidebar."""
     return lambda request: request.user.has_perm(f"{app}.view_{name}")
 
 
 def among_people(request: HttpRequest) -> bool:
-    """Whether a page of people is shown; the page beside them has a line of its own."""
+    """Return whether a page of people is shown, other than the access check with its own entry."""
     people, beside = reverse("admin:core_user_changelist"), reverse("admin:access_check")
     return request.path.startswith(people) and request.path != beside
 
 
 def among_requests(request: HttpRequest) -> bool:
-    """The same for unknown requests and their groups."""
+    """Return the same for unknown requests and their groups."""
     requests = reverse("admin:allowlist_unknownrequest_changelist")
     beside = reverse("admin:allowlist_unknownrequest_groups")
     return request.path.startswith(requests) and request.path != beside
 
 
 def style(_: HttpRequest) -> str:
-    """Our own style sheet; its address is known when static files are."""
-    return static("desk/desk.css")
+    """Return the address of the style sheet; known when static files are collected."""
+    return static("dashboard/dashboard.css")
 
 
 UNFOLD: Item = {
     "SITE_TITLE": "Latchkey",
     "SITE_HEADER": "Latchkey",
-    "SITE_SUBHEADER": "Who may speak, and what was said",
+    "SITE_SUBHEADER": "Access and conversations",
     "SITE_SYMBOL": "key",
     "SITE_URL": "/",
     "SHOW_HISTORY": False,
@@ -70,17 +70,21 @@ UNFOLD: Item = {
         "navigation": [
             {
                 "items": [
-                    {"title": "Desk", "icon": "dashboard", "link": reverse_lazy("admin:index")},
+                    {
+                        "title": "Dashboard",
+                        "icon": "dashboard",
+                        "link": reverse_lazy("admin:index"),
+                    },
                     page(
                         "Unknown requests",
-                        "door_front",
+                        "person_alert",
                         "allowlist_unknownrequest",
                         badge="channels_app.ops.dashboard.waiting",
                         badge_variant="warning",
                         active=among_requests,
                     ),
                     {
-                        "title": "Groups of strangers",
+                        "title": "Unknown senders by pattern",
                         "icon": "groups",
                         "link": reverse_lazy("admin:allowlist_unknownrequest_groups"),
                         "permission": may_view("allowlist", "unknownrequest"),
@@ -88,7 +92,7 @@ UNFOLD: Item = {
                 ],
             },
             {
-                "title": "Who may speak",
+                "title": "Access",
                 "items": [
                     page("People", "group", "core_user", active=among_people),
                     {

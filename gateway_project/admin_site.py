@@ -1,4 +1,4 @@
-"""The admin as the owner's desk: a site that only staff can find, and its look."""
+"""The admin site: visible to staff only."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     from unfold.sites import UnfoldAdminSite as _Site
 
-# The desk's own scripts come from files; the library that moves its menus evaluates expressions in
+# The admin's own scripts are files; the library behind its menus evaluates expressions in
 # attributes, so it needs 'unsafe-eval' and inline styles. Inline scripts stay forbidden.
 CONTENT_SECURITY_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -31,48 +31,48 @@ CONTENT_SECURITY_POLICY = (
 )
 
 
-class DeskSite(_Site):
-    """Answers 404 to everybody who is not staff: they sign in at the front door first."""
+class GatewayAdminSite(_Site):
+    """Answer 404 to all but staff; sign-in is at the web chat's page."""
 
     site_header = "Latchkey"
     site_title = "Latchkey"
-    index_title = "Desk"
+    index_title = "Dashboard"
 
     def admin_view(self, view: Any, cacheable: Any = False) -> Any:  # noqa: FBT002 - Django's signature
-        """``view`` for staff only, with the desk's policy."""
+        """Wrap ``view``: staff only, with the admin's content security policy."""
         inner = super().admin_view(view, cacheable)
 
-        def desk_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def staff_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if not self.has_permission(request):
                 raise Http404
             response: HttpResponse = inner(request, *args, **kwargs)
             response.headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
             return response
 
-        return desk_view
+        return staff_view
 
     def login(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """There is one sign-in page, and it is not here."""
+        """Redirect staff to the dashboard; the gateway has one sign-in page, elsewhere."""
         if not self.has_permission(request):
             raise Http404
         return HttpResponseRedirect(reverse("admin:index"))
 
     def logout(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        """Sign out (by POST) and go to the front door."""
+        """Sign out (POST) and redirect to the sign-in page."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         auth.logout(request)
         return HttpResponseRedirect(settings.LOGIN_URL)
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
-        """With who is open to everyone, for the banner ([A1]), and how many wait ([A5])."""
+        """Add open accounts for the banner ([A1]), and the number of pending requests ([A5])."""
         context: dict[str, Any] = super().each_context(request)
         context["latchkey_version"] = VERSION if self.has_permission(request) else ""
         if request.user.has_perm("allowlist.view_unknownrequest"):
-            context["desk_waiting"] = pending_count.count()
-        context["desk_open"] = [
+            context["pending_requests"] = pending_count.count()
+        context["open_accounts"] = [
             {
                 "name": str(user),
                 "url": reverse("admin:core_user_change", args=[user.pk]),

@@ -6,7 +6,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-# A server that has vanished (power, network) says nothing: its connections would wait for hours,
+# A vanished server (power, network) sends nothing: its connections would wait for hours,
 # and with them all that uses them. Seconds, but for the last (milliseconds). Whatever the URL says
 # counts instead; libpq's manual lists what there is (33.1.2, parameter key words).
 PATIENCE = {
@@ -19,9 +19,9 @@ PATIENCE = {
 
 
 def settings_of(url: str, *, home: Path) -> dict[str, Any]:
-    """Django's database settings for ``url``; ``home``: where SQLite lies unless told.
+    """Return Django's database settings for ``url``; ``home``: the default folder of SQLite.
 
-    Raises ImproperlyConfigured, which does not name the password.
+    Raises ImproperlyConfigured, without the password.
     """
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
@@ -32,7 +32,7 @@ def settings_of(url: str, *, home: Path) -> dict[str, Any]:
 
 
 def sqlite(path: str) -> dict[str, Any]:
-    """The settings of a database file."""
+    """Return the settings of a database file."""
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": path,
@@ -49,7 +49,7 @@ def sqlite(path: str) -> dict[str, Any]:
 
 
 def postgresql(parts: SplitResult) -> dict[str, Any]:
-    """The settings of a server; the query of its URL holds libpq's parameters, as it does there."""
+    """Return the settings of a server; the query of its URL holds libpq's parameters."""
     port = port_of(parts)
     own = {
         "user": parts.username,
@@ -60,7 +60,7 @@ def postgresql(parts: SplitResult) -> dict[str, Any]:
     }
     asked = parameters(parts)
     if twice := sorted(name for name in asked if own.get(name)):
-        raise ImproperlyConfigured(f"DATABASE_URL says twice: {', '.join(twice)}")
+        raise ImproperlyConfigured(f"DATABASE_URL has a repeated parameter: {', '.join(twice)}")
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),
@@ -75,16 +75,16 @@ def postgresql(parts: SplitResult) -> dict[str, Any]:
 
 
 def port_of(parts: SplitResult) -> str:
-    """The port, or nothing. What stands there instead may be the rest of a password."""
+    """Return the port, or none. An invalid one may be a part of the password."""
     try:
         return str(parts.port or "")
     except ValueError:
-        message = "DATABASE_URL has no port where it should; write / in a password as %2F"
+        message = "DATABASE_URL has an invalid port; write / in a password as %2F"
         raise ImproperlyConfigured(message) from None
 
 
 def parameters(parts: SplitResult) -> dict[str, str]:
-    """What the query says: ``name=value`` with ``&`` between, nothing else."""
+    """Parse the query: ``name=value`` separated by ``&``."""
     pairs = [each.partition("=") for each in parts.query.split("&") if parts.query]
     found = {unquote(name): unquote(value) for name, _, value in pairs}
     if parts.fragment or len(found) < len(pairs) or not all(map(all, found.items())):
@@ -93,8 +93,9 @@ def parameters(parts: SplitResult) -> dict[str, str]:
 
 
 def known(asked: dict[str, str]) -> dict[str, str]:
-    """``asked``, if libpq knows all of it: a parameter that is silently left out, ``sslmode`` most
-    of all, is worse than none."""
+    """Return ``asked`` when libpq knows all parameters: silently dropping one, ``sslmode`` most of
+    all, would be worse.
+    """
     from psycopg import pq  # noqa: PLC0415 - 20 MB that SQLite never uses
 
     names = {each.keyword.decode() for each in pq.Conninfo.get_defaults()}

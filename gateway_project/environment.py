@@ -1,6 +1,6 @@
-"""Settings from the environment: a wrong value stops the start and names the variable.
+"""Settings from the environment: an invalid value stops the start and names the variable.
 
-Every variable may be given as ``NAME`` or, for secrets kept in files, as ``NAME_FILE`` (a path).
+Every variable may be given as ``NAME`` or, for secrets in files, as ``NAME_FILE`` (a path).
 """
 
 import os
@@ -15,7 +15,9 @@ FALSE_WORDS = frozenset({"0", "false", "no", "off"})
 
 
 def text(name: str, default: str = "") -> str:
-    """The value of ``name``, or the content of the file ``name_FILE`` names, else ``default``."""
+    """Return the value of ``name``, or the content of the file named by ``name_FILE``, else
+    ``default``.
+    """
     path = os.environ.get(f"{name}_FILE", "")
     if path:
         try:
@@ -35,17 +37,17 @@ OLD_NAMES = {
 
 
 def renamed(name: str, default: str = "") -> str:
-    """The value of ``name``, else of its old name."""
+    """Return the value of ``name``, else of its old name."""
     return text(name) or text(OLD_NAMES[name], default)
 
 
 def old_names() -> dict[str, str]:
-    """The old names that are read now, each with its new one."""
+    """Return the old names in use, each with its new one."""
     return {old: new for new, old in OLD_NAMES.items() if text(old) and not text(new)}
 
 
 def number(name: str, default: int, *, minimum: int = 0) -> int:
-    """A whole number of at least ``minimum``."""
+    """Return a whole number of at least ``minimum``."""
     value = text(name, str(default))
     if not value.isascii() or not value.isdigit() or int(value) < minimum:
         raise ImproperlyConfigured(
@@ -55,7 +57,7 @@ def number(name: str, default: int, *, minimum: int = 0) -> int:
 
 
 def switch(name: str, *, default: bool) -> bool:
-    """A yes/no value: 1/true/yes/on or 0/false/no/off."""
+    """Return a boolean: 1/true/yes/on or 0/false/no/off."""
     value = text(name, "1" if default else "0").lower()
     if value in TRUE_WORDS:
         return True
@@ -65,7 +67,7 @@ def switch(name: str, *, default: bool) -> bool:
 
 
 def origin(name: str, default: str) -> str:
-    """The address of a site without a path: ``https://host`` or ``http://host:port``.
+    """Return the address of a site without a path: ``https://host`` or ``http://host:port``.
 
     Under a path every link, redirect and cookie would be wrong: such an address stops the start.
     """
@@ -80,18 +82,18 @@ def origin(name: str, default: str) -> str:
     if parts.path or parts.query or parts.fragment or "@" in parts.netloc:
         raise ImproperlyConfigured(
             f"{name} must be an address without a path or a user in it: {value!r}. Latchkey "
-            "answers at the root of a host: give it one of its own, like https://chat.example.org"
+            "needs the root of a host name of its own, like https://chat.example.org"
         )
     return value
 
 
 def words(name: str, default: str = "") -> list[str]:
-    """A comma-separated list, empty parts dropped."""
+    """Return a comma-separated list without empty parts."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
 
 
 def choice(name: str, default: str, *, allowed: frozenset[str]) -> str:
-    """One of ``allowed``."""
+    """Return one of ``allowed``."""
     value = text(name, default)
     if value not in allowed:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(sorted(allowed))}: {value!r}")
@@ -99,10 +101,10 @@ def choice(name: str, default: str, *, allowed: frozenset[str]) -> str:
 
 
 def broker(name: str, default: Callable[[], str], *, in_production: bool) -> str:
-    """The address of a broker; in production, one on another machine has a password.
+    """Return the address of a broker; in production, one on another machine needs a password.
 
-    ``default`` is asked only when nothing else says it. Who is at the other end of ``rediss`` is
-    verified unless the address says otherwise: Celery would not, and still send the password.
+    ``default`` is called only without a value. The certificate of ``rediss`` is verified unless the
+    address says otherwise: Celery would not, and still send the password.
     """
     value = text(name) or default()
     parts = urlsplit(value)

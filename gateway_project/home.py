@@ -1,4 +1,4 @@
-"""The one folder that holds the state of an installation: database, files, secrets, sockets."""
+"""The folder with the state of an installation: database, files, secrets, sockets."""
 
 import os
 import secrets
@@ -10,17 +10,17 @@ SECRET_NAMES = ("secret_key", "encryption_key", "broker_password", "model_key")
 
 
 def directory() -> Path:
-    """``GATEWAY_HOME``, by default ``./var`` beside ``manage.py``."""
+    """Return ``GATEWAY_HOME``, by default ``./var`` beside ``manage.py``."""
     return Path(os.environ.get("GATEWAY_HOME") or BASE_DIR / "var").resolve()
 
 
 def secret_path(name: str) -> Path:
-    """Where the secret ``name`` is kept."""
+    """Return the path of the secret ``name``."""
     return directory() / "secrets" / name
 
 
 def ensure() -> None:
-    """Make what is missing: the folder (mode 0700: it holds conversations), the secrets (0600)."""
+    """Create the folder (mode 0700: it holds conversations) and the secrets (0600) if missing."""
     directory().mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = directory() / "secrets"
     folder.mkdir(exist_ok=True, mode=0o700)
@@ -29,7 +29,7 @@ def ensure() -> None:
 
 
 def explain(error: OSError) -> str:
-    """Why the folder cannot be used, and what to do."""
+    """Return why the folder cannot be used, with a fix."""
     return (
         f"GATEWAY_HOME ({directory()}) cannot be written: {error.strerror or error}. "
         "Make it writable for this user, free disk space, or set GATEWAY_HOME to another folder."
@@ -37,7 +37,7 @@ def explain(error: OSError) -> str:
 
 
 def write_once(*, path: Path, value: str) -> None:
-    """Create ``path`` with ``value`` unless it exists; two starters at once agree on one value."""
+    """Create ``path`` with ``value`` unless it exists; concurrent starters agree on one value."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -51,18 +51,18 @@ def write_once(*, path: Path, value: str) -> None:
 
 
 def read_secret(name: str) -> str:
-    """The secret ``name``, or an empty string when it was not made yet."""
+    """Return the secret ``name``, or an empty string when it does not exist yet."""
     path = secret_path(name)
     return path.read_text(encoding="utf-8").strip() if path.exists() else ""
 
 
 def read_keys(name: str) -> list[str]:
-    """The keys in the secret ``name``, the current one first; older ones follow on lines."""
+    """Return the keys in the secret ``name``, the current one first; older ones follow on lines."""
     return read_secret(name).split()
 
 
 def replace_keys(name: str, keys: Iterable[str]) -> None:
-    """Write the keys of ``name`` in one step, for this user only."""
+    """Replace the keys of ``name`` atomically, readable for this user only."""
     path = secret_path(name)
     scratch = path.with_name(f".{name}.{os.getpid()}")
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -1,4 +1,4 @@
-"""What an installation needs before its processes start: tables, static files, an owner."""
+"""Prepare an installation before its processes start: tables, static files, an owner."""
 
 import fcntl
 import hashlib
@@ -25,7 +25,7 @@ OWNER = "owner"
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Two starters on one home wait for each other here."""
+    """Serialise starters on one home."""
     folder = run_folder(settings.GATEWAY_HOME)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "prepare.lock").open("w") as file:
@@ -34,9 +34,9 @@ def one_at_a_time() -> Iterator[None]:
 
 
 def migrate() -> int:
-    """Bring the tables up to date; how many migrations were applied.
+    """Apply migrations; return how many were applied.
 
-    Raises StartError for a database that this code cannot work on, or whose migration failed.
+    Raises StartError for a database that this code cannot work on, or for a failed migration.
     """
     executor = MigrationExecutor(connection)
     check_history(executor)
@@ -52,7 +52,7 @@ def migrate() -> int:
 
 
 def check_history(executor: MigrationExecutor) -> None:
-    """Raises StartError when the database's migrations are not ours in another order or number."""
+    """Raise StartError when the database's migrations have another order or number than ours."""
     try:
         executor.loader.check_consistent_history(connection)
     except InconsistentMigrationHistory as error:
@@ -64,7 +64,7 @@ def check_history(executor: MigrationExecutor) -> None:
 
 
 def failed_migration(error: Exception) -> str:
-    """What to say of a migration that failed: which one, why, and what state it left."""
+    """Describe a failed migration: which one, why, and the resulting state."""
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
@@ -77,7 +77,7 @@ def failed_migration(error: Exception) -> str:
 
 
 def collect_static() -> bool:
-    """Collect static files when the ones that the apps carry have changed; whether it did.
+    """Collect static files when those of the apps have changed; return whether it did.
 
     From an empty folder: `collectstatic` skips a file that is older than its copy, which the file
     of a newer package may be.
@@ -92,7 +92,7 @@ def collect_static() -> bool:
 
 
 def fingerprint() -> str:
-    """A digest over path, size and time of every static file of every app."""
+    """Return a digest over path, size and time of every static file of every app."""
     digest = hashlib.sha256(settings.STORAGES["staticfiles"]["BACKEND"].encode())
     for finder in get_finders():
         for name, storage in finder.list([]):
@@ -102,9 +102,9 @@ def fingerprint() -> str:
 
 
 def ensure_owner() -> tuple[User | None, bool]:
-    """The active owner who was there first, and whether we just made one.
+    """Return the first active owner, and whether it was just created.
 
-    ``None`` when all owners were switched off: that is somebody's decision, so nobody new is made.
+    ``None`` when all owners were deactivated: that was a decision, so no new one is created.
     """
     owners = User.objects.filter(is_owner=True).order_by("id")
     if owners.exists():
@@ -127,6 +127,6 @@ def ensure_owner() -> tuple[User | None, bool]:
 
 
 def sign_in_token(*, now: datetime) -> str:
-    """A one-time token for the owner; empty when there is no active owner."""
+    """Return a one-time token for the owner; empty when there is no active owner."""
     owner, _ = ensure_owner()
     return sign_in.create(user=owner, now=now) if owner is not None else ""

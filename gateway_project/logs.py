@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 
 class JsonFormatter(logging.Formatter):
-    """One line of JSON per record: time, level, logger, message, traceback if any."""
+    """Format a record as one line of JSON: time, level, logger, message, traceback if any."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a JSON object without line breaks."""
+        """Return the record as a JSON object without line breaks."""
         line = {
             "at": datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -1,6 +1,6 @@
 """All settings of the gateway, from the environment (12-factor). ``docs/settings.md`` lists them.
 
-What an owner changes while the gateway runs is in the admin, not here.
+Settings that an owner changes while the gateway runs are in the admin.
 """
 
 import sys
@@ -31,7 +31,7 @@ GATEWAY_ENCRYPTION_KEYS: list[str] = (
     env.words("GATEWAY_ENCRYPTION_KEYS") or home.read_keys("encryption_key") or [SECRET_KEY]
 )
 
-# Where people reach us. Behind TLS, GATEWAY_URL starts with https:// and cookies become Secure.
+# The public address. Behind TLS, GATEWAY_URL starts with https:// and cookies become Secure.
 GATEWAY_URL: str = env.origin("GATEWAY_URL", "http://127.0.0.1:8000")
 GATEWAY_HTTPS: bool = GATEWAY_URL.startswith("https://")
 GATEWAY_HOST: str = env.text("GATEWAY_HOST", "127.0.0.1")
@@ -51,7 +51,7 @@ CSRF_TRUSTED_ORIGINS: list[str] = [GATEWAY_URL]
 # takes 20 MB less. It must not delete users: only with the admin's tables known does that cascade.
 PAGE_APPS = [
     "unfold.apps.BasicAppConfig",
-    "gateway_project.admin_config.DeskConfig",
+    "gateway_project.admin_config.GatewayAdminConfig",
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "axes",
@@ -154,8 +154,8 @@ AUTH_PASSWORD_VALIDATORS = [
 AXES_FAILURE_LIMIT: int = env.number("WRONG_PASSWORDS_PER_HOUR", 20, minimum=1)
 AXES_COOLOFF_TIME = 1
 AXES_VERBOSE = False
-AXES_DISABLE_ACCESS_LOG = True  # who signed in is in our audit
-AXES_ENABLE_ADMIN = False  # allowlist.admin shows lockouts in the desk's look
+AXES_DISABLE_ACCESS_LOG = True  # sign-ins are in our audit
+AXES_ENABLE_ADMIN = False  # allowlist.admin shows lockouts
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_HTTP_RESPONSE_CODE = 429
 AXES_LOCKOUT_CALLABLE = "channels_app.webchat.views.locked_out"
@@ -216,7 +216,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "channels_app.api.doors.document",
+        "channels_app.api.endpoint_operations.document",
     ],
 }
 
@@ -248,7 +248,7 @@ JOB_SECONDS: int = env.number("JOB_SECONDS", 1800, minimum=10)
 JOB_MEMORY_MEGABYTES: int = env.number("JOB_MEMORY_MEGABYTES", 600, minimum=100)
 FILE_LINK_DAYS: int = env.number("FILE_LINK_DAYS", 7, minimum=1)
 DOCUMENT_MEGABYTES: int = env.number("DOCUMENT_MEGABYTES", 50, minimum=1)
-# What one person may keep here of what they sent; 0: no limit.
+# The storage quota of a user's uploads; 0: no limit.
 MAX_FILE_MEGABYTES_PER_USER: int = env.number("MAX_FILE_MEGABYTES_PER_USER", 2000)
 MAX_FILES_PER_USER: int = env.number("MAX_FILES_PER_USER", 5000)
 # An upload that no message names is removed after so long.
@@ -258,7 +258,7 @@ UNNAMED_FILE_HOURS: int = env.number("UNNAMED_FILE_HOURS", 24, minimum=1)
 RUN_LEASE_SECONDS: int = env.number("RUN_LEASE_SECONDS", 15, minimum=1)
 RUN_MAX_ATTEMPTS: int = env.number("RUN_MAX_ATTEMPTS", 5, minimum=1)
 DELIVERY_LEASE_SECONDS: int = env.number("DELIVERY_LEASE_SECONDS", 60, minimum=1)
-# What a platform does not take is tried again for so long.
+# How long refused deliveries are retried.
 DELIVERY_RETRY_HOURS: int = env.number("DELIVERY_RETRY_HOURS", 24, minimum=1)
 SWEEP_SECONDS: int = env.number("SWEEP_SECONDS", 10, minimum=1)
 EVENT_FRAME_MILLISECONDS: int = env.number("EVENT_FRAME_MILLISECONDS", 36, minimum=1)
@@ -266,7 +266,7 @@ DEBOUNCE_IDLE_MILLISECONDS: int = env.number("DEBOUNCE_IDLE_MILLISECONDS", 500)
 DEBOUNCE_MAX_MILLISECONDS: int = env.number("DEBOUNCE_MAX_MILLISECONDS", 2000)
 RUNS_PER_WORKER: int = env.number("RUNS_PER_WORKER", 200, minimum=1)
 
-# Doors and their limits.
+# Limits of the endpoints.
 INBOUND_REQUEST_TIMEOUT_SECONDS: int = env.number("INBOUND_REQUEST_TIMEOUT_SECONDS", 600)
 MAX_BODY_BYTES: int = env.number("MAX_BODY_BYTES", 12 * 1024 * 1024, minimum=1024)
 MAX_ANSWER_BYTES: int = env.number("MAX_ANSWER_BYTES", 1_000_000, minimum=1000)
@@ -318,7 +318,7 @@ UNKNOWN_REQUEST_DAYS: int = env.number("UNKNOWN_REQUEST_DAYS", 7, minimum=1)
 UNKNOWN_REQUESTS_MAX: int = env.number("UNKNOWN_REQUESTS_MAX", 10_000, minimum=10)
 STRANGER_DENIED_REPLY: str = env.text("STRANGER_DENIED_REPLY")
 STRANGER_APPROVED_REPLY: str = env.text("STRANGER_APPROVED_REPLY")
-# Who may make a code that links another address to themselves.
+# Which users may create link codes.
 LINK_CODES: str = env.choice(
     "LINK_CODES", "everyone", allowed=frozenset({"everyone", "owners", "off"})
 )
@@ -330,7 +330,7 @@ SEND_RESULT_OVERFLOW: str = env.choice(
 )
 SEND_RESULT_SECONDS: int = env.number("SEND_RESULT_SECONDS", 30, minimum=1)
 AGENT_SESSION_IDLE_HOURS: int = env.number("AGENT_SESSION_IDLE_HOURS", 72)
-# What `manage.py mcp` is told by whoever starts an agent.
+# Set for `manage.py mcp` by the program that starts an agent.
 GATEWAY_API_KEY: str = env.text("GATEWAY_API_KEY")
 GATEWAY_SESSION_ID: str = env.text("GATEWAY_SESSION_ID")
 MCP_ALLOWED_ORIGINS: list[str] = env.words("MCP_ALLOWED_ORIGINS")

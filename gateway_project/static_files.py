@@ -1,4 +1,4 @@
-"""How static files are stored: compressed, and named by their content, imports of modules included.
+"""Static files: compressed, and named by their content, including imports of modules.
 
 Without the second a page could, for a minute after an upgrade, run new modules with old ones.
 """
@@ -7,6 +7,6 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
 class StaticFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # untyped base
-    """Names in ``import`` statements of ES modules are changed as those in style sheets are."""
+    """Rewrite names in ``import`` statements of ES modules as those in style sheets."""
 
     support_js_module_import_aggregation = True

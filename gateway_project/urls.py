@@ -1,4 +1,4 @@
-"""Every URL that Django itself serves."""
+"""The URLs that Django itself serves."""
 
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path

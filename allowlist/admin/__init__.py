@@ -1,4 +1,4 @@
-"""Who may speak, in the admin: people with their identities, API keys, the audit."""
+"""The allowlist in the admin: people with their identities, API keys, the audit."""
 
 from django.contrib import admin
 from django.contrib.auth.models import Group
@@ -8,7 +8,7 @@ from allowlist.admin.lockouts import AccessAttemptAdmin
 from allowlist.admin.people import UserAdmin
 from allowlist.admin.trail import AuditEntryAdmin
 
-# Rights are given to people one by one; groups would be a second place to look.
+# Permissions are granted per user; groups would be a second place to check.
 admin.site.unregister(Group)
 
 __all__ = ["AccessAttemptAdmin", "ApiKeyAdmin", "AuditEntryAdmin", "UserAdmin"]

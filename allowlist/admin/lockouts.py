@@ -1,4 +1,4 @@
-"""Sign-ins that failed too often: deleting a row lets its address try again."""
+"""Lockouts after failed sign-ins: deleting a row lets its address try again."""
 
 from axes.models import AccessAttempt
 from django.contrib import admin
@@ -33,5 +33,5 @@ class AccessAttemptAdmin(ReadOnlyAdmin[AccessAttempt]):
     actions = ("delete_selected",)
 
     def has_delete_permission(self, request: HttpRequest, obj: AccessAttempt | None = None) -> bool:
-        """By Django's own right."""
+        """Require Django's own permission."""
         return request.user.has_perm("axes.delete_accessattempt")

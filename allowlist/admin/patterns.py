@@ -1,4 +1,4 @@
-"""Blocked patterns in the admin. Registered by whoever can also change the notices."""
+"""Block patterns in the admin. Registered by the package that also updates notices."""
 
 from typing import Any
 
@@ -15,16 +15,14 @@ from core.models import User
 
 
 class PatternForm(ModelForm[BlockPattern]):
-    """A pattern that names more than everybody."""
+    """A pattern that is not too general."""
 
     class Meta:
-        """Its fields."""
-
         model = BlockPattern
         fields = ("pattern", "kind", "account", "note")
 
     def clean_pattern(self) -> str:
-        """Trimmed; not one that nearly everybody matches."""
+        """Trim the pattern; refuse one that matches nearly every sender."""
         try:
             return patterns.check(self.cleaned_data["pattern"])
         except patterns.InvalidPattern as error:
@@ -32,7 +30,7 @@ class PatternForm(ModelForm[BlockPattern]):
 
 
 class PatternAdmin(AuditedAdmin[BlockPattern]):
-    """Strangers who are turned away unseen; made and removed by owners, never changed."""
+    """Block patterns: created and removed by owners, never changed."""
 
     shown_pattern = shown("pattern")
     shown_note = shown("note")
@@ -46,36 +44,36 @@ class PatternAdmin(AuditedAdmin[BlockPattern]):
     fields = ("pattern", "kind", "account", "note")
 
     def get_fields(self, request: HttpRequest, obj: BlockPattern | None = None) -> Any:
-        """A made pattern shows what it did."""
+        """Add the counters of an existing pattern."""
         if obj is None:
             return self.fields
         return ("shown_pattern", "kind", "account", "shown_note", "hits", "last_hit_at")
 
     def get_readonly_fields(self, request: HttpRequest, obj: BlockPattern | None = None) -> Any:
-        """All of a made one."""
+        """Make every field of an existing pattern read-only."""
         return () if obj is None else self.get_fields(request, obj)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Owners only ([A6])."""
+        """Allow owners only ([A6])."""
         return isinstance(request.user, User) and request.user.is_owner
 
     def has_change_permission(self, request: HttpRequest, obj: BlockPattern | None = None) -> bool:
-        """Nobody: what it has turned away would not be what it says."""
+        """Refuse: its counters would no longer belong to the pattern shown."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: BlockPattern | None = None) -> bool:
-        """Owners only."""
+        """Allow owners only."""
         return self.has_add_permission(request)
 
     def save_model(self, request: HttpRequest, obj: BlockPattern, form: Any, change: Any) -> None:
-        """Whoever waits and matches is denied at once."""
+        """Save and deny the matching pending requests."""
         if not isinstance(request.user, User):
             raise PermissionDenied
         obj.created_by = request.user
         super().save_model(request, obj, form, change)
         rows = patterns.apply(pattern=obj, owner=request.user, now=timezone.now())
         self.denied(obj, rows)
-        messages.info(request, f"Strangers who waited and are denied now: {len(rows)}.")
+        messages.info(request, f"Pending unknown senders that are denied now: {len(rows)}.")
 
     def denied(self, pattern: BlockPattern, rows: list[UnknownRequest]) -> None:
-        """What else follows for those who waited; nothing here."""
+        """Hook for the denied requests; does nothing here."""

@@ -1,4 +1,4 @@
-"""People in the admin, with their identities; sign-in links; why somebody is let in."""
+"""People in the admin, with their identities; sign-in links; explanation of access."""
 
 from contextlib import nullcontext
 from http import HTTPStatus
@@ -22,7 +22,7 @@ from allowlist import revocation, sign_in
 from allowlist.admin.audited import AuditedAdmin, decides, is_superuser, shown_once
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
-from core.admin.base import DeskInline, ModelForm, badge, visible_line
+from core.admin.base import ModelForm, ThemedInline, badge, visible_line
 from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, User
 
@@ -31,20 +31,18 @@ if TYPE_CHECKING:
 else:
     _DjangoUserAdmin = DjangoUserAdmin
 
-# What nobody but a superuser may give, to anybody.
+# Fields that only a superuser may change.
 MANY_RIGHTS = ("groups", "user_permissions")
 RIGHTS = ("is_staff", "is_superuser", "is_owner", *MANY_RIGHTS)
 SINGLE_RIGHTS = "Single permissions"  # shown to superusers only, folded
-# What nobody but an owner decides: who may speak.
+# Fields that only an owner may change: they decide about access.
 ADMITTED = ("only_listed", "is_active")
 
 
 class IdentityForm(ModelForm[ChannelIdentity]):
-    """Writes an address in its normal form ([A2])."""
+    """Normalise an identity ([A2])."""
 
     class Meta:
-        """Its fields."""
-
         model = ChannelIdentity
         fields = ("kind", "channel", "account", "value", "expires_at")
 
@@ -64,49 +62,46 @@ class IdentityForm(ModelForm[ChannelIdentity]):
         return data
 
 
-class IdentityInline(DeskInline[ChannelIdentity, User]):
-    """The addresses of a person."""
+class IdentityInline(ThemedInline[ChannelIdentity, User]):
+    """The identities of a user."""
 
     model = ChannelIdentity
     form = IdentityForm
     fields = ("kind", "channel", "account", "value", "expires_at")
-    verbose_name_plural = "identities: who may speak as this person"
+    verbose_name_plural = "identities: senders that speak as this person"
 
     def has_add_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        """Owners only ([A6])."""
+        """Allow owners only ([A6])."""
         return super().has_add_permission(request, obj) and decides(request)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        """Owners only ([A6])."""
+        """Allow owners only ([A6])."""
         return super().has_change_permission(request, obj) and decides(request)
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        """Owners only ([A6])."""
+        """Allow owners only ([A6])."""
         return super().has_delete_permission(request, obj) and decides(request)
 
 
 class NewUserForm(ModelForm[User]):
-    """A new person; no password: people sign in by link, or their channel says who they are."""
+    """A new user without a password: sign-in is by link, or by the channel's credential."""
 
     class Meta:
-        """Its fields."""
-
         model = User
         fields = ("username", "display_name", "only_listed")
 
 
 class OpenFilter(admin.SimpleListFilter):
-    """People who are open to everyone."""
+    """Filter users who are open to everyone."""
 
     title = "open to everyone"
     parameter_name = "open"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """One choice."""
         return [("yes", "Yes")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> QuerySet[User]:
-        """Those whom the rule finds open."""
+        """Limit to users that the rule finds open."""
         if self.value() != "yes":
             return queryset
         return queryset.filter(pk__in=[user.pk for user in open_kinds()])
@@ -114,13 +109,13 @@ class OpenFilter(admin.SimpleListFilter):
 
 @admin.register(User)
 class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
-    """People; nobody but a superuser gives rights or touches who has them."""
+    """Users; only superusers grant permissions or change users who have any."""
 
     change_password_form = AdminPasswordChangeForm
     add_form = NewUserForm
     add_form_template = None
-    change_form_template = "desk/user.html"
-    delete_confirmation_template = "desk/delete_person.html"
+    change_form_template = "dashboard/user.html"
+    delete_confirmation_template = "dashboard/delete_person.html"
     inlines = (IdentityInline,)
     list_display = (
         "name",
@@ -143,12 +138,12 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
             None,
             {"fields": (("username", "display_name"), ("language", "time_zone"), "show_progress")},
         ),
-        ("Who may speak", {"fields": (("only_listed", "is_active"), "open_badge")}),
+        ("Access", {"fields": (("only_listed", "is_active"), "open_badge")}),
         (
             "Rights",
             {
                 "fields": (("is_owner", "is_staff", "is_superuser"), "groups"),
-                "description": "Only owners decide who may speak. Roles work for staff; a "
+                "description": "Only owners decide about access. Roles apply to staff; a "
                 "superuser has all of them.",
             },
         ),
@@ -158,23 +153,23 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
 
     @admin.display(description="person", ordering="display_name")
     def name(self, user: User) -> str:
-        """As people see it."""
+        """Show the display name."""
         return visible_line(str(user), 60)
 
     @admin.display(description="identities")
     def speaks_from(self, user: User) -> int:
-        """How many addresses are listed."""
+        """Show the number of identities."""
         count: int = getattr(user, "identity_count", 0)
         return count
 
     @admin.display(description="open to everyone")
     def open_badge(self, user: User) -> SafeString | str:
-        """A red badge for each kind that lets everybody in ([A1])."""
+        """Show a red badge for each kind that is open to everyone ([A1])."""
         kinds = open_kinds(only=user).get(user, []) if user.pk and not user.only_listed else []
         return badge(f"open to everyone on {', '.join(kinds)}", "danger") if kinds else "no"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        """With the number of identities."""
+        """Add the number of identities."""
         people: QuerySet[User] = super().get_queryset(request)
         return people.annotate(identity_count=Count("identities", distinct=True))
 
@@ -184,7 +179,7 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Django's view of a new user opens a transaction: our write lock comes first."""
+        """Take the write lock first: Django's view of a new user opens a transaction."""
         with transactions.atomic_write() if request.method == "POST" else nullcontext():
             response: HttpResponse = super().add_view(request, form_url, extra_context)
         return response
@@ -195,9 +190,9 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         id: str,  # noqa: A002 - Django's name
         form_url: str = "",
     ) -> HttpResponse:
-        """Django's page, for superusers; a new password is recorded.
+        """Show Django's page to superusers and record a new password.
 
-        Whoever sets a password signs in as that person: the same as a sign-in link.
+        A password gives access as that user: the same as a sign-in link.
         """
         if not is_superuser(request):
             raise PermissionDenied
@@ -207,23 +202,23 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         return response
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        """Who has rights is changed by superusers only."""
+        """Let only superusers change users with permissions."""
         return super().has_change_permission(request, obj) and _may_touch(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        """The same; and nobody deletes themselves."""
+        """As for changing; deleting oneself is refused."""
         if obj is not None and obj.pk == request.user.pk:
             return False
         return super().has_delete_permission(request, obj) and _may_touch(request, obj)
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """Single permissions are for superusers; for the others there are roles."""
+        """Show single permissions to superusers only; others assign roles."""
         found = super().get_fieldsets(request, obj)
         shown = is_superuser(request)
         return [each for each in found if shown or each[0] != SINGLE_RIGHTS]
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Roles as boxes to tick."""
+        """Show roles as checkboxes."""
         found = super().formfield_for_manytomany(db_field, request, **kwargs)
         if found is not None and db_field.name == "groups":
             found.label, found.help_text = "Roles", ""
@@ -232,8 +227,9 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         return found
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """Rights, for everybody but a superuser, and who may speak, for everybody but an owner; and
-        nobody locks themselves out."""
+        """Make permissions read-only except for superusers, and access read-only except for owners;
+        prevent users from locking themselves out.
+        """
         fields = tuple(super().get_readonly_fields(request, obj))
         if not is_superuser(request):
             return (*fields, *RIGHTS, *(() if decides(request) else ADMITTED))
@@ -241,7 +237,7 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         return (*fields, "is_active", "is_staff", "is_superuser") if own else fields
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: Any) -> None:
-        """A new person has no password; who is switched off loses what is open ([A9])."""
+        """Create users without a password; end a deactivated user's sessions and runs ([A9])."""
         if not change:
             obj.set_unusable_password()
         super().save_model(request, obj, form, change)
@@ -249,7 +245,7 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
             revocation.end_user(user_id=obj.pk)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
-        """Roles and single permissions stand in other tables; their changes are recorded too."""
+        """Record changes of roles and single permissions, which are in other tables."""
         super().save_related(request, form, formsets, change)
         data: dict[str, object] = {
             name: sorted(str(each) for each in form.cleaned_data[name])
@@ -260,7 +256,7 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
             self.record(request, "rights_set", form.instance, data)
 
     def delete_model(self, request: HttpRequest, obj: User) -> None:
-        """End what is open, then delete ([A9])."""
+        """End sessions and runs, then delete ([A9])."""
         revocation.end_user(user_id=obj.pk)
         super().delete_model(request, obj)
 
@@ -271,7 +267,7 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         formset: Any,
         change: Any,
     ) -> None:
-        """Identities: recorded one by one; who lost one loses what it had open ([A9])."""
+        """Record each changed identity; end the runs of a removed one ([A9])."""
         olds = {row.pk: row for row in ChannelIdentity.objects.filter(user=form.instance.pk)}
         formset.save()
         for row, _ in formset.changed_objects:
@@ -284,7 +280,7 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
             _end(row)
 
     def get_urls(self) -> list[URLPattern]:
-        """Two more pages: the sign-in link, and why somebody is let in."""
+        """Add the pages of the sign-in link and of the explanation of access."""
         wrap = self.admin_site.admin_view
         return [
             path("<int:pk>/sign-in-link/", wrap(self.sign_in_link), name="core_user_sign_in_link"),
@@ -293,7 +289,7 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         ]
 
     def sign_in_link(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """A one-time link for a person, shown once; by POST."""
+        """Create a one-time sign-in link, shown once (POST)."""
         return _sign_in_link(self, request, pk)
 
     def access_check(self, request: HttpRequest) -> HttpResponse:
@@ -315,7 +311,7 @@ def _sign_in_link(page: UserAdmin, request: HttpRequest, pk: int) -> HttpRespons
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     person = get_object_or_404(User, pk=pk, is_active=True)
-    if not is_superuser(request):  # such a link makes whoever holds it that person
+    if not is_superuser(request):  # the link signs its holder in as that user
         raise PermissionDenied
     now = timezone.now()
     token = sign_in.create(user=person, now=now)
@@ -324,11 +320,11 @@ def _sign_in_link(page: UserAdmin, request: HttpRequest, pk: int) -> HttpRespons
     return shown_once(page, request, f"Sign-in link of {person}", secret, person)
 
 
-INPUT = {"class": "desk-input"}
+INPUT = {"class": "dashboard-input"}
 
 
 class AccessForm(forms.Form):
-    """Who would be asking."""
+    """The sender to explain."""
 
     account = forms.ModelChoiceField(
         ChannelAccount.objects.order_by("channel", "name"), widget=forms.Select(attrs=INPUT)
@@ -358,4 +354,4 @@ def _access_check(page: UserAdmin, request: HttpRequest) -> HttpResponse:
             "rows": explain(sender=sender, now=now),
             "decision": decide(sender=sender, now=now),
         }
-    return TemplateResponse(request, "desk/access_check.html", context)
+    return TemplateResponse(request, "dashboard/access_check.html", context)

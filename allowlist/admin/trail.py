@@ -1,4 +1,4 @@
-"""The audit in the admin, to read."""
+"""The audit in the admin, read-only."""
 
 from django.contrib import admin
 
@@ -9,7 +9,7 @@ from core.admin.base import ReadOnlyAdmin, shown, visible_line
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin[AuditEntry]):
-    """The audit, to read."""
+    """Audit rows, read-only."""
 
     shown_actor = shown("actor")
     shown_subject = shown("subject", limit=400)
@@ -30,5 +30,5 @@ class AuditEntryAdmin(ReadOnlyAdmin[AuditEntry]):
 
     @admin.display(description="data")
     def shown_data(self, entry: AuditEntry) -> str:
-        """As JSON, with invisible characters shown."""
+        """Show the data as JSON, with invisible characters visible."""
         return visible_line(audit.data_text(entry), 4000)

@@ -1,4 +1,4 @@
-"""The form of an account in the admin, made from the fields that its channel declares ([C1])."""
+"""The admin form of an account, built from the fields that its channel declares ([C1])."""
 
 import secrets as random
 from collections.abc import Sequence
@@ -13,34 +13,32 @@ from core.admin.base import ModelForm
 from core.lib import encryption
 from core.models import ChannelAccount
 
-INPUT = {"class": "desk-input"}
+INPUT = {"class": "dashboard-input"}
 
 
 class AccountForm(ModelForm[ChannelAccount]):
-    """An account; its secrets go in and never come out. ``declared``: what its channel asks for."""
+    """Edit an account; secrets are write-only. ``declared``: the fields of its channel."""
 
     declared: Sequence[Field] = ()
     secret_name = forms.CharField(
         required=False,
         max_length=64,
         widget=forms.TextInput(attrs=INPUT),
-        help_text="A secret by its name, to set another or to remove one.",
+        help_text="The name of a secret to set or remove.",
     )
     secret_value = forms.CharField(
         required=False,
         max_length=4000,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password", **INPUT}),
-        help_text="Kept encrypted. Empty: the secret of that name is removed.",
+        help_text="Stored encrypted. If empty, the secret of that name is removed.",
     )
 
     class Meta:
-        """Its fields."""
-
         model = ChannelAccount
         fields = ("channel", "name", "enabled", "config")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Show the settings in their fields, and what no field knows as JSON."""
+        """Fill the declared fields; settings without a field are shown as JSON."""
         super().__init__(*args, **kwargs)
         self.known, self.can_open = opened(self.instance)
         config, known = self.instance.config, self.known
@@ -54,13 +52,13 @@ class AccountForm(ModelForm[ChannelAccount]):
         if "config" in self.fields:
             rest = {key: value for key, value in config.items() if key not in names}
             self.initial["config"] = rest
-            self.fields["config"].help_text = "What has no field of its own, as JSON."
+            self.fields["config"].help_text = "Settings without a field of their own, as JSON."
 
     def clean(self) -> dict[str, Any]:
-        """The settings as one; an account that lacks something cannot be enabled."""
+        """Merge the settings; refuse to enable an account with an incomplete configuration."""
         data = super().clean() or {}
         if data.get("secret_value") and not data.get("secret_name"):
-            raise ValidationError({"secret_name": "Which secret is it?"})
+            raise ValidationError({"secret_name": "Enter the name of the secret."})
         settings = dict(data.get("config") or {})
         for each in self.declared:
             value = str(data.get(input_name(each)) or "").strip()
@@ -76,7 +74,7 @@ class AccountForm(ModelForm[ChannelAccount]):
         return data
 
     def refuse_shared(self, account: Account) -> None:
-        """Say beside its field that another enabled account has a value that only one may have."""
+        """Add an error to each ``single`` field whose value another enabled account has."""
         single = [each for each in self.declared if each.single]
         others = ChannelAccount.objects.filter(channel=account.channel, enabled=True)
         for other in others.exclude(pk=self.instance.pk).order_by("id") if single else ():
@@ -88,11 +86,11 @@ class AccountForm(ModelForm[ChannelAccount]):
                     self.add_error(input_name(each), words)
 
     def channel(self, data: dict[str, Any]) -> Channel | None:
-        """The plugin; the channel of an account that exists is not in the form."""
+        """Return the plugin; an existing account keeps its channel, which is not in the form."""
         return registry.get(str(data.get("channel") or self.instance.channel))
 
     def given_secrets(self, data: dict[str, Any]) -> dict[str, str]:
-        """Name -> value of the secrets that this form sets; an empty value removes one."""
+        """Return the secrets that this form sets, by name; an empty value removes one."""
         given: dict[str, str] = {}
         for each in self.declared:
             name = input_name(each)
@@ -109,7 +107,7 @@ class AccountForm(ModelForm[ChannelAccount]):
         return given
 
     def account_as_saved(self, data: dict[str, Any]) -> Account:
-        """The account as a plugin will see it when this form is saved."""
+        """Return the account as the plugin will get it after saving."""
         return Account(
             id=self.instance.pk or 0,
             channel=str(data.get("channel") or self.instance.channel),
@@ -120,7 +118,7 @@ class AccountForm(ModelForm[ChannelAccount]):
 
 
 def opened(account: ChannelAccount) -> tuple[dict[str, str], bool]:
-    """The secrets that are set, and whether they can be opened (the key may have been changed)."""
+    """Return the stored secrets and whether they could be decrypted (the key may have changed)."""
     try:
         return encryption.decrypt(account.secrets), True
     except encryption.DecryptError:
@@ -128,25 +126,25 @@ def opened(account: ChannelAccount) -> tuple[dict[str, str], bool]:
 
 
 def input_name(field: Field) -> str:
-    """The name of a declared field in the form."""
+    """Return the form name of a declared field."""
     return f"field_{field.name}"
 
 
 def fields_of(channel_id: str) -> Sequence[Field]:
-    """What a channel declares; nothing for one that has no plugin."""
+    """Return the fields that a channel declares; empty without a plugin."""
     channel = registry.get(channel_id) if channel_id else None
     return channel.config.fields if channel is not None else ()
 
 
 def form_for(channel_id: str) -> type[AccountForm]:
-    """The form of an account of a channel."""
+    """Build the form class for an account of a channel."""
     declared = fields_of(channel_id)
     inputs: dict[str, Any] = {input_name(each): form_field(each) for each in declared}
     return type("ChannelAccountForm", (AccountForm,), {**inputs, "declared": declared})
 
 
 def form_field(field: Field) -> forms.Field:
-    """One input. It never demands a value: the channel says what is missing once it is enabled."""
+    """Build one input. None is required: the channel checks for missing values on enabling."""
     if field.choices:
         choices = [(each, each or "no") for each in field.choices]
         return forms.ChoiceField(
@@ -166,7 +164,9 @@ def form_field(field: Field) -> forms.Field:
 
 
 def secret_help(field: Field, *, known: bool) -> str:
-    """What an empty input means."""
+    """Describe the effect of leaving a secret's input empty."""
     if known:
-        return "Set; empty: it stays as it is."
-    return "Empty: the gateway makes one up." if field.made else "Kept encrypted, never shown."
+        return "Already set. Leave empty to keep it."
+    return (
+        "If empty, the gateway generates one." if field.made else "Stored encrypted, never shown."
+    )

@@ -1,4 +1,4 @@
-"""Accounts on channels in the admin: made, enabled, tested ([C1])."""
+"""Channel accounts in the admin: add, enable, test ([C1])."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -30,7 +30,7 @@ MORE = ("config", "secrets_set", ("secret_name", "secret_value"))
 
 @admin.register(ChannelAccount)
 class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
-    """Accounts on channels."""
+    """Channel accounts."""
 
     shown_status_text = shown("status_text", limit=80)
     shown_whole_status = shown("status_text", limit=500)
@@ -41,16 +41,16 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
     list_filter = ("channel", "enabled", "status")
     search_fields = ("channel", "name", "status_text")
     ordering = ("channel", "name")
-    change_form_outer_before_template = "desk/account.html"
+    change_form_outer_before_template = "dashboard/account.html"
 
     @admin.display(description="status", ordering="status")
     def state(self, account: ChannelAccount) -> SafeString:
-        """As a label."""
+        """Show the state as a coloured label."""
         return state_badge(account.status)
 
     @admin.display(description="the platform says")
     def platform_says(self, account: ChannelAccount) -> str:
-        """What it reported about its side when it was last asked: what waits, its last error."""
+        """Show what the platform last reported: pending updates, its last error."""
         return ", ".join(
             f"{name.replace('_', ' ')}: {fact(name, value)}"
             for name, value in account.health.items()
@@ -59,72 +59,71 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
 
     @admin.display(description="secrets that are set")
     def secrets_set(self, account: ChannelAccount) -> str:
-        """Their names only."""
+        """List the names of the stored secrets, without values."""
         try:
             return ", ".join(sorted(encryption.decrypt(account.secrets))) or "none"
         except encryption.DecryptError as error:
             return str(error)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Owners only: whoever sets the secret of a webhook can speak as anybody on it."""
+        """Allow owners only: a webhook secret lets its holder speak as any sender."""
         return super().has_add_permission(request) and decides(request)
 
     def has_change_permission(
         self, request: HttpRequest, obj: ChannelAccount | None = None
     ) -> bool:
-        """The same."""
+        """Allow owners only, as for adding."""
         return super().has_change_permission(request, obj) and decides(request)
 
     def has_delete_permission(
         self, request: HttpRequest, obj: ChannelAccount | None = None
     ) -> bool:
-        """The same: with an account go the identities that are listed on it."""
+        """Allow owners only: deleting also removes the identities of the account."""
         return super().has_delete_permission(request, obj) and decides(request)
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: ChannelAccount | None = None
     ) -> tuple[str, ...]:
-        """The channel of an account stays: its sessions and identities belong to it."""
+        """Fix the channel of an existing account: sessions and identities depend on it."""
         fixed = ("state", "shown_whole_status", "platform_says", "secrets_set", "created_at")
         return (*fixed, "channel") if obj is not None else fixed
 
     def get_fieldsets(self, request: HttpRequest, obj: ChannelAccount | None = None) -> Any:
-        """What its channel asks for; the rest is out of the way."""
+        """Show the channel's fields; collapse the rest."""
         declared = tuple(input_name(each) for each in fields_of(channel_id(request, obj)))
         state = (("state", "platform_says"), "shown_whole_status") if obj is not None else ()
         top = (None, {"fields": (("channel", "name"), "enabled", *state)})
         if not declared:
             return (top, ("Settings and secrets", {"fields": MORE}))
-        own = ("How it is reached", {"fields": declared})
+        own = ("Connection", {"fields": declared})
         return (top, own, ("More", {"fields": MORE, "classes": ("collapse",)}))
 
     def get_form(
         self, request: HttpRequest, obj: ChannelAccount | None = None, *args: Any, **kwargs: Any
     ) -> Any:
-        """A form with the fields of the account's channel."""
         kwargs["form"] = form_for(channel_id(request, obj))
         return super().get_form(request, obj, *args, **kwargs)
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """The form of a new account, once it is known of which channel."""
+        """Ask for the channel first, then show the form."""
         if channel_id(request, None):
             return super().add_view(request, form_url, extra_context)
         if not self.has_add_permission(request):
             raise PermissionDenied
         context = self.admin_site.each_context(request) | {
-            "title": "Which channel?",
+            "title": "Select a channel",
             "opts": self.model._meta,
             "channels": [registry.get(name) for name in registry.offered()],
         }
-        return TemplateResponse(request, "desk/choose_channel.html", context)
+        return TemplateResponse(request, "dashboard/choose_channel.html", context)
 
     def save_model(self, request: HttpRequest, obj: ChannelAccount, form: Any, change: Any) -> None:
-        """Seal the given secrets with the others."""
+        """Encrypt the given secrets with the existing ones."""
         given = form.given_secrets(form.cleaned_data)
         if given:
-            kept = form.known | given  # those that cannot be opened any more are replaced
+            kept = form.known | given  # replaces secrets that cannot be decrypted
             obj.secrets = encryption.encrypt({name: value for name, value in kept.items() if value})
         super().save_model(request, obj, form, change)
         for name, value in given.items():
@@ -143,12 +142,12 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        """No success is claimed for an account that its platform has not seen yet."""
+        """Report a saved account as pending until its platform has accepted it."""
         if level != messages.SUCCESS or "told" not in vars(request):
             super().message_user(request, message, level, *args, **kwargs)
 
     def get_urls(self) -> list[URLPattern]:
-        """And the button."""
+        """Add the address of the "test the connection" button."""
         wrap = self.admin_site.admin_view
         return [
             path("<int:pk>/test/", wrap(self.test_view), name="core_channelaccount_test"),
@@ -156,7 +155,7 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
         ]
 
     def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """The button "test the connection" of an account's page."""
+        """Handle the "test the connection" button of an account's page."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         row = get_object_or_404(ChannelAccount, pk=pk)
@@ -167,13 +166,13 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
 
     @admin.action(description="Test the connection", permissions=["change"])
     def test_connection(self, request: HttpRequest, queryset: QuerySet[ChannelAccount]) -> None:
-        """Ask the platform who we are there."""
+        """Call the platform with the chosen accounts' credentials."""
         for row in queryset:
             tell_test(request, row)
 
 
 def tell_test(request: HttpRequest, row: ChannelAccount) -> None:
-    """Ask the platform of an account who we are there, and say what it said."""
+    """Test an account's credentials against its platform and show the result as a message."""
     try:
         said = account_watcher.test_now(row)
     except (ChannelError, encryption.DecryptError) as error:
@@ -183,14 +182,14 @@ def tell_test(request: HttpRequest, row: ChannelAccount) -> None:
 
 
 def channel_id(request: HttpRequest, account: ChannelAccount | None) -> str:
-    """Which channel a page is about; empty when nobody has said so yet."""
+    """Return the channel of a page; empty when none has been chosen yet."""
     if account is not None:
         return account.channel
     return str(request.POST.get("channel") or request.GET.get("channel") or "").strip()
 
 
 def fact(name: str, value: object) -> str:
-    """One thing a platform reported; ``…_at`` are seconds since 1970."""
+    """Format one value that a platform reported; ``…_at`` are seconds since 1970."""
     if name.endswith("_at") and isinstance(value, int):
         return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M} UTC"
     return visible_line(str(value), 200)

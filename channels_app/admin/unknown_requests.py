@@ -1,4 +1,4 @@
-"""Channels in the admin: unknown requests with their buttons, sessions, messages kept."""
+"""Unknown requests with their decisions, sessions, and stored messages in the admin."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ from channels_app.agent_sessions import sessions
 from channels_app.intake import decisions, quarantine
 from channels_app.models import SourceFeedback
 from channels_app.owner import notices
-from core.admin.base import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.admin.base import ExtraContext, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.admin.conversations import ChatSessionAdmin, InboundMessageAdmin
 from core.lib import encryption
 from core.models import ChatSession, InboundMessage, User
@@ -37,8 +37,8 @@ MOST_AT_ONCE = 100
 
 
 @admin.register(UnknownRequest)
-class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
-    """Strangers who knocked: what they said, and the four decisions ([A6])."""
+class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
+    """Unknown senders: their held messages and the four decisions ([A6])."""
 
     shown_sender = shown("sender")
     shown_sender_name = shown("sender_name")
@@ -50,7 +50,7 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
     list_fullwidth = True
     search_fields = ("sender", "sender_name", "last_text", "chat", "public_id")
     ordering = ("-last_seen_at",)
-    change_form_template = "desk/request.html"
+    change_form_template = "dashboard/request.html"
     fields = (
         ("account", "kind"),
         ("shown_sender", "shown_sender_name"),
@@ -62,54 +62,49 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
     )
     actions = ("approve", "approve_24h", "deny", "block")
 
-    @admin.display(description="stranger", ordering="sender")
+    @admin.display(description="sender", ordering="sender")
     def who(self, row: UnknownRequest) -> SafeString:
-        """The name the platform gave, and the id."""
-        return render_to_string("desk/stranger.html", {"row": row})
+        """Show the sender's name and id as the platform gave them."""
+        return render_to_string("dashboard/sender.html", {"row": row})
 
     @admin.display(description="last message")
     def said(self, row: UnknownRequest) -> SafeString:
-        """Cut, with invisible characters shown; it leads to the page of the request."""
-        return render_to_string("desk/said.html", {"row": row})
+        """Show the last message, cut, with invisible characters visible; links to the request."""
+        return render_to_string("dashboard/last_message.html", {"row": row})
 
     @admin.display(description="state", ordering="state")
     def status(self, row: UnknownRequest) -> SafeString:
-        """As a label."""
         return state_badge(row.state, row.get_state_display())
 
     @admin.display(description="decide")
     def buttons(self, row: UnknownRequest) -> SafeString | str:
-        """The four buttons, while it waits; they belong to the form of the list."""
+        """Show the four decisions while the request is pending."""
         if row.state != UnknownRequest.State.PENDING:
             return visible_line(unknown_requests.Verdict(row, first=True).text)
-        return render_to_string("desk/buttons.html", {"row": row, "form": "changelist-form"})
+        return render_to_string("dashboard/buttons.html", {"row": row, "form": "changelist-form"})
 
     @admin.action(description="Approve", permissions=["decide"])
     def approve(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
-        """Let the chosen ones in."""
         self._decide_all(request, queryset, "approve")
 
     @admin.action(description="Approve for 24 h", permissions=["decide"])
     def approve_24h(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
-        """Let the chosen ones in for a day."""
         self._decide_all(request, queryset, "approve_24h")
 
     @admin.action(description="Deny", permissions=["decide"])
     def deny(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
-        """Refuse the chosen ones."""
         self._decide_all(request, queryset, "deny")
 
     @admin.action(description="Block", permissions=["decide"])
     def block(self, request: HttpRequest, queryset: QuerySet[UnknownRequest]) -> None:
-        """Refuse the chosen ones for good."""
         self._decide_all(request, queryset, "block")
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
-        """Owners only ([A6])."""
+        """Allow owners only ([A6])."""
         return isinstance(request.user, User) and request.user.is_owner
 
     def get_urls(self) -> list[URLPattern]:
-        """The address of the buttons, and the page of groups."""
+        """Add the addresses of the decisions and of the page of common patterns."""
         wrap, name = self.admin_site.admin_view, "allowlist_unknownrequest"
         return [
             path("<str:public_id>/decide/", wrap(self.decide_view), name=f"{name}_decide"),
@@ -119,33 +114,33 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
         ]
 
     def groups_view(self, request: HttpRequest) -> HttpResponse:
-        """Those who wait, grouped: a flood is one line, and a pattern away from silence."""
+        """Group pending senders, so that a flood shows as one line with a pattern to block it."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         context = self.admin_site.each_context(request) | {
-            "title": "Groups of strangers",
+            "title": "Unknown senders by pattern",
             "groups": patterns.groups(),
             "may_decide": self.has_decide_permission(request),
         }
-        return TemplateResponse(request, "desk/groups.html", context)
+        return TemplateResponse(request, "dashboard/sender_groups.html", context)
 
     def decide_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
-        """One decision, by POST; back to where it was pressed."""
+        """Carry out one decision (POST) and redirect to the page it came from."""
         verdict = request.POST.get("verdict", "")
         if request.method != "POST" or verdict not in unknown_requests.STATES:
-            return HttpResponseBadRequest("A decision is a POST with a verdict.")
+            return HttpResponseBadRequest("A decision must be a POST with a verdict.")
         person = None
         if request.POST.get("person"):
             person = User.objects.filter(username=request.POST["person"], is_active=True).first()
             if person is None:
-                messages.error(request, "There is no active person with that username.")
+                messages.error(request, "There is no active user with this username.")
                 return self._back(request)
         everywhere = request.POST.get("everywhere") == "on"
         self._decide(request, public_id, verdict, person, everywhere=everywhere)
         return self._back(request)
 
     def extend_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
-        """List an approved sender on every account of the channel, by POST."""
+        """List an approved sender on every account of the channel (POST)."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not isinstance(request.user, User):
@@ -162,8 +157,8 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
         messages.success(request, f"Listed on every account of {row.account.channel}.")
         return HttpResponseRedirect(reverse("admin:allowlist_unknownrequest_change", args=[row.pk]))
 
-    def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
-        """The held messages, and the people it may be."""
+    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+        """Return the held messages and the users that the sender may be approved as."""
         row = UnknownRequest.objects.filter(pk=pk).select_related("account").first()
         return {
             "row": row,
@@ -217,34 +212,36 @@ class UnknownRequestAdmin(DeskPage, ReadOnlyAdmin[UnknownRequest]):
 
     def _back(self, request: HttpRequest) -> HttpResponse:
         name = (
-            "index" if request.POST.get("back") == "desk" else "allowlist_unknownrequest_changelist"
+            "index"
+            if request.POST.get("back") == "dashboard"
+            else "allowlist_unknownrequest_changelist"
         )
         return HttpResponseRedirect(reverse(f"admin:{name}"))
 
 
 @admin.register(BlockPattern)
 class BlockPatternAdmin(PatternAdmin):
-    """Patterns, whose victims' notices say so."""
+    """Block patterns; denying pending requests also updates their notices."""
 
     def denied(self, pattern: BlockPattern, rows: list[UnknownRequest]) -> None:
-        """Take the buttons away."""
+        """Remove the decision buttons from the notices of the denied requests."""
         for row in rows:
             if row.notice_at is not None:
                 notices.decided(row, text=f"Denied: {pattern} is blocked.")
 
 
-admin.site.unregister(ChatSession)  # core's page; closing asks the platform, unknown to core
+admin.site.unregister(ChatSession)  # core's page cannot close: that needs the channel's plugin
 
 
 @admin.register(ChatSession)
 class SessionAdmin(ChatSessionAdmin):
-    """Sessions, and what an owner does for agents ([S4])."""
+    """Sessions, and the actions of an owner for agents ([S4])."""
 
     actions = ("open_for_agent", "close")
 
     @admin.action(description="Open a session for an agent here", permissions=["change_sessions"])
     def open_for_agent(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
-        """A session in the same chat, in a topic of its own where the chat has topics."""
+        """Open an agent session in the same chat, in a new topic where the chat has topics."""
         for row in queryset.select_related("account", "user"):
             try:
                 made = sessions.open_session(user=row.user, account=row.account, chat=row.chat)
@@ -255,18 +252,18 @@ class SessionAdmin(ChatSessionAdmin):
 
     @admin.action(description="Close, and remove results", permissions=["change_sessions"])
     def close(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
-        """End the chosen sessions."""
+        """Close the chosen sessions."""
         closed = [sessions.close(session=row) for row in queryset.select_related("account", "user")]
         messages.info(request, f"{sum(closed)} of {len(closed)} sessions were closed.")
 
     def has_change_sessions_permission(self, request: HttpRequest) -> bool:
-        """Who may change sessions."""
+        """Require the permission to change sessions."""
         return request.user.has_perm("core.change_chatsession")
 
 
 @admin.register(SourceFeedback)
 class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
-    """Which sources people found useful."""
+    """Ratings of sources."""
 
     list_display = ("thumb", "what", "address", "asked", "user", "changed_at")
     list_filter = ("verdict", "changed_at")
@@ -277,23 +274,22 @@ class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
 
     @admin.display(description="verdict", ordering="verdict")
     def thumb(self, row: SourceFeedback) -> str:
-        """The thumb itself, with its word."""
         mark = "👍" if row.verdict == SourceFeedback.Verdict.UP else "👎"
         return f"{mark} {row.get_verdict_display()}"
 
     @admin.display(description="source", ordering="title")
     def what(self, row: SourceFeedback) -> str:
-        """Its title, else its id."""
+        """Show the source's title, else its id."""
         return visible_line(row.title or row.source_id, 100)
 
     @admin.display(description="address", ordering="url")
     def address(self, row: SourceFeedback) -> str:
-        """As text: it comes from a web page."""
+        """Show the address as text, not as a link: it comes from a web page."""
         return visible_line(row.url, 100)
 
     @admin.display(description="searched for")
     def asked(self, row: SourceFeedback) -> str:
-        """The query that found it."""
+        """Show the query that returned the source."""
         return visible_line(row.query, 100)
 
 
@@ -302,13 +298,13 @@ admin.site.unregister(InboundMessage)
 
 @admin.register(InboundMessage)
 class KeptMessageAdmin(InboundMessageAdmin):
-    """Messages, and those that could not be read: the owner may have them read again."""
+    """Inbound messages; quarantined ones can be parsed again."""
 
     actions = ("read_again",)
 
-    @admin.action(description="Read again (quarantined)", permissions=["repair"])
+    @admin.action(description="Parse again (quarantined)", permissions=["repair"])
     def read_again(self, request: HttpRequest, queryset: QuerySet[InboundMessage]) -> None:
-        """Each on its own; what became of it is said."""
+        """Parse each chosen message again and report its result."""
         for message in queryset.select_related("account")[:MOST_AT_ONCE]:
             number = message.pk
             try:
@@ -319,7 +315,7 @@ class KeptMessageAdmin(InboundMessageAdmin):
                 self.message_user(request, f"Message {number}: {outcome}.")
 
     def has_repair_permission(self, request: HttpRequest) -> bool:
-        """Who may have messages read again."""
+        """Require the permission to change inbound messages."""
         return request.user.has_perm("core.change_inboundmessage")
 
 

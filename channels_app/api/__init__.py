@@ -1,1 +1,1 @@
-"""The REST interface under ``/api/``."""
+"""The REST API under ``/api/``."""

@@ -1,4 +1,4 @@
-"""API keys for the REST interface."""
+"""API key authentication for the REST API."""
 
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
@@ -13,12 +13,13 @@ from core.models import User
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """A personal key, as a bearer token or in ``X-API-Key``. Bridge keys have no person here."""
+    """Accept a personal key, as a bearer token or in ``X-API-Key``; bridge keys are refused."""
 
     def authenticate(self, request: Request) -> tuple[User, ApiKey] | None:
-        """(user, key); None when no key was sent. Raises AuthenticationFailed and Throttled.
+        """Return (user, key); None when no key was sent. Raises AuthenticationFailed and Throttled.
 
-        Counted like at the other doors: the address first, then wrong keys, then the person.
+        Rate limits count as for the other endpoints: the address first, then wrong keys, then the
+        user.
         """
         try:
             return self.counted(request)
@@ -27,7 +28,7 @@ class ApiKeyAuthentication(BaseAuthentication):
             raise Throttled(wait=wait, detail=str(error)) from error
 
     def counted(self, request: Request) -> tuple[User, ApiKey] | None:
-        """:meth:`authenticate`; raises RefusedError 429 instead of Throttled."""
+        """Authenticate as :meth:`authenticate`, with RefusedError 429 instead of Throttled."""
         address = plain_address(str(request.META.get("REMOTE_ADDR", "")))
         credentials.count_address(address)
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -44,6 +45,6 @@ class ApiKeyAuthentication(BaseAuthentication):
         return key.user, key
 
     def authenticate_header(self, request: Request) -> str:
-        """The challenge of a 401."""
+        """Return the challenge of a 401."""
         del request
         return 'Bearer realm="latchkey"'

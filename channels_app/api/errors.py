@@ -1,4 +1,4 @@
-"""Errors of the REST interface, in the shape of the other HTTP doors."""
+"""Errors of the REST API, in the shape of the other HTTP endpoints."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from rest_framework.views import exception_handler
 
 
 def handle(error: Exception, context: dict[str, Any]) -> Response | None:
-    """``{"ok": false, "status", "error", "field"?}`` for every error that DRF knows."""
+    """Answer ``{"ok": false, "status", "error", "field"?}`` for every error that DRF handles."""
     response = exception_handler(error, context)
     if response is None:
         return None

@@ -1,4 +1,4 @@
-"""How the OpenAPI document describes our keys."""
+"""Describe API keys in the OpenAPI document."""
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 
@@ -10,6 +10,5 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
     name = "apiKey"
 
     def get_security_definition(self, auto_schema: object) -> dict[str, str]:
-        """The scheme."""
         del auto_schema
         return {"type": "http", "scheme": "bearer"}

@@ -1,4 +1,4 @@
-"""Lists, page by page: ``limit`` and ``offset``."""
+"""Pagination of lists by ``limit`` and ``offset``."""
 
 from typing import Any
 
@@ -8,25 +8,25 @@ from rest_framework.request import Request
 
 MOST_OF_A_PAGE = 1000
 MOST_DIGITS = 18
-MOST_OFFSET = 2**31 - 1  # databases refuse numbers without end
+MOST_OFFSET = 2**31 - 1  # databases refuse larger numbers
 
 
 class Pages(LimitOffsetPagination):
-    """A page of at most MOST_OF_A_PAGE; who asks for more gets that many, and the next page."""
+    """Return at most MOST_OF_A_PAGE rows; a larger ``limit`` is reduced to that."""
 
     max_limit = MOST_OF_A_PAGE
 
     def get_limit(self, request: Request) -> int:
-        """How long the page is. Raises ValidationError."""
+        """Return the length of the page. Raises ValidationError."""
         asked = number_of(request, self.limit_query_param, least=1)
         return min(asked or self.default_limit or MOST_OF_A_PAGE, MOST_OF_A_PAGE)
 
     def get_offset(self, request: Request) -> int:
-        """Where the page begins. Raises ValidationError."""
+        """Return the offset of the page. Raises ValidationError."""
         return min(number_of(request, self.offset_query_param, least=0) or 0, MOST_OFFSET)
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        """``limit`` and ``offset`` in the OpenAPI document, with what is accepted."""
+        """Describe ``limit`` and ``offset`` with their ranges in the OpenAPI document."""
         found: list[dict[str, Any]] = super().get_schema_operation_parameters(view)
         for each, least in zip(found, (1, 0), strict=True):
             each["schema"] = {"type": "integer", "minimum": least}
@@ -34,7 +34,7 @@ class Pages(LimitOffsetPagination):
 
 
 def number_of(request: Request, name: str, *, least: int) -> int | None:
-    """A whole number of the query; None when it is not there. Raises ValidationError."""
+    """Return a whole number of the query; None when it is missing. Raises ValidationError."""
     given = request.query_params.getlist(name)
     for each in given:
         if not (each.isascii() and each.isdigit() and int(each[:MOST_DIGITS]) >= least):

@@ -1,4 +1,4 @@
-"""JSON bodies of the REST interface: the same strictness as at every other door."""
+"""Strict JSON bodies of the REST API, as at every other endpoint."""
 
 from collections.abc import Mapping
 from typing import IO, Any
@@ -11,7 +11,7 @@ from channels_app.asgi import strict_json
 
 
 class StrictJSONParser(JSONParser):
-    """Refuses what DRF's parser crashes on or lets through: deep nesting, duplicate keys, NaN."""
+    """Refuse what DRF's parser crashes on or accepts: deep nesting, duplicate keys, NaN."""
 
     def parse(
         self,
@@ -19,7 +19,7 @@ class StrictJSONParser(JSONParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The value of the body. Raises ParseError or ValidationError (400)."""
+        """Return the value of the body. Raises ParseError or ValidationError (400)."""
         del media_type, parser_context
         try:
             return strict_json.parse(stream.read(), max_depth=settings.MAX_JSON_DEPTH)

@@ -1,4 +1,4 @@
-"""Who may use which part of the REST interface."""
+"""Permissions of the REST API."""
 
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
@@ -8,12 +8,12 @@ from allowlist.models import ApiKey
 
 
 class MayChat(BasePermission):
-    """A signed-in person, or a key with the scope ``chat``."""
+    """Allow a signed-in user, or a key with the scope ``chat``."""
 
     scope: str = ApiKey.Scope.CHAT
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """Whether the key, if there is one, has the scope."""
+        """Return whether the key, if there is one, has the scope."""
         del view
         if not request.user.is_authenticated:
             return False
@@ -21,16 +21,16 @@ class MayChat(BasePermission):
 
 
 class MaySend(MayChat):
-    """A signed-in person, or a key with the scope ``send_result``."""
+    """Allow a signed-in user, or a key with the scope ``send_result``."""
 
     scope = ApiKey.Scope.SEND_RESULT
 
 
 class MayDecide(MayChat):
-    """An owner, or an owner's key with the scope ``admin:requests``."""
+    """Allow an owner, or an owner's key with the scope ``admin:requests``."""
 
     scope = ApiKey.Scope.ADMIN_REQUESTS
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """Only owners decide who may speak ([A6])."""
+        """Return whether the user is an owner ([A6])."""
         return super().has_permission(request, view) and getattr(request.user, "is_owner", False)

@@ -1,4 +1,4 @@
-"""What the REST interface shows and takes."""
+"""Representations of the REST API."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from core.models import ChatSession, Message, Run, StoredFile
 
 
 class CleanCharField(serializers.CharField):
-    """Text that every database can hold: no NUL, no lone surrogates."""
+    """Text that every database can store: no NUL, no lone surrogates."""
 
     def to_internal_value(self, data: Any) -> str:
-        """The text; a number or a truth value is none. Raises ValidationError."""
+        """Return the text; numbers and booleans are refused. Raises ValidationError."""
         if not isinstance(data, str):
             self.fail("invalid")
         if not is_clean(data):
@@ -29,15 +29,13 @@ class SessionSerializer(serializers.ModelSerializer[ChatSession]):
     title = CleanCharField(max_length=200, required=False, allow_blank=True)
 
     class Meta:
-        """Fields."""
-
         model = ChatSession
         fields = ("id", "title", "channel", "created_at", "last_message_at", "closed_at")
         read_only_fields = ("created_at", "last_message_at", "closed_at")
 
 
 class AgentSessionSerializer(serializers.ModelSerializer[ChatSession]):
-    """A session for an agent; ``id`` is what the agent gets as GATEWAY_SESSION_ID."""
+    """A session for an agent; ``id`` is its GATEWAY_SESSION_ID."""
 
     id = serializers.CharField(source="public_id", read_only=True)
     channel = CleanCharField(source="account.channel", max_length=64)
@@ -46,27 +44,23 @@ class AgentSessionSerializer(serializers.ModelSerializer[ChatSession]):
     title = CleanCharField(max_length=200, required=False, allow_blank=True)
 
     class Meta:
-        """Fields."""
-
         model = ChatSession
         fields = ("id", "channel", "account", "chat", "thread", "title", "created_at")
         read_only_fields = ("thread", "created_at")
 
 
 class MessageSerializer(serializers.ModelSerializer[Message]):
-    """One line of a transcript."""
+    """One message of a transcript."""
 
     run_id = serializers.CharField(source="run.public_id", default=None, read_only=True)
 
     class Meta:
-        """Fields."""
-
         model = Message
         fields = ("id", "role", "text", "format", "data", "run_id", "created_at")
         read_only_fields = fields
 
     def to_representation(self, instance: Message) -> dict[str, Any]:
-        """With the words of a command, which the model is not told."""
+        """Include the text of slash commands, which is not sent to the model."""
         found: dict[str, Any] = super().to_representation(instance)
         return found if instance.text else {**found, "text": instance.data.get("said", "")}
 
@@ -78,8 +72,6 @@ class RunSerializer(serializers.ModelSerializer[Run]):
     session_id = serializers.CharField(source="session.public_id", read_only=True)
 
     class Meta:
-        """Fields."""
-
         model = Run
         fields = (
             "id",
@@ -109,22 +101,18 @@ class FileSerializer(serializers.ModelSerializer[StoredFile]):
     id = serializers.CharField(source="public_id", read_only=True)
 
     class Meta:
-        """Fields."""
-
         model = StoredFile
         fields = ("id", "name", "content_type", "size", "opens", "expires_at", "created_at")
         read_only_fields = fields
 
 
 class UnknownRequestSerializer(serializers.ModelSerializer[UnknownRequest]):
-    """A sender who asks to be let in."""
+    """A request of an unknown sender."""
 
     id = serializers.CharField(source="public_id", read_only=True)
     account = serializers.CharField(source="account.__str__", read_only=True)
 
     class Meta:
-        """Fields."""
-
         model = UnknownRequest
         fields = (
             "id",
@@ -143,13 +131,13 @@ class UnknownRequestSerializer(serializers.ModelSerializer[UnknownRequest]):
 
 
 class DecisionSerializer(serializers.Serializer[dict[str, str]]):
-    """What an owner decides."""
+    """A decision of an owner."""
 
     verdict = serializers.ChoiceField(choices=["approve", "approve_24h", "deny", "block"])
 
 
 class VerdictSerializer(serializers.Serializer[dict[str, Any]]):
-    """How a request stands: ``first`` when this call decided."""
+    """The state of a request; ``first`` when this call decided."""
 
     first = serializers.BooleanField()
     text = serializers.CharField()
@@ -158,7 +146,7 @@ class VerdictSerializer(serializers.Serializer[dict[str, Any]]):
 
 
 class FeedbackSerializer(serializers.Serializer[dict[str, str]]):
-    """A thumb on a source: up, down, or nothing to take it back."""
+    """The rating of a source: up, down, or empty to remove it."""
 
     verdict = serializers.ChoiceField(choices=["up", "down", ""])
     message_id = CleanCharField(max_length=200, required=False, allow_blank=True)

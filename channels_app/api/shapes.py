@@ -1,4 +1,4 @@
-"""The bodies of the doors, as the OpenAPI document has them."""
+"""JSON schemas of request and response bodies for the OpenAPI document."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 STRING: Json = {"type": "string"}
 TEXT: Json = {"type": "string", "maxLength": settings.MAX_TEXT_CHARACTERS}
-SAYS: Json = {**TEXT, "pattern": r"\S"}  # more than spaces
+SAYS: Json = {**TEXT, "pattern": r"\S"}  # not only spaces
 PUBLIC: Json = {"type": "string", "pattern": f"^{PUBLIC_ID.pattern}$"}
 PRINTABLE: Json = {"type": "string", "pattern": "^[ -~]*$", "maxLength": MAX_SESSION_NAME}
 FLAG: Json = {"type": "boolean"}
@@ -22,33 +22,33 @@ ANY: Json = {"type": "object", "additionalProperties": True}
 
 
 def ref(name: str) -> Json:
-    """A reference to one of SCHEMAS."""
+    """Return a reference to one of SCHEMAS."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def listed(item: Json, **more: Any) -> Json:
-    """A list."""
+    """Return the schema of a list."""
     return {"type": "array", "items": item, **more}
 
 
 def shape(required: tuple[str, ...] = (), **properties: Json) -> Json:
-    """An object; fields that are not named are ignored."""
+    """Return the schema of an object; unknown fields are ignored."""
     found: Json = {"type": "object", "properties": properties}
     return {**found, "required": list(required)} if required else found
 
 
 def nullable(schema: Json) -> Json:
-    """``schema`` or null."""
+    """Return ``schema`` or null."""
     return {**schema, "nullable": True}
 
 
 def union(*schemas: Json) -> Json:
-    """Any of them."""
+    """Return a schema that accepts any of them."""
     return {"anyOf": list(schemas)}
 
 
 def optional(limit: int) -> Json:
-    """A text that may be missing, or null."""
+    """Return the schema of a text that may be missing or null."""
     return nullable({**STRING, "maxLength": limit})
 
 
@@ -60,7 +60,7 @@ LABEL = optional(255)
 
 
 def media(*kinds: Json) -> Json:
-    """A list of texts of these kinds, or of objects that hold one."""
+    """Return the schema of a list of texts of these kinds, or of objects that contain one."""
     named = shape(("id",), id=FILE_ID, name=LABEL)
     found = [shape(("url",), url=union(*kinds), id={"enum": ["", None]}, name=LABEL), named]
     return nullable(listed(union(*kinds, *found), maxItems=settings.MAX_ATTACHMENTS))
@@ -74,7 +74,7 @@ BRIDGE_MEDIA = nullable(listed(DATA_URL, maxItems=settings.MAX_ATTACHMENTS))
 
 
 def says(found: Json) -> Json:
-    """A message: with a text, or with media."""
+    """Return the schema of a message: with a text, or with media."""
     some = [
         {"required": [name], "properties": {name: {"type": "array", "minItems": 1}}}
         for name in MEDIA

@@ -20,5 +20,5 @@ urlpatterns = [
     path("requests", views.UnknownRequests.as_view()),
     path("requests/<str:request_id>/decision", views.Decide.as_view()),
     path("schema", SpectacularAPIView.as_view(), name="schema"),
-    re_path(r"^(?P<rest>[\s\S]*)$", views.nothing_here),  # a line end is no way out
+    re_path(r"^(?P<rest>[\s\S]*)$", views.nothing_here),  # "$" would also match before a line end
 ]

@@ -1,6 +1,6 @@
 """Sessions, messages, runs, files and unknown requests over REST [D9].
 
-A foreign object answers like one that does not exist.
+Objects of other users answer like missing ones.
 """
 
 from typing import Any, Literal, cast
@@ -35,32 +35,30 @@ SESSION_ID = OpenApiParameter("session_id", str)
 
 
 def person(request: Request) -> User:
-    """Who asks; the permission classes let only people pass."""
+    """Return the authenticated user; the permission classes allow only users."""
     return cast(User, request.user)
 
 
-@csrf_exempt  # nothing happens here, whoever asks
+@csrf_exempt  # needs no authentication
 def nothing_here(request: HttpRequest, rest: str) -> JsonResponse:
-    """Any other address under ``/api/``."""
+    """Answer 404 for any other address under ``/api/``."""
     del rest
     body = {"ok": False, "status": 404, "error": f"There is no {request.method} here."}
     return JsonResponse(body, status=404)
 
 
 class Sessions(generics.ListCreateAPIView[ChatSession]):
-    """One's own conversations, newest first; POST begins one."""
+    """Your sessions, newest first; POST creates one."""
 
     permission_classes = (MayChat,)
     serializer_class = serializers.SessionSerializer
     queryset = ChatSession.objects.none()
 
     def get_queryset(self) -> QuerySet[ChatSession]:
-        """Open ones."""
         mine = ChatSession.objects.filter(user=person(self.request), closed_at__isnull=True)
         return mine.select_related("account").order_by("-last_message_at", "-id")
 
     def perform_create(self, serializer: Any) -> None:
-        """Begin a conversation."""
         title = serializer.validated_data.get("title", "")
         with atomic_write():
             session = inbox.open_session(
@@ -70,7 +68,7 @@ class Sessions(generics.ListCreateAPIView[ChatSession]):
 
 
 class Session(generics.RetrieveUpdateDestroyAPIView[ChatSession]):
-    """One conversation: read, rename, delete."""
+    """One of your sessions: read, rename, delete."""
 
     permission_classes = (MayChat,)
     serializer_class = serializers.SessionSerializer
@@ -78,40 +76,39 @@ class Session(generics.RetrieveUpdateDestroyAPIView[ChatSession]):
     http_method_names = ("get", "patch", "delete", "head", "options")
 
     def get_object(self) -> ChatSession:
-        """One's own open session, or 404."""
+        """Return the user's own open session, or 404."""
         found = inbox.own_session(user=person(self.request), session_id=self.kwargs["session_id"])
         if found is None:
             raise Http404
         return found
 
     def perform_destroy(self, instance: ChatSession) -> None:
-        """Remove it with all it holds, as "Delete" in the web chat does."""
+        """Delete it with its contents, as "Delete" in the web chat does."""
         sessions.delete(session=instance)
 
 
 class AgentSessions(generics.ListCreateAPIView[ChatSession]):
-    """One's own sessions for agents; POST opens one ([S4])."""
+    """Your sessions for agents; POST creates one ([S4])."""
 
     permission_classes = (MaySend,)
     serializer_class = serializers.AgentSessionSerializer
     queryset = ChatSession.objects.none()
 
     def get_queryset(self) -> QuerySet[ChatSession]:
-        """Open ones, newest first."""
         mine = ChatSession.objects.filter(
             user=person(self.request), for_agent=True, closed_at__isnull=True
         )
         return mine.select_related("account").order_by("-id")
 
     def perform_create(self, serializer: Any) -> None:
-        """Open one; a chat that is named is one where the person has spoken."""
+        """Open a session; a given chat must be one that the user has used."""
         asked = serializer.validated_data
         user, place = person(self.request), asked["account"]
         try:
             account = agents.account_named(channel=place["channel"], name=place.get("name", ""))
             chat = asked.get("chat", "")
             if chat and not agents.speaks_in(user=user, account=account, chat=chat):
-                raise agents.NotOpened("You have not spoken in this chat.")
+                raise agents.NotOpened("You have no session in this chat.")
             serializer.instance = agents.open_session(
                 user=user, account=account, chat=chat, title=asked.get("title", "")
             )
@@ -120,21 +117,20 @@ class AgentSessions(generics.ListCreateAPIView[ChatSession]):
 
 
 class AgentSession(generics.DestroyAPIView[ChatSession]):
-    """One session for an agent: DELETE closes it and removes its results."""
+    """One session for an agent: DELETE closes it and deletes its results."""
 
     permission_classes = (MaySend,)
     serializer_class = serializers.AgentSessionSerializer
     queryset = ChatSession.objects.none()
 
     def get_object(self) -> ChatSession:
-        """One's own open session for an agent, or 404."""
+        """Return the user's own open agent session, or 404."""
         found = inbox.own_session(user=person(self.request), session_id=self.kwargs["session_id"])
         if found is None or not found.for_agent:
             raise Http404
         return found
 
     def perform_destroy(self, instance: ChatSession) -> None:
-        """Close it."""
         agents.close(session=instance)
 
 
@@ -146,7 +142,7 @@ class Messages(generics.ListAPIView[Message]):
     queryset = Message.objects.none()
 
     def get_queryset(self) -> QuerySet[Message]:
-        """Of one's own session, or 404."""
+        """Return the messages of the user's own session, or 404."""
         session = inbox.own_session(user=person(self.request), session_id=self.kwargs["session_id"])
         if session is None:
             raise Http404
@@ -154,7 +150,7 @@ class Messages(generics.ListAPIView[Message]):
 
 
 class Runs(generics.ListAPIView[Run]):
-    """One's own runs, newest first."""
+    """Your runs, newest first."""
 
     permission_classes = (MayChat,)
     serializer_class = serializers.RunSerializer
@@ -162,11 +158,11 @@ class Runs(generics.ListAPIView[Run]):
 
     @extend_schema(parameters=[RUN_STATE, SESSION_ID])
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Also of one session, or in one state only."""
+        """Filter by session and state."""
         return super().get(request, *args, **kwargs)
 
     def get_queryset(self) -> QuerySet[Run]:
-        """Of open sessions; those of another person's session are none."""
+        """Return runs of open sessions; none for another user's session."""
         mine = Run.objects.filter(user=person(self.request), session__closed_at__isnull=True)
         session = self.request.query_params.get("session_id", "")
         for state in self.request.query_params.getlist("state"):
@@ -177,7 +173,7 @@ class Runs(generics.ListAPIView[Run]):
 
 
 def checked_state(state: str) -> str:
-    """A state of a run. Raises ValidationError."""
+    """Return the state of a run. Raises ValidationError."""
     if state not in Run.State.values:
         raise ValidationError({"state": [f"must be one of {', '.join(Run.State.values)}."]})
     return state
@@ -191,12 +187,12 @@ class RunDetail(generics.RetrieveAPIView[Run]):
     queryset = Run.objects.none()
 
     def get_object(self) -> Run:
-        """One's own run, or 404."""
+        """Return the user's own run, or 404."""
         return own_run(self.request, self.kwargs["run_id"])
 
 
 def own_run(request: Request, run_id: str) -> Run:
-    """The caller's run. Raises Http404."""
+    """Return the user's own run. Raises Http404."""
     found = None
     if is_public_id(run_id):
         own = Run.objects.filter(public_id=run_id, user=person(request))
@@ -207,25 +203,25 @@ def own_run(request: Request, run_id: str) -> Run:
 
 
 class CancelRun(APIView):
-    """Ask a run to stop."""
+    """Cancel a run."""
 
     permission_classes = (MayChat,)
 
     @extend_schema(request=None, responses=serializers.CancelledSerializer)
     def post(self, request: Request, run_id: str) -> Response:
-        """Whether it was still open."""
+        """Return whether it was still open."""
         run = own_run(request, run_id)
         return Response({"cancelled": runs.request_cancel(run=run)})
 
 
 class RateSource(APIView):
-    """A thumb on a source of an answer."""
+    """Rate a source of an answer."""
 
     permission_classes = (MayChat,)
 
     @extend_schema(request=serializers.FeedbackSerializer, responses=serializers.FeedbackSerializer)
     def post(self, request: Request, run_id: str, source_id: str) -> Response:
-        """Store it; 404 for a run of somebody else, or a source that it does not have."""
+        """Store the rating; 404 for another user's run or an unknown source."""
         asked = serializers.FeedbackSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         given = asked.validated_data
@@ -243,27 +239,27 @@ class RateSource(APIView):
 
 
 class Files(generics.ListAPIView[StoredFile]):
-    """One's own files, newest first."""
+    """Your files, newest first."""
 
     permission_classes = (MayChat,)
     serializer_class = serializers.FileSerializer
     queryset = StoredFile.objects.none()
 
     def get_queryset(self) -> QuerySet[StoredFile]:
-        """Not the revoked ones."""
+        """Leave out revoked files."""
         mine = StoredFile.objects.filter(user=person(self.request), revoked_at__isnull=True)
         return mine.order_by("-id")
 
 
 class SessionFiles(generics.ListAPIView[StoredFile]):
-    """What was made in a conversation, newest first."""
+    """Files created in a session, newest first."""
 
     permission_classes = (MayChat,)
     serializer_class = serializers.FileSerializer
     queryset = StoredFile.objects.none()
 
     def get_queryset(self) -> QuerySet[StoredFile]:
-        """Of one's own session, or 404."""
+        """Return the files of the user's own session, or 404."""
         session = inbox.own_session(user=person(self.request), session_id=self.kwargs["session_id"])
         if session is None:
             raise Http404
@@ -271,7 +267,7 @@ class SessionFiles(generics.ListAPIView[StoredFile]):
 
 
 class UnknownRequests(generics.ListAPIView[UnknownRequest]):
-    """Who asks to be let in, newest first."""
+    """Requests of unknown senders, newest first."""
 
     permission_classes = (MayDecide,)
     serializer_class = serializers.UnknownRequestSerializer
@@ -279,7 +275,7 @@ class UnknownRequests(generics.ListAPIView[UnknownRequest]):
 
 
 def verdict_body(verdict: unknown_requests.Verdict) -> dict[str, Any]:
-    """A verdict as JSON."""
+    """Return a verdict as JSON."""
     return {
         "first": verdict.first,
         "text": verdict.text,
@@ -295,7 +291,7 @@ class Decide(APIView):
 
     @extend_schema(request=serializers.DecisionSerializer, responses=serializers.VerdictSerializer)
     def post(self, request: Request, request_id: str) -> Response:
-        """The verdict: this one, or the one that came first."""
+        """Return the verdict: this one, or the earlier one."""
         asked = serializers.DecisionSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         word = cast(

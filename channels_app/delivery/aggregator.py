@@ -48,7 +48,7 @@ class Aggregator:
     """
 
     def __init__(self, *, limit: int, enough: int = 600, measure: Measure = len) -> None:
-        """Nothing was said yet."""
+        """No messages yet."""
         self._limit = limit
         self._enough = enough
         self._measure = measure

@@ -238,7 +238,7 @@ def requests(asked: Asked) -> str:
         f"{one_line(row.sender_name, 40)}"
         for row in rows.select_related("account").order_by("-last_seen_at")[:LISTED]
     ]
-    return "\n".join(lines) or "Nobody is waiting."
+    return "\n".join(lines) or "No pending requests."
 
 
 def approve(asked: Asked) -> str:

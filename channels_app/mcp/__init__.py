@@ -1,1 +1,1 @@
-"""The MCP door: agents at a terminal send results to their person ([D7], [S1]-[S4])."""
+"""The MCP endpoint: agents at a terminal send results to their user ([D7], [S1]-[S4])."""

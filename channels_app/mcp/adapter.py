@@ -1,4 +1,4 @@
-"""The tools as agents see them: names, descriptions, arguments, answers. Pure; knows no Django."""
+"""The MCP tools: names, descriptions, arguments, results. Pure; imports no Django."""
 
 import base64
 import binascii
@@ -32,7 +32,7 @@ time: it is not edited later, and it stays until the session ends. The answer is
 tell the user in the terminal."""
 SEND_FILE = """\
 Send a file to the user's chat: one that the gateway stores already (`file_id`), or an upload \
-(`name` and `content_base64`). Paths are not taken. Answers like send_result."""
+(`name` and `content_base64`). Paths are not accepted. Returns the same as send_result."""
 LIST_SESSIONS = """\
 The user's open sessions: id, title, channel, and which one is yours. Results always go to yours: \
 it was chosen when you were started, and no argument changes it."""
@@ -43,20 +43,16 @@ written in time: then go on without, or wait again."""
 
 
 class Arguments(BaseModel):
-    """Arguments of a tool: what is not named is refused ([S1]: no session among them)."""
+    """Arguments of a tool; unknown ones are refused ([S1]: no session among them)."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class SendResult(Arguments):
-    """Of send_result."""
-
     content: Annotated[str, Field(description="The result, as Markdown.")]
 
 
 class SendFile(Arguments):
-    """Of send_file."""
-
     file_id: Annotated[str, Field(max_length=64, description="Id of a stored file.")] = ""
     name: Annotated[str, Field(max_length=200, description="File name of an upload.")] = ""
     content_base64: Annotated[str, Field(description="Content of an upload, base64.")] = ""
@@ -65,7 +61,7 @@ class SendFile(Arguments):
     ] = ""
 
     def upload(self) -> bytes:
-        """The bytes of the upload. Raises ValueError when they are no base64."""
+        """Return the bytes of the upload. Raises ValueError for invalid base64."""
         try:
             return base64.b64decode(self.content_base64, validate=True)
         except binascii.Error as error:
@@ -73,12 +69,10 @@ class SendFile(Arguments):
 
 
 class ListSessions(Arguments):
-    """Of list_sessions."""
+    pass
 
 
 class WaitForReply(Arguments):
-    """Of wait_for_reply."""
-
     timeout_seconds: Annotated[
         float, Field(ge=0, le=MOST_WAIT_SECONDS, description="How long to wait.")
     ] = 300
@@ -95,7 +89,7 @@ READ_ONLY = {"list_sessions"}
 
 
 def listed() -> list[types.Tool]:
-    """The tools for ``tools/list``."""
+    """Return the tools for ``tools/list``."""
     return [
         types.Tool(
             name=name,
@@ -111,15 +105,16 @@ def listed() -> list[types.Tool]:
 
 
 def schema(arguments: type[Arguments]) -> dict[str, Any]:
-    """The JSON Schema of a tool's arguments; our docstrings are not for agents."""
+    """Return the JSON Schema of a tool's arguments, without our docstrings."""
     found = arguments.model_json_schema()
     found.pop("description", None)
     return found
 
 
 def read(name: str, given: dict[str, Any] | None) -> Arguments:
-    """The arguments of a call. Raises LookupError for an unknown tool, ValueError naming what is
-    wrong with the arguments, without their content."""
+    """Parse the arguments of a call. Raises LookupError for an unknown tool, ValueError naming the
+    invalid argument, without its content.
+    """
     for known, (arguments, _, _) in TOOLS.items():
         if known == name:
             try:
@@ -132,7 +127,7 @@ def read(name: str, given: dict[str, Any] | None) -> Arguments:
 
 
 def result(answer: Answer) -> types.CallToolResult:
-    """An answer as the protocol carries it: as JSON text, and structured."""
+    """Wrap a result for the protocol: as JSON text, and structured."""
     text = orjson.dumps(answer).decode()
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)],

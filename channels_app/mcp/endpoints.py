@@ -1,4 +1,4 @@
-"""``POST /mcp``: streamable HTTP without sessions of its own, so that any process may answer.
+"""``POST /mcp``: stateless streamable HTTP, so that any process may answer.
 
 The Origin is checked first (DNS rebinding; the Host was already), then the key; the SDK, which is
 large, is loaded by the first call.
@@ -23,7 +23,7 @@ ASKER = "latchkey.asker"  # (user, session id) of a request, in its ASGI scope
 
 
 async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
-    """One message of an MCP client."""
+    """Answer one message of an MCP client."""
     request = Request(scope, receive)
     try:
         check_sender(request)
@@ -44,28 +44,30 @@ async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def check_sender(request: Request) -> None:
-    """Raises RefusedError 403 for an Origin that is not allowed; the Host was looked at before."""
+    """Raise RefusedError 403 for an Origin that is not allowed; the Host was checked before."""
     origin = request.header("origin")
     if origin and origin not in allowed_origins():
         raise RefusedError(403, "This origin is not allowed.")
 
 
 def allowed_origins() -> list[str]:
-    """Our own address, and those the owner named."""
+    """Return the gateway's own origin and the configured ones."""
     own = urlsplit(settings.GATEWAY_URL)
     return [f"{own.scheme}://{own.netloc}", *settings.MCP_ALLOWED_ORIGINS]
 
 
 def person(caller: Caller) -> User:
-    """Whose key it is. Raises RefusedError 403 for a bridge's."""
+    """Return the key's user. Raises RefusedError 403 for a bridge's key."""
     if caller.user is None:
         raise RefusedError(403, "A personal key is needed.")
     return caller.user
 
 
 def flaw_of(raw: bytes, user: User) -> dict[str, Any] | None:
-    """The JSON-RPC error for what is no JSON (-32700) or no message (-32600), with the message's
-    id where it has one; None for a message. Raises RefusedError 429 for too large a batch."""
+    """Return the JSON-RPC error for invalid JSON (-32700) or an invalid message (-32600), with the
+    message's id where it has one; None for a valid message. Raises RefusedError 429 for too
+    large a batch.
+    """
     try:
         value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH, storable=False)
     except strict_json.BadJSONError as error:
@@ -73,7 +75,9 @@ def flaw_of(raw: bytes, user: User) -> dict[str, Any] | None:
     if isinstance(value, list):
         for _ in value:
             throttling.people.here(subject=f"user:{user.id}", limit=settings.RATE_PER_MINUTE_USER)
-        return rpc_error(INVALID_REQUEST, "Batches are not taken: send one message a request.")
+        return rpc_error(
+            INVALID_REQUEST, "Batches are not supported: send one message per request."
+        )
     if not isinstance(value, dict):
         return rpc_error(INVALID_REQUEST, "The body must be a JSON-RPC message.")
     reason = invalid(value)
@@ -81,7 +85,9 @@ def flaw_of(raw: bytes, user: User) -> dict[str, Any] | None:
 
 
 def invalid(message: dict[str, Any]) -> str:
-    """Why ``message`` is no JSON-RPC request, notification or response; empty when it is one."""
+    """Return why ``message`` is no JSON-RPC request, notification or response; empty when it is
+    one.
+    """
     if message.get("jsonrpc") != "2.0":
         return 'jsonrpc must be "2.0".'
     if "id" in message and not is_id(message["id"]):
@@ -97,18 +103,18 @@ def invalid(message: dict[str, Any]) -> str:
 
 
 def is_id(value: Any) -> bool:
-    """Whether ``value`` may name a message."""
+    """Return whether ``value`` is a valid message id."""
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def rpc_error(code: int, message: str, name: Any = None) -> dict[str, Any]:
-    """A JSON-RPC error; ``name`` is the id of the message that it answers."""
+    """Build a JSON-RPC error; ``name`` is the id of the message that it answers."""
     found = name if is_id(name) and (isinstance(name, str) or abs(name) < 2**63) else None
     return {"jsonrpc": "2.0", "id": found, "error": {"code": code, "message": message}}
 
 
 def replayed(raw: bytes, receive: Receive) -> Receive:
-    """The body again, then what the client does."""
+    """Deliver the body that was read, then the client's further events."""
     waiting = [{"type": "http.request", "body": raw, "more_body": False}]
 
     async def again() -> Any:
@@ -118,13 +124,13 @@ def replayed(raw: bytes, receive: Receive) -> Receive:
 
 
 async def serve(scope: Scope, receive: Receive, send: Send, *, host: str) -> None:
-    """Let the SDK answer."""
+    """Pass the request to the SDK."""
     transport: Any = import_module("channels_app.mcp.transport")
     await transport.serve(scope, receive, guarded(send), host=host, origins=allowed_origins())
 
 
 def guarded(send: Send) -> Send:
-    """Every answer carries the headers that all of ours do."""
+    """Add the gateway's standard headers to every response."""
 
     async def add(message: Any) -> None:
         if message["type"] == "http.response.start":
@@ -137,5 +143,5 @@ def guarded(send: Send) -> Send:
 
 
 def error_body(status: int, message: str) -> dict[str, Any]:
-    """A refused request, or an unexpected failure, as JSON-RPC."""
+    """Return a refused request, or an unexpected failure, as JSON-RPC."""
     return rpc_error(FAILED if status >= HTTPStatus.INTERNAL_SERVER_ERROR else REFUSED, message)

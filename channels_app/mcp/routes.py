@@ -1,4 +1,4 @@
-"""The lean routes of this door."""
+"""Routes of the MCP endpoint."""
 
 from channels_app.asgi.router import Route
 from channels_app.mcp import endpoints

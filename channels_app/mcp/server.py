@@ -1,4 +1,4 @@
-"""The MCP server ([D7]) over the official SDK: who asks, which session, and what each tool does."""
+"""The MCP server ([D7]) over the official SDK: caller, session, and the tools."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -37,21 +37,21 @@ Context = ServerRequestContext[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who calls: the person of the key, and the session that the environment or a header names."""
+    """The caller: the key's user, and the session from the environment or a header."""
 
     user: User
     session_id: str
 
 
 class RefusedCallError(Exception):
-    """The key does not hold any more; the text says why."""
+    """The key is no longer valid; the text gives the reason."""
 
 
 Who = Callable[[Context], Awaitable[Asker]]
 
 
 def build(who: Who) -> Server[Any]:
-    """A server for askers whom ``who`` knows (it raises RefusedCallError)."""
+    """Build a server; ``who`` returns the caller of each request (it raises RefusedCallError)."""
 
     async def on_list_tools(
         context: Context, params: types.PaginatedRequestParams | None
@@ -83,19 +83,18 @@ def build(who: Who) -> Server[Any]:
 
 @dataclass(slots=True)
 class Progress:
-    """Tells whoever asked for it how a long call goes on; the number only ever grows."""
+    """Report progress of a long call to a client that asked for it; the number only grows."""
 
     context: Context
     told: int = 0
 
     async def __call__(self, message: str) -> None:
-        """Say it."""
         self.told += 1
         await self.context.session.report_progress(float(self.told), message=message)
 
 
 async def guarded(asker: Asker, arguments: adapter.Arguments, tell: results.Tell) -> adapter.Answer:
-    """Do what a tool does; what went wrong is an answer too ([S1])."""
+    """Execute a tool; errors are results too ([S1])."""
     try:
         return await perform(asker, arguments, tell)
     except NotSentError as error:
@@ -106,7 +105,7 @@ async def guarded(asker: Asker, arguments: adapter.Arguments, tell: results.Tell
 
 
 async def perform(asker: Asker, arguments: adapter.Arguments, tell: results.Tell) -> adapter.Answer:
-    """The answer of a tool. Raises NotSentError."""
+    """Return the result of a tool. Raises NotSentError."""
     match arguments:
         case adapter.SendResult():
             sent = await in_thread(put_result, asker, arguments)
@@ -122,7 +121,7 @@ async def perform(asker: Asker, arguments: adapter.Arguments, tell: results.Tell
 
 
 def put_result(asker: Asker, arguments: adapter.SendResult) -> results.Sent:
-    """Put a result on its way. Raises NotSentError."""
+    """Queue a result for delivery. Raises NotSentError."""
     if len(arguments.content) > settings.MAX_TEXT_CHARACTERS:
         raise NotSentError(f"The content is longer than {settings.MAX_TEXT_CHARACTERS} characters.")
     session = results.own(user=asker.user, session_id=asker.session_id)
@@ -130,7 +129,7 @@ def put_result(asker: Asker, arguments: adapter.SendResult) -> results.Sent:
 
 
 def put_file(asker: Asker, arguments: adapter.SendFile) -> results.Sent:
-    """Put a file on its way. Raises NotSentError."""
+    """Queue a file for delivery. Raises NotSentError."""
     session = results.own(user=asker.user, session_id=asker.session_id)
     results.destination(session)
     file = given_file(asker.user, session, arguments)
@@ -138,7 +137,7 @@ def put_file(asker: Asker, arguments: adapter.SendFile) -> results.Sent:
 
 
 def given_file(user: User, session: ChatSession, arguments: adapter.SendFile) -> StoredFile:
-    """The file that is meant: stored already, or stored now. Raises NotSentError."""
+    """Return the stored file, or store the upload. Raises NotSentError."""
     if bool(arguments.file_id) == bool(arguments.content_base64):
         raise NotSentError("Give either file_id, or name and content_base64.")
     if arguments.file_id:
@@ -161,7 +160,7 @@ def given_file(user: User, session: ChatSession, arguments: adapter.SendFile) ->
 
 
 def listed(asker: Asker) -> list[adapter.Answer]:
-    """The person's open sessions, latest first."""
+    """Return the user's open sessions, latest first."""
     return [
         {
             "id": row.public_id,
@@ -175,7 +174,7 @@ def listed(asker: Asker) -> list[adapter.Answer]:
 
 
 async def wait(asker: Asker, arguments: adapter.WaitForReply, tell: results.Tell) -> adapter.Answer:
-    """The person's next message. Raises NotSentError."""
+    """Wait for the user's next message. Raises NotSentError."""
     session = await in_thread(results.own, user=asker.user, session_id=asker.session_id)
     reply = await agents.wait_for_reply(
         session=session, seconds=arguments.timeout_seconds, tell=tell
@@ -192,7 +191,7 @@ async def wait(asker: Asker, arguments: adapter.WaitForReply, tell: results.Tell
 
 
 async def serve_stdio(who: Who) -> None:
-    """Serve one client on standard input and output until it ends."""
+    """Serve one client on standard input and output until it disconnects."""
     server = build(who)
     async with stdio_server() as (reader, writer):
         await server.run(reader, writer, server.create_initialization_options())

@@ -1,4 +1,4 @@
-"""The SDK's streamable HTTP transport for one request; imported by the first of them."""
+"""The SDK's streamable HTTP transport for one request; imported on first use."""
 
 from functools import cache
 from typing import Any
@@ -15,7 +15,7 @@ from channels_app.mcp.server import Asker, build
 
 
 async def who(context: ServerRequestContext[Any, Any]) -> Asker:
-    """Whom the door has let in."""
+    """Return the caller that the endpoint authenticated."""
     assert context.request is not None  # noqa: S101 - streamable HTTP always has one
     user, session_id = context.request.scope[ASKER]
     return Asker(user, session_id)
@@ -23,14 +23,14 @@ async def who(context: ServerRequestContext[Any, Any]) -> Asker:
 
 @cache
 def server() -> Server[Any]:
-    """The server of this process."""
+    """Return the server of this process."""
     return build(who)
 
 
 async def serve(
     scope: Scope, receive: Receive, send: Send, *, host: str, origins: list[str]
 ) -> None:
-    """Answer one request. ``host`` was checked by the door; the SDK checks it again."""
+    """Answer one request. ``host`` was checked by the endpoint; the SDK checks it again."""
     manager = StreamableHTTPSessionManager(
         server(),
         stateless=True,

@@ -1,1 +1,1 @@
-"""A channel that exists in memory: for tests, demos, and as the plainest complete plugin."""
+"""An in-memory channel: for tests, demos, and as the smallest complete plugin."""

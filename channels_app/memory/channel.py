@@ -1,4 +1,4 @@
-"""The in-memory platform and its plugin. Chats live in this process and are gone with it."""
+"""The in-memory platform and its plugin. Chats exist in this process only."""
 
 import asyncio
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Platform:
-    """What the platform knows. ``refusals`` are raised, in order, by the next calls."""
+    """The state of the platform. ``refusals`` are raised, in order, by the next calls."""
 
     sent: list[Sent] = field(default_factory=list)
     reactions: dict[tuple[str, str, str], bool] = field(default_factory=dict)
@@ -54,13 +54,12 @@ class Platform:
     closed_topics: list[tuple[str, str]] = field(default_factory=list)
 
     def clear(self) -> None:
-        """Forget everything."""
         self.sent, self.reactions, self.typing = [], {}, []
         self.answers, self.files, self.refusals = [], {}, []
         self.topics, self.closed_topics = [], []
 
     def texts(self, chat: str, thread: str = "") -> list[str]:
-        """What stands in a conversation now."""
+        """Return the texts of a chat."""
         place = (chat, thread)
         return [
             str(each.block.get("text", ""))
@@ -69,25 +68,24 @@ class Platform:
         ]
 
     def find(self, message_id: str) -> Sent:
-        """A message. Raises ChannelError when there is none."""
+        """Return a message. Raises ChannelError when it does not exist."""
         for each in self.sent:
             if each.id == message_id:
                 return each
         raise ChannelError("no such message", permanent=True, trouble="gone")
 
     def call(self) -> None:
-        """Every call passes here: the next refusal, if one was arranged."""
+        """Count a call and raise the next configured refusal."""
         if self.refusals:
             raise self.refusals.pop(0)
 
 
 class MemoryConfig:
-    """An account needs nothing."""
+    """An account needs no settings."""
 
     fields: Sequence[Field] = ()
 
     def problems(self, account: Account) -> list[str]:
-        """None."""
         del account
         return []
 
@@ -96,49 +94,42 @@ class MemoryGateway:
     """Messages come in through :func:`say`."""
 
     async def prepare(self, account: Account, *, base_url: str) -> str:
-        """Nothing is to be told to anybody."""
         del account, base_url
         return "in memory"
 
-    async def retire(self, account: Account) -> None:
-        """Nothing was told to anybody."""
+    async def retire(self, account: Account) -> None: ...
 
     async def check(self, account: Account) -> Health:
-        """Always well."""
         del account
         return Health()
 
     async def test(self, account: Account) -> str:
-        """The account's own name."""
+        """Return the account's own name."""
         return account.name
 
-    async def close(self) -> None:
-        """No connections."""
+    async def close(self) -> None: ...
 
 
 @dataclass(slots=True)
 class MemoryOutbound:
-    """Everything that a channel can do."""
+    """Implement every capability."""
 
     platform: Platform
     max_download_bytes: int = 1024 * 1024
 
     def render(self, text: str) -> list[Block]:
-        """Markdown as it is, in blocks."""
+        """Split Markdown into blocks, unchanged."""
         return [{"text": each} for each in aggregator.split(text, limit=TEXT_LIMIT)]
 
     async def send_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
-        """Add a message to the chat."""
         return self._add(account, Target(target.chat, target.thread), block, key, None)
 
     async def reply_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
-        """Add a reply to the chat."""
         return self._add(account, target, block, key, None)
 
     async def edit_text(
         self, *, account: Account, target: Target, message_id: str, block: Block
     ) -> None:
-        """Replace a message."""
         del account, target
         await asyncio.sleep(0)
         self.platform.call()
@@ -146,13 +137,12 @@ class MemoryOutbound:
         sent.block, sent.edits = block, sent.edits + 1
 
     async def delete_message(self, *, account: Account, target: Target, message_id: str) -> None:
-        """Remove a message."""
         del account, target
         self.platform.call()
         self.platform.sent = [each for each in self.platform.sent if each.id != message_id]
 
     async def open_topic(self, *, account: Account, chat: str, title: str) -> str:
-        """A topic, in groups whose name ends in ``-forum``."""
+        """Open a topic, in groups whose name ends in ``-forum``."""
         del account
         self.platform.call()
         if not chat.endswith("-forum"):
@@ -161,41 +151,34 @@ class MemoryOutbound:
         return str(len(self.platform.topics))
 
     async def close_topic(self, *, account: Account, chat: str, thread: str) -> None:
-        """Note it."""
         del account
         self.platform.call()
         self.platform.closed_topics.append((chat, thread))
 
     async def send_typing(self, *, account: Account, target: Target) -> None:
-        """Note it."""
         del account
         self.platform.call()
         self.platform.typing.append(target)
 
     async def add_reaction(self, *, account: Account, target: Target, message_id: str) -> None:
-        """Note it."""
         self.platform.call()
         self.platform.reactions[account.name, target.chat, message_id] = True
 
     async def remove_reaction(self, *, account: Account, target: Target, message_id: str) -> None:
-        """Note it."""
         self.platform.call()
         self.platform.reactions[account.name, target.chat, message_id] = False
 
     async def send_file(
         self, *, account: Account, target: Target, file: OutgoingFile, key: str
     ) -> str:
-        """Add a file to the chat."""
         return self._add(account, target, {"text": file.caption}, key, file)
 
     async def answer_button(self, *, account: Account, press: str, text: str) -> None:
-        """Note it."""
         del account
         self.platform.call()
         self.platform.answers.append((press, text))
 
     async def download_media(self, *, account: Account, file: RemoteFile) -> bytes:
-        """A file that the platform has."""
         del account
         self.platform.call()
         if file.id not in self.platform.files:
@@ -230,7 +213,7 @@ class MemoryChannel:
     gateway: MemoryGateway = field(default_factory=MemoryGateway)
 
     def is_group(self, chat: str) -> bool:
-        """Chats that start with ``-``, as on Telegram."""
+        """Return whether the chat id starts with ``-``, as on Telegram."""
         return chat.startswith("-")
 
 
@@ -249,7 +232,7 @@ def say(
     thread: str = "",
     media: list[dict[str, object]] | None = None,
 ) -> Receipt:
-    """Somebody says something on the platform; it comes in as from any other."""
+    """Receive a message from the platform, as from any other channel."""
     draft = Draft(
         account=account,
         sender=sender,

@@ -1,4 +1,4 @@
-"""Channel credentials under the newest encryption key."""
+"""Encrypt channel credentials with the newest key."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from core.models import ChannelAccount
 
 
 def reseal_all(*, actor: str, now: datetime) -> int:
-    """Encrypt every account's secrets with the first key, all or none; how many were changed.
+    """Encrypt every account's secrets with the first key, all or none; return how many changed.
 
     Raises DecryptError when no key opens one of them.
     """

@@ -1,4 +1,4 @@
-"""The first page of the admin: who waits, what runs, what failed, how much is said."""
+"""The first page of the admin: unknown requests, runs, failures, messages per day."""
 
 from datetime import timedelta
 from typing import Any
@@ -10,7 +10,7 @@ from django.db.models.functions import TruncDate
 from django.http import HttpRequest
 from django.utils import timezone
 
-from allowlist import pending_count as door
+from allowlist import pending_count
 from allowlist.models import UnknownRequest
 from channels_app.ops import health
 from channels_app.ops.doctor import examination
@@ -23,48 +23,48 @@ CHART_CACHE_SECONDS = 60
 
 
 def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
-    """What the dashboard shows; unfold's DASHBOARD_CALLBACK."""
+    """Add what the dashboard shows to the template context; unfold's DASHBOARD_CALLBACK."""
     may = request.user.has_perm
     is_owner = isinstance(request.user, User) and request.user.is_owner
-    desk: dict[str, Any] = {"may_decide": is_owner}
+    found: dict[str, Any] = {"may_decide": is_owner}
     if is_owner:
-        desk["findings"] = examination.kept(now=timezone.now())
+        found["findings"] = examination.kept(now=timezone.now())
     else:
-        desk["problems"] = health.problems_now() + health.model_problems()
+        found["problems"] = health.problems_now() + health.model_problems()
     if may("allowlist.view_unknownrequest"):
         waiting_rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
-        desk["waiting"] = door.count()
-        desk["requests"] = waiting_rows.select_related("account").order_by("-last_seen_at")[:SHOWN]
+        found["waiting"] = pending_count.count()
+        found["requests"] = waiting_rows.select_related("account").order_by("-last_seen_at")[:SHOWN]
     if may("core.view_run"):
-        desk["runs"] = (
+        found["runs"] = (
             Run.objects.filter(state__in=(Run.State.RUNNING, Run.State.QUEUED))
             .select_related("user")
             .order_by("id")[:SHOWN]
         )
-        desk["jobs"] = Job.objects.filter(state=Run.State.RUNNING).order_by("id")[:SHOWN]
+        found["jobs"] = Job.objects.filter(state=Run.State.RUNNING).order_by("id")[:SHOWN]
     if may("core.view_delivery"):
         dead = (Delivery.State.DEAD, Delivery.State.UNCERTAIN)
         rows = Delivery.objects.filter(state__in=dead).select_related("account")
-        desk["dead"] = outbox.dead_count()
-        desk["deliveries"] = rows.order_by("-id")[:SHOWN]
+        found["dead"] = outbox.dead_count()
+        found["deliveries"] = rows.order_by("-id")[:SHOWN]
     if may("core.view_chatsession"):
-        desk["chart"] = messages_a_day()
-    return {**given, "desk": desk}
+        found["chart"] = messages_a_day()
+    return {**given, "dashboard": found}
 
 
 def waiting(_: HttpRequest) -> str:
-    """The badge of the sidebar: unknown requests that wait; empty for none."""
-    return str(door.count())
+    """Return the sidebar's badge: the number of pending unknown requests."""
+    return str(pending_count.count())
 
 
 def dead_letters(_: HttpRequest) -> str:
-    """The badge of the sidebar: deliveries that failed."""
+    """Return the sidebar's badge: the number of failed deliveries; empty for none."""
     return str(outbox.dead_count())
 
 
 def messages_a_day() -> str:
-    """Messages of the last two weeks a day, as the JSON that the chart reads. Kept a minute."""
-    kept = cache.get("desk:messages")
+    """Return the messages per day of two weeks, as the chart's JSON. Cached for a minute."""
+    kept = cache.get("dashboard:messages")
     if isinstance(kept, str):
         return kept
     today = timezone.localdate()
@@ -97,5 +97,5 @@ def messages_a_day() -> str:
             ],
         }
     ).decode()
-    cache.set("desk:messages", chart, CHART_CACHE_SECONDS)
+    cache.set("dashboard:messages", chart, CHART_CACHE_SECONDS)
     return chart

@@ -43,7 +43,7 @@ from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
 
 NO_DATABASE = "The database does not answer."
-NO_WRITES = "The database takes no writes: its disk is full, or another program holds its lock."
+NO_WRITES = "The database accepts no writes: its disk is full, or another program holds its lock."
 ANSWER_SECONDS = 4.0
 PROBED_SECONDS = 2.0
 R = TypeVar("R")
@@ -53,18 +53,18 @@ _probed = (0.0, "")  # valid until (monotonic), what was found
 
 
 async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
-    """The process is up."""
+    """Return 200 while the process runs."""
     del scope, receive
     await http.answer(send, 200, {"ok": True})
 
 
 async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
-    """Whether all parts work: 503 when not.
+    """Return 200 when all parts work, else 503.
 
-    Told to a key, a member of staff and METRICS_TOKEN only, since they name accounts: what is
-    wrong; ``warnings`` (what is wrong elsewhere, as a model that fails: another gateway would not
-    do better); ``waiting`` (updates held back for us); ``deliveries`` (how many wait after a
-    failure, and how many were given up).
+    Details only for an API key, a member of staff or METRICS_TOKEN, since they name accounts:
+    problems; ``warnings`` (problems that another gateway would have too, such as a failing model);
+    ``waiting`` (updates that platforms hold back); ``deliveries`` (how many wait after a failure,
+    and how many were given up).
     """
     request = Request(scope, receive)
     nothing: tuple[list[str], dict[str, int], dict[str, int]] = ([NO_DATABASE], {}, {})
@@ -76,7 +76,7 @@ async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
     body: dict[str, Any] = {"ok": not problems}
     try:
         if await is_known(request):
-            # Asking a database that is away once more would cost another time-out.
+            # Another attempt on an unreachable database would cost another time-out.
             known: list[str] = [] if NO_DATABASE in problems else await in_thread(model_problems)
             body |= {"problems": problems, "warnings": known, "waiting": waiting}
             body |= {"deliveries": deliveries, "version": VERSION}
@@ -87,8 +87,9 @@ async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def soon(call: Callable[[], R], *, otherwise: R) -> R:
-    """What ``call`` gives in a thread of its own kind, or ``otherwise`` after ANSWER_SECONDS: the
-    other threads may all wait for the database."""
+    """Return the result of ``call`` from a dedicated thread, or ``otherwise`` after ANSWER_SECONDS:
+    the other threads may all be blocked by the database.
+    """
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             return await in_thread_of(pool("health", most=2), call)
@@ -97,8 +98,9 @@ async def soon(call: Callable[[], R], *, otherwise: R) -> R:
 
 
 def write_problem() -> str:
-    """Why the database takes no writes, or an empty string. At most one try in PROBED_SECONDS:
-    anybody may ask."""
+    """Return why the database accepts no writes, or an empty string. At most one attempt in
+    PROBED_SECONDS: the endpoint is public.
+    """
     global _probed  # noqa: PLW0603 - what this process found last
     with _probing:
         if time.monotonic() < _probed[0]:
@@ -113,7 +115,7 @@ def write_problem() -> str:
 
 
 async def is_known(request: Request) -> bool:
-    """Whether the request shows METRICS_TOKEN, a key, or the session of a member of staff.
+    """Return whether the request has METRICS_TOKEN, an API key, or a staff session.
 
     Raises RefusedError 429 for too many wrong keys.
     """
@@ -130,7 +132,9 @@ async def is_known(request: Request) -> bool:
 
 
 def has_credential(request: Request, token: str) -> bool:
-    """Whether ``token`` is a usable key, or the cookie one of staff. Raises RefusedError 429."""
+    """Return whether ``token`` is a valid key, or the cookie one of staff. Raises RefusedError
+    429.
+    """
     count_address(request.address)
     if token:
         known = keys.authenticate(token=token, now=timezone.now()) is not None
@@ -146,8 +150,9 @@ def has_credential(request: Request, token: str) -> bool:
 
 
 def how_it_is() -> tuple[list[str], dict[str, int], dict[str, int]]:
-    """What is wrong, what the platforms hold back, and what was not delivered; nothing where the
-    database is away."""
+    """Return problems, updates held back by platforms, and delivery counts; empty when the database
+    is down.
+    """
     problems = problems_now()
     if NO_DATABASE in problems:
         return problems, {}, {}  # asking again would cost another time-out
@@ -158,7 +163,7 @@ def how_it_is() -> tuple[list[str], dict[str, int], dict[str, int]]:
 
 
 def model_problems() -> list[str]:
-    """How the model fails now, in words for the owner; nothing where the tables are older."""
+    """Return the model's current failures as sentences; none where the tables are older."""
     try:
         troubles = model_health.troubles()
     except DatabaseFailure:
@@ -171,7 +176,7 @@ def model_problems() -> list[str]:
 
 
 def problems_now() -> list[str]:
-    """What is wrong, in words for the owner."""
+    """Return the current problems as sentences."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
@@ -191,10 +196,10 @@ def problems_now() -> list[str]:
     finally:
         client.close()
     if outdated := schema_version.problem():
-        return [*problems, outdated]  # what the tables hold may not be what we think
+        return [*problems, outdated]  # the tables may have another schema
     for queue in ("runs", "long"):
         if not runs.workers_alive(queue):
-            nobody = [f"No {queue} worker was heard from in the last 30 s."]
+            nobody = [f"No {queue} worker has reported in the last 30 s."]
             problems += runs.idle_workers(queue) or nobody
     stuck = outages.problems()
     if not stuck and outbox.oldest_pending_seconds() > settings.UNDELIVERED_SECONDS:
@@ -206,7 +211,7 @@ def problems_now() -> list[str]:
 
 
 async def metrics(scope: Scope, receive: Receive, send: Send) -> None:
-    """Numbers for Prometheus; with METRICS_TOKEN set, only to who shows it as a bearer."""
+    """Return numbers for Prometheus; with METRICS_TOKEN set, only for that bearer token."""
     request = Request(scope, receive)
     try:
         check_metrics_token(request)
@@ -220,7 +225,7 @@ async def metrics(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def check_metrics_token(request: Request) -> None:
-    """Raises RefusedError 401 for a stranger: no token set means this machine only."""
+    """Raise RefusedError 401 without the token; without one set, for other machines."""
     token = settings.METRICS_TOKEN
     given = request.header("authorization").removeprefix("Bearer ")
     if token and http.same_secret(given, token):
@@ -231,7 +236,7 @@ def check_metrics_token(request: Request) -> None:
 
 
 def measured() -> bytes:
-    """The numbers, read from the database: the same from every process."""
+    """Read the numbers from the database: the same from every process."""
     registry = CollectorRegistry()
     values: dict[str, Any] = {
         "latchkey_runs_queued": Run.objects.filter(state=Run.State.QUEUED).count(),

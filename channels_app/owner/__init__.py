@@ -1,1 +1,1 @@
-"""What the owner and unknown senders are told."""
+"""Messages to owners and to unknown senders."""

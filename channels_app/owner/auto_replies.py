@@ -1,7 +1,7 @@
-"""What strangers are told, when the owner wants it: a neutral line once, and that they may speak.
+"""Optional automatic replies to unknown senders: one neutral line, and one after an approval.
 
-Both lines are settings, and the ``config`` of an account may say otherwise (``denied_reply``,
-``approved_reply``; an empty text says nothing). Only channels that can be written to say them.
+Both lines are settings, and the ``config`` of an account may override them (``denied_reply``,
+``approved_reply``; an empty text sends nothing). Only channels that can push send them.
 """
 
 from datetime import datetime, timedelta
@@ -15,13 +15,15 @@ from core.database import transactions
 from core.models import ChannelAccount
 
 MOST_CHARACTERS = 1000
-# A flood of strangers must not become a flood of answers: the platform would mute the bot.
+# A flood of unknown senders must not cause a flood of replies: the platform would mute the bot.
 LINES_AN_HOUR = 60
 ANSWERED = "SELECT count(*) FROM allowlist_unknownrequest WHERE answered_at > %s"
 
 
 def turned_away(request: UnknownRequest, *, now: datetime) -> None:
-    """The neutral line, once a sender ([A3]). Inside the transaction that held the message."""
+    """Send the neutral line, once per sender ([A3]). Inside the transaction that held the
+    message.
+    """
     if request.state != UnknownRequest.State.PENDING or request.answered_at or request.is_group:
         return
     line = text(request.account, "denied_reply", settings.STRANGER_DENIED_REPLY)
@@ -34,19 +36,19 @@ def turned_away(request: UnknownRequest, *, now: datetime) -> None:
 
 
 def let_in(request: UnknownRequest) -> None:
-    """ "You can talk to me now", before what was held is answered. Inside the decision ([A7])."""
+    """Send the approval line, before held messages are answered. Inside the decision ([A7])."""
     line = text(request.account, "approved_reply", settings.STRANGER_APPROVED_REPLY)
     if line and not request.is_group:
         say(request, key=f"approved:{request.public_id}", line=line)
 
 
 def text(account: ChannelAccount, name: str, default: str) -> str:
-    """The line of this account; empty when nothing is to be said."""
+    """Return the line of this account; empty to send nothing."""
     return str(account.config.get(name, default) or "").strip()[:MOST_CHARACTERS]
 
 
 def say(request: UnknownRequest, *, key: str, line: str) -> None:
-    """Send ``line`` to where the sender wrote from, once for ``key``; never to a group."""
+    """Send ``line`` to the sender's chat, once for ``key``; never to a group."""
     channel = registry.get(request.account.channel)
     if channel is None or not request.chat or channel.is_group(request.chat):
         return

@@ -1,4 +1,6 @@
-"""Where an owner can be written to ([A4], [A5]): the last-used channel, else each other one."""
+"""Find where to send an owner's notices ([A4], [A5]): the last-used channel, else each other
+one.
+"""
 
 from dataclasses import dataclass
 
@@ -15,7 +17,7 @@ LATEST = 20
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One chat of an owner on a channel that can be written to."""
+    """One chat of an owner on a channel that can push."""
 
     account: ChannelAccount
     channel: Channel
@@ -26,10 +28,10 @@ class Target:
 def of(
     owner: User, *, besides: tuple[int, str] | None = None, away: int | None = None
 ) -> list[Target]:
-    """Where a notice goes: the last-used channel if it can be written to, else every other one.
+    """Return where a notice is sent: the last-used channel if it can push, else every other one.
 
-    ``besides``: (account, chat) to which nothing is to be sent. ``away``: an account that delivers
-    nothing now; it is told there only where the owner has no other.
+    ``besides``: (account, chat) to leave out. ``away``: an account that currently delivers nothing;
+    used only for an owner without another one.
     """
 
     def is_right(found: Target) -> bool:
@@ -43,7 +45,7 @@ def of(
 
 
 def last_used(owner: User) -> Target | None:
-    """The owner's last-used channel; ``None`` when it cannot be written to."""
+    """Return the owner's last-used channel; ``None`` when it cannot push."""
     if owner.last_account is None:
         return None
     chat, thread = owner.last_target.get("chat", ""), owner.last_target.get("thread", "")
@@ -51,7 +53,7 @@ def last_used(owner: User) -> Target | None:
 
 
 def all_of(owner: User) -> list[Target]:
-    """One chat of the owner on each account that can be written to: the one spoken in last."""
+    """Return one chat of the owner for each account that can push: the most recently used."""
     found: dict[int, Target] = {}
     last = last_used(owner)
     if last is not None:
@@ -71,8 +73,9 @@ def all_of(owner: User) -> list[Target]:
 
 
 def target(owner: User, account: ChannelAccount, chat: str, thread: str) -> Target | None:
-    """The chat as a target; ``None`` for a group, for a channel that cannot be written to, and for
-    a chat in which it is not the owner any more who speaks."""
+    """Return the chat as a target; ``None`` for a group, for a channel that cannot push, and for a
+    chat whose last sender is no longer the owner.
+    """
     channel = registry.get(account.channel)
     if channel is None or not chat or channel.is_group(chat) or not sending.can_push(account):
         return None
@@ -82,9 +85,9 @@ def target(owner: User, account: ChannelAccount, chat: str, thread: str) -> Targ
 
 
 def is_theirs(owner: User, account: ChannelAccount, chat: str) -> bool:
-    """Whether the last who spoke there as this owner is still listed as this owner.
+    """Return whether the chat's last sender for this owner is still on this owner's list.
 
-    An open list lets strangers speak as its user, and an identity may have been removed.
+    With an open list any sender speaks as its user, and an identity may have been removed.
     """
     said = InboundMessage.objects.filter(
         session__account=account, session__chat=chat, session__user=owner
@@ -92,7 +95,7 @@ def is_theirs(owner: User, account: ChannelAccount, chat: str) -> bool:
     last = said.order_by("-id").first()
     if last is None:
         return owner.only_listed
-    if not last.sender:  # by a credential of the person
+    if not last.sender:  # authenticated by the user's own credential
         return True
     sender = permissions.Sender(account, last.kind, last.sender)
     decision = permissions.decide(sender=sender, now=timezone.now())

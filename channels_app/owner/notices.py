@@ -1,8 +1,8 @@
-"""What the gateway tells its owners: unknown senders ([A5]), and chats and accounts in trouble.
+"""Notices to the owners: unknown senders ([A5]), and problems of chats and accounts.
 
-A notice goes through the outbox to the owner's last-used channel ([A4]), or, where that cannot be
-written to, to each other channel of the owner; an open web chat of an owner gets it too. What
-strangers wrote is cut, on one line, marked as theirs, and never markup.
+A notice goes through the outbox to the owner's last-used channel ([A4]), or, where that cannot
+push, to each other channel of the owner; open web chats of an owner get it too. Text of unknown
+senders is cut, on one line, marked as a quotation, and never markup.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ HOURLY = 5
 DAY_SECONDS = 86_400
 TOLD = "SELECT count(*) FROM allowlist_unknownrequest WHERE notice_at > %s AND notice_at <= %s"
 LOOKED_AFTER = 100
-# A notice that is on its way for longer than this is sent to the owner's other channels too.
+# A notice that is undelivered for longer than this is sent to the owner's other channels too.
 PATIENCE = timedelta(minutes=5)
 SOONEST_AGAIN, LATEST_AGAIN = timedelta(minutes=10), timedelta(days=1)
 SENDER_LENGTH = 64
@@ -45,23 +45,23 @@ WORDS = {
     "migrated": "This group got a new id",
     "chat_not_found": "This chat does not exist, or the bot was never in it",
     "gone": "The message is not there any more",
-    "conflict": "Somebody else fetches this bot's messages",
-    "auth": "The platform refuses our credentials",
+    "conflict": "Another program fetches this bot's messages",
+    "auth": "The platform rejects the account's credentials",
 }
 
 
 def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
-    """Tell the owners about a sender who waits: once a sender, at most five an hour, then one
+    """Notify the owners of a pending sender: once per sender, at most five an hour, then one
     digest. Inside the transaction that recorded the request.
 
-    ``notice_at``: a notice is on its way. ``notified_at`` follows when one was delivered or shown;
-    :func:`look_after` sees to it.
+    ``notice_at``: a notice was queued. ``notified_at``: one was delivered or shown;
+    :func:`look_after` sets it.
     """
     waits = request.state == UnknownRequest.State.PENDING and request.notice_at is None
     if not (waits and settings.NOTIFY_UNKNOWN_REQUEST):
         return
     if is_spent(now):
-        if request.count == 1:  # a flood repeats itself; its first words are enough to tell of it
+        if request.count == 1:  # a flood repeats itself; its first words identify it
             digest(now)
         return
     UnknownRequest.objects.filter(pk=request.pk).update(notice_at=now)
@@ -75,39 +75,39 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
 
 
 def is_spent(now: datetime) -> bool:
-    """Whether the owners were sent as many notices in the last hour as they may be."""
+    """Return whether the owners' hourly limit of notices is reached."""
     return bool(transactions.value_of(TOLD, now - timedelta(hours=1), now) >= HOURLY)
 
 
 def put_request(request: UnknownRequest, owner: User, target: notice_targets.Target) -> None:
-    """Send the notice of a request to one target, once for each ``notice_at``."""
+    """Queue the notice of a request for one target, once for each ``notice_at``."""
     text = f"{headline(request)}\n{quote(request)}".strip()
     payload = request_block(target.channel, owner, text, request)
     put(target, key=key_of(request, owner.pk, target.account.pk), payload=payload)
 
 
 def key_of(request: UnknownRequest, owner: int, account: int) -> str:
-    """The key of the notice of a request to an owner on an account."""
+    """Return the dedupe key of a request's notice to an owner on an account."""
     assert request.notice_at is not None  # noqa: S101 - set by whoever sends one
     moment = int(request.notice_at.timestamp() * 1000)
     return f"notice:request:{request.public_id}:{moment}:{owner}:{account}"
 
 
 def shown(public_ids: Iterable[str], *, now: datetime) -> None:
-    """Note that an owner has these requests on the screen: no notice is sent again."""
+    """Record that these requests were displayed to an owner: no notice is sent again."""
     rows = UnknownRequest.objects.filter(
         public_id__in=list(public_ids), state=UnknownRequest.State.PENDING, notified_at=None
     )
-    if rows.exists():  # nearly never: the screen opens far more often than a stranger writes
+    if rows.exists():  # rarely true: the page opens far more often than an unknown sender writes
         rows.update(notified_at=now)
 
 
 def look_after(*, now: datetime) -> int:
-    """See to the notices of which it is not known that an owner got them. A chore; idempotent.
+    """Follow up on notices without a confirmed delivery. A chore; idempotent.
 
-    Delivered: ``notified_at``. Not delivered within some minutes, failed, or sent nowhere because
-    no channel could be written to: sent to each channel of the owners that it was not sent to; when
-    all of those failed, again, at growing distances. Returns how many requests it looked at.
+    Delivered: sets ``notified_at``. Undelivered after some minutes, failed, or without a channel
+    that can push: sends it to the owners' remaining channels; when all have failed, again, at
+    growing intervals. Returns how many requests it checked.
     """
     rows = UnknownRequest.objects.filter(
         state=UnknownRequest.State.PENDING,
@@ -138,7 +138,7 @@ def follow_up(
     everywhere: Sequence[tuple[User, notice_targets.Target]],
     now: datetime,
 ) -> None:
-    """What :func:`look_after` does about one request. ``sent``: its notices, key and state."""
+    """Follow up on one request, for :func:`look_after`. ``sent``: its notices, key and state."""
     assert request.notice_at is not None  # noqa: S101 - as the caller asked for
     rows = UnknownRequest.objects.filter(
         pk=request.pk, public_id=request.public_id, notice_at=request.notice_at, notified_at=None
@@ -160,33 +160,36 @@ def follow_up(
     with transactions.atomic_write():
         if again:
             if rows.update(notice_at=now) != 1:
-                return  # another worker was quicker
+                return  # another worker was first
             request.notice_at = now
         for owner, target in untried or everywhere:
             put_request(request, owner, target)
 
 
 def is_due_again(request: UnknownRequest, now: datetime) -> bool:
-    """Whether a notice that failed everywhere is to be sent once more: each time after about twice
-    the time, at least once a day, and within the owners' five an hour."""
+    """Return whether a notice that failed everywhere is sent again: after about twice the previous
+    interval, at least once a day, and within the owners' five an hour.
+    """
     assert request.notice_at is not None  # noqa: S101 - as the caller asked for
     gap = min(max(request.notice_at - request.first_seen_at, SOONEST_AGAIN), LATEST_AGAIN)
-    waits = timedelta(0) <= now - request.notice_at < gap  # not by a clock that was set back
+    waits = timedelta(0) <= now - request.notice_at < gap  # the clock was set back
     return not waits and not is_spent(now)
 
 
 def digest(now: datetime) -> None:
-    """One line an hour when more strangers knock than an owner wants to hear of."""
+    """Send one line an hour when more unknown senders write than the limit of notices."""
     for owner in owners():
         tell(
             owner,
             key=f"notice:digest:{owner.pk}:{int(now.timestamp()) // 3600}",
-            text="More unknown senders are waiting. They are listed in the admin.",
+            text="More unknown senders are pending. They are listed in the admin.",
         )
 
 
 def decided(request: UnknownRequest, *, text: str) -> None:
-    """Put the verdict into every notice about ``request``, and take its buttons away."""
+    """Replace the text of every notice about ``request`` with the verdict and remove its
+    buttons.
+    """
     for owner in owners():
         card = {"request": request.public_id, "text": settled(request, text), "decided": True}
         tell_web(owner, card)
@@ -196,15 +199,15 @@ def decided(request: UnknownRequest, *, text: str) -> None:
             dedupe_key__startswith=f"notice:request:{request.public_id}:"
         )
         for notice in notices.order_by("id"):
-            if notice.payload != payload:  # else somebody pressed once more: it says so already
+            if notice.payload != payload:  # a repeated press: the notice is up to date
                 outbox.change(delivery=notice, payload=payload)
 
 
 def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> None:
-    """Say once a day that a chat (or, without one, the account) has a problem of this kind.
+    """Report a problem of this kind of a chat (or, without one, of the account) once a day.
 
-    Of a chat only when somebody who was let in speaks there: a stranger makes as many chats as
-    they like (decision 139).
+    For a chat only when an allowed sender uses it: an unknown sender can open any number of chats
+    (decision 139).
     """
     if chat and not is_spoken_in(account, chat):
         return
@@ -222,9 +225,9 @@ def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> 
 
 
 def clock_set_back(*, by: timedelta, now: datetime) -> None:
-    """Tell the owners of addresses and keys that had ended and hold again: the clock was set back.
+    """Notify the owners of identities and keys that are valid again because the clock was set back.
 
-    Silent where there are none. Once an hour, however many processes see it.
+    Silent when there are none. Once an hour, in any number of processes.
     """
     again = Q(expires_at__gt=now, expires_at__lte=now + by)
     count = ChannelIdentity.objects.filter(again).count()
@@ -233,7 +236,7 @@ def clock_set_back(*, by: timedelta, now: datetime) -> None:
         return
     text = (
         f"The clock of this machine was set back by {round(by.total_seconds() / 60)} min. "
-        f"Addresses and keys that had ended and are valid again until the clock reaches their "
+        f"Identities and keys that had expired and are valid again until the clock reaches their "
         f"end: {count}."
     )
     for owner in owners():
@@ -243,9 +246,9 @@ def clock_set_back(*, by: timedelta, now: datetime) -> None:
 
 
 def model_health(*, now: datetime) -> None:
-    """Tell the owners once that the model fails, and once that it answers again. A chore.
+    """Notify the owners once that the model fails, and once that it answers again. A chore.
 
-    Of one that fails and answers by turns, once an hour; how it is then is told in the next one.
+    For a model that alternates, once an hour; the next notice gives the current state.
     """
     hour = int(now.timestamp()) // 3600
     people = owners()
@@ -273,41 +276,43 @@ def model_health(*, now: datetime) -> None:
 
 
 def is_spoken_in(account: ChannelAccount, chat: str) -> bool:
-    """Whether a chat is somebody's conversation with us."""
+    """Return whether an allowed sender has used the chat."""
     rows = ChatSession.objects.filter(account=account, chat=chat)
     return rows.filter(closed_at__isnull=True, for_agent=False).exists()
 
 
 def headline(request: UnknownRequest) -> str:
-    """The fixed line of [A5], with the sender's id cut and on one line."""
+    """Return the fixed line of [A5], with the sender's id cut and on one line."""
     return f"{subject(request)} Approve it to let them in."
 
 
 def subject(request: UnknownRequest) -> str:
-    """Whom it is about."""
+    """Return the sender's description."""
     sender = one_line(request.sender, SENDER_LENGTH)
     return f"Unknown request from {request.account.channel}: user_id={sender}."
 
 
 def settled(request: UnknownRequest, verdict: str) -> str:
-    """What a notice says once somebody has decided."""
+    """Return the text of a notice after the decision."""
     return f"{subject(request)}\n{verdict}"
 
 
 def quote(request: UnknownRequest) -> str:
-    """What the stranger calls themselves and said, marked as theirs; empty when nothing."""
+    """Return the sender's name and last message, marked as a quotation; empty for none."""
     said = ": ".join(part for part in (request.sender_name, request.last_text) if part)
     return f"They say: “{one_line(said, 200)}”" if said else ""
 
 
 def buttons(request: UnknownRequest) -> Buttons:
-    """Rows of buttons; each carries the choice and the request's single-use id (≤ 64 bytes)."""
+    """Return rows of buttons; each carries the choice and the request's single-use id (≤ 64
+    bytes).
+    """
     made = [{"text": label, "data": f"{choice}:{request.public_id}"} for label, choice in BUTTONS]
     return [made[:2], made[2:]]
 
 
 def owners() -> list[User]:
-    """Who is told."""
+    """Return the active owners."""
     return list(User.objects.filter(is_owner=True, is_active=True).select_related("last_account"))
 
 
@@ -321,12 +326,12 @@ def tell(
     rows: Buttons | None = None,
     page: str = "",
 ) -> None:
-    """Send a notice to the owner's last-used channel, or, where that cannot be written to, to each
-    other one ([A5]); nothing when there is none.
+    """Send a notice to the owner's last-used channel, or, where that cannot push, to each other one
+    ([A5]); nothing when there is none.
 
-    ``besides``: (account, chat) to leave out. ``away``: an account that delivers nothing now, to
-    leave out where there is another. ``rows``: of buttons; ``page``: where the owner does
-    what they do, on a channel without buttons.
+    ``besides``: (account, chat) to leave out. ``away``: an account that currently delivers nothing,
+    left out where there is another. ``rows``: of buttons; ``page``: the address of the action's
+    page, for channels without buttons.
     """
     for target in notice_targets.of(owner, besides=besides, away=away):
         block = block_of(target.channel, text, rows, page)
@@ -334,7 +339,7 @@ def tell(
 
 
 def put(target: notice_targets.Target, *, key: str, payload: Block) -> None:
-    """Put a notice into the outbox, once for each ``key``. Inside a transaction."""
+    """Queue a notice in the outbox, once for each ``key``. Inside a transaction."""
     account, chat, thread = target.account, target.chat, target.thread
     outbox.enqueue(
         key=key,
@@ -346,7 +351,7 @@ def put(target: notice_targets.Target, *, key: str, payload: Block) -> None:
 
 
 def block_of(channel: Channel, text: str, rows: Buttons | None, page: str) -> Block:
-    """A text with buttons, or, on a channel without, with the address of the page."""
+    """Return a text with buttons, or, for a channel without, with the address of the page."""
     if not rows:
         return {"text": text}
     if Capability.BUTTONS in channel.capabilities:
@@ -355,8 +360,9 @@ def block_of(channel: Channel, text: str, rows: Buttons | None, page: str) -> Bl
 
 
 def request_block(channel: Channel, owner: User, text: str, request: UnknownRequest) -> Block:
-    """A text about a request with buttons, or, on a channel without, with a link to its decision,
-    which is made when it is sent."""
+    """Return a text about a request with buttons, or, for a channel without, with a link to its
+    decision, which is created on sending.
+    """
     if Capability.BUTTONS in channel.capabilities:
         return {"text": text, "buttons": buttons(request)}
     return secret_blocks.with_decision_link(text, request=request.public_id, owner=owner.pk)

@@ -1,8 +1,8 @@
-"""Platforms that take no deliveries: the owner is told once, and once more when they do again.
+"""Report platforms that accept no deliveries: one notice at the start and one at the end.
 
-An account is out when a delivery that failed has waited UNDELIVERED_SECONDS; ``outage_at`` in its
-row says that the owner was told. What was finally given up is told of once an hour, with a button
-that sends it again.
+An outage begins when a failed delivery has waited for UNDELIVERED_SECONDS; ``outage_at`` in the
+account's row records that the owner was notified. Deliveries that were given up are reported once
+an hour, with a button that sends them again.
 """
 
 from collections.abc import Iterable
@@ -25,12 +25,11 @@ AT_ONCE = 500
 
 
 def look(*, now: datetime) -> None:
-    """Tell the owner of accounts whose deliveries wait too long, and of those that are well again.
-    A chore."""
+    """Notify the owner of accounts with an outage, and of the end of one. A chore."""
     waiting = outbox.backlogs()
     late = now - timedelta(seconds=settings.UNDELIVERED_SECONDS)
     rows = ChannelAccount.objects.filter(id__in=waiting, outage_at__isnull=True)
-    for account in rows.filter(deliveries_held=""):  # of refused credentials the owner knows
+    for account in rows.filter(deliveries_held=""):  # refused credentials: see trouble
         if waiting[account.pk].since < late:
             tell_begin(account, waiting[account.pk], now=now)
     for account in ChannelAccount.objects.filter(outage_at__isnull=False).exclude(id__in=waiting):
@@ -38,18 +37,19 @@ def look(*, now: datetime) -> None:
 
 
 def tell_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) -> None:
-    """Tell the owners that an account's deliveries wait: once an outage, whoever finds it."""
+    """Notify the owners that an account's deliveries wait: once per outage, in any process."""
     with transactions.atomic_write():
         found = ChannelAccount.objects.filter(id=account.pk, outage_at__isnull=True)
         if not found.update(outage_at=now):
             return
-        text = f"{in_words(account, backlog)} They are kept and sent when it takes them again."
+        text = f"{in_words(account, backlog)} They are stored, and sent when it accepts them again."
         tell(text, key=f"{key_of(account, now)}:begin", away=account.pk)
 
 
 def tell_end(account: ChannelAccount, *, now: datetime) -> None:
-    """Tell the owners that an account delivers again; what they have not heard yet they need not
-    hear any more."""
+    """Notify the owners that an account delivers again, and drop notices of the outage that were
+    not delivered yet.
+    """
     with transactions.atomic_write():
         began = account.outage_at
         found = ChannelAccount.objects.filter(id=account.pk, outage_at=began)
@@ -64,24 +64,26 @@ def tell_end(account: ChannelAccount, *, now: datetime) -> None:
 
 
 def key_of(account: ChannelAccount, began: datetime) -> str:
-    """The beginning of the keys of the notices of an outage."""
+    """Return the prefix of the dedupe keys of an outage's notices."""
     return f"notice:outage:{account.pk}:{int(began.timestamp())}"
 
 
 def tell(text: str, *, key: str, away: int | None = None) -> None:
-    """Tell every owner, in their open web chats and a channel: where they have one, not on the
-    account ``away``."""
+    """Notify every owner, in open web chats and on a channel: not on the account ``away``, where
+    another exists.
+    """
     for owner in notices.owners():
         notices.tell_web(owner, {"text": text})
         notices.tell(owner, key=f"{key}:{owner.pk}", text=text, away=away)
 
 
 def given_up(*, account: ChannelAccount) -> None:
-    """Tell the owners that deliveries of an account were given up: once an hour, with a button that
-    sends them again."""
+    """Notify the owners of deliveries that were given up: once an hour, with a button that sends
+    them again.
+    """
     now = timezone.now()
     hour = int(now.timestamp()) // 3600
-    text = f"{account}: a message could not be delivered and is not tried any more."
+    text = f"{account}: a message could not be delivered and will not be retried."
     for owner in notices.owners():
         with transaction.atomic():
             notices.tell(
@@ -95,7 +97,7 @@ def given_up(*, account: ChannelAccount) -> None:
 
 
 def send_again(*, account_id: int) -> int:
-    """Send what was given up of an account again, by an owner's hand; how many deliveries."""
+    """Queue an account's given-up deliveries again; return how many."""
     rows = Delivery.objects.filter(account_id=account_id, state__in=outbox.GIVEN_UP)
     return sum(
         outbox.retry(delivery_id)
@@ -104,7 +106,7 @@ def send_again(*, account_id: int) -> int:
 
 
 def in_words(account: ChannelAccount, backlog: Backlog) -> str:
-    """How an account's backlog stands, in a sentence."""
+    """Describe an account's backlog in one sentence."""
     why = account.deliveries_held or backlog.error
     return (
         f"{account}: {backlog.number} message(s) have not been delivered since "
@@ -113,7 +115,7 @@ def in_words(account: ChannelAccount, backlog: Backlog) -> str:
 
 
 def problems() -> list[str]:
-    """The accounts whose deliveries wait too long, in words for ``/readyz``."""
+    """Return the accounts with an outage as sentences for ``/readyz``."""
     late = timedelta(seconds=settings.UNDELIVERED_SECONDS)
     waiting = outbox.backlogs(older_than=late)
     rows: Iterable[ChannelAccount] = ChannelAccount.objects.filter(id__in=waiting).order_by("id")
@@ -121,6 +123,6 @@ def problems() -> list[str]:
 
 
 def counted() -> dict[str, int]:
-    """How many deliveries wait after a failure, and how many were given up."""
+    """Return how many deliveries wait after a failure, and how many were given up."""
     waiting = sum(each.number for each in outbox.backlogs().values())
     return {"waiting": waiting, "given_up": outbox.dead_count()}

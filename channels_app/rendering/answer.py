@@ -1,4 +1,4 @@
-"""All that a run said, as one answer: the JSON of `/inbound`, the `done` and the `final` frame."""
+"""A run's complete answer: the JSON of `/inbound`, the `done` and the `final` frame."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ HTTP_STATUS: dict[Status, int] = {"pending": 202, "completed": 200, "error": 502
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """All that a run said: Markdown, media in order, and how it ended; `error` is one line."""
+    """The complete output of a run: Markdown, media in order, and its ending; `error` is one
+    line.
+    """
 
     text: str
     media: list[MediaItem]
@@ -35,7 +37,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """An answer as a client of `/inbound` and of the web chat gets it (contracts D1, T4, T7).
+    """An answer as clients of `/inbound` and of the web chat get it (contracts D1, T4, T7).
 
     `images` are data URLs.
     """
@@ -49,7 +51,7 @@ class Reply:
 
 
 def answer(events: Iterable[Mapping[str, object]], *, links: Links, words: Wording) -> Answer:
-    """The answer of a run from its whole log (as far as it goes).
+    """Build the answer of a run from its whole log (as far as it exists).
 
     Sources come last; audio, video and custom types are links in the text as well as media, an
     image is media only (contract T7).
@@ -66,7 +68,7 @@ def answer(events: Iterable[Mapping[str, object]], *, links: Links, words: Wordi
 def answer_of(
     messages: list[Message], end: Mapping[str, object], *, links: Links, words: Wording
 ) -> Answer:
-    """The answer that merged messages make; `end` is the data of the `stream_end`, if it came."""
+    """Build the answer from merged messages; `end` is the data of the `stream_end`, if any."""
     status = _status(end)
     texts: list[str] = []
     media: list[MediaItem] = []
@@ -98,7 +100,7 @@ def reply(
     present: Callable[[str], tuple[str, str]],
     inline: Callable[[str], str | None],
 ) -> Reply:
-    """The answer in its outer form.
+    """Convert an answer for clients.
 
     `present` turns Markdown into (text, format) as contract T4 says; `inline` turns an image's
     address into a data URL, or None when it cannot: then its link is put into the text.

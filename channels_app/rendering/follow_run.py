@@ -1,4 +1,4 @@
-"""A run's log for clients outside: live, with beats, and with our own pictures inlined."""
+"""A run's log for external clients: live, with heartbeats, and with stored pictures inlined."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -20,10 +20,11 @@ Log: TypeAlias = AsyncGenerator[MessageDict | None, None]
 async def follow(
     run: Run, *, since_before: pubsub.Listener | None = None
 ) -> AsyncGenerator[MessageDict | None, None]:
-    """The events of ``run`` from the first to its ``stream_end``; None when it is time for a beat.
+    """Yield the events of ``run`` from the first to its ``stream_end``; None when a heartbeat is
+    due.
 
-    An adapter needs them all: what it says of one depends on those before. ``since_before``: as of
-    ``events.follow``.
+    Adapters need all of them: their output for one depends on the earlier ones. ``since_before``:
+    as of ``events.follow``.
     """
     log = events.follow(
         run_id=run.id,
@@ -38,8 +39,9 @@ async def follow(
 
 
 async def with_picture(event: MessageDict, user_id: int) -> MessageDict:
-    """``event``; a picture that the person has stored here as a data URL: its address needs a
-    sign-in."""
+    """Return ``event`` with a picture of the user's own files as a data URL: its address needs a
+    sign-in.
+    """
     url = event["props"].get("url")
     if event["type"] != "image" or not isinstance(url, str) or not url.startswith("/files/"):
         return event

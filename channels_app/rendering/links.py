@@ -1,7 +1,7 @@
-"""Markdown for what a text cannot hold: media, custom types, sources.
+"""Markdown for media, custom types and sources, which plain text cannot show.
 
 Alternative texts, titles and addresses come from models and web pages: labels are escaped, an
-address of a scheme that nobody should be led to is replaced by the message's own page.
+address of an unsafe scheme is replaced by the message's own page.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ _UNSAFE = re.compile(r"[\s()<>\"\\\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """How links are made: the gateway's own address, one template a type (`%s` label, `%s` address;
-    or the address alone), and a last word on each address: `transformer(url, type, message_id)`.
+    """The settings of links: the gateway's own address, one template per type (`%s` label, `%s`
+    address; or the address alone), and a hook for each address: `transformer(url, type,
+    message_id)`.
 
-    `run_id` says in which run the page of a message finds it: ids are unique within a run only.
+    `run_id` names the run on whose page a message is shown: ids are unique within a run only.
     """
 
     base_url: str = ""
@@ -54,7 +55,7 @@ class Links:
     transformer: Callable[[str, str, str], str] | None = None
 
     def markdown(self, message: Linked) -> str:
-        """The message as one line of Markdown; the bare label when it has no address at all."""
+        """Return the message as one line of Markdown; the bare label when it has no address."""
         label = label_of(message)
         address = self.address(message)
         if not address:
@@ -63,14 +64,16 @@ class Links:
         return _fill(templates.get(message.type, OTHER_TEMPLATE), label, address)
 
     def address(self, message: Linked) -> str:
-        """Where the link leads: the message's own URL if it is safe, else its page here."""
+        """Return the link's target: the message's own URL if it is safe, else its page here."""
         url = self._own_url(message) or self.view_url(message.type, message.message_id)
         if url and self.transformer is not None:
             url = self.transformer(url, message.type, message.message_id)
         return _UNSAFE.sub(lambda found: quote(found[0], safe=""), url)
 
     def view_url(self, message_type: str, message_id: str) -> str:
-        """The page that shows one message; empty for a message without an id."""
+        """Return the address of the page that shows one message; empty for a message without an
+        id.
+        """
         if not message_id:
             return ""
         where = f"{quote(message_type, safe='')}/{quote(message_id, safe='')}"
@@ -86,7 +89,7 @@ class Links:
         return self.safe_url(url)
 
     def safe_url(self, url: str) -> str:
-        """An absolute http(s) address, for one of ours too (`/files/…`); else empty."""
+        """Return an absolute http(s) address, also for own ones (`/files/…`); else empty."""
         url = url.strip()
         if url.startswith("/") and not url.startswith(("//", "/\\")):
             return self.base_url + url
@@ -95,14 +98,14 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """One source as a reader sees it; `url` may be empty."""
+    """One source as shown to the user; `url` may be empty."""
 
     title: str
     url: str
 
 
 def is_web_url(url: str) -> bool:
-    """Whether this is an http(s) address with a host."""
+    """Return whether this is an http(s) address with a host."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -111,7 +114,7 @@ def is_web_url(url: str) -> bool:
 
 
 def label_of(message: Linked) -> str:
-    """The escaped text of a link: the message's own words, else the name of its type."""
+    """Return the escaped text of a link: the message's own label, else the name of its type."""
     if isinstance(message, ImageMessage):
         own: object = message.props.get("alt", "Image")
         return escaped(own if isinstance(own, str) else "Image")
@@ -124,13 +127,13 @@ def label_of(message: Linked) -> str:
 
 
 def escaped(text: str) -> str:
-    """Foreign words as the text of a Markdown link: one line, cut, brackets escaped."""
+    """Escape external text for a Markdown link: one line, cut, brackets escaped."""
     line = " ".join(text.split())[:LABEL_LENGTH]
     return re.sub(r"([\[\]\\`*_<>])", r"\\\1", line)
 
 
 def citations(messages: Iterable[RetrievalMessage]) -> list[Citation]:
-    """The sources of all retrievals, each once, in the order they were found."""
+    """Return the sources of all retrievals, each once, in the order they were found."""
     found: dict[str, Citation] = {}
     for message in messages:
         for source in message.props.get("sources") or []:
@@ -141,7 +144,7 @@ def citations(messages: Iterable[RetrievalMessage]) -> list[Citation]:
 
 
 def source_line(number: int, citation: Citation) -> str:
-    """One numbered source as Markdown."""
+    """Return one numbered source as Markdown."""
     title = escaped(citation.title)
     if not citation.url:
         return f"{number}. {title}"
@@ -150,7 +153,7 @@ def source_line(number: int, citation: Citation) -> str:
 
 
 def source_list(found: list[Citation], *, heading: str, limit: int) -> str:
-    """A short numbered list of sources as Markdown; empty when there are none."""
+    """Return a short numbered list of sources as Markdown; empty when there are none."""
     if not found:
         return ""
     lines = [source_line(number, each) for number, each in enumerate(found[:limit], start=1)]
@@ -175,7 +178,7 @@ def _citation(source: RetrievalSource) -> Citation:
 
 
 def _fill(template: str, label: str, address: str) -> str:
-    """Put label and address where the template says `%s`; other percent signs stay."""
+    """Insert label and address for `%s` in the template; other percent signs stay."""
     parts = template.split("%s")
     values = [label, address][-(len(parts) - 1) :] if len(parts) > 1 else []
     filled = parts[0]

@@ -1,17 +1,12 @@
-"""What each message type looks like where only text and media can be shown.
+"""Renderings of each message type for text and media only.
 
-Telegram, the text channels and the JSON answer of `/inbound` take their words from here:
+Telegram, the text channels and the JSON answer of `/inbound` use them:
 
-| type | rendering |
-|---|---|
-| text | its Markdown |
-| loading | the progress line, which the next one replaces |
-| retrieval | a short list of sources |
-| error | one line |
-| image, audio, video | a media item; a channel that cannot send it takes its link |
-| any custom type | a link |
-| event | a `progress` event is a progress line; others nothing |
-| user_input, thinking, tool_call, action | nothing |
+| type | rendering | |---|---| | text | its Markdown | | loading | the progress line, which the next
+one replaces | | retrieval | a short list of sources | | error | one line | | image, audio, video |
+a media item; a channel that cannot send it takes its link | | any custom type | a link | | event |
+a `progress` event is a progress line; others nothing | | user_input, thinking, tool_call, action |
+nothing |
 """
 
 from __future__ import annotations
@@ -48,8 +43,9 @@ LINE_LENGTH = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaItem:
-    """A medium to send as such: where it is, what to write under it, and the link that stands in
-    for it (Markdown) on a channel that cannot send it."""
+    """A medium to send: its address, its caption, and the Markdown link that replaces it on a
+    channel that cannot send it.
+    """
 
     kind: MediaKind
     url: str
@@ -59,10 +55,10 @@ class MediaItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """What to show of one message; all empty means the message is silent.
+    """The rendering of one message; empty fields when it is not shown.
 
-    `text` is Markdown for the outbound conversion, `progress` a plain line that replaces the one
-    before it and goes away when the answer comes.
+    `text` is Markdown for the outbound conversion, `progress` a plain line that replaces the
+    previous one and is removed when the answer arrives.
     """
 
     text: str = ""
@@ -74,7 +70,7 @@ SILENT = Rendering()
 
 
 def render(message: Message, *, links: Links, words: Wording) -> Rendering:
-    """The rendering of one whole message."""
+    """Render one whole message."""
     match message:
         case UserInputMessage() | ThinkingMessage() | ToolCallMessage() | ActionMessage():
             return SILENT
@@ -98,7 +94,7 @@ def render(message: Message, *, links: Links, words: Wording) -> Rendering:
 
 @dataclass(slots=True, kw_only=True)
 class TextAdapter:
-    """Turns a run's events into renderings, each once, when its message is settled.
+    """Turn a run's events into renderings, each once, when its message is complete.
 
     A progress line is rendered again whenever it changes.
     """
@@ -109,7 +105,7 @@ class TextAdapter:
     _progress: str = ""
 
     def feed(self, event: Mapping[str, object]) -> list[Rendering]:
-        """What one event adds; often nothing."""
+        """Return the renderings that one event adds; often none."""
         whole = event.get("delta_action") not in (None, "append")
         renderings = []
         for message, settled in self.transcript.read(event):
@@ -127,13 +123,13 @@ class TextAdapter:
 
 
 def one_line(text: str) -> str:
-    """The text on one line, cut."""
+    """Return the text on one line, cut."""
     line = " ".join(text.split())
     return line if len(line) <= LINE_LENGTH else line[: LINE_LENGTH - 1] + "…"
 
 
 def _event(message: EventMessage) -> Rendering:
-    """Tools say how far they are in `progress` events (contract D2)."""
+    """Render the `progress` events of tools (contract D2)."""
     if message.props.get("event") != "progress":
         return SILENT
     return Rendering(progress=one_line(message.props.get("message") or ""))
@@ -154,10 +150,10 @@ def _media(message: ImageMessage | AudioMessage | VideoMessage, links: Links) ->
 
 
 def sources_text(messages: list[RetrievalMessage], words: Wording) -> str:
-    """All sources of these retrievals as one short list."""
+    """Return all sources of these retrievals as one short list."""
     return source_list(citations(messages), heading=words.sources, limit=SOURCES_SHOWN)
 
 
 def error_line(message: ErrorMessage, words: Wording) -> str:
-    """What went wrong, on one line."""
+    """Return the error on one line."""
     return one_line(message.props.get("message") or words.failed)

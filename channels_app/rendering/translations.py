@@ -1,4 +1,4 @@
-"""The few words that adapters add to what the assistant says, in the viewer's language."""
+"""Fixed phrases that adapters add to answers, in the viewer's language."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """The words of one language. `restarted` is one line of Markdown."""
+    """The phrases of one language. `restarted` is one line of Markdown."""
 
     processing: str
     view_process: str
@@ -52,6 +52,6 @@ LANGUAGES = {
 
 
 def wording(locale: str) -> Wording:
-    """The words for a locale such as `zh-CN` or `en_US`; English when it is not known."""
+    """Return the phrases for a locale such as `zh-CN` or `en_US`; English for an unknown one."""
     language = locale.lower().replace("_", "-").split("-", 1)[0]
     return LANGUAGES.get(language, ENGLISH)

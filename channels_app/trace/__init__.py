@@ -1,1 +1,1 @@
-"""The page that shows what a run did: where the links of other clients lead."""
+"""The trace page of a run, the target of links for clients with limited rendering."""

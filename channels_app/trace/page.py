@@ -1,4 +1,4 @@
-"""A run's log as rows for the trace page: each message as it ended, and each event as it came."""
+"""A run's log as rows for the trace page: merged messages, and raw events."""
 
 import json
 from collections.abc import Iterable
@@ -10,13 +10,13 @@ from core.lib.text import visible
 from core.messages import EventMessage, Message, MessageDict, Transcript
 
 MAX_CHARACTERS = 20_000
-# Events that only say that something begins or ends; the table of events has them.
+# Events that only mark a beginning or an end; the table of events shows them.
 QUIET = ("message_start", "message_end", "block_start", "block_end")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One message. ``anchor`` is where links lead; ``lines`` are label and text."""
+    """One message. ``anchor`` is the target of links; ``lines`` are label and text."""
 
     anchor: str
     type: str
@@ -38,12 +38,12 @@ class EventRow:
 
 
 def anchor(message_type: str, message_id: str) -> str:
-    """The fragment of a message's place on the page."""
+    """Return the fragment of a message's place on the page."""
     return quote(f"{message_type}-{message_id}", safe="-")
 
 
 def messages(log: Iterable[tuple[int, MessageDict]]) -> list[Row]:
-    """The messages of a run, merged, in order."""
+    """Return the messages of a run, merged, in order."""
     transcript = Transcript()
     for _, event in log:
         transcript.read(event)
@@ -51,12 +51,12 @@ def messages(log: Iterable[tuple[int, MessageDict]]) -> list[Row]:
 
 
 def is_quiet(message: Message) -> bool:
-    """Whether a message says nothing by itself."""
+    """Return whether a message has nothing to show."""
     return isinstance(message, EventMessage) and message.props.get("event") in QUIET
 
 
 def row(message: Message) -> Row:
-    """One message for the page. Addresses are shown as links only when they are http(s)."""
+    """Build one row. Addresses become links only when they are http(s)."""
     props = dict(message.props)
     url = props.get("url")
     picture = address = ""
@@ -77,7 +77,7 @@ def row(message: Message) -> Row:
 
 
 def events(log: Iterable[tuple[int, MessageDict]]) -> list[EventRow]:
-    """Every event, cut to what fits a line or some."""
+    """Return every event, cut to a few lines."""
     return [
         EventRow(
             seq=seq,
@@ -91,6 +91,6 @@ def events(log: Iterable[tuple[int, MessageDict]]) -> list[EventRow]:
 
 
 def shown(value: object) -> str:
-    """A value as text that hides nothing, cut."""
+    """Return a value as text with invisible characters visible, cut."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
     return visible(text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…")

@@ -1,4 +1,4 @@
-"""The pages of this folder."""
+"""URLs of the trace pages."""
 
 from django.urls import URLPattern, path
 

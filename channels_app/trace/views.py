@@ -1,4 +1,6 @@
-"""``/trace/<run>/view`` for the run's own person and for owners; ``/agent/view/…`` leads there."""
+"""``/trace/<run>/view`` for the run's own user and for owners; ``/agent/view/…`` redirects
+there.
+"""
 
 from typing import cast
 
@@ -17,7 +19,7 @@ from core.lib.ids import is_public_id
 from core.models import Run, User
 
 MAX_EVENTS = 5000
-# Nothing but our own style sheet and pictures that came as data: no script at all.
+# Only our own style sheet and data: pictures; no scripts.
 STRICT = {
     **{name: "'none'" for name in PAGE if name.endswith("-src")},
     "style-src": "'self'",
@@ -32,7 +34,7 @@ STRICT = {
 @require_safe
 @login_required
 def trace(request: HttpRequest, run_id: str) -> HttpResponse:
-    """What a run did. 404 for anybody else's run, as for one that is not there."""
+    """Show a run's log. 404 for another user's run, as for a missing one."""
     run = visible_run(cast("User", request.user), run_id)
     if run is None:
         raise Http404
@@ -53,7 +55,7 @@ def trace(request: HttpRequest, run_id: str) -> HttpResponse:
 @require_safe
 @login_required
 def message(request: HttpRequest, message_type: str, message_id: str) -> HttpResponse:
-    """The place of one message on the page of its run, which ``?run=`` names."""
+    """Redirect to one message on the page of its run, given by ``?run=``."""
     run = visible_run(cast("User", request.user), request.GET.get("run", ""))
     if run is None:
         raise Http404
@@ -62,7 +64,7 @@ def message(request: HttpRequest, message_type: str, message_id: str) -> HttpRes
 
 
 def visible_run(user: User, run_id: str) -> Run | None:
-    """The run, when it is the person's own, or when an owner looks."""
+    """Return the run, for its user or for an owner."""
     if not is_public_id(run_id):
         return None
     found = Run.objects.select_related("session", "user").filter(public_id=run_id)
@@ -70,6 +72,6 @@ def visible_run(user: User, run_id: str) -> Run | None:
 
 
 def language(request: HttpRequest) -> str:
-    """The person's own language, else the browser's first."""
+    """Return the user's own language, else the browser's first."""
     own = cast("User", request.user).language
     return own or request.headers.get("Accept-Language", "").split(",", 1)[0]

@@ -143,7 +143,7 @@ def stop_run(user: User, chat_id: str) -> bool:
 def work_of(run: Run | None, *, language: str) -> Work:
     """The run to tell. Raises RefusedError 404 when its session was closed meanwhile."""
     if run is None:
-        raise RefusedError(404, "There is no such chat.", field="id")
+        raise RefusedError(404, "This chat does not exist.", field="id")
     config = adapter.Config(
         message_id=run.options.get("ui_message_id") or run.public_id,
         links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),

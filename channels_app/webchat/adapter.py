@@ -1,7 +1,7 @@
 """The native protocol on the wire (CUI): built-in and custom types pass through unchanged.
 
-A frame is the logged event with the run's id and the event's `seq`; the client merges deltas by
-the rules of docs/messages.md. One `final` frame a run carries what a plain client needs.
+A frame is the logged event with the run's id and the event's `seq`; the client merges deltas by the
+rules of docs/messages.md. One `final` frame per run carries what a plain client needs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.messages import MessageDict, Metadata
 
 
 class CuiFrame(MessageDict):
-    """A message, where it belongs and which event of the run it is."""
+    """A message with its run and the `seq` of its event."""
 
     run_id: str
     seq: int
@@ -37,13 +37,13 @@ class FinalFrame(TypedDict):
 
 
 def frame(event: MessageDict, *, run_id: str, seq: int) -> CuiFrame:
-    """The frame of one event of the log."""
+    """Return the frame of one event of the log."""
     metadata: Metadata = {**event.get("metadata", {}), "sequence": seq}
     return {**event, "metadata": metadata, "run_id": run_id, "seq": seq}
 
 
 def final_frame(given: Reply, *, run_id: str, seq: int) -> FinalFrame:
-    """The frame that follows the `stream_end`; `seq` is that of the `stream_end`."""
+    """Return the frame that follows the `stream_end`; `seq` is that of the `stream_end`."""
     return {
         "type": "final",
         "run_id": run_id,
@@ -57,7 +57,7 @@ def final_frame(given: Reply, *, run_id: str, seq: int) -> FinalFrame:
 
 
 def encode(data: Mapping[str, object]) -> bytes:
-    """One frame as a server-sent event, with `id: <seq>` where it has one."""
+    """Encode one frame as a server-sent event, with `id: <seq>` where it has one."""
     seq = data.get("seq")
     head = b"" if seq is None else b"id: %d\n" % seq if isinstance(seq, int) else b""
     return head + b"data: " + orjson.dumps(data) + b"\n\n"
@@ -66,7 +66,7 @@ def encode(data: Mapping[str, object]) -> bytes:
 def frames_of(
     event: MessageDict, *, run_id: str, session_id: str, seq: int
 ) -> list[dict[str, object]]:
-    """The frames of one event on the web chat's socket; a progress line has one more of its own."""
+    """Return the web chat's frames of one event; a progress line has an additional one."""
     frames: list[dict[str, object]] = [
         {**frame(event, run_id=run_id, seq=seq), "session_id": session_id}
     ]
@@ -80,7 +80,7 @@ def frames_of(
 
 
 def error_frame(error: RefusedError, *, client_id: str = "", run_id: str = "") -> dict[str, object]:
-    """What was wrong with a client's frame, which it can tell by its ``client_id`` or ``run_id``.
+    """Build the error frame for a client's frame, identified by its ``client_id`` or ``run_id``.
 
     It has the fields of a denied answer ([A3]).
     """
@@ -90,7 +90,7 @@ def error_frame(error: RefusedError, *, client_id: str = "", run_id: str = "") -
 
 
 def refused_plainly(error: RefusedError, *, client_id: str) -> dict[str, object]:
-    """The same for a client of the plain form, which knows no types."""
+    """Build the error for a client of the plain form, which has no types."""
     return {
         key: each for key, each in error_frame(error, client_id=client_id).items() if key != "type"
     }
@@ -99,7 +99,7 @@ def refused_plainly(error: RefusedError, *, client_id: str) -> dict[str, object]
 def plain_answer(
     result: Mapping[str, object], *, run_id: str, session_id: str, client_id: str
 ) -> dict[str, object]:
-    """An answer in the plain form of requirement 1."""
+    """Build an answer in the plain form of requirement 1."""
     found: dict[str, object] = {
         "ok": result.get("state") == "succeeded",
         "status": result.get("status", 200),

@@ -1,4 +1,4 @@
-"""What a socket asks of the gateway, each one call in a database thread."""
+"""The operations of a socket, each one call in a database thread."""
 
 from typing import Any
 
@@ -25,9 +25,9 @@ SHOWN_NOTICES = 3
 
 
 def accept(frame: frames.Say, *, speaker: Speaker) -> tuple[Run, str]:
-    """Put a message into the inbox: its run, and the public id of its session.
+    """Store a message in the inbox; return its run and the public id of its session.
 
-    The same ``client_id`` again is the same run. Raises RefusedError.
+    A repeated ``client_id`` returns the same run. Raises RefusedError.
     """
     count(frame, speaker)
     if speaker.user is not None:
@@ -35,24 +35,26 @@ def accept(frame: frames.Say, *, speaker: Speaker) -> tuple[Run, str]:
     else:
         receipt = accept_bridged(frame, speaker)
     if receipt.outcome == "unknown_session":
-        raise RefusedError(404, "There is no such chat.", field="session_id")
+        raise RefusedError(404, "This chat does not exist.", field="session_id")
     if receipt.run is None or receipt.session is None:
         raise RefusedError(401, receipt.said or "Permission denied")
     return receipt.run, receipt.session.public_id
 
 
 def count(frame: frames.Say, speaker: Speaker) -> None:
-    """One message of a person, or of a sender of a bridge, and of the key. Raises RefusedError."""
+    """Count one message for the user, or for a bridge's sender, and for the key. Raises
+    RefusedError.
+    """
     if speaker.key_id:
         throttling.keys.check(subject=str(speaker.key_id), limit=settings.RATE_PER_MINUTE_KEY)
     if speaker.account is not None:
         count_sender(speaker.account, frame.user_id)
-    else:  # this process has counted it already
+    else:  # already counted in this process
         throttling.people.everywhere(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
 
 
 def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Receipt:
-    """A message of a person. Raises RefusedError 401 when they were shut out meanwhile."""
+    """Store a user's message. Raises RefusedError 401 when the user has been deactivated."""
     if not User.objects.filter(id=user.id, is_active=True).exists():
         raise RefusedError(401, "Permission denied")
     command = command_in(frame)
@@ -75,8 +77,9 @@ def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Recei
 
 
 def may_decide(key_id: int) -> bool:
-    """Whether a person's credential decides unknown requests, if they are an owner: a session of
-    the web chat (no key) does, an API key by its scope ([A10])."""
+    """Return whether an owner's credential may decide unknown requests: a web session (no key) may,
+    an API key needs the scope ([A10]).
+    """
     if not key_id:
         return True
     scopes = ApiKey.objects.filter(pk=key_id).values_list("scopes", flat=True).first()
@@ -84,7 +87,7 @@ def may_decide(key_id: int) -> bool:
 
 
 def accept_bridged(frame: frames.Say, speaker: Speaker) -> inbound.Receipt:
-    """A message of a sender whom a bridge names: the rule decides. Raises RefusedError."""
+    """Store a message of a bridge's sender, subject to the allowlist. Raises RefusedError."""
     assert speaker.account is not None  # noqa: S101 - a constraint of ApiKey
     if not frame.user_id:
         raise RefusedError(400, "user_id is required with a bridge key.", field="user_id")
@@ -102,13 +105,14 @@ def accept_bridged(frame: frames.Say, speaker: Speaker) -> inbound.Receipt:
 
 
 def command_in(frame: frames.Say) -> slash_commands.Command | None:
-    """The command that a frame is, if any ([C8])."""
+    """Return the slash command in a frame, if any ([C8])."""
     return None if frame.media else slash_commands.answered_at_once(frame.text)
 
 
 def repeat_key(frame: frames.Say, *, scope: str, session: str = "") -> RepeatKey | None:
-    """The key that a repeated frame has; None without a ``client_id``. ``session``: which a person
-    named (a bridge names none); the page may name it only when it sends a message again."""
+    """Return the deduplication key of a frame; None without a ``client_id``. ``session``: the one
+    named by a user (a bridge names none); the page sends it only when it sends a message again.
+    """
     if not frame.client_id:
         return None
     digest = body_digest(frame.text, frame.media)
@@ -116,44 +120,44 @@ def repeat_key(frame: frames.Say, *, scope: str, session: str = "") -> RepeatKey
 
 
 def own_run(*, user_id: int, run_id: str) -> Run:
-    """A person's own run. Raises RefusedError 404, also for another person's."""
+    """Return a user's own run. Raises RefusedError 404, also for another user's."""
     found = None
     if is_public_id(run_id):
         own = Run.objects.select_related("session")
         found = own.filter(public_id=run_id, user_id=user_id).first()
     if found is None:
-        raise RefusedError(404, "There is no such run.", field="run_id")
+        raise RefusedError(404, "This run does not exist.", field="run_id")
     return found
 
 
 def session_of(*, user_id: int, run_id: str) -> str:
-    """The public id of the session of a person's own run. Raises RefusedError 404."""
+    """Return the public id of the session of a user's own run. Raises RefusedError 404."""
     return own_run(user_id=user_id, run_id=run_id).session.public_id
 
 
 def stop(*, user_id: int, run_id: str) -> None:
-    """Ask for a run to end ([C9]). Raises RefusedError 404."""
+    """Cancel a run ([C9]). Raises RefusedError 404."""
     runs.request_cancel(run=own_run(user_id=user_id, run_id=run_id))
 
 
 def result(run_id: int) -> dict[str, Any]:
-    """The fields of the final answer of a run."""
+    """Return the fields of the final answer of a run."""
     found: dict[str, Any] = Run.objects.values_list("result", flat=True).get(id=run_id)
     return found
 
 
 def is_chat(*, user_id: int, session_id: str) -> bool:
-    """Whether a session is a person's own chat in the web."""
+    """Return whether a session is a user's own web chat."""
     return ChatSession.objects.filter(
         Q(closed_at__isnull=True), public_id=session_id, user_id=user_id, account__channel="web"
     ).exists()
 
 
 def decide(frame: frames.Decide, *, speaker: Speaker) -> dict[str, Any]:
-    """Carry out an owner's verdict; the notice as it now stands. Raises RefusedError 404."""
+    """Carry out an owner's verdict; return the notice's new state. Raises RefusedError 404."""
     owner = speaker.user
     if owner is None or not speaker.session_key:
-        raise RefusedError(404, "There is no such request.", field="request")
+        raise RefusedError(404, "This request does not exist.", field="request")
     owner.refresh_from_db(fields=["is_owner", "is_active"])
     try:
         verdict = decisions.decide(
@@ -164,7 +168,7 @@ def decide(frame: frames.Decide, *, speaker: Speaker) -> dict[str, Any]:
             now=timezone.now(),
         )
     except (unknown_requests.RequestNotFound, unknown_requests.NotAnOwner) as error:
-        raise RefusedError(404, "There is no such request.", field="request") from error
+        raise RefusedError(404, "This request does not exist.", field="request") from error
     except ValueError as error:
         raise RefusedError(422, str(error), field="request") from error
     text = notices.settled(verdict.request, verdict.text)
@@ -172,7 +176,7 @@ def decide(frame: frames.Decide, *, speaker: Speaker) -> dict[str, Any]:
 
 
 def pending_notices(speaker: Speaker) -> list[dict[str, Any]]:
-    """The latest unknown requests that wait for this owner; for everybody else, none."""
+    """Return the latest pending unknown requests for an owner; none for other users."""
     if speaker.user is None or not speaker.session_key or not speaker.user.is_owner:
         return []
     rows = UnknownRequest.objects.select_related("account").filter(
@@ -182,12 +186,12 @@ def pending_notices(speaker: Speaker) -> list[dict[str, Any]]:
 
 
 def note_shown(speaker: Speaker, public_ids: list[str]) -> None:
-    """Note that an owner, signed in, has these requests on the screen."""
+    """Record that these requests were displayed to an owner."""
     if speaker.user is not None and speaker.session_key and speaker.user.is_owner:
         notices.shown(public_ids, now=timezone.now())
 
 
 def notice(row: UnknownRequest) -> dict[str, Any]:
-    """The card of an unknown request ([A5]); what the stranger said stands apart from our words."""
+    """Return the card of an unknown request ([A5]); the sender's text is a separate field."""
     card = {"request": row.public_id, "text": notices.headline(row), "quote": notices.quote(row)}
     return {"type": "notice", **card}

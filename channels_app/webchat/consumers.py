@@ -1,12 +1,12 @@
-"""``WS /ws`` [D3]: one socket of one person. Verify, parse, one call, answer.
+"""``WS /ws`` [D3]: one socket of one user. Verify, parse, one call, answer.
 
     connect ─ origin, cookie ─► open ◄─ frames of the client (parse ─► one call ─► answer)
-       └ no cookie ─ auth frame ─┘ ◄─ frames of the hub (events of the person's runs, revocations)
+       └ no cookie ─ auth frame ─┘ ◄─ pubsub frames (events of the user's runs, revocations)
 
-One lock keeps the two sides from overtaking each other: a run's first event never comes before the
-``accepted`` that names it, and what a resume reads is never mixed with what is live. There is no
-channel layer per socket, and ``dispatch`` does not go through a database thread (Channels does so
-for every frame, and sockets would wait behind any query).
+One lock keeps the two sides in order: a run's first event never precedes the ``accepted`` that
+names it, and what a resume reads is never mixed with live events. There is no channel layer per
+socket, and ``dispatch`` does not go through a database thread (Channels does so for every frame,
+and sockets would wait behind any query).
 """
 
 import asyncio
@@ -26,7 +26,15 @@ from django.db import DatabaseError
 from channels_app.asgi import http, throttling
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.router import acceptance
-from channels_app.webchat import access, adapter, calls, following, frames, ticking, transcript
+from channels_app.webchat import (
+    access,
+    adapter,
+    calls,
+    following,
+    frames,
+    periodic_checks,
+    transcript,
+)
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following, Numbered
 from core.conversations import events
@@ -38,34 +46,33 @@ logger = logging.getLogger(__name__)
 SIGNED_OUT, FOREIGN, TOO_LATE, TOO_LARGE, TOO_MANY = 4401, 4403, 4408, 4413, 4429
 # Daphne lets an application close with 1000 or 3000–4999 only, so not with 1011.
 STALLED, BROKEN = 4408, 4500
-# What the servers raise when the client has gone: uvicorn an OSError, Daphne's autobahn the other.
+# Raised after a disconnect: by uvicorn an OSError, by Daphne's autobahn the other.
 GONE = (OSError, RuntimeError)
 
 Data = Mapping[str, Any]
 
 
 class CloseError(Exception):
-    """The socket must be closed with ``code``."""
+    """Close the socket with ``code``."""
 
     def __init__(self, code: int) -> None:
-        """``code`` is one of the contract's, or 4500."""
+        """Take one of the contract's codes, or 4500."""
         super().__init__(f"close {code}")
         self.code = code
 
 
 class Waiting:
-    """The sockets of this process that have shown no key yet, the oldest first.
+    """The unauthenticated sockets of this process, the oldest first.
 
-    One too many displaces the oldest of its own address, or of all: who has a key shows it at once
-    and is never kept out by those who only wait.
+    Above the limit the oldest of the same address, or of all, is closed: clients with a key
+    authenticate immediately and are never blocked by idle sockets.
     """
 
     def __init__(self) -> None:
-        """None waits."""
         self._sockets: dict[WebChatConsumer, str] = {}
 
     def enter(self, socket: "WebChatConsumer", address: str) -> "WebChatConsumer | None":
-        """Add a socket; the one that has to go for it, if any."""
+        """Add a socket; return the one to close for it, if any."""
         alike = [each for each, where in self._sockets.items() if where == address]
         displaced = None
         if len(alike) >= settings.MAX_WAITING_SOCKETS_PER_ADDRESS:
@@ -78,7 +85,7 @@ class Waiting:
         return displaced
 
     def leave(self, socket: "WebChatConsumer") -> None:
-        """A socket waits no more."""
+        """Remove a socket."""
         self._sockets.pop(socket, None)
 
 
@@ -88,11 +95,11 @@ waiting = Waiting()
 class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
     """One socket."""
 
-    # A name that no setting has: no channel layer, no subscription per socket.
+    # An alias without a setting: no channel layer, no subscription per socket.
     channel_layer_alias = "none"
 
     def __init__(self) -> None:
-        """Nobody yet."""
+        """Start unauthenticated."""
         super().__init__()
         self.speaker: Speaker | None = None
         self.following = Following()
@@ -107,7 +114,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.closing = False
 
     async def dispatch(self, message: MutableMapping[str, Any]) -> None:
-        """Call the handler of a message; what it refuses closes the socket."""
+        """Call the handler of a message; a CloseError closes the socket."""
         try:
             await getattr(self, get_handler_name(message))(message)
         except CloseError as error:
@@ -117,7 +124,9 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await self.end(BROKEN)
 
     async def connect(self) -> None:
-        """Accept a socket of ours: signed in by its cookie, or with some seconds to show a key."""
+        """Accept a socket of an allowed origin: signed in by its cookie, or with a time limit for a
+        key.
+        """
         headers = access.headers_of(self.scope)
         origin, host = headers.get("origin"), headers.get("host", "")
         if access.has_secret_in_address(self.scope):
@@ -138,22 +147,22 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.spawn(self.listen(speaker))
 
     def who(self, cookie: str) -> Speaker | None:
-        """Who may open this socket with ``cookie``. In a database thread."""
+        """Return the user of ``cookie``. In a database thread."""
         return access.by_session(cookie)
 
     def counter(self) -> throttling.Streams:
-        """Where sockets of this kind are counted."""
+        """Return the counter of open sockets."""
         return throttling.sockets
 
     async def wait_for_key(self) -> None:
-        """Accept, and close unless a key comes in time."""
+        """Accept, and close unless a key arrives in time."""
         if not settings.MAX_WAITING_SOCKETS:
             raise CloseError(TOO_MANY)
         await self.accept()
         self.deadline = self.spawn(self.hurry())
 
     async def hurry(self) -> None:
-        """Close a socket that shows no key within SOCKET_AUTH_SECONDS."""
+        """Close a socket without a key after SOCKET_AUTH_SECONDS."""
         address = throttling.network_of((self.scope.get("client") or ("", 0))[0])
         displaced = waiting.enter(self, address)
         try:
@@ -165,7 +174,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         await self.end(TOO_LATE)
 
     def admit(self, speaker: Speaker) -> None:
-        """Count the socket of ``speaker``. Raises CloseError 4429 when they have too many."""
+        """Count the socket of ``speaker``. Raises CloseError 4429 above the limit."""
         try:
             self.counter().enter(user_id=speaker.number, limit=settings.MAX_SOCKETS_PER_USER)
         except RefusedError as error:
@@ -174,7 +183,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.speaker = speaker
 
     async def disconnect(self, code: int) -> None:
-        """Stop everything of this socket."""
+        """Stop all tasks of this socket."""
         for task in self.tasks:
             task.cancel()
         if self.counted and self.speaker is not None:
@@ -182,7 +191,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             self.counted = False
 
     async def websocket_disconnect(self, message: Mapping[str, Any]) -> None:
-        """As Channels does it, without a visit to the database thread."""
+        """Do as Channels does, without a database thread."""
         await self.disconnect(message["code"])
         raise StopConsumer
 
@@ -194,14 +203,14 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 await self.close(code)
 
     def spawn(self, work: Any) -> asyncio.Task[None]:
-        """Run ``work`` beside the socket, as long as that lives."""
+        """Run ``work`` as a task for the lifetime of the socket."""
         task = asyncio.ensure_future(self.guard(work))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return task
 
     async def guard(self, work: Any) -> None:
-        """Run ``work``; a failure closes the socket, and the client comes back and resumes."""
+        """Run ``work``; a failure closes the socket, and the client reconnects and resumes."""
         try:
             await work
         except CloseError as error:
@@ -211,7 +220,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await self.end(BROKEN)
 
     async def tell(self, data: Data) -> None:
-        """Send one frame. Raises CloseError when the client has gone, or has not read for long."""
+        """Send one frame. Raises CloseError for a client that has disconnected or does not read."""
         if self.closing:
             return
         try:
@@ -223,7 +232,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             raise CloseError(BROKEN) from error
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """One frame of the client."""
+        """Handle one frame of the client."""
         if self.closing:
             return
         try:
@@ -248,20 +257,21 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     @property
     def is_busy(self) -> bool:
-        """Whether as many frames wait as may."""
+        """Return whether the queue of frames is full."""
         return len(self.asked) >= settings.MAX_UNANSWERED_PER_SOCKET
 
     def take(self, frame: frames.Frame, client_id: str, run_id: str) -> None:
-        """Put a frame behind those before it. The socket is read on meanwhile: pongs and pings of a
-        client whose messages wait must be heard. Raises RefusedError 429 when too many wait."""
+        """Queue a frame. The socket is read on meanwhile: pings and pongs must be answered while
+        messages wait. Raises RefusedError 429 when the queue is full.
+        """
         if self.is_busy:
-            raise RefusedError(429, "Busy: too many messages wait. Try again in a moment.")
+            raise RefusedError(429, "Busy: too many messages are queued. Try again in a moment.")
         self.asked.append((frame, client_id, run_id))
         if self.worker is None or self.worker.done():
             self.worker = self.spawn(self.work())
 
     async def work(self) -> None:
-        """Do what the frames ask, one after the other."""
+        """Handle the queued frames one by one."""
         while self.asked and not self.closing:
             frame, client_id, run_id = self.asked.popleft()
             try:
@@ -270,7 +280,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 await self.tell(adapter.error_frame(error, client_id=client_id, run_id=run_id))
 
     async def handle(self, frame: frames.Frame) -> None:
-        """Do what a frame asks. Raises RefusedError or CloseError."""
+        """Handle one frame. Raises RefusedError or CloseError."""
         if self.speaker is None:
             await self.introduce(frame)
             return
@@ -290,18 +300,18 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             case frames.Decide():
                 await self.tell(await in_thread(calls.decide, frame, speaker=self.speaker))
             case frames.Auth():
-                raise RefusedError(400, "The socket has its identity already.", field="type")
+                raise RefusedError(400, "The socket is already authenticated.", field="type")
             case _:
                 assert_never(frame)
 
     def person(self) -> int:
-        """The id of the person of this socket. Raises RefusedError for a bridge."""
+        """Return the id of the user of this socket. Raises RefusedError for a bridge."""
         if self.speaker is None or self.speaker.user is None:
             raise RefusedError(403, "A bridge sends {user_id, text} frames only.", field="type")
         return self.speaker.user.id
 
     async def introduce(self, frame: frames.Frame) -> None:
-        """The first frame of a socket without a cookie: a key, or the end."""
+        """Handle the first frame of a socket without a cookie: authenticate by key, or close."""
         if not isinstance(frame, frames.Auth):
             raise CloseError(SIGNED_OUT)
         address = http.plain_address((self.scope.get("client") or ("", 0))[0])
@@ -317,7 +327,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.spawn(self.listen(speaker))
 
     async def say(self, frame: frames.Say, speaker: Speaker) -> None:
-        """A message: stored, then accepted; its events follow as they come."""
+        """Store and acknowledge a message; its events follow live."""
         throttling.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
         self.person()
         async with self.turn:
@@ -328,8 +338,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await self.tell({**accepted, "run_id": run.public_id, "session_id": session})
 
     async def say_plainly(self, frame: frames.Say, speaker: Speaker) -> None:
-        """The plain form: one frame in, one frame out."""
-        # Beside the answers: what listens, and what does this.
+        """Handle the plain form: one frame in, one frame out."""
+        # Besides the answers: the listener, and this task.
         if len(self.tasks) - 1 > settings.MAX_UNANSWERED_PER_SOCKET:
             raise RefusedError(429, "Too many unanswered messages.")
         if speaker.user is not None:
@@ -350,7 +360,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         await self.tell(plain)
 
     async def resume(self, frame: frames.Resume, user_id: int) -> None:
-        """Send what the client has not got of a run, and go on from there."""
+        """Send the missing events of a run, and follow it from there."""
         async with self.turn:
             session = await in_thread(calls.session_of, user_id=user_id, run_id=frame.run_id)
             self.following.restart(frame.run_id, after=frame.after)
@@ -369,7 +379,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await self.pass_on(run_id, session, found)
 
     async def close_ended(self, run_id: str, seq: int) -> None:
-        """A client may have every event of an ended run but the final frame."""
+        """Send the final frame of an ended run to a client that has all its events."""
         final = await in_thread(transcript.final, user_id=self.person(), run_id=run_id, seq=seq)
         if final is not None and run_id in self.following.sent:
             self.following.end(run_id)
@@ -391,12 +401,12 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await self.tell(final)
 
     async def listen(self, speaker: Speaker) -> None:
-        """Pass on what the hub brings for this person, for as long as the socket lives."""
+        """Pass on pubsub frames for this user while the socket is open."""
         for notice in await in_thread(calls.pending_notices, speaker):
             await self.show_notice(speaker, notice)
         with (
             pubsub.local().listen(speaker.keys) as listener,
-            ticking.local().watch(listener, speaker, self.following),
+            periodic_checks.local().watch(listener, speaker, self.following),
         ):
             while not self.closing:
                 got = await listener.wait()
@@ -408,18 +418,18 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                         await self.relay(speaker, got, stale=lagged or not got)
 
     async def check_credential(self, speaker: Speaker) -> None:
-        """Raises CloseError 4401 when the credential was revoked ([A9])."""
+        """Raise CloseError 4401 when the credential was revoked ([A9])."""
         if not await in_thread(access.is_still, speaker):
             raise CloseError(SIGNED_OUT)
 
     async def show_notice(self, speaker: Speaker, notice: dict[str, Any]) -> None:
-        """Send a card; of an open request it is noted that an owner saw it ([A5])."""
+        """Send a card; record that an owner saw an open request ([A5])."""
         await self.tell({"type": "notice", **notice})
         if not notice.get("decided"):
             await in_thread(calls.note_shown, speaker, [str(notice["request"])])
 
     async def relay(self, speaker: Speaker, got: list[pubsub.Frame], *, stale: bool) -> None:
-        """Send what is new in hub frames; when some may be missing, what the log has."""
+        """Send what is new in pubsub frames; read the log where some may be missing."""
         for frame in got:
             if frame["kind"] == "events":
                 await self.relay_events(frame)
@@ -430,7 +440,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 await self.look_after(run_id)
 
     async def look_after(self, run_id: str) -> None:
-        """Send what the log has of a followed run; forget a run whose chat was deleted."""
+        """Send what the log has of a followed run; stop following a run whose chat was deleted."""
         try:
             session = await in_thread(calls.session_of, user_id=self.person(), run_id=run_id)
         except RefusedError:
@@ -439,7 +449,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         await self.catch_up(run_id, session)
 
     async def relay_events(self, frame: pubsub.Frame) -> None:
-        """Send the events of one hub frame."""
+        """Send the events of one pubsub frame."""
         run_id, session = frame["run"], frame["session"]
         if self.following.is_over(run_id):
             return
@@ -456,7 +466,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await self.pass_on(run_id, session, news.events)
 
     async def is_chat(self, session: str) -> bool:
-        """Whether a session is one of the web chat: the page shows no other."""
+        """Return whether a session belongs to the web chat: the page shows no other."""
         if session not in self.own_sessions:
             found = await in_thread(calls.is_chat, user_id=self.person(), session_id=session)
             self.own_sessions[session] = found

@@ -1,4 +1,4 @@
-"""The page to which the link in an owner's notice leads: one unknown request and its decision.
+"""The page of the link in an owner's notice: one unknown request and its decision.
 
 It signs nobody in and shows nothing else ([A5], [A6], decision 165).
 """
@@ -23,7 +23,7 @@ PAGE = "webchat/decision.html"
 @csrf_protect
 @require_http_methods(["GET", "HEAD", "POST"])
 def decision(request: HttpRequest, token: str) -> HttpResponse:
-    """GET shows the request and how it stands; POST ``verdict`` decides it, once. 403: no link."""
+    """GET shows the request and its state; POST ``verdict`` decides it, once. 403: invalid link."""
     opened = decision_links.opened(token)
     if opened is None:
         return render(request, PAGE, {"is_open": False}, status=403)

@@ -1,4 +1,4 @@
-"""A chat as one Markdown file, to keep or to read elsewhere."""
+"""Export a chat as one Markdown file."""
 
 import re
 from collections.abc import Iterator
@@ -11,9 +11,10 @@ UNFIT: Final = re.compile(r"[^\w .-]+")
 
 
 def as_markdown(*, session: ChatSession, base_url: str) -> str:
-    """The transcript: a heading for each message with its time in UTC, then its text as it is.
+    """Return the transcript: for each message a heading with its time in UTC, then its text
+    unchanged.
 
-    Files are named with their address at this gateway (``base_url``), which asks who one is.
+    Files are links to this gateway (``base_url``), which require a sign-in.
     """
     rows = session.messages.filter(role__in=HEADINGS).order_by("id")
     title = f"# {session.title or 'Chat'}\n"
@@ -21,20 +22,20 @@ def as_markdown(*, session: ChatSession, base_url: str) -> str:
 
 
 def file_name(session: ChatSession) -> str:
-    """The title as the name of a file, in its own script."""
+    """Return the title as a file name, in its own script."""
     words = " ".join(UNFIT.sub(" ", session.title).split()).strip(" .")[:60].strip(" .")
     return f"{words or 'chat'}.md"
 
 
 def written(row: Message, base_url: str) -> str:
-    """One message."""
+    """Return one message."""
     head = f"## {HEADINGS[row.role]} · {row.created_at:%Y-%m-%d %H:%M} UTC\n"
     said = row.data.get("said", row.text)
     return "\n".join([head, *(f"{part}\n" for part in (said, *notes(row, base_url)) if part)])
 
 
 def notes(row: Message, base_url: str) -> Iterator[str]:
-    """What a message had besides its text, a line each."""
+    """Return a message's attachments and marks, a line each."""
     for item in row.data.get("media", []):
         yield named(item.get("name") or item.get("kind", "file"), item.get("file"), base_url)
     for item in row.data.get("files", []):
@@ -50,6 +51,6 @@ def notes(row: Message, base_url: str) -> Iterator[str]:
 
 
 def named(name: str, file: str | None, base_url: str) -> str:
-    """A file that was sent or made, as a link where it is kept."""
+    """Return a sent or created file as a link."""
     label = re.sub(r"[\[\]\\]", " ", name)
     return f"[{label}]({base_url}/files/{file})" if file else f"*Attached: {label}*"

@@ -1,8 +1,8 @@
-"""Files over HTTP: upload, one's own files, and signed links ([L4]). Lean handlers.
+"""Files over HTTP: upload, own files, and signed links ([L4]). ASGI handlers.
 
-POST /files?name=…        the bytes as they are; cookie (our own pages only) or key → id
-GET  /files/<id>          one's own file, signed in or with a key; everybody else: 404; also DELETE
-GET  /files/out?token=…   whoever has the link; changed or expired 403, revoked 410
+POST /files?name=…        the raw bytes; cookie (from own pages only) or key → id GET  /files/<id>
+an own file, signed in or with a key; otherwise 404; also DELETE GET  /files/out?token=…   anyone
+with the link; changed or expired 403, revoked 410
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from core.plugins import slide_show
 
 UPLOAD_SECONDS = 600.0
 BLOCK_BYTES = 256 * 1024
-# What a browser may show itself; everything else is saved. HTML only in a sandbox.
+# Types that a browser may display; the others are downloaded. HTML only in a sandbox.
 SHOWN = frozenset(
     {
         "image/png",
@@ -60,11 +60,11 @@ NOTHING = "sandbox; default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 
 
 async def upload(scope: Scope, receive: Receive, send: Send) -> None:
-    """Take a file; 201 with its id, which a message then names."""
+    """Store a file; answer 201 with its id, which a message then names."""
     request = Request(scope, receive)
     try:
         user = await in_thread(who, request, writes=True)
-        # What is on its way counts for no quota yet.
+        # Uploads in progress do not count towards the quota.
         with throttling.streams.one(
             user_id=f"upload:{user.id}", limit=settings.MAX_STREAMS_PER_USER
         ):
@@ -80,7 +80,7 @@ async def upload(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def receive_file(request: Request, receive: Receive, user: User) -> StoredFile:
-    """The body as a stored file. Raises RefusedError 413, 400 or 408, ClientGoneError."""
+    """Store the body as a file. Raises RefusedError 413, 400 or 408, ClientGoneError."""
     most = settings.DOCUMENT_MEGABYTES * storage.MEGABYTE
     too_large = RefusedError(413, f"Files may have up to {settings.DOCUMENT_MEGABYTES} MB.")
     announced = announced_size(request)
@@ -108,28 +108,28 @@ async def receive_file(request: Request, receive: Receive, user: User) -> Stored
         return await in_thread(received, path, user, request.query("name"))
     except TimeoutError as error:
         path.unlink(missing_ok=True)
-        raise RefusedError(408, "The file came too slowly.") from error
+        raise RefusedError(408, "The upload was too slow.") from error
     except BaseException:
         path.unlink(missing_ok=True)
         raise
 
 
 def announced_size(request: Request) -> int:
-    """The bytes that the client says will come; 0 when it does not."""
+    """Return the declared size of the body in bytes; 0 when undeclared."""
     declared = request.header("content-length")
     return int(declared[:18]) if declared.isascii() and declared.isdigit() else 0
 
 
 def received(path: Path, user: User, name: str) -> StoredFile:
-    """The file that came. Raises RefusedError 413 when there is no room for it any more."""
+    """Return the stored file. Raises RefusedError 413 when the quota is exhausted."""
     with quota.needed():
         return storage.receive(path=path, user=user, name=name)
 
 
 def who(request: Request, *, writes: bool) -> User:
-    """The person of a cookie or a key, one request of whom is counted. RefusedError 401, 403, 429.
+    """Authenticate by cookie or key and count one request. RefusedError 401, 403, 429.
 
-    Reading is not counted with a cookie: a page shows many pictures.
+    Reading with a cookie is not counted: a page shows many pictures.
     """
     header = request.header("authorization")
     key = header[7:].strip() if header[:7].lower() == "bearer " else request.header("x-api-key")
@@ -141,7 +141,7 @@ def who(request: Request, *, writes: bool) -> User:
     headers = access.headers_of(request.scope)
     session_key = access.cookie_of(headers)
     if session_key and writes and not is_from_our_page(headers):
-        raise RefusedError(403, "This request did not come from a page of ours.")
+        raise RefusedError(403, "This request did not come from a page of this gateway.")
     speaker_by_cookie = access.by_session(session_key) if session_key else None
     if speaker_by_cookie is None or speaker_by_cookie.user is None:
         raise RefusedError(401, "Sign in first.")
@@ -153,12 +153,12 @@ def who(request: Request, *, writes: bool) -> User:
 
 
 def is_from_our_page(headers: Headers) -> bool:
-    """Whether a browser says that a page of this gateway sent the request."""
+    """Return whether, by the browser's headers, a page of this gateway sent the request."""
     return access.is_ours(origin=headers.get("origin", ""), host=headers.get("host", ""))
 
 
 async def own(scope: Scope, receive: Receive, send: Send) -> None:
-    """One's own file; DELETE takes it back, and its bytes go soon."""
+    """Return an own file; DELETE revokes it, and its bytes are removed later."""
     request = Request(scope, receive)
     deletes = request.method == "DELETE"
     try:
@@ -178,13 +178,13 @@ async def own(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def own_file(user: User, name: str) -> StoredFile | None:
-    """A person's file by its id."""
+    """Return a user's file by its id."""
     own_ones = StoredFile.objects.filter(user_id=user.id, revoked_at__isnull=True)
     return own_ones.filter(public_id=name).first()
 
 
 async def out(scope: Scope, receive: Receive, send: Send) -> None:
-    """The file of a signed link; each GET is counted."""
+    """Return the file of a signed link; each GET is counted."""
     request = Request(scope, receive)
     try:
         await in_thread(count_address, request.address)
@@ -195,7 +195,7 @@ async def out(scope: Scope, receive: Receive, send: Send) -> None:
         if file is None:
             raise RefusedError(404, "The file was deleted.")
         if file.revoked_at is not None:
-            raise RefusedError(410, "This link was taken back.")
+            raise RefusedError(410, "This link was revoked.")
         if request.method == "GET":
             await in_thread(count_open, file, request.address)
         asker = f"link:{throttling.network_of(request.address)}"
@@ -206,14 +206,14 @@ async def out(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def count_open(file: StoredFile, address: str) -> None:
-    """One more opening of a link, counted and in the audit."""
+    """Count one opening of a link, in the row and in the audit."""
     with atomic_write():
         storage.count_open(file)
         account_audit.file_opened(file=file, address=address, now=timezone.now())
 
 
 async def refuse(send: Send, error: RefusedError) -> None:
-    """A line of text: people open these addresses."""
+    """Answer with a line of text, for browsers."""
     headers = {
         "Content-Type": "text/plain; charset=utf-8",
         "Content-Security-Policy": NOTHING,
@@ -225,8 +225,9 @@ async def refuse(send: Send, error: RefusedError) -> None:
 
 
 async def deliver(request: Request, send: Send, file: StoredFile) -> None:
-    """Send the bytes, or the part that is asked for. Raises RefusedError 404 when they are gone,
-    416 for a part that the file does not have."""
+    """Send the bytes, or the requested range. Raises RefusedError 404 when they were removed, 416
+    for an unsatisfiable range.
+    """
     path = storage.path_of(file)
     if not await asyncio.to_thread(path.is_file):
         raise RefusedError(404, "The file was deleted.")
@@ -248,10 +249,11 @@ async def deliver(request: Request, send: Send, file: StoredFile) -> None:
 
 
 def part_of(request: Request, size: int) -> range:
-    """Which bytes of a file of ``size`` bytes are asked for (RFC 9110, 14.2): players seek.
+    """Parse the Range header for a file of ``size`` bytes (RFC 9110, 14.2), as media players use
+    it.
 
-    Several parts at once, units that we do not know and what cannot be read are answered with the
-    whole file, and so is ``If-Range``: no file has a validator. Raises RefusedError 416.
+    Multiple ranges, unknown units and invalid headers get the whole file, and so does ``If-Range``:
+    no file has a validator. Raises RefusedError 416.
     """
     found = ONE_RANGE.fullmatch(request.header("range"))
     if found is None or request.method != "GET" or request.header("if-range"):
@@ -272,14 +274,16 @@ def part_of(request: Request, size: int) -> range:
 
 
 def is_slide_show(file: StoredFile, path: Path) -> bool:
-    """Whether ``file`` is a deck that we made, whose one script may run. Reads it; in a thread."""
+    """Return whether ``file`` is a generated deck, whose one script may run. Reads it; in a
+    thread.
+    """
     if file.origin != storage.MADE or not file.content_type.startswith("text/html"):
         return False
     return file.size <= slide_show.MOST_BYTES and slide_show.is_slide_show(path.read_bytes())
 
 
 def policy_of(kind: str, *, acts: bool) -> str:
-    """The policy of a file of this type; ``acts``: its script is ours."""
+    """Return the CSP of a file of this type; ``acts``: its script is ours."""
     if kind != "text/html":
         return NOTHING
     if not acts:
@@ -289,7 +293,7 @@ def policy_of(kind: str, *, acts: bool) -> str:
 
 
 def headers_of(file: StoredFile, *, acts: bool = False) -> Headers:
-    """What keeps a file of strangers or models from doing anything on our behalf."""
+    """Return headers that keep untrusted files from acting on the gateway's origin."""
     kind = file.content_type.partition(";")[0].strip().lower()
     kind = kind if MEDIA_TYPE.fullmatch(kind) else "application/octet-stream"
     shown = kind in SHOWN
@@ -310,7 +314,7 @@ def headers_of(file: StoredFile, *, acts: bool = False) -> Headers:
 
 
 async def blocks(path: Path, part: range) -> AsyncGenerator[bytes, None]:
-    """Those bytes of a file, read in a thread."""
+    """Yield the bytes of a range, read in a thread."""
     left = len(part)
     with path.open("rb") as file:
         file.seek(part.start)

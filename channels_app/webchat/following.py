@@ -1,4 +1,4 @@
-"""Which events a socket has got: each once, in order, whatever the hub loses or repeats."""
+"""Track which events a socket has sent: each once, in order, despite lost or repeated frames."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ REMEMBERED = 100
 
 
 class News(NamedTuple):
-    """What a hub frame brings for a run: events to send, or a gap that the log must fill."""
+    """The new events of a pubsub frame for a run, or a gap to fill from the log."""
 
     events: list[Numbered]
     gap: bool = False
@@ -24,10 +24,10 @@ class News(NamedTuple):
 
 @dataclass(slots=True)
 class Following:
-    """The runs a socket follows, and the number of the last event it got of each."""
+    """The followed runs of a socket, each with the number of its last sent event."""
 
     sent: dict[str, int] = field(default_factory=dict)
-    # The hub may be slower than the log: it still brings runs that were sent to their end.
+    # Pubsub may be slower than the log: it still delivers runs that were sent completely.
     _over: dict[str, None] = field(default_factory=dict)
 
     def start(self, run_id: str, *, after: int = 0) -> None:
@@ -35,23 +35,23 @@ class Following:
         self.restart(run_id, after=max(after, self.sent.get(run_id, 0)))
 
     def restart(self, run_id: str, *, after: int) -> None:
-        """The client says what it has: that counts."""
+        """Set the position to the client's, also backwards."""
         self._over.pop(run_id, None)
         self.sent[run_id] = after
 
     def end(self, run_id: str) -> None:
-        """The whole of a run was sent."""
+        """Record that the whole run was sent."""
         self.sent.pop(run_id, None)
         self._over[run_id] = None
         if len(self._over) > REMEMBERED:
             del self._over[next(iter(self._over))]
 
     def is_over(self, run_id: str) -> bool:
-        """Whether the whole of a run was sent, and nobody has asked for it again."""
+        """Return whether the whole run was sent and has not been requested again."""
         return run_id in self._over
 
     def news(self, frame: Mapping[str, Any]) -> News | None:
-        """What of a hub frame is new here; None for a run that is not followed."""
+        """Return the new events of a pubsub frame; None for a run that is not followed."""
         last = self.sent.get(frame["run"])
         if last is None:
             return None
@@ -61,7 +61,7 @@ class Following:
         return News([pair for pair in numbered if pair[0] > last])
 
     def mark(self, run_id: str, pair: Numbered) -> bool:
-        """Note that an event was sent; whether it was the last of its run."""
+        """Record a sent event; return whether it was the last of its run."""
         seq, event = pair
         if ends(event):
             self.end(run_id)
@@ -71,7 +71,7 @@ class Following:
 
 
 def read(*, user_id: int, run_id: str, after: int) -> list[Numbered]:
-    """The events of a person's own run after ``after``, at most READ_AT_ONCE of them."""
+    """Return the events of a user's own run after ``after``, at most READ_AT_ONCE."""
     rows = RunEvent.objects.filter(
         run__public_id=run_id, run__user_id=user_id, seq__gt=after
     ).order_by("seq")

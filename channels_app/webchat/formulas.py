@@ -1,7 +1,7 @@
-r"""LaTeX in answers as MathML, which browsers draw by themselves: no script, no font of others.
+r"""LaTeX in answers as MathML, which browsers render without scripts or fonts.
 
-``$…$``, ``$$…$$``, ``\(…\)`` and ``\[…\]`` as models write them; the sanitiser sees the result like
-everything else. What cannot be drawn is shown as it was written.
+``$…$``, ``$$…$$``, ``\(…\)`` and ``\[…\]`` as models write them; the sanitiser checks the result.
+Formulas that cannot be converted are shown as written.
 """
 
 import re
@@ -24,7 +24,7 @@ MAX_CHARACTERS: Final = 8_000
 MAX_LINES: Final = 60
 # On a phone a line holds about so much of a formula; a browser does not break one.
 LONG: Final = 30
-# A few words that define one another grow without bound.
+# Macros that expand each other grow without bound.
 DEFINES: Final = re.compile(r"\\(?:re|provide)?newcommand|\\[egx]?def(?![a-z])|\\let(?![a-z])")
 CLOSERS: Final = {"$$": "$$", "\\[": "\\]"}
 
@@ -45,12 +45,12 @@ ATTRIBUTES: Final = {
     "mtd": {"columnalign"},
     "menclose": {"notation"},
 }
-# Nothing negative and nothing wide: a formula stays where it stands.
+# No negative or large spaces: a formula must not overlap other text.
 VALUE: Final = re.compile(r"[a-z ]{1,60}|\d{0,2}(?:\.\d{1,3})?(?:em|ex|px|pt|mu)?")
 
 
 def plugin(parser: MarkdownIt) -> None:
-    """Let ``parser`` know formulas, in lines and as blocks."""
+    """Add inline and block formulas to ``parser``."""
     parser.inline.ruler.before("escape", "formula", _inline)
     parser.block.ruler.before("fence", "formula_block", _block, {"alt": ["paragraph", "reference"]})
     parser.add_render_rule("formula", _shown)
@@ -58,7 +58,7 @@ def plugin(parser: MarkdownIt) -> None:
 
 
 def mathml(tex: str, *, block: bool) -> str:
-    """The ``<math>`` of a formula; ``""`` when it cannot be drawn."""
+    """Return the ``<math>`` of a formula; ``""`` when it cannot be converted."""
     if DEFINES.search(tex):
         return ""
     try:

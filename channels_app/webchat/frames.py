@@ -1,4 +1,4 @@
-"""What a client may say over ``/ws`` ([D3]): JSON from a stranger, parsed into typed frames."""
+"""Client frames of ``/ws`` ([D3]): untrusted JSON, parsed into typed frames."""
 
 import re
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ VERDICTS: tuple[Verdict, ...] = ("approve", "approve_24h", "deny", "block")
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """``message``: something for the assistant. ``plain``: the form of requirement 1."""
+    """``message``: text for the assistant. ``plain``: the form of requirement 1."""
 
     text: str
     client_id: str = ""
@@ -32,7 +32,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """``stop``: end a run."""
+    """``stop``: cancel a run."""
 
     run_id: str
 
@@ -69,32 +69,32 @@ Frame = Say | Stop | Resume | Decide | Auth | Ping
 
 
 def parse(data: str) -> dict[str, Any]:
-    """The JSON object in ``data``. Raises RefusedError 400."""
+    """Parse the JSON object in ``data``. Raises RefusedError 400."""
     try:
         value = strict_json.parse(data.encode(), max_depth=settings.MAX_JSON_DEPTH)
     except strict_json.BadJSONError as error:
         raise RefusedError(400, error.sentence, field=error.field or "frame") from error
     except UnicodeEncodeError as error:
-        raise RefusedError(400, "Bad JSON: not text.", field="frame") from error
+        raise RefusedError(400, "Invalid JSON: not text.", field="frame") from error
     if not isinstance(value, dict):
         raise RefusedError(400, "A frame must be a JSON object.", field="frame")
     return value
 
 
 def client_id_of(value: dict[str, Any]) -> str:
-    """The client's own id of its frame, so that a refusal can name it; empty when it has none."""
+    """Return the client's own id of its frame, for error frames; empty when it has none."""
     given = value.get("client_id")
     return given if isinstance(given, str) and CLIENT_ID.fullmatch(given) else ""
 
 
 def run_id_of(value: dict[str, Any]) -> str:
-    """The run that a frame is about; empty when it names none."""
+    """Return the run named in a frame; empty for none."""
     given = value.get("run_id")
     return str(given) if is_public_id(given) else ""
 
 
 def read(value: dict[str, Any]) -> Frame:
-    """The frame of a JSON object. Raises RefusedError 400 or 413 naming the field."""
+    """Return the typed frame of a JSON object. Raises RefusedError 400 or 413 naming the field."""
     match value.get("type"):
         case "message":
             return say(value, plain=False)
@@ -110,15 +110,15 @@ def read(value: dict[str, Any]) -> Frame:
             return Auth(text(value, "key", 200, required=True))
         case "ping":
             return Ping()
-    raise RefusedError(400, "type is none of the known ones.", field="type")
+    raise RefusedError(400, "type is unknown.", field="type")
 
 
 def say(value: dict[str, Any], *, plain: bool) -> Say:
-    """A message. Raises RefusedError."""
+    """Parse a message. Raises RefusedError."""
     client_id = text(value, "client_id", 64)
     if client_id and not CLIENT_ID.fullmatch(client_id):
         raise RefusedError(
-            400, "client_id holds other than letters, digits, - and _.", field="client_id"
+            400, "client_id may contain letters, digits, - and _ only.", field="client_id"
         )
     media = files(value)
     said = text(value, "text", settings.MAX_TEXT_CHARACTERS, required=not media)
@@ -135,7 +135,7 @@ def say(value: dict[str, Any], *, plain: bool) -> Say:
 
 
 def decide(value: dict[str, Any]) -> Decide:
-    """A verdict. Raises RefusedError."""
+    """Parse a verdict. Raises RefusedError."""
     verdict = text(value, "verdict", 32, required=True)
     if verdict not in VERDICTS:
         raise RefusedError(400, f"verdict is one of {', '.join(VERDICTS)}.", field="verdict")
@@ -143,7 +143,7 @@ def decide(value: dict[str, Any]) -> Decide:
 
 
 def number(value: dict[str, Any], name: str) -> int:
-    """An event number; absent is 0. Raises RefusedError."""
+    """Parse an event number; a missing one is 0. Raises RefusedError."""
     given = value.get(name, 0)
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MAX_SEQ:
         raise RefusedError(400, f"{name} must be an event number.", field=name)
@@ -151,8 +151,9 @@ def number(value: dict[str, Any], name: str) -> int:
 
 
 def files(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """``files``: base64 data URLs or ids of uploaded files, each bare or as ``{"url" | "id",
-    "name"?}``. Raises RefusedError."""
+    """Parse ``files``: base64 data URLs or ids of uploaded files, each bare or as ``{"url" | "id",
+    "name"?}``. Raises RefusedError.
+    """
     given = value.get("files") or []
     most = settings.MAX_ATTACHMENTS
     if not isinstance(given, list) or len(given) > most:
@@ -161,7 +162,7 @@ def files(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def attachment(item: dict[str, Any]) -> dict[str, Any]:
-    """One attached file. Raises RefusedError."""
+    """Parse one attached file. Raises RefusedError."""
     url = item.get("id") or item.get("url")
     if not isinstance(url, str):
         raise RefusedError(400, "files must hold data URLs.", field="files")

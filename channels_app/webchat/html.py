@@ -1,8 +1,8 @@
-"""Markdown and plain text as HTML that is safe to put on the page.
+"""Markdown and plain text as safe HTML for the page.
 
-One renderer (markdown-it, raw HTML off) and one sanitiser (nh3) for the whole web chat. A link is
-http, https, mailto or a file of our own, opens in a new tab and says where it really goes; an
-image from elsewhere is never loaded, it becomes a link to click.
+One renderer (markdown-it, raw HTML off) and one sanitiser (nh3) for the whole web chat. Links are
+http, https, mailto or own files, open in a new tab and show their real host; external images are
+not loaded but shown as links.
 """
 
 import re
@@ -37,9 +37,9 @@ OWN_FILE: Final = re.compile(r"/files/[A-Za-z0-9/_-]+(?:\?[A-Za-z0-9=&%._~:-]*)?
 HOST_IN_TEXT: Final = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://)?((?:[\w-]{1,63}\.)+[a-z\u00a1-\uffff][\w-]{1,62})", re.IGNORECASE
 )
-# Characters that are not seen: soft hyphen, zero width, directions, byte order mark.
+# Invisible characters: soft hyphen, zero width, directions, byte order mark.
 INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-# What a line of a phone holds, twice. The link has the whole, and so has the copy of an answer.
+# Two lines of a phone. The link and the copied answer keep the whole address.
 LONGEST_ADDRESS: Final = 72
 HOST: Final = re.compile(r"[\w.-]+|[0-9a-f:.]+")
 LANGUAGE: Final = re.compile(r"[A-Za-z0-9+#._-]{1,30}")
@@ -70,24 +70,28 @@ ATTRIBUTE_VALUES: Final = {
 
 @lru_cache(maxsize=256)
 def render(text: str) -> str:
-    """Markdown as HTML; text that would cost too much to parse comes back as plain text."""
+    """Render Markdown as HTML; text that is too expensive to parse becomes plain text."""
     if len(text) > MAX_CHARACTERS or sum(map(text.count, MARKERS)) > MAX_MARKERS:
         return render_plain(text)
     return _sanitiser().clean(_parser().render(clean(text)))
 
 
 def render_plain(text: str) -> str:
-    """Plain text as one paragraph that keeps its line breaks, with its addresses clickable."""
+    """Render plain text as one paragraph with its line breaks and clickable addresses."""
     return _sanitiser().clean(f'<p class="plain">{"".join(_linked(clean(text)))}</p>')
 
 
 def render_as(*, text: str, format: str) -> str:  # noqa: A002  the word of requirement 1 §1.1
-    """HTML of an answer by its ``format``: ``markdown`` is rendered, the others are shown as is."""
+    """Render an answer by its ``format``: ``markdown`` is rendered, the others are shown
+    verbatim.
+    """
     return render(text) if format == "markdown" else render_plain(text)
 
 
 def is_allowed(href: str) -> bool:
-    """Whether an address may be a link: http, https, mailto, or ``/files/…`` of this gateway."""
+    """Return whether an address may be a link: http, https, mailto, or ``/files/…`` of this
+    gateway.
+    """
     if OWN_FILE.fullmatch(href):
         return True
     try:
@@ -100,9 +104,9 @@ def is_allowed(href: str) -> bool:
 
 
 def real_host(*, text: str, href: str) -> str:
-    """The host of ``href`` when ``text`` looks like another address, else ``""``.
+    """Return the host of ``href`` when ``text`` looks like another address, else ``""``.
 
-    A punycode host is named too: its Unicode form may look like another one.
+    A punycode host is returned too: its Unicode form may imitate another one.
     """
     host = _host(href)
     if not host:
@@ -116,13 +120,15 @@ def real_host(*, text: str, href: str) -> str:
 
 
 def _says(text: str, host: str) -> bool:
-    """Whether ``text`` is itself an address at ``host``; its path may look like another host."""
+    """Return whether ``text`` is itself an address at ``host``; its path may look like another
+    host.
+    """
     bare = not re.search(r"[\s@]", text) and not INVISIBLE.search(text)
     return bare and _host(text) == host
 
 
 def shortened(address: str) -> str:
-    """An address as people want to see it: a long one is cut, never within its host."""
+    """Shorten an address for display, never within its host."""
     if len(address) <= LONGEST_ADDRESS:
         return address
     host = re.match(r"(?:[a-z][a-z0-9+.-]*:)?//[^/?#]*/?", address, re.IGNORECASE)
@@ -185,7 +191,7 @@ def _parser() -> MarkdownIt:
 
 
 def _marker_in_a_word(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library's
-    """Markers inside a word or a number are text ([T2]): ``10*20*30``, ``MY__VAR``."""
+    """Treat markers inside a word or a number as text ([T2]): ``10*20*30``, ``MY__VAR``."""
     start, marker = state.pos, state.src[state.pos]
     if marker not in "*_":
         return False
@@ -215,7 +221,7 @@ def _sanitiser() -> nh3.Cleaner:
 
 
 def _attribute(tag: str, name: str, value: str) -> str | None:
-    """The last word on attributes whose values are open sets."""
+    """Filter attributes with open value sets."""
     if tag == "a" and name == "href":
         return value if is_allowed(value) else None
     if tag == "pre":
@@ -240,7 +246,7 @@ def _rewrite(state: StateCore) -> None:
 
 
 def _inline(children: Sequence[Token]) -> Iterator[Token]:
-    """Images become links; a link that names another address is followed by its real host."""
+    """Turn images into links; add the real host after a link that names another address."""
     href, text, bare = "", "", False
     for token in children:
         if token.type == "image":

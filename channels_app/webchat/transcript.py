@@ -1,4 +1,4 @@
-"""What the page shows of the past, and the last frame of an answer: rows and logs as JSON."""
+"""The history shown on the page, and the final frame of an answer: rows and logs as JSON."""
 
 from collections.abc import Iterable, Mapping
 from itertools import groupby
@@ -20,7 +20,7 @@ NOT_SHOWN = frozenset({"event", "action", "loading", "user_input"})
 
 
 def page(*, session: ChatSession, before: int | None = None) -> dict[str, Any]:
-    """The latest turns of a session, oldest first; ``before``: those before that message.
+    """Return the latest turns of a session, oldest first; ``before``: those before that message.
 
     ``earlier`` is the ``before`` of the next older page, None when there is none.
     """
@@ -31,7 +31,7 @@ def page(*, session: ChatSession, before: int | None = None) -> dict[str, Any]:
     has_more = len(found) > PAGE_MESSAGES
     shown = found[:PAGE_MESSAGES][::-1]
     if has_more and shown[0].role == "assistant" and shown[0].run_id is not None:
-        shown = shown[1:]  # its question is on the next older page, and it goes there too
+        shown = shown[1:]  # its question is on the next older page; it is shown there
     answered = [row.run for row in shown if row.role == "assistant" and row.run]
     thumbs = thumbs_on(answered, user_id=session.user_id)
     return {
@@ -43,7 +43,7 @@ def page(*, session: ChatSession, before: int | None = None) -> dict[str, Any]:
 def turns(
     rows: list[Message], parts: Mapping[int, list[dict[str, Any]]], thumbs: Mapping[int, Thumbs]
 ) -> Iterable[dict[str, Any]]:
-    """Rows of the transcript as turns: what was said and what was answered, by run."""
+    """Group rows of the transcript into turns of question and answer, by run."""
     for (run_id, _), group in groupby(rows, key=lambda row: (row.run_id, row.run_id or row.id)):
         lines = list(group)
         said = [row for row in lines if row.role == "user"]
@@ -63,7 +63,7 @@ def turns(
 
 
 def thumbs_on(runs: list[Run], *, user_id: int) -> dict[int, Thumbs]:
-    """A person's thumbs on the sources of these runs."""
+    """Return a user's ratings of the sources of these runs."""
     found: dict[int, Thumbs] = {}
     given = SourceFeedback.objects.filter(run__in=runs, user_id=user_id)
     for thumb in given:
@@ -73,9 +73,9 @@ def thumbs_on(runs: list[Run], *, user_id: int) -> dict[int, Thumbs]:
 
 
 def said_in(rows: list[Message]) -> dict[str, Any]:
-    """What the person said in one turn."""
+    """Return the user's message of one turn."""
     return {
-        # Their own words: what the model was told of a document is for the model.
+        # The user's own text; document extracts were added for the model only.
         "text": "\n".join(str(row.data.get("said", row.text)) for row in rows),
         "at": rows[0].created_at.isoformat(),
         "media": [item for row in rows for item in row.data.get("media", [])],
@@ -83,7 +83,7 @@ def said_in(rows: list[Message]) -> dict[str, Any]:
 
 
 def answer_in(row: Message, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """A stored answer, with the messages it was made of."""
+    """Return a stored answer with its messages."""
     rendered = [with_html(part, format=row.format) for part in parts if part["type"] == "text"]
     others = {id(part): part for part in parts if part["type"] != "text"}
     texts = iter(rendered)
@@ -104,13 +104,13 @@ def answer_in(row: Message, parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def with_html(part: Mapping[str, Any], *, format: str) -> dict[str, Any]:  # noqa: A002
-    """A text message with its rendering."""
+    """Return a text message with its rendering."""
     content = str(part["props"].get("content") or "")
     return {**part, "html": html.render_as(text=content, format=format)}
 
 
 def parts_of(runs: list[Run]) -> dict[int, list[dict[str, Any]]]:
-    """The merged messages of finished runs, by run, without those that are not shown."""
+    """Return the merged messages of finished runs, by run, without those that are not shown."""
     logs: dict[int, list[MessageDict]] = {run.id: [] for run in runs}
     rows = RunEvent.objects.filter(run_id__in=logs).order_by("run_id", "seq")
     for run_id, data in rows.values_list("run_id", "data"):
@@ -119,19 +119,19 @@ def parts_of(runs: list[Run]) -> dict[int, list[dict[str, Any]]]:
 
 
 def shown_parts(events: list[MessageDict]) -> list[dict[str, Any]]:
-    """What a log adds up to on the page; texts that were taken back are left out."""
+    """Return the visible messages of a log; retracted texts are left out."""
     parts = [dict(part) for part in fold(events) if part["type"] not in NOT_SHOWN]
     return [part for part in parts if part["type"] not in {"text", "thinking"} or content_of(part)]
 
 
 def content_of(part: Mapping[str, Any]) -> str:
-    """The text of a text or a thought."""
+    """Return the content of a text or a thought."""
     return str(part["props"].get("content") or "")
 
 
 def final(*, user_id: int, run_id: str, seq: int) -> dict[str, Any] | None:
-    """The frame that follows the ``stream_end``; None for a run not theirs, or with events after
-    ``seq``: the final frame never overtakes them.
+    """Return the frame that follows the ``stream_end``; None for another user's run, or one with
+    events after ``seq``: the final frame never overtakes them.
 
     ``html_of`` holds the rendering of each text message by its id.
     """
@@ -164,12 +164,12 @@ def final(*, user_id: int, run_id: str, seq: int) -> dict[str, Any] | None:
 
 
 def session_row(session: ChatSession, *, busy: bool) -> dict[str, Any]:
-    """A line of the list of chats."""
+    """Return a line of the list of chats."""
     at = session.last_message_at or session.created_at
     title = session.title or "New chat"
     return {"id": session.public_id, "title": title, "at": at.isoformat(), "busy": busy}
 
 
 def owner_of(user: User) -> bool:
-    """Whether the person decides who may speak."""
+    """Return whether the user is an owner."""
     return user.is_owner and user.is_active

@@ -1,4 +1,4 @@
-"""The routes of the web chat: pages and their JSON for Django, and the WebSockets."""
+"""Routes of the web chat: pages and their JSON for Django, and the WebSockets."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from django.urls import URLPattern, path
 
 from channels_app.asgi.router import Route, names_our_host
 from channels_app.webchat import decision, files, views
+from channels_app.webchat.admin_notifications import AdminNotificationsConsumer
 from channels_app.webchat.consumers import FOREIGN, WebChatConsumer
-from channels_app.webchat.desk import DeskConsumer
 
 urlpatterns: list[URLPattern] = [
     path("", views.page, name="chat"),
@@ -31,12 +31,12 @@ ROUTES = [
     Route(r"/files/out", files.out, methods=("GET", "HEAD")),
     Route(r"/files/[^/]+", files.own, methods=("GET", "HEAD", "DELETE")),
 ]
-SOCKETS = {"/ws/desk": DeskConsumer.as_asgi()}
+SOCKETS = {"/ws/desk": AdminNotificationsConsumer.as_asgi()}
 CHAT = WebChatConsumer.as_asgi()
 
 
 async def websocket_application(scope: Any, receive: Any, send: Any) -> None:
-    """The desk's socket under its path; under any other, the chat's. A foreign ``Host``: none."""
+    """Route to the admin's socket or the chat's; refuse a foreign ``Host``."""
     if not names_our_host(scope):
         await send({"type": "websocket.close", "code": FOREIGN})
         return

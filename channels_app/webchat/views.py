@@ -1,4 +1,4 @@
-"""The pages of the web chat, the JSON they ask for, and signing in and out."""
+"""The pages of the web chat, their JSON calls, and signing in and out."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -32,7 +32,7 @@ from core.signals import pubsub
 P = ParamSpec("P")
 Json = dict[str, Any]
 
-# All that chat.js imports, asked for at once instead of one after the other.
+# All imports of chat.js, preloaded in parallel.
 MODULES = (
     "latchkey/actions.js",
     "latchkey/api.js",
@@ -56,19 +56,19 @@ MODULES = (
     "latchkey/turn.js",
 )
 SEARCH_CHARACTERS = 100
-WRONG = "That user name and password do not belong together."
-USED_LINK = "This link was used already or has expired. Ask the owner for a new one."
+WRONG = "User name or password is wrong."
+USED_LINK = "This link has already been used or has expired. Ask the owner for a new one."
 LOCKED = "Too many wrong passwords. Try again in an hour."
 
 
 class BadRequestError(ValueError):
-    """The body is not what this address takes; the text says why."""
+    """The body is invalid; the text gives the reason."""
 
 
 @never_cache
 @require_GET
 def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
-    """The web chat; who is not signed in is sent to sign in and comes back."""
+    """Show the web chat; without a session, redirect to sign-in and back."""
     if not request.user.is_authenticated:
         return redirect_to_login(request.get_full_path(), settings.LOGIN_URL)
     user = person(request)
@@ -91,14 +91,14 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
 
 
 def person(request: HttpRequest) -> User:
-    """Who is signed in."""
+    """Return the signed-in user."""
     return cast("User", request.user)
 
 
 def answered_in_json(
     view: Callable[Concatenate[HttpRequest, P], Json],
 ) -> Callable[Concatenate[HttpRequest, P], JsonResponse]:
-    """A view for the page's own calls: 401 when signed out, 400 for a bad body, else its JSON."""
+    """Wrap a JSON view of the page: 401 when signed out, 400 for an invalid body."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> JsonResponse:
@@ -109,20 +109,22 @@ def answered_in_json(
         except BadRequestError as error:
             return refusal(400, str(error))
         except LookupError:
-            return refusal(404, "There is no such chat.")
+            return refusal(404, "This chat does not exist.")
 
     return cast("Callable[Concatenate[HttpRequest, P], JsonResponse]", never_cache(wrapped))
 
 
 def refusal(status: int, message: str) -> JsonResponse:
-    """An error in the shape of these views."""
+    """Return an error in the shape of these views."""
     return JsonResponse({"ok": False, "status": status, "error": message}, status=status)
 
 
 @require_GET
 @answered_in_json
 def session_list(request: HttpRequest) -> Json:
-    """The person's chats, latest first; ``?q=``: those in which these words stand, with where."""
+    """Return the user's chats, latest first; ``?q=``: those that contain the words, with an
+    excerpt.
+    """
     words = one_line(request.GET.get("q", ""), SEARCH_CHARACTERS)
     if words:
         hits = sessions.search(user=person(request), channel="web", words=words)
@@ -135,7 +137,9 @@ def session_list(request: HttpRequest) -> Json:
 @require_GET
 @answered_in_json
 def messages(request: HttpRequest, session_id: str) -> Json:
-    """The turns of a chat; ``?before=`` pages back. A turn without an answer is still open."""
+    """Return the turns of a chat; ``?before=`` pages back. A turn without an answer is still
+    open.
+    """
     session = own(request, session_id)
     given = request.GET.get("before", "")
     if given and not (given.isascii() and given.isdigit() and len(given) < 19):
@@ -147,13 +151,13 @@ def messages(request: HttpRequest, session_id: str) -> Json:
 @never_cache
 @require_GET
 def export_session(request: HttpRequest, session_id: str) -> HttpResponse:
-    """A chat as a Markdown file."""
+    """Return a chat as a Markdown file."""
     if not request.user.is_authenticated:
         return refusal(401, "Sign in again.")
     try:
         session = own(request, session_id)
     except LookupError:
-        return refusal(404, "There is no such chat.")
+        return refusal(404, "This chat does not exist.")
     text = export.as_markdown(session=session, base_url=settings.GATEWAY_URL)
     name = export.file_name(session)
     disposition = content_disposition_header(as_attachment=True, filename=name)
@@ -165,7 +169,7 @@ def export_session(request: HttpRequest, session_id: str) -> HttpResponse:
 @csrf_protect
 @answered_in_json
 def change_session(request: HttpRequest, session_id: str) -> Json:
-    """``{"action": "rename", "title"}`` or ``{"action": "delete"}``."""
+    """Handle ``{"action": "rename", "title"}`` or ``{"action": "delete"}``."""
     session = own(request, session_id)
     asked = body(request)
     if asked.get("action") == "delete":
@@ -180,7 +184,7 @@ def change_session(request: HttpRequest, session_id: str) -> Json:
 @csrf_protect
 @answered_in_json
 def change_settings(request: HttpRequest) -> Json:
-    """``{"show_progress": true | false}``."""
+    """Handle ``{"show_progress": true | false}``."""
     wanted = body(request).get("show_progress")
     if not isinstance(wanted, bool):
         raise BadRequestError("show_progress must be true or false.")
@@ -197,7 +201,7 @@ def change_settings(request: HttpRequest) -> Json:
 @csrf_protect
 @answered_in_json
 def link_code(request: HttpRequest) -> Json:
-    """A one-time code that makes whoever types it on another channel this person there."""
+    """Create a single-use code that links another channel's sender to this user."""
     try:
         code = link_codes.make(user=person(request), via="web chat", now=timezone.now())
     except link_codes.NotAllowed as error:
@@ -209,7 +213,9 @@ def link_code(request: HttpRequest) -> Json:
 @csrf_protect
 @answered_in_json
 def rate_source(request: HttpRequest) -> Json:
-    """``{"run_id", "message_id"?, "source_id", "verdict": "up" | "down" | ""}``: a thumb."""
+    """Handle ``{"run_id", "message_id"?, "source_id", "verdict": "up" | "down" | ""}``: a
+    rating.
+    """
     asked = {"message_id": "", **body(request)}
     names = ("run_id", "message_id", "source_id", "verdict")
     given = {name: asked.get(name) for name in names}
@@ -223,7 +229,7 @@ def rate_source(request: HttpRequest) -> Json:
 
 
 def own(request: HttpRequest, session_id: str) -> Any:
-    """The person's own chat. Raises LookupError, also for another person's."""
+    """Return the user's own chat. Raises LookupError, also for another user's."""
     session = inbox.own_session(user=person(request), session_id=session_id)
     if session is None:
         raise LookupError
@@ -231,7 +237,7 @@ def own(request: HttpRequest, session_id: str) -> Any:
 
 
 def body(request: HttpRequest) -> Json:
-    """The body as a JSON object. Raises BadRequestError."""
+    """Return the body as a JSON object. Raises BadRequestError."""
     try:
         value = strict_json.parse(request.body, max_depth=settings.MAX_JSON_DEPTH)
     except strict_json.BadJSONError as error:
@@ -246,7 +252,7 @@ def body(request: HttpRequest) -> Json:
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponseBase:
-    """User name and password; the same answer for a wrong password and for nobody."""
+    """Sign in with user name and password; unknown users and wrong passwords answer alike."""
     target = safe_target(request, request.POST.get("next") or request.GET.get("next") or "/")
     if request.method != "POST":
         if request.user.is_authenticated:
@@ -270,7 +276,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
 
 
 def count_sign_in(request: HttpRequest) -> None:
-    """One try from an address, whatever name it is for: before the password costs its hash.
+    """Count one attempt per address, for any user name, before the password hash is computed.
 
     Raises RefusedError 429.
     """
@@ -280,7 +286,7 @@ def count_sign_in(request: HttpRequest) -> None:
 
 @require_http_methods(["GET", "HEAD"])
 def favicon(request: HttpRequest) -> HttpResponseBase:
-    """The address that browsers guess for pages that name no icon (the admin's)."""
+    """Redirect the default icon address of browsers (used by the admin)."""
     del request
     return redirect(static("latchkey/mark.svg"))
 
@@ -289,10 +295,11 @@ def favicon(request: HttpRequest) -> HttpResponseBase:
 @csrf_protect
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponseBase:
-    """A one-time link: GET names who one will be and who one is; POST uses it up and signs in.
+    """Handle a one-time link: GET shows the current and the new user; POST consumes it and signs
+    in.
 
-    GET changes nothing: messengers open links for their previews, and a foreign page can lead
-    anybody here (decision 165).
+    GET changes nothing: messengers open links for previews, and a foreign page can lead users here
+    (decision 165).
     """
     now = timezone.now()
     if request.method != "POST":
@@ -314,7 +321,7 @@ def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponseBase:
 @require_POST
 @csrf_protect
 def sign_out(request: HttpRequest) -> HttpResponse:
-    """End the session of this browser; its open sockets are told."""
+    """End the session of this browser and notify its open sockets."""
     if request.user.is_authenticated:
         user_id = person(request).id
         logout(request)
@@ -325,7 +332,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 def locked_out(
     request: HttpRequest, _response: object = None, _credentials: object = None
 ) -> HttpResponse:
-    """What django-axes answers after too many wrong passwords."""
+    """Answer for django-axes after too many wrong passwords."""
     page = sign_in_page(request, target="/", problem=LOCKED, status=429)
     page.headers["Retry-After"] = str(settings.AXES_COOLOFF_TIME * 3600)
     return page
@@ -334,13 +341,13 @@ def locked_out(
 def sign_in_page(
     request: HttpRequest, *, target: str, name: str = "", problem: str = "", status: int = 200
 ) -> HttpResponse:
-    """The sign-in form, with what went wrong before."""
+    """Show the sign-in form with the last error."""
     context = {"next": target, "username": name, "problem": problem}
     return render(request, "webchat/sign_in.html", context, status=status)
 
 
 def safe_target(request: HttpRequest, target: str) -> str:
-    """``target`` when it is an address of ours, else the chat."""
+    """Return ``target`` when it is a local address, else the chat's."""
     ours = url_has_allowed_host_and_scheme(
         target, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )

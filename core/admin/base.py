@@ -1,4 +1,4 @@
-"""What every page of the admin shares: typed bases, and how foreign texts are shown.
+"""Shared parts of the admin's pages: typed bases, and the display of untrusted texts.
 
 Texts reach a page through templates only, which escape them; no HTML is built in Python.
 """
@@ -26,24 +26,24 @@ else:
     from unfold.admin import TabularInline as _UnfoldInline
 
     class _ModelAdmin(_UnfoldAdmin):
-        """The look of the desk, with the type parameter that only type checkers read."""
+        """unfold's class with the type parameter of the stubs."""
 
         def __class_getitem__(cls, _: object) -> type:
-            """Django's class takes no parameter at run time."""
+            """Accept the type parameter, which Django's class does not have at run time."""
             return cls
 
     class _TabularInline(_UnfoldInline):
         """As above."""
 
         def __class_getitem__(cls, _: object) -> type:
-            """Django's class takes no parameter at run time."""
+            """Accept the type parameter, as above."""
             return cls
 
     class ModelForm(_DjangoForm):
         """As above."""
 
         def __class_getitem__(cls, _: object) -> type:
-            """Django's class takes no parameter at run time."""
+            """Accept the type parameter, as above."""
             return cls
 
 
@@ -51,8 +51,8 @@ M = TypeVar("M", bound=Model)
 P = TypeVar("P", bound=Model)
 
 
-class DeskAdmin(_ModelAdmin[M], Generic[M]):
-    """A page of the admin that stays fast on large tables."""
+class ThemedAdmin(_ModelAdmin[M], Generic[M]):
+    """An admin page that stays fast on large tables."""
 
     list_per_page = 50
     show_full_result_count = False
@@ -66,9 +66,9 @@ class DeskAdmin(_ModelAdmin[M], Generic[M]):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Django's view; a POST takes our write lock before Django's transaction does.
+        """Take the gateway's write lock before Django's transaction on a POST.
 
-        The other way round two writers on SQLite would wait for each other.
+        In the other order two writers on SQLite would wait for each other.
         """
         with transactions.atomic_write() if request.method == "POST" else nullcontext():
             response: HttpResponse = super().changeform_view(
@@ -82,43 +82,40 @@ class DeskAdmin(_ModelAdmin[M], Generic[M]):
         object_id: str,
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """The same."""
+        """Take the write lock first, as above."""
         with transactions.atomic_write() if request.method == "POST" else nullcontext():
             response: HttpResponse = super().delete_view(request, object_id, extra_context)
         return response
 
 
-class DeskInline(_TabularInline[M, P], Generic[M, P]):
+class ThemedInline(_TabularInline[M, P], Generic[M, P]):
     """Rows of another table on a page."""
 
     extra = 0
 
 
-class ReadOnlyAdmin(DeskAdmin[M], Generic[M]):
-    """A table that people look at; nobody adds, changes or deletes its rows here."""
+class ReadOnlyAdmin(ThemedAdmin[M], Generic[M]):
+    """A read-only table."""
 
     actions: Any = ()
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
-        """Nobody."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
-        """Nobody."""
         return False
 
 
-class DeskPage:
-    """Mixin: more context for the page of one row, from ``desk_context``."""
+class ExtraContext:
+    """Mixin: more template context for the page of one row, from ``page_context``."""
 
     if TYPE_CHECKING:
 
-        def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
-            """What the template of this page shows beside the fields."""
+        def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+            """Return what the template of this page shows besides the fields."""
 
     def changeform_view(
         self,
@@ -127,10 +124,10 @@ class DeskPage:
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Django's view with that context."""
+        """Add that context to Django's view."""
         extra = dict(extra_context or {})
         if object_id is not None and object_id.isascii() and object_id.isdigit():
-            extra["desk"] = self.desk_context(request, int(object_id))
+            extra["dashboard"] = self.page_context(request, int(object_id))
         view: HttpResponse = super().changeform_view(  # type: ignore[misc]  # a mixin of ModelAdmin
             request, object_id, form_url, extra
         )
@@ -138,7 +135,9 @@ class DeskPage:
 
 
 def shown(field: str, *, limit: int = 200) -> Callable[[Any, Any], str]:
-    """A method for a page: ``field`` on one line, with invisible characters as codes."""
+    """Return an admin method that shows ``field`` on one line, with invisible characters as
+    codes.
+    """
 
     @display(description=field.replace("_", " "), ordering=field)
     def show(_: Any, row: Any) -> str:
@@ -148,21 +147,21 @@ def shown(field: str, *, limit: int = 200) -> Callable[[Any, Any], str]:
 
 
 def badge(text: str, colour: str = "base") -> SafeString:
-    """A coloured label. ``colour``: base, info, success, warning, danger."""
-    return render_to_string("desk/badge.html", {"text": text, "colour": colour})
+    """Return a coloured label. ``colour``: base, info, success, warning, danger."""
+    return render_to_string("dashboard/badge.html", {"text": text, "colour": colour})
 
 
 def state_badge(state: str, label: str = "") -> SafeString:
-    """The state of a row as a label in the colour of that state."""
+    """Return the state of a row as a label in the colour of that state."""
     return badge(label or state, STATE_COLOURS.get(state, "base"))
 
 
 __all__ = [
-    "DeskAdmin",
-    "DeskInline",
-    "DeskPage",
+    "ExtraContext",
     "ModelForm",
     "ReadOnlyAdmin",
+    "ThemedAdmin",
+    "ThemedInline",
     "badge",
     "chosen",
     "shown",
@@ -194,6 +193,6 @@ STATE_COLOURS = {
 
 
 def chosen(queryset: QuerySet[M]) -> Iterable[int]:
-    """The primary keys of the rows that an action was asked for, in order."""
+    """Return the primary keys of the rows selected for an action, in order."""
     keys: Iterable[int] = queryset.order_by("pk").values_list("pk", flat=True)
     return keys

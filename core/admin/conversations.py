@@ -8,7 +8,7 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from core.admin.base import DeskPage, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.admin.base import ExtraContext, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.conversations import outbox, runs
 from core.files import storage
 from core.jobs_worker import skills
@@ -31,8 +31,8 @@ SKILL_NAME_CHARACTERS = 100
 
 
 @admin.register(ChatSession)
-class ChatSessionAdmin(DeskPage, ReadOnlyAdmin[ChatSession]):
-    """Sessions; the page of one is its transcript."""
+class ChatSessionAdmin(ExtraContext, ReadOnlyAdmin[ChatSession]):
+    """Sessions; the page of one shows its transcript."""
 
     list_display = ("name", "user", "account", "lines", "last_message_at", "open")
     list_filter = ("account__channel", ("closed_at", admin.EmptyFieldListFilter))
@@ -40,38 +40,37 @@ class ChatSessionAdmin(DeskPage, ReadOnlyAdmin[ChatSession]):
     search_fields = ("title", "public_id", "chat", "user__username", "user__display_name")
     ordering = ("-last_message_at",)
     date_hierarchy = "last_message_at"
-    change_form_template = "desk/transcript.html"
+    change_form_template = "dashboard/transcript.html"
     fields = ("user", "account", "chat", "thread", "created_at", "last_message_at", "closed_at")
 
     @admin.display(description="session", ordering="title")
     def name(self, session: ChatSession) -> str:
-        """Its title, or its id."""
+        """Show the title, or the id."""
         return visible_line(str(session), 60)
 
     @admin.display(description="messages")
     def lines(self, session: ChatSession) -> int:
-        """How many lines the transcript has."""
+        """Show the number of messages."""
         count: int = getattr(session, "line_count", 0)
         return count
 
     @admin.display(boolean=True)
     def open(self, session: ChatSession) -> bool:
-        """Not closed."""
         return session.closed_at is None
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ChatSession]:
-        """With the number of lines."""
+        """Add the number of messages."""
         return super().get_queryset(request).annotate(line_count=Count("messages"))
 
-    def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
-        """The last lines, oldest first."""
+    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+        """Return the last messages, oldest first."""
         newest = Message.objects.filter(session_id=pk).select_related("run").order_by("-id")
         lines = list(newest[: MOST_LINES + 1])
         return {"lines": lines[MOST_LINES - 1 :: -1], "more": len(lines) > MOST_LINES}
 
 
 @admin.register(Run)
-class RunAdmin(DeskPage, ReadOnlyAdmin[Run]):
+class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
     """Runs; the page of one shows its events, jobs and deliveries."""
 
     shown_text = shown("text", limit=80)
@@ -90,7 +89,7 @@ class RunAdmin(DeskPage, ReadOnlyAdmin[Run]):
     list_select_related = ("user",)
     search_fields = ("public_id", "user__username", "user__display_name", "text", "error")
     ordering = ("-id",)
-    change_form_template = "desk/run.html"
+    change_form_template = "dashboard/run.html"
     fields = (
         ("user", "session"),
         ("state", "attempt", "worker"),
@@ -104,33 +103,32 @@ class RunAdmin(DeskPage, ReadOnlyAdmin[Run]):
 
     @admin.display(description="failure")
     def failure_code(self, run: Run) -> str:
-        """The code of what went wrong."""
+        """Show the code of the failure."""
         failure = RunFailure.objects.filter(run=run).first()
         return failure.code if failure else ""
 
     @admin.display(description="the model server says")
     def failure_reason(self, run: Run) -> str:
-        """Its own reason, on one line."""
+        """Show the model server's reason, on one line."""
         failure = RunFailure.objects.filter(run=run).first()
         return visible_line(failure.reason, 500) if failure else ""
 
     @admin.display(description="state", ordering="state")
     def status(self, run: Run) -> SafeString:
-        """As a label."""
         return state_badge(run.state)
 
     @admin.action(description="Cancel", permissions=["cancel"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
-        """Ask the chosen runs to end."""
+        """Cancel the chosen runs."""
         asked = [runs.request_cancel(run=run) for run in queryset.order_by("pk")]
-        messages.info(request, f"{sum(asked)} of {len(asked)} runs were asked to end.")
+        messages.info(request, f"{sum(asked)} of {len(asked)} runs are being cancelled.")
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
-        """Who may change runs."""
+        """Require the permission to change runs."""
         return request.user.has_perm("core.change_run")
 
-    def desk_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
-        """The event log, the jobs and the deliveries."""
+    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+        """Return the event log, the jobs and the deliveries."""
         events = RunEvent.objects.filter(run_id=pk).order_by("seq")[: MOST_LINES + 1]
         rows = [event_row(event) for event in events]
         return {
@@ -143,7 +141,7 @@ class RunAdmin(DeskPage, ReadOnlyAdmin[Run]):
 
 
 def event_row(event: RunEvent) -> dict[str, Any]:
-    """An event for people: its number, type and the rest as one line of JSON."""
+    """Return an event for display: its number, type and the rest as one line of JSON."""
     try:
         data = orjson.loads(event.data)
     except orjson.JSONDecodeError:
@@ -154,7 +152,7 @@ def event_row(event: RunEvent) -> dict[str, Any]:
 
 @admin.register(InboundMessage)
 class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
-    """What came in; raw bytes are not shown."""
+    """Inbound messages; raw bytes are not shown."""
 
     shown_text = shown("text", limit=2000)
     brief = shown("text", limit=80)
@@ -188,18 +186,17 @@ class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
 
     @admin.display(description="state", ordering="state")
     def status(self, message: InboundMessage) -> SafeString:
-        """As a label."""
         return state_badge(message.state)
 
     @admin.display(description="sender", ordering="sender")
     def who(self, message: InboundMessage) -> str:
-        """Our name of the person, or what the platform says."""
+        """Show the user, or the sender's name on the platform."""
         return visible_line(str(message.user or message.sender_name or message.sender), 60)
 
 
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
-    """What went out, and the dead letters: retried or dismissed by hand."""
+    """Deliveries; failed ones are retried or dismissed by hand."""
 
     shown_conversation = shown("conversation")
     shown_error = shown("error", limit=500)
@@ -230,39 +227,38 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
 
     @admin.display(description="state", ordering="state")
     def status(self, delivery: Delivery) -> SafeString:
-        """As a label."""
         return state_badge(delivery.state)
 
     @admin.display(description="text")
     def what(self, delivery: Delivery) -> str:
-        """Its beginning."""
+        """Show the beginning of the text."""
         return visible_line(str(delivery.payload.get("text", "")), 80)
 
     @admin.display(description="text")
     def what_whole(self, delivery: Delivery) -> str:
-        """All of it that fits a page."""
+        """Show the text as far as it fits a page."""
         return visible_line(str(delivery.payload.get("text", "")), 4000)
 
     @admin.action(description="Send again", permissions=["repair"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
-        """Dead and uncertain ones only."""
+        """Retry dead and uncertain deliveries."""
         done = sum(outbox.retry(pk) for pk in chosen(queryset))
         messages.info(request, f"{done} deliveries are sent again.")
 
     @admin.action(description="Dismiss", permissions=["repair"])
     def dismiss(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
-        """Dead and uncertain ones only."""
+        """Dismiss dead and uncertain deliveries."""
         done = sum(outbox.dismiss(pk) for pk in chosen(queryset))
         messages.info(request, f"{done} deliveries were dismissed.")
 
     def has_repair_permission(self, request: HttpRequest) -> bool:
-        """Who may change deliveries."""
+        """Require the permission to change deliveries."""
         return request.user.has_perm("core.change_delivery")
 
 
 @admin.register(StoredFile)
 class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
-    """Files; never their path or their content."""
+    """Files, without their path and content."""
 
     shown_name = shown("name", limit=80)
 
@@ -300,18 +296,18 @@ class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
 
     @admin.action(description="Revoke links", permissions=["revoke"])
     def take_back(self, request: HttpRequest, queryset: QuerySet[StoredFile]) -> None:
-        """Nobody can open the chosen files any more ([L4])."""
+        """Revoke the links of the chosen files ([L4])."""
         done = sum(storage.revoke(file) for file in queryset)
         messages.info(request, f"The links of {done} files were revoked.")
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Who may change files."""
+        """Require the permission to change files."""
         return request.user.has_perm("core.change_storedfile")
 
 
 @admin.register(Job)
 class JobAdmin(ReadOnlyAdmin[Job]):
-    """Long tasks; their events are those of their run."""
+    """Long tasks; their events are in the log of their run."""
 
     shown_message = shown("message", limit=120)
     shown_error = shown("error", limit=500)
@@ -343,34 +339,33 @@ class JobAdmin(ReadOnlyAdmin[Job]):
 
     @admin.display(description="state", ordering="state")
     def status(self, job: Job) -> SafeString:
-        """As a label."""
         return state_badge(job.state)
 
     @admin.display(description="plugin")
     def what(self, job: Job) -> str:
-        """Which plugin or skill does it."""
+        """Show the plugin or skill."""
         asked = job.parameters
         return visible_line(str(asked.get("plugin_id") or asked.get("skill") or ""), 60)
 
     @admin.display(description="user", ordering="run__user")
     def user(self, job: Job) -> str:
-        """For whom."""
+        """Show the user of the run."""
         return visible_line(str(job.run.user), 60)
 
     @admin.action(description="Cancel", permissions=["cancel"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        """Ask the runs of the chosen tasks to end; their files go."""
+        """Cancel the runs of the chosen tasks; their files are deleted."""
         asked = [runs.request_cancel(run=job.run) for job in queryset.select_related("run")]
-        messages.info(request, f"{sum(asked)} of {len(asked)} tasks were asked to end.")
+        messages.info(request, f"{sum(asked)} of {len(asked)} tasks are being cancelled.")
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
-        """Who may change runs."""
+        """Require the permission to change runs."""
         return request.user.has_perm("core.change_run")
 
 
 @admin.register(Skill)
 class SkillAdmin(ReadOnlyAdmin[Skill]):
-    """The skills in ``GATEWAY_HOME/skills``; each is off until the owner switches it on."""
+    """The skills in ``GATEWAY_HOME/skills``; each is disabled until the owner enables it."""
 
     shown_name = shown("name", limit=80)
 
@@ -382,7 +377,7 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
     fields = ("shown_name", "enabled", "what", "problem", "runs_a_script", "changed_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Skill]:
-        """A row for each folder, broken ones too: looking is what finds new ones."""
+        """Create a row for each folder, broken ones too: opening the page finds new ones."""
         known = set(Skill.objects.values_list("name", flat=True))
         new = [
             Skill(name=name)
@@ -394,7 +389,7 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
 
     @admin.display(description="description")
     def what(self, skill: Skill) -> str:
-        """What its SKILL.md says."""
+        """Show the description in SKILL.md."""
         found = skills.looked_at().get(skill.name)
         if found is None:
             return "(its folder is gone)"
@@ -402,18 +397,18 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
 
     @admin.display(description="problem")
     def problem(self, skill: Skill) -> str:
-        """Why it cannot be used; empty when it can."""
+        """Show why it cannot be used; empty when it can."""
         return visible_line(skills.broken().get(skill.name, ""), 300)
 
     @admin.display(boolean=True, description="script")
     def runs_a_script(self, skill: Skill) -> bool:
-        """Whether it runs a program on this machine."""
+        """Show whether it runs a program on this machine."""
         found = skills.every().get(skill.name)
         return found is not None and found.script is not None
 
     @admin.action(description="Switch on", permissions=["switch"])
     def switch_on(self, request: HttpRequest, queryset: QuerySet[Skill]) -> None:
-        """From now on the assistant may use them; a broken one stays off."""
+        """Enable the chosen skills; a broken one stays disabled."""
         broken = skills.broken()
         for name in queryset.filter(name__in=list(broken)).values_list("name", flat=True):
             messages.error(request, f"{visible_line(name, 80)} was not switched on: {broken[name]}")
@@ -422,9 +417,9 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
 
     @admin.action(description="Switch off", permissions=["switch"])
     def switch_off(self, request: HttpRequest, queryset: QuerySet[Skill]) -> None:
-        """From now on the assistant does not see them."""
+        """Disable the chosen skills."""
         messages.info(request, f"{queryset.update(enabled=False)} skills were switched off.")
 
     def has_switch_permission(self, request: HttpRequest) -> bool:
-        """Who may change skills."""
+        """Require the permission to change skills."""
         return request.user.has_perm("core.change_skill")

@@ -17,10 +17,10 @@ SECONDS = 60.0
 MOST_CHARACTERS = 20_000_000
 MEGABYTE = 1024 * 1024
 ROOT = Path(__file__).resolve().parents[2]
-BROKEN = "The document could not be read: it is damaged, or not what its name says."
-TOO_BIG_INSIDE = "The document is too large inside; it was not read."
+BROKEN = "The document could not be read: it is damaged, or its type does not match its name."
+TOO_BIG_INSIDE = "The unpacked document is too large; it was not read."
 TOO_SLOW = "The document took too long to read."
-EMPTY = "There is no text in the document. Scanned pages have to be recognised first (OCR)."
+EMPTY = "There is no text in the document. Scanned pages need OCR first."
 KINDS = "PDF, Word, PowerPoint, Excel, HTML, CSV, Markdown and text files can be read"
 
 

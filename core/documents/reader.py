@@ -33,8 +33,8 @@ SECTION_CHARACTERS = 4_000
 
 Pair = tuple[str, str]
 ENCRYPTED = "The document is protected with a password. Send it without one."
-BOMB = "The document is too large inside; it was not read."
-BROKEN = "The document could not be read: it is damaged, or not what its name says."
+BOMB = "The unpacked document is too large; it was not read."
+BROKEN = "The document could not be read: it is damaged, or its type does not match its name."
 CUT = "(The rest of this document was not read: it is too long.)"
 
 

@@ -1,9 +1,8 @@
-"""Bytes that nobody can ask for any more are removed: of files that were taken back or expired, of
-uploads that no message ever named, of jobs that made nothing, and what lies on the disk without a
-row.
+"""Remove unreachable bytes: revoked or expired files, uploads that no message names, unfinished
+jobs' files, and files on the disk without a row.
 
-A file of a conversation stays: its person may open it for ever. Rows stay too, marked, so that a
-link says 410 or 403 and not that there was never such a file.
+A file of a conversation stays: its user may always open it. Rows stay too, marked, so that a link
+answers 410 or 403 and not 404.
 """
 
 import logging
@@ -28,7 +27,7 @@ OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 def purge(*, now: datetime) -> int:
-    """Remove the bytes of at most AT_ONCE files; how many."""
+    """Remove the bytes of at most AT_ONCE files; return how many."""
     gone = [*dead(now)[:AT_ONCE], *(file for file in unused(now)[:AT_ONCE] if not is_waited(file))]
     for file in gone:
         storage.path_of(file).unlink(missing_ok=True)
@@ -38,14 +37,14 @@ def purge(*, now: datetime) -> int:
 
 
 def dead(now: datetime) -> QuerySet[StoredFile]:
-    """Files that were taken back, or have expired."""
+    """Return the files that were revoked or have expired."""
     return StoredFile.objects.filter(
         Q(revoked_at__isnull=False) | Q(expires_at__lt=now), purged_at__isnull=True
     ).order_by("id")
 
 
 def unused(now: datetime) -> QuerySet[StoredFile]:
-    """Uploads that never became part of a conversation."""
+    """Return uploads that never became part of a conversation."""
     return StoredFile.objects.filter(
         origin=storage.SENT,
         session__isnull=True,
@@ -56,7 +55,7 @@ def unused(now: datetime) -> QuerySet[StoredFile]:
 
 
 def is_waited(file: StoredFile) -> bool:
-    """Whether a message names ``file`` that no run has looked into yet."""
+    """Return whether a message names ``file`` that no run has processed yet."""
     waiting = InboundMessage.objects.filter(
         Q(run__isnull=True) | Q(run__state__in=OPEN), user_id=file.user_id
     )
@@ -68,9 +67,9 @@ def is_waited(file: StoredFile) -> bool:
 
 
 def discard_unfinished() -> int:
-    """Remove the folders of jobs that were stopped or failed of late; how many.
+    """Remove the folders of recently stopped or failed jobs; return how many.
 
-    Their worker does that, unless it died first; it gets DISCARD_SECONDS.
+    Normally their worker does so; a crashed worker gets DISCARD_SECONDS.
     """
     ended = Job.objects.filter(
         state__in=(Run.State.CANCELLED, Run.State.FAILED),
@@ -87,7 +86,7 @@ def discard_unfinished() -> int:
 
 
 def sweep(*, now: float | None = None) -> int:
-    """Remove bytes of some age that no row names (their person or session is gone)."""
+    """Remove old bytes without a row (their user or session was deleted)."""
     before = (now or time.time()) - settings.UNNAMED_FILE_HOURS * 3600
     removed = 0
     for place in sorted(storage.folder().glob("??")):
@@ -103,7 +102,7 @@ def sweep(*, now: float | None = None) -> int:
 
 
 def is_old(path: Path, before: float) -> bool:
-    """Whether this is a file of ours, last written before then (seconds since 1970)."""
+    """Return whether this is a stored file last written before then (seconds since 1970)."""
     try:
         return not path.is_symlink() and path.is_file() and path.stat().st_mtime < before
     except FileNotFoundError:
@@ -111,7 +110,7 @@ def is_old(path: Path, before: float) -> bool:
 
 
 def without_rows(paths: list[Path]) -> int:
-    """Remove those of ``paths`` that no row names; how many."""
+    """Remove those of ``paths`` without a row; return how many."""
     names = {str(path.relative_to(storage.folder())): path for path in paths}
     found = list(names)
     for start in range(0, len(found), AT_ONCE):

@@ -1,4 +1,4 @@
-"""Stored files: bytes under ``GATEWAY_HOME/files``, rows in the database, no path in an URL."""
+"""Stored files: bytes under ``GATEWAY_HOME/files``, rows in the database, no path in a URL."""
 
 import base64
 import hashlib
@@ -34,8 +34,8 @@ NOT_SHARED = (
     "that was not restored, hold is missing here."
 )
 SENT, MADE = quota.SENT, "made"
-# One text: who tries addresses must not learn which of them had once been right.
-NO_LINK = "This link does not open anything: it was changed, or it has expired."
+# One text for both cases: it must not reveal which addresses were once valid.
+NO_LINK = "This link is invalid: it was changed, or it has expired."
 
 
 class BadLinkError(Exception):
@@ -44,7 +44,7 @@ class BadLinkError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A file that a job finished; ``path`` lies below :func:`folder` and stays there."""
+    """A finished file of a job; ``path`` is below :func:`folder`."""
 
     path: Path
     name: str
@@ -52,7 +52,7 @@ class Made:
 
 
 def folder() -> Path:
-    """Where the bytes are."""
+    """Return the folder of the bytes."""
     return Path(settings.GATEWAY_HOME) / "files"
 
 
@@ -68,7 +68,7 @@ def keep(
 ) -> StoredFile:
     """Store ``content`` under a random path; ``name`` is only a label.
 
-    Raises NoRoomError when the person may not keep so much.
+    Raises NoRoomError when the user's quota is exceeded.
     """
     path = new_path()
     path.write_bytes(content)
@@ -90,9 +90,9 @@ def keep(
 
 
 def described(*, path: Path, name: str, **fields: Any) -> StoredFile:
-    """The row, not yet written, of the bytes that lie at ``path``.
+    """Return the unsaved row of the bytes at ``path``.
 
-    They are read here, where nobody waits for the database.
+    They are read here, outside a transaction.
     """
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -106,7 +106,7 @@ def described(*, path: Path, name: str, **fields: Any) -> StoredFile:
 
 
 def entered(file: StoredFile) -> StoredFile:
-    """Write the row of ``file``. Raises NoRoomError for a sent one that is too much."""
+    """Save the row of ``file``. Raises NoRoomError for an upload beyond the quota."""
     with atomic_write():
         if file.origin == SENT:
             quota.check_alone(user_id=file.user_id, size=file.size)
@@ -115,23 +115,23 @@ def entered(file: StoredFile) -> StoredFile:
 
 
 def type_by_name(name: str) -> str:
-    """The media type that the extension of ``name`` says.
+    """Return the media type for the extension of ``name``.
 
-    The slash keeps the name from being read as a ``data:`` URL, whose type the library believes to
-    the letter, line ends included.
+    The slash keeps the name from being parsed as a ``data:`` URL, whose type the library accepts
+    literally, line ends included.
     """
     return mimetypes.guess_type(f"/{one_line(name, 255)}")[0] or "application/octet-stream"
 
 
 def type_of(path: Path, name: str) -> str:
-    """The media type of a file by its first bytes; where they say nothing, by its name."""
+    """Return the media type of a file by its first bytes; if unknown, by its name."""
     by_name = type_by_name(name)
     with path.open("rb") as file:
         return media_type(file.read(512), declared=by_name) or by_name
 
 
 def new_path() -> Path:
-    """A path for bytes that are on their way in."""
+    """Return a path for an upload."""
     name = public_id()
     path = folder() / name[:2] / name
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -140,13 +140,13 @@ def new_path() -> Path:
 
 
 def receive(*, path: Path, user: User, name: str) -> StoredFile:
-    """A row for a file that somebody uploaded to :func:`new_path`. Raises NoRoomError."""
+    """Create the row of an upload at :func:`new_path`. Raises NoRoomError."""
     return entered(described(path=path, user=user, name=name, content_type=type_of(path, name)))
 
 
 def misplaced() -> str:
-    """Why files that others store may be missing here: the folder of this machine is not the one
-    that the database knows. Empty when it is. The first who asks marks the folder.
+    """Return why other machines' files may be missing here: the folder of this machine is not the
+    one registered in the database. Empty when it is. The first call marks the folder.
 
     Raises DatabaseError.
     """
@@ -164,7 +164,7 @@ def misplaced() -> str:
 
 
 def mark_of_folder(known: str) -> str:
-    """The mark that the folder carries; made where neither it nor the database (``known``) has one.
+    """Return the mark of the folder; created when neither it nor the database (``known``) has one.
 
     Raises OSError.
     """
@@ -176,34 +176,36 @@ def mark_of_folder(known: str) -> str:
     folder().mkdir(parents=True, exist_ok=True, mode=0o700)
     scratch = folder() / f"{MARK}.{public_id()}"
     scratch.write_text(public_id(), encoding="utf-8")
-    with suppress(FileExistsError):  # of two who begin at once, both take the first one's
+    with suppress(FileExistsError):  # of two concurrent starters, both take the first one's
         os.link(scratch, file)
     scratch.unlink()
     return file.read_text(encoding="utf-8").strip()
 
 
 def adopt_folder() -> None:
-    """Let the folder of this machine be the database's, whatever it lacks. Raises OSError."""
+    """Register the folder of this machine in the database, even if files are missing. Raises
+    OSError.
+    """
     here = mark_of_folder("")
     with atomic_write():
         Installation.objects.update_or_create(id=1, defaults={"files_mark": here})
 
 
 def path_of(file: StoredFile) -> Path:
-    """Where the bytes of ``file`` are, for programs that read files themselves."""
+    """Return the path of ``file``, for programs that read files themselves."""
     return folder() / file.path
 
 
 def read(file: StoredFile) -> bytes:
-    """The bytes of ``file``. Raises OSError when they are gone."""
+    """Return the bytes of ``file``. Raises OSError when they were removed."""
     return (folder() / file.path).read_bytes()
 
 
 def inline(url: str, *, user_id: int) -> str | None:
-    """An image of a person's own (``/files/<id>``, or its link) as a data URL; None for any other
+    """Return a user's own image (``/files/<id>``, or its link) as a data URL; None for any other
     address.
 
-    Addresses come from models, who repeat what they are told: another person's is nobody's.
+    Addresses come from models, which repeat their input: another user's file is refused.
     """
     public = named_by(url)
     if not public:
@@ -220,7 +222,7 @@ def inline(url: str, *, user_id: int) -> str | None:
 
 
 def named_by(url: str) -> str:
-    """The public id in an address of ours, ``/files/<id>`` or a link; "" for any other."""
+    """Return the public id in a local address, ``/files/<id>`` or a link; "" for any other."""
     public = url.removeprefix("/files/")
     if public != url:
         return public if is_public_id(public) else ""
@@ -233,7 +235,7 @@ def named_by(url: str) -> str:
 
 
 def adopt(made: Made, *, run: Run) -> StoredFile:
-    """A row for a file that already lies in our folder. Inside a transaction."""
+    """Create a row for a file that is already in the folder. Inside a transaction."""
     made.path.chmod(0o600)
     file = described(
         path=made.path,
@@ -248,29 +250,29 @@ def adopt(made: Made, *, run: Run) -> StoredFile:
 
 
 def finished(*, session_id: int) -> QuerySet[StoredFile]:
-    """The files that were made in a session and can still be opened, latest first."""
+    """Return the available files created in a session, latest first."""
     rows = StoredFile.objects.filter(session_id=session_id, origin=MADE, revoked_at__isnull=True)
     return rows.order_by("-id")
 
 
 def link(file: StoredFile, *, now: float | None = None) -> str:
-    """The address that opens ``file`` without signing in, for FILE_LINK_DAYS ([L4])."""
+    """Return the address that opens ``file`` without signing in, for FILE_LINK_DAYS ([L4])."""
     return f"{settings.GATEWAY_URL}/files/out?token={token(file, now=now)}"
 
 
 def token(file: StoredFile, *, now: float | None = None) -> str:
-    """``<public id>.<expiry>.<signature>``: nothing in it says where the bytes are."""
+    """Return ``<public id>.<expiry>.<signature>``; it does not contain the path."""
     ends = int(now or time.time()) + settings.FILE_LINK_DAYS * DAY_SECONDS
     return signer().sign(f"{file.public_id}.{ends:x}")
 
 
 def signer() -> Signer:
-    """What signs links; the key is SECRET_KEY."""
+    """Return the signer of links; the key is SECRET_KEY."""
     return Signer(salt="latchkey.files.out", sep=".")
 
 
 def opened(token: str, *, now: float | None = None) -> StoredFile | None:
-    """The file of a link; None when there is no such file any more. Raises BadLinkError."""
+    """Return the file of a link; None when it no longer exists. Raises BadLinkError."""
     try:
         name, _, ends = signer().unsign(token[:200]).rpartition(".")
     except BadSignature as error:
@@ -281,13 +283,13 @@ def opened(token: str, *, now: float | None = None) -> StoredFile | None:
 
 
 def count_open(file: StoredFile) -> None:
-    """Somebody opened the file."""
+    """Count one opening of the file."""
     with atomic_write():
         StoredFile.objects.filter(id=file.id).update(opens=F("opens") + 1)
 
 
 def revoke(file: StoredFile) -> bool:
-    """Make every link to ``file`` useless; whether it was still open."""
+    """Invalidate every link to ``file``; return whether it was still valid."""
     with atomic_write():
         rows = StoredFile.objects.filter(id=file.id, revoked_at__isnull=True)
         return bool(rows.update(revoked_at=Now()))

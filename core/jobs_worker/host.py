@@ -61,7 +61,7 @@ class Host:
             said = await self._said(messages, max_tokens=max_tokens, schema=schema)
             text, problem = checked(said, schema)
         if problem:
-            raise PluginError("The model did not keep to the form that was asked for.")
+            raise PluginError("The model did not return the requested form.")
         return text
 
     async def progress(self, message: str, percent: float | None = None) -> None:
@@ -157,7 +157,7 @@ def form(schema: Mapping[str, Any]) -> str:
 
 def repair(problem: str, schema: Mapping[str, Any]) -> str:
     """What a model is told about an answer that broke its schema."""
-    return f"That is not what was asked for: {problem}. {form(schema)}"
+    return f"The answer has the wrong form: {problem}. {form(schema)}"
 
 
 def checked(said: str, schema: Mapping[str, Any]) -> tuple[str, str]:

@@ -97,7 +97,7 @@ def kept(artifact: Artifact, folder: Path) -> Made:
     path = artifact.path
     inside = path.resolve().is_relative_to(folder.resolve())
     if path.is_symlink() or not inside or not path.is_file():
-        raise PluginError("The plugin made no file that can be sent.")
+        raise PluginError("The plugin created no file that can be sent.")
     return Made(path=path, name=artifact.name, mime=artifact.mime)
 
 

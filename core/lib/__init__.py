@@ -1,1 +1,1 @@
-"""Small functions without state that know no table."""
+"""Small stateless functions without database access."""

@@ -16,7 +16,7 @@ class DecryptError(Exception):
 
 
 def keys() -> list[Fernet]:
-    """The keys of GATEWAY_ENCRYPTION_KEYS, each stretched to a Fernet key by SHA-256."""
+    """Return the keys of GATEWAY_ENCRYPTION_KEYS, each hashed to a Fernet key by SHA-256."""
     return [
         Fernet(base64.urlsafe_b64encode(hashlib.sha256(key.encode()).digest()))
         for key in settings.GATEWAY_ENCRYPTION_KEYS
@@ -24,17 +24,17 @@ def keys() -> list[Fernet]:
 
 
 def box() -> MultiFernet:
-    """All keys: the first encrypts, each decrypts."""
+    """Return a MultiFernet: the first key encrypts, each decrypts."""
     return MultiFernet(keys())
 
 
 def encrypt(secrets: dict[str, str]) -> str:
-    """``secrets`` encrypted, as text for a database column; nothing for nothing."""
+    """Return ``secrets`` encrypted, as text for a database column; empty for empty."""
     return box().encrypt(orjson.dumps(secrets)).decode() if secrets else ""
 
 
 def decrypt(sealed: str) -> dict[str, str]:
-    """The secrets again. Raises DecryptError when no key fits."""
+    """Return the secrets. Raises DecryptError when no key fits."""
     if not sealed:
         return {}
     try:
@@ -48,12 +48,14 @@ def decrypt(sealed: str) -> dict[str, str]:
 
 @lru_cache(KEPT)
 def decrypted(sealed: str, _keys: tuple[str, ...]) -> bytes:
-    """What is in ``sealed``: asked several times a message. Raises InvalidToken."""
+    """Return the content of ``sealed``, cached: read several times per message. Raises
+    InvalidToken.
+    """
     return box().decrypt(sealed.encode())
 
 
 def reencrypt(sealed: str) -> str:
-    """The same secrets under the first key. Raises DecryptError when no key fits."""
+    """Return the same secrets under the first key. Raises DecryptError when no key fits."""
     if not sealed:
         return ""
     try:
@@ -63,7 +65,7 @@ def reencrypt(sealed: str) -> str:
 
 
 def is_current(sealed: str) -> bool:
-    """Whether the first key alone opens them; true for nothing."""
+    """Return whether the first key alone decrypts them; true for empty."""
     if not sealed:
         return True
     try:

@@ -13,10 +13,10 @@ public_id = partial(secrets.token_urlsafe, 16)
 
 
 def is_public_id(value: object) -> bool:
-    """Whether ``value`` has the form of ``public_id()``; asked before any look-up."""
+    """Return whether ``value`` has the form of ``public_id()``; checked before any look-up."""
     return isinstance(value, str) and PUBLIC_ID.fullmatch(value) is not None
 
 
 def is_platform_id(value: str) -> bool:
-    """Whether ``value`` is a canonical ASCII number (``int()`` also accepts ``1_2``)."""
+    """Return whether ``value`` is a canonical ASCII number (``int()`` also accepts ``1_2``)."""
     return PLATFORM_ID.fullmatch(value) is not None

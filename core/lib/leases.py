@@ -1,7 +1,7 @@
-"""Leases as their holder measures them: no call to a platform is made past the end of one.
+"""Leases as their holder measures them: no call to a platform is made after the end of one.
 
-A process that was frozen (SIGSTOP, a laptop that sleeps) does not know that another one has taken
-over. The clock here also counts the time for which the machine was suspended.
+A suspended process (SIGSTOP, a sleeping laptop) does not know that another one has taken over. The
+clock here also counts the time for which the machine was suspended.
 """
 
 import time
@@ -14,11 +14,11 @@ OWN_LEASE = 0.9
 
 
 class LeaseOverError(Exception):
-    """What is held now may belong to another process: the call was not made."""
+    """The lease has ended and the work may belong to another process: the call was not made."""
 
 
 def elapsed() -> float:
-    """Seconds of a clock that nobody sets and that runs while the machine is suspended."""
+    """Return seconds of a clock that cannot be set and that runs while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -26,17 +26,17 @@ class Lease:
     """A lease that this process holds."""
 
     def __init__(self, *, seconds: float, began: float | None = None) -> None:
-        """``began``: :func:`elapsed` before the lease was asked for; now unless given."""
+        """Start at ``began``: :func:`elapsed` before the lease was requested; now unless given."""
         self.seconds = seconds
         self.until = (elapsed() if began is None else began) + seconds
 
     def renew(self, *, began: float) -> None:
-        """The lease was renewed by a request that was made at ``began`` (:func:`elapsed`)."""
+        """Extend the lease by a renewal requested at ``began`` (:func:`elapsed`)."""
         self.until = began + self.seconds
 
     @property
     def left(self) -> float:
-        """Seconds until it is over; negative afterwards."""
+        """Return the seconds until its end; negative afterwards."""
         return self.until - elapsed()
 
 
@@ -54,7 +54,9 @@ def under(lease: Lease) -> Iterator[None]:
 
 
 def check() -> None:
-    """Raise LeaseOverError when the lease of the running block is over. Without one: nothing."""
+    """Raise LeaseOverError when the lease of the running block has ended. Does nothing without
+    one.
+    """
     lease = _current.get()
     if lease is not None and lease.left <= 0:
         raise LeaseOverError("The lease is over.")

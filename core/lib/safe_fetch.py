@@ -1,8 +1,9 @@
-"""The one guarded fetcher: what a stranger's URL may make this machine ask for, and how much of it.
+"""The guarded HTTP fetcher for untrusted URLs: which addresses it may connect to, and how much it
+reads.
 
-Resolve, demand that every address is public (by lists of our own), connect to the address that was
-checked (a name may resolve to another one a moment later), check again at each redirect, cap bytes
-and seconds.
+Resolve, require every address to be public (by the lists below), connect to the checked address (a
+name may resolve to another one a moment later), check again at each redirect, cap bytes and
+seconds.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def networks(*given: str) -> tuple[Network, ...]:
-    """Networks by their texts."""
+    """Parse networks."""
     return tuple(ipaddress.ip_network(each) for each in given)
 
 
@@ -73,7 +74,7 @@ SPECIAL_V6 = networks(
 OWN = networks(
     "10.0.0.0/8", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7"
 )
-# Where clouds give their secrets to whoever asks from inside, as their manuals say. Refused also
+# Metadata services that give cloud credentials to local clients (the clouds' manuals). Refused also
 # with *private address*. Those in 169.254.0.0/16 are refused with it.
 METADATA = networks(
     "168.63.129.16/32",  # Azure
@@ -89,16 +90,16 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
 class FetchError(Exception):
-    """The URL was not fetched; the text is for the person who gave it and names no address."""
+    """The URL was not fetched; the text is for its sender and names no address."""
 
 
 class RefusedAddressError(FetchError):
-    """The address is not one that may be asked."""
+    """The address is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """What a server answered to a POST; a redirect is an answer like any other."""
+    """A server's response to a POST; a redirect is a response like any other."""
 
     status: int
     headers: Mapping[str, str]
@@ -107,7 +108,7 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a URL held; ``content_type`` without parameters, lower case."""
+    """The content of a URL; ``content_type`` without parameters, lower case."""
 
     url: str
     content_type: str
@@ -115,7 +116,7 @@ class Fetched:
 
 
 def is_public(address: Address) -> bool:
-    """Whether ``address`` belongs to the public internet: neither special-purpose nor metadata."""
+    """Return whether ``address`` is public: neither special-purpose nor a metadata service."""
     if isinstance(address, ipaddress.IPv4Address):
         return not is_among(address, SPECIAL_V4 + METADATA)
     if address.ipv4_mapped is not None:
@@ -126,8 +127,9 @@ def is_public(address: Address) -> bool:
 
 
 def is_public_or_private(address: Address) -> bool:
-    """Whether ``address`` is public or in a network of the owner's own; never where clouds keep
-    their secrets."""
+    """Return whether ``address`` is public or in a private network; never a cloud metadata
+    service.
+    """
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public_or_private(address.ipv4_mapped)
@@ -137,22 +139,21 @@ def is_public_or_private(address: Address) -> bool:
 
 
 def is_among(address: Address, nets: tuple[Network, ...]) -> bool:
-    """Whether ``address`` is in one of ``nets``."""
+    """Return whether ``address`` is in one of ``nets``."""
     return any(address in net for net in nets if net.version == address.version)
 
 
 async def by_system(host: str, port: int) -> list[str]:
-    """The addresses of ``host``, as the system resolves it. Raises OSError."""
+    """Return the addresses of ``host`` from the system's resolver. Raises OSError."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
 
 
 class Pinned(AbstractResolver):
-    """Answers every question with the one address that was checked."""
+    """A resolver that returns the checked address for every name."""
 
     def __init__(self, address: Address) -> None:
-        """``address`` is what to connect to."""
         self._address = address
 
     async def resolve(
@@ -172,13 +173,12 @@ class Pinned(AbstractResolver):
             )
         ]
 
-    async def close(self) -> None:
-        """Nothing is kept."""
+    async def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetcher:
-    """The limits of fetching, and the two questions it asks of the world."""
+    """The limits of fetching, with the address check and the resolver."""
 
     resolve: Resolve = by_system
     allowed: Callable[[Address], bool] = is_public
@@ -188,7 +188,7 @@ class Fetcher:
     max_seconds: float = MAX_SECONDS
 
     async def get(self, url: str) -> Fetched:
-        """What ``url`` holds. Raises FetchError."""
+        """Return the content of ``url``. Raises FetchError."""
         try:
             async with asyncio.timeout(self.max_seconds):
                 return await self._follow(url)
@@ -200,9 +200,10 @@ class Fetcher:
     async def post(
         self, url: str, *, body: bytes, headers: Mapping[str, str], most_bytes: int = BLOCK_BYTES
     ) -> Posted:
-        """What ``url`` answers to ``body``; at most ``most_bytes`` of it, never through a redirect.
+        """Return the response of ``url`` to ``body``; at most ``most_bytes`` of it, without
+        redirects.
 
-        Raises RefusedAddressError, and what the connection raises: ``aiohttp.ClientError``,
+        Raises RefusedAddressError, and the errors of the connection: ``aiohttp.ClientError``,
         ``OSError`` and ``TimeoutError``.
         """
         async with asyncio.timeout(self.max_seconds):
@@ -225,7 +226,7 @@ class Fetcher:
                 return Posted(response.status, dict(response.headers), answer)
 
     def _session(self, address: Address) -> aiohttp.ClientSession:
-        """A session that connects to ``address`` only."""
+        """Return a session that connects to ``address`` only."""
         connector = aiohttp.TCPConnector(
             resolver=Pinned(address), use_dns_cache=False, force_close=True
         )
@@ -239,10 +240,12 @@ class Fetcher:
             if isinstance(found, Fetched):
                 return found
             url = urljoin(url, found)
-        raise FetchError("it redirects too often")
+        raise FetchError("too many redirects")
 
     async def _hop(self, url: str) -> Fetched | str:
-        """One request: what was found, or where it redirects to. Nothing of a hop is replayed."""
+        """Make one request; return the content or the redirect's target. Nothing of a hop is
+        replayed.
+        """
         address = await self._address(self._parts(url))
         async with (
             self._session(address) as session,
@@ -262,7 +265,7 @@ class Fetcher:
             return Fetched(url=url, content_type=kind, body=await self._body(response))
 
     def _parts(self, url: str) -> SplitResult:
-        """The parts of an acceptable URL. Raises FetchError."""
+        """Return the parts of an acceptable URL. Raises FetchError."""
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise FetchError("address not allowed")
@@ -276,7 +279,7 @@ class Fetcher:
         return parts
 
     async def _address(self, parts: SplitResult) -> Address:
-        """Where to connect: the first address of the host, when all of them are allowed."""
+        """Return the first address of the host, when all of them are allowed."""
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
         found = [ipaddress.ip_address(each) for each in await self.resolve(host, port)]
@@ -285,7 +288,7 @@ class Fetcher:
         return found[0]
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        """All bytes. Raises FetchError beyond ``max_bytes``."""
+        """Read all bytes. Raises FetchError beyond ``max_bytes``."""
         if (response.content_length or 0) > self.max_bytes:
             raise FetchError("it is too large")
         body = bytearray()

@@ -3,34 +3,34 @@
 import re
 import unicodedata
 
-# Unicode categories of characters that nobody can see.
+# Unicode categories of invisible characters.
 UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # NUL is refused by PostgreSQL; lone surrogates cannot be encoded.
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """``text`` without NUL and with lone surrogates replaced by U+FFFD."""
+    """Return ``text`` without NUL and with lone surrogates replaced by U+FFFD."""
     return UNSTORABLE.sub(lambda match: "" if match[0] == "\x00" else "\ufffd", text)
 
 
 def is_clean(text: str) -> bool:
-    """Whether :func:`clean` would change nothing."""
-    if text.isascii():  # known at once, also for a picture of 10 MB in base64
+    """Return whether :func:`clean` would change nothing."""
+    if text.isascii():  # fast, also for a picture of 10 MB in base64
         return "\x00" not in text
     return UNSTORABLE.search(text) is None
 
 
 def one_line(text: str, limit: int) -> str:
-    """``text`` on one line, control characters dropped, at most ``limit`` characters."""
+    """Return ``text`` on one line, without control characters, at most ``limit`` characters."""
     flat = " ".join("".join(c if c.isprintable() else " " for c in clean(text)).split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def visible(text: str) -> str:
-    """``text`` with every character nobody can see written as its code, for example ⟨U+202E⟩.
+    """Return ``text`` with every invisible character written as its code, for example ⟨U+202E⟩.
 
-    Line ends and tabs stay; a stranger must not reorder or hide what the owner reads.
+    Line ends and tabs stay; untrusted text must not reorder or hide what the owner reads.
     """
     return "".join(
         f"⟨U+{ord(character):04X}⟩"
@@ -41,6 +41,6 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str, limit: int = 200) -> str:
-    """``visible`` on one line and at most ``limit`` characters of ``text`` long."""
+    """Return ``visible`` on one line, of at most ``limit`` characters of ``text``."""
     cut = text[:limit] + ("…" if len(text) > limit else "")
     return visible(cut.replace("\t", " ").replace("\r\n", "\n").replace("\n", " ⏎ "))

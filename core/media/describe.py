@@ -26,5 +26,5 @@ async def image(content: bytes, *, content_type: str) -> str:
     request = ModelRequest([{"role": "user", "content": parts}], model=settings.VISION_MODEL)
     said = await text_of(registry.current(), request)
     if not said.strip():
-        raise ProviderError("The vision model said nothing.", code="empty")
+        raise ProviderError("The vision model returned no text.", code="empty")
     return said.strip()[:MOST_CHARACTERS]

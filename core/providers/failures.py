@@ -77,7 +77,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             code="rate_limited",
             person="The model is busy (rate limit). Please try again later.",
-            owner="The provider limits how often it is asked. Ask for a higher limit.",
+            owner="The provider limits the number of requests. Ask it for a higher limit.",
             status=429,
             type="rate_limit_error",
             name="rate_limit_exceeded",
@@ -86,7 +86,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             code="overloaded",
             person="The model server is overloaded. Please try again in a moment.",
-            owner="The provider has no room, or the model is still being loaded.",
+            owner="The provider is overloaded, or the model is still being loaded.",
             status=503,
             name="overloaded",
             is_retried=True,
@@ -102,7 +102,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             code="unauthorised",
-            person="The model refused the gateway's key. The owner has to correct it.",
+            person="The model server refused the gateway's key. The owner has to correct it.",
             owner="The provider refuses the key. Check GATEWAY_MODEL_KEY.",
             name="model_unauthorised",
             is_ours=True,
@@ -155,7 +155,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             code="not_found",
             person="The model was not found. The owner has to correct its name or address.",
-            owner="The server knows no such model or address. Check GATEWAY_MODEL(_URL).",
+            owner="The server does not know this model or address. Check GATEWAY_MODEL(_URL).",
             status=404,
             type=REQUEST,
             name="model_not_found",
@@ -170,8 +170,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             code="silence",
-            person="The model fell silent in the middle of its answer.",
-            owner="The stream went on for LLM_IDLE_SECONDS without a token.",
+            person="The model stopped in the middle of its answer.",
+            owner="The stream had no token for LLM_IDLE_SECONDS.",
             status=504,
             name="timeout",
             is_retried=True,
@@ -193,13 +193,13 @@ KINDS: dict[str, Kind] = {
         Kind(
             code="unreachable",
             person="The model server cannot be reached.",
-            owner="Nothing answers at the model's address. Check that it runs, and its address.",
+            owner="No server answers at the model's address. Check the server and the address.",
             name="model_unreachable",
             is_retried=True,
         ),
         Kind(
             code="no_model_server",
-            person="What answers at the model's address is no model server.",
+            person="The server at the model's address is not a model server.",
             owner="A web page or another service answers there. Check GATEWAY_MODEL_URL.",
             name="model_not_a_server",
             is_ours=True,
@@ -213,8 +213,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             code="empty",
-            person="The model gave an empty answer, twice. Please ask in other words.",
-            owner="The model ended its answer without a word.",
+            person="The model gave an empty answer, twice. Please rephrase your message.",
+            owner="The model ended its answer without text.",
             name="model_empty_answer",
         ),
         Kind(

@@ -51,7 +51,7 @@ class DocumentRead:
         """The parts that fit a third of the model's window. Raises ToolError."""
         file = await in_thread(find, str(arguments.get("file", "")), context)
         if file is None:
-            raise ToolError("There is no such document. The handle looks like /files/….")
+            raise ToolError("This document does not exist. The handle looks like /files/….")
         first = arguments.get("from_part", 1)
         try:
             found = await documents.parts(
@@ -60,7 +60,7 @@ class DocumentRead:
         except documents.DocumentError as error:
             raise ToolError(str(error)) from error
         except OSError as error:
-            raise ToolError("The document is not there any more.") from error
+            raise ToolError("The document no longer exists.") from error
         first = max(1, first if isinstance(first, int) else 1)
         text, shown = cut(file.name, found, first=first)
         context.send(retrieved(file, found[first - 1 : first - 1 + shown], context))

@@ -50,7 +50,7 @@ class RunSkill:
             if name == "list":
                 return ToolResult(listed or "No skill is switched on.")
             if error := (await in_thread(skills.switched_on_but_broken)).get(name):
-                raise ToolError(f"The skill {name} is broken; the owner should mend it: {error}")
+                raise ToolError(f"The skill {name} is broken; the owner should fix it: {error}")
             raise ToolError(f"There is no such skill. There are:\n{listed or 'none'}")
         if skill.script is None:
             return ToolResult(skill.instructions)

@@ -1,4 +1,4 @@
-"""What each process does first: refuse a database of newer code, and say in the log what it is."""
+"""The start of each process: refuse a database of newer code, and log one line."""
 
 import logging
 import sys
@@ -14,10 +14,10 @@ logger = logging.getLogger(__name__)
 
 
 def begin(name: str, **more: object) -> None:
-    """Set Django up and log one line about this process; ``more``: what else the line says.
+    """Set Django up and log one line about this process; ``more``: an addition to the line.
 
-    Ends the process when newer code has migrated the database. A database that does not answer yet,
-    or is older, stops nobody: the process says so and waits for it.
+    Ends the process when newer code has migrated the database. For a database that does not answer
+    yet, or is older, the process starts and waits.
     """
     django.setup()
     from core.database import schema_version  # noqa: PLC0415 - needs the line above
@@ -42,7 +42,7 @@ def begin(name: str, **more: object) -> None:
 
 
 def described(name: str, **more: object) -> str:
-    """The line: version, process, database and broker without their secrets."""
+    """Return the line: version, process, database and broker without their secrets."""
     database = settings.DATABASES["default"]
     place = f"{database.get('HOST') or 'local'}/{database['NAME']}"
     broker = urlsplit(settings.REDIS_URL)

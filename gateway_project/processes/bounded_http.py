@@ -1,7 +1,7 @@
-"""uvicorn's HTTP protocol with bounds on all that a client may send before it is known.
+"""uvicorn's HTTP protocol with limits on unauthenticated input.
 
 The server keeps a request's head until it is complete, and a parser keeps the field that it reads:
-neither has a limit of its own. Sizes here are in bytes as they come over the wire.
+neither has a limit of its own. Sizes here are in bytes on the wire.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from channels_app.asgi import http
 
-# The parser may hold so much of an unfinished field before it is looked at.
+# The maximum of an unfinished field in the parser between two checks.
 SLICE_BYTES = 16 * 1024
 FIELD_OVERHEAD = 4  # ": " and the end of the line
-# No client of ours sends requests ahead; each costs some KB before its turn comes.
+# Usual clients do not pipeline; each queued request costs some KB.
 MAX_PIPELINED = 32
 # A refused client reads its answer when what it sent meanwhile is taken: a close with unread bytes
 # is a reset, which discards the answer.
@@ -25,7 +25,7 @@ LINGER_BYTES = 1024 * 1024
 
 
 class RefusedRequestError(Exception):
-    """The request is refused while it is parsed."""
+    """The request is refused during parsing."""
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -33,7 +33,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     HEAD_SECONDS (408). Trailers count as part of the head; chunk extensions have the same bound."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        """As uvicorn makes it."""
         super().__init__(*arguments, **named)
         self.head_timer: asyncio.TimerHandle | None = None
         self.in_head = False
@@ -44,12 +43,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """The first head must come in time."""
+        """Start the timer of the first head."""
         super().connection_made(transport)
         self.start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more."""
+        """Stop the timer."""
         self.stop_head_timer()
         super().connection_lost(exc)
 
@@ -69,7 +68,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.start_head_timer()
 
     def parse(self, data: bytes) -> None:
-        """Feed the parser; refuse what is no progress for too long."""
+        """Feed the parser; refuse too much input without progress."""
         before = self.progress
         super().data_received(data)
         self.pending_bytes = self.pending_bytes + len(data) if self.progress == before else 0
@@ -77,19 +76,19 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.refuse(431, f"The request's head is larger than {settings.MAX_HEAD_BYTES} bytes.")
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Start a request."""
         super().on_message_begin()
         self.in_head, self.in_body = True, False
         self.progress += 1
         self.head_bytes = self.head_fields = 0
 
     def on_url(self, url: bytes) -> None:
-        """A part of the request's target."""
+        """Count a part of the request's target."""
         self.count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A field of the head, or of the trailers."""
+        """Count a field of the head, or of the trailers."""
         self.head_fields += 1
         self.count(len(name) + len(value) + FIELD_OVERHEAD)
         if self.head_fields > settings.MAX_HEAD_FIELDS:
@@ -99,33 +98,33 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is whole: the application decides about the rest."""
+        """Stop the limits of the head; the application checks the body."""
         self.in_head = False
         self.progress += 1
         self.stop_head_timer()
         if len(self.pipeline) >= MAX_PIPELINED:
-            self.refusal = 429, "Too many requests were sent ahead on one connection."
+            self.refusal = 429, "Too many pipelined requests on one connection."
             raise RefusedRequestError
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
+        """Count a part of the body."""
         self.in_body = True
         self.progress += 1
         super().on_body(body)
 
     def on_chunk_complete(self) -> None:
-        """The next bytes may be the trailers."""
+        """Start counting: the next bytes may be the trailers."""
         self.in_body = False
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
+        """Start the timer of the next head."""
         self.in_body = False
         self.progress += 1
         super().on_message_complete()
 
     def count(self, size: int) -> None:
-        """So many bytes more of the head."""
+        """Add bytes of the head."""
         self.head_bytes += size
         if self.head_bytes > settings.MAX_HEAD_BYTES:
             most = settings.MAX_HEAD_BYTES
@@ -133,15 +132,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             raise RefusedRequestError
 
     def send_400_response(self, msg: str) -> None:
-        """What uvicorn calls for all that the parser refuses, our own refusals included."""
+        """Answer a request that the parser refuses, by our own limits too; called by uvicorn."""
         self.refuse(*(self.refusal or (400, msg)))
 
     def is_answering(self) -> bool:
-        """Whether a request on this connection is not answered yet."""
+        """Return whether a request on this connection has no response yet."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def refuse(self, status: int, message: str) -> None:
-        """Answer with ``status`` and close; where another answer is under way, only close."""
+        """Answer with ``status`` and close; while another response is being sent, only close."""
         self.is_refused = True
         self.stop_head_timer()
         if self.is_answering():
@@ -155,34 +154,34 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def discard(self, size: int) -> None:
-        """Take what a refused client still sends, up to a bound."""
+        """Read a refused client's remaining input, up to a limit."""
         self.discarded_bytes += size
         if self.discarded_bytes > LINGER_BYTES:
             self.transport.abort()
 
     def start_head_timer(self) -> None:
-        """From now on a head must be complete within HEAD_SECONDS."""
+        """Require a complete head within HEAD_SECONDS."""
         self.head_timer = self.loop.call_later(settings.HEAD_SECONDS, self.on_head_timeout)
 
     def stop_head_timer(self) -> None:
-        """The head is complete, or is not wanted any more."""
+        """Stop the timer."""
         if self.head_timer is not None:
             self.head_timer.cancel()
             self.head_timer = None
 
     def on_head_timeout(self) -> None:
-        """The head did not come in time."""
+        """Refuse a head that did not arrive in time."""
         self.head_timer = None
         if self.transport.is_closing() or self.is_refused:
             return
         if self.in_head:
-            self.refuse(408, "The request's head came too slowly.")
+            self.refuse(408, "The request's head arrived too slowly.")
         elif not self.is_answering():
             self.transport.close()
 
 
 def refusal(status: int, message: str) -> bytes:
-    """A whole HTTP answer, after which the connection ends."""
+    """Return a complete HTTP response, after which the connection ends."""
     body = orjson.dumps(http.error_body(status, message))
     fields = {
         "Content-Type": "application/json",

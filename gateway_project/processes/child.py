@@ -1,4 +1,4 @@
-"""Become a command that dies with its parent: ``python child.py PARENT_PID COMMAND ARGUMENT…``.
+"""Run a command that ends with its parent: ``python child.py PARENT_PID COMMAND ARGUMENT…``.
 
 On Linux the kernel does it (``PR_SET_PDEATHSIG``, prctl(2); it survives ``execve``), and this
 process becomes the command. Elsewhere it stays, watches its parent and ends the command with it.
@@ -20,7 +20,7 @@ WATCH_SECONDS = 1.0
 
 
 def command(*arguments: str) -> list[str]:
-    """The command line that runs ``arguments`` bound to the life of the calling process.
+    """Return the command line that runs ``arguments`` for the lifetime of the calling process.
 
     Call it and start it from a thread that lives as long as the process: the kernel watches the
     thread that forked.
@@ -30,12 +30,12 @@ def command(*arguments: str) -> list[str]:
 
 
 def python(module: str, *arguments: str) -> list[str]:
-    """The same for a Python module of ours."""
+    """Return the same for one of our Python modules."""
     return command(sys.executable, "-m", module, *arguments)
 
 
 def die_with_parent(*, parent: int) -> None:
-    """Ask the kernel (Linux) for SIGKILL when ``parent`` ends; leave now if it already has."""
+    """Request SIGKILL from the kernel (Linux) when ``parent`` ends; exit now if it already has."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
@@ -51,7 +51,9 @@ def watch_parent(*, parent: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def stay_and_watch(*, parent: int, arguments: Sequence[str], fds: Sequence[int]) -> int:
-    """Run the command as a child, pass signals on, and end it with ``parent``. Its exit code."""
+    """Run the command as a child, forward signals, and end it with ``parent``. Returns its exit
+    code.
+    """
     process = subprocess.Popen(arguments, pass_fds=fds)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, lambda received, _frame: process.send_signal(received))
@@ -62,13 +64,12 @@ def stay_and_watch(*, parent: int, arguments: Sequence[str], fds: Sequence[int])
 
 
 def inherited_fds() -> list[int]:
-    """The descriptors beyond stdio that our parent passed on purpose."""
+    """Return the descriptors beyond stdio that the parent passed on purpose."""
     names = ("GATEWAY_READY_FD", "GATEWAY_LISTEN_FD")
     return [int(value) for name in names if (value := os.environ.get(name))]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """See the module."""
     parent, *rest = arguments
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if sys.platform == "linux":

@@ -1,4 +1,4 @@
-"""What `up` tells the person in front of it: one line a state, with the seconds since the start."""
+"""Console output of `up`: one line per state, with the seconds since the start."""
 
 import os
 import sys
@@ -8,17 +8,17 @@ STARTED = "GATEWAY_UP_STARTED"
 
 
 def seconds() -> float:
-    """Seconds since `manage.py` started, which the environment remembers (a POSIX time)."""
+    """Return the seconds since `manage.py` started, from the environment (a POSIX time)."""
     return max(time.time() - float(os.environ.get(STARTED) or time.time()), 0.0)
 
 
 def say(name: str, text: str) -> None:
-    """One line: when, which process, what."""
+    """Print one line: time, process, message."""
     write(f"[{seconds():6.1f} s] {name:<9} {text}")
 
 
 def write(text: str) -> None:
-    """A line as it is. A closed terminal is no reason to stop."""
+    """Print a line verbatim; a closed terminal is ignored."""
     try:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""How much memory the processes of a running gateway take.
+"""Memory of the processes of a running gateway.
 
-RSS counts a page in every process that maps it; PSS divides it among them, so only PSS adds up
-(proc_pid_smaps(5)). Where the kernel tells no PSS, RSS stands in.
+RSS counts a shared page in every process; PSS divides it among them, so only PSS can be summed
+(proc_pid_smaps(5)). Where the kernel reports no PSS, RSS is used.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ class Footprint:
 
 
 def measure(running: State) -> list[Footprint]:
-    """Every process of the gateway: the supervisor, its children, and theirs."""
+    """Return every process of the gateway: the supervisor and its descendants."""
     found = [of_process("up", psutil.Process(running.pid))]
     for name, process in running.processes.items():
         if process.pid:
@@ -34,7 +34,7 @@ def measure(running: State) -> list[Footprint]:
 
 
 def of_family(name: str, pid: int) -> Iterator[Footprint]:
-    """A process and those below it; one that ends meanwhile is left out."""
+    """Return a process and its descendants; one that ends meanwhile is left out."""
     with suppress(psutil.NoSuchProcess):
         parent = psutil.Process(pid)
         yield of_process(name, parent)
@@ -44,13 +44,13 @@ def of_family(name: str, pid: int) -> Iterator[Footprint]:
 
 
 def of_process(name: str, process: psutil.Process) -> Footprint:
-    """The sizes of one process."""
+    """Return the sizes of one process."""
     rss = process.memory_info().rss
     return Footprint(name=name, pid=process.pid, rss=rss, pss=pss(process.pid) or rss)
 
 
 def pss(pid: int) -> int:
-    """The proportional set size in bytes; 0 when the kernel does not tell it."""
+    """Return the proportional set size in bytes; 0 when the kernel does not report it."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
             if line.startswith("Pss:"):
@@ -59,7 +59,7 @@ def pss(pid: int) -> int:
 
 
 def report(footprints: Sequence[Footprint]) -> list[str]:
-    """A table for people, in MB (2**20 bytes)."""
+    """Return a table in MB (2**20 bytes)."""
     without = [each for each in footprints if each.name != "model"]
     rows = [line(each.name, each.pid, each.rss, each.pss) for each in footprints]
     return [
@@ -71,10 +71,9 @@ def report(footprints: Sequence[Footprint]) -> list[str]:
 
 
 def total_pss(footprints: Sequence[Footprint]) -> int:
-    """The memory that is really taken, in bytes."""
+    """Return the total memory in bytes."""
     return sum(each.pss for each in footprints)
 
 
 def line(name: str, pid: int | str, rss: int, pss: int) -> str:
-    """One row."""
     return f"{name:<16} {pid:>8} {rss / 2**20:>8.1f} {pss / 2**20:>8.1f}"

@@ -1,16 +1,16 @@
-"""What a process has loaded stays: the garbage collector looks at it once, not again and again.
+"""Exclude loaded code from garbage collection.
 
-A full collection takes 60 to 90 ms, in which nobody is answered, and nearly all that it looks at
-was loaded at the start (docs/decisions/147).
+A full collection takes 60 to 90 ms, in which no request is answered, and nearly all of its objects
+were loaded at the start (docs/decisions/147).
 """
 
 import gc
 
-NEW_OBJECTS = 5_000  # between two looks at the youngest
+NEW_OBJECTS = 5_000  # allocations between two collections of the youngest generation
 
 
 def settle() -> None:
-    """The process has loaded: what is there now is never looked at again."""
+    """Freeze the objects that exist after loading."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS)

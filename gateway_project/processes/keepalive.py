@@ -1,7 +1,7 @@
-"""WebSockets whose keepalive pings leave together.
+"""WebSockets with aligned keepalive pings.
 
-uvicorn gives each socket a timer of its own. A ping that leaves alone, and its pong, wake the
-process once each, with cold caches: at 10,000 idle chats that was most of their CPU.
+uvicorn gives each socket a timer of its own. Separate pings and their pongs each wake the process,
+with cold caches: at 10,000 idle chats that was most of their CPU.
 """
 
 import math
@@ -12,10 +12,10 @@ TOGETHER_SECONDS = 0.5
 
 
 class PingsTogether(WebSocketsSansIOProtocol):
-    """uvicorn's protocol; pings that are due within half a second leave at its end."""
+    """uvicorn's protocol; pings that are due within half a second are sent at its end."""
 
     def schedule_ping(self) -> None:
-        """Ping when the interval has passed and the moment has come at which others do as well."""
+        """Ping at the first aligned time after the interval."""
         interval = self.ping_interval or 0.0
         due = math.ceil((self.loop.time() + interval) / TOGETHER_SECONDS) * TOGETHER_SECONDS
         self.ping_timer = self.loop.call_at(due, self.send_keepalive_ping)

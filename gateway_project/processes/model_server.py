@@ -1,7 +1,7 @@
 """The embedded model server: ``python -m gateway_project.processes.model_server``.
 
-An OpenAI-compatible HTTP server on loopback, with a key. It is ready when a completion came back:
-the port opens seconds earlier, and answers 503 until the weights are loaded.
+An OpenAI-compatible HTTP server on loopback, with a key. It is ready after a first completion: the
+port opens seconds earlier, and answers 503 until the weights are loaded.
 """
 
 import http.client
@@ -21,7 +21,7 @@ PAUSE_SECONDS = 0.1
 
 
 class Listening(Protocol):
-    """What we need of ``xllamacpp.Server``: that it lives."""
+    """The used part of ``xllamacpp.Server``."""
 
     listening_address: str
 
@@ -52,14 +52,15 @@ def start(*, port: int, key: str, weights: str) -> Listening:
 
 
 def threads() -> int:
-    """One core is left to the gateway: the threads of llama.cpp wait for each other by spinning, so
-    with a thread on every core and one core busy it fell from 90 to 6 tokens a second (with one
-    thread of two: from 53 to 20)."""
+    """Return the number of threads, leaving one core to the gateway: llama.cpp's threads wait for
+    each other by spinning, so with a thread on every core and one core busy it fell from 90 to 6
+    tokens a second (with one thread of two: from 53 to 20).
+    """
     return max(1, (os.cpu_count() or 2) - 1)
 
 
 def complete(*, port: int, key: str, seconds: float) -> int:
-    """Ask for one token; the HTTP status. Raises ``OSError`` when nothing answers in time."""
+    """Request one token; return the HTTP status. Raises ``OSError`` without a response in time."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
     question = {
         "model": model_files.ALIAS,
@@ -77,7 +78,9 @@ def complete(*, port: int, key: str, seconds: float) -> int:
 
 
 def wait_for_completion(*, port: int, key: str) -> bool:
-    """Whether a completion came back within ``LOAD_SECONDS``; a first one that hangs does not."""
+    """Return whether a completion came back within ``LOAD_SECONDS``; retries when the first one
+    hangs.
+    """
     deadline = time.monotonic() + LOAD_SECONDS
     while (left := deadline - time.monotonic()) > 0:
         try:
@@ -100,7 +103,7 @@ def main() -> int:
     server = start(port=port, key=key, weights=str(weights))
     if not wait_for_completion(port=port, key=key):
         sys.stderr.write(f"no completion within {LOAD_SECONDS:.0f} s on {server}\n")
-        os._exit(1)  # its threads may hang too
+        os._exit(1)  # its threads may also hang
     ready.tell()
     signal.pause()
     return 0

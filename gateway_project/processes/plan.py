@@ -1,6 +1,6 @@
-"""Which processes this machine runs, with which environment, and what the owner is told.
+"""The processes of this machine, their environment, and the message to the owner.
 
-Every value reaches a child through its environment; no secret is on a command line.
+Every value is passed through the environment; no secret is on a command line.
 """
 
 import os
@@ -21,22 +21,22 @@ NEVER_INHERITED = (TOKEN, console.STARTED)
 
 
 def host() -> str:
-    """Where we listen."""
+    """Return the address to listen on."""
     return environment.text("GATEWAY_HOST", "127.0.0.1")
 
 
 def port() -> int:
-    """On which port; 0 is any free one."""
+    """Return the port; 0 is any free one."""
     return environment.number("GATEWAY_PORT", 8000)
 
 
 def url(*, port: int) -> str:
-    """Where people reach us: ``GATEWAY_URL``, or this machine."""
+    """Return the gateway's public address: ``GATEWAY_URL``, or this machine."""
     return environment.text("GATEWAY_URL").rstrip("/") or f"http://127.0.0.1:{port}"
 
 
 def services(*, home: Path, url: str, door: socket.socket) -> list[Service]:
-    """The children, in start order. Raises ``StartError`` when there can be no broker."""
+    """Return the children, in start order. Raises ``StartError`` when no broker is available."""
     chosen = ports.choose(path=ports.file_in(home), names=("broker", "model"))
     inherited = {name: value for name, value in os.environ.items() if name not in NEVER_INHERITED}
     env = {**inherited, **LEAN, "GATEWAY_HOME": str(home), "GATEWAY_URL": url}
@@ -65,13 +65,13 @@ def python_service(
     fds: tuple[int, ...] = (),
     log: Path | None = None,
 ) -> Service:
-    """A child that is a Python module of this package."""
+    """Return a child that is a Python module of this package."""
     command = [sys.executable, "-m", f"gateway_project.processes.{module}", *arguments]
     return Service(name=name, arguments=command, env=env, needs=needs, fds=fds, log=log)
 
 
 def add_broker(children: list[Service], *, home: Path, port: int) -> str:
-    """Plan the embedded broker; its ``REDIS_URL``."""
+    """Plan the embedded broker; return its ``REDIS_URL``."""
     binary = broker.binary()
     if binary is None:
         raise preflight.StartError(
@@ -95,12 +95,12 @@ def add_broker(children: list[Service], *, home: Path, port: int) -> str:
 
 
 def read_secret(name: str) -> str:
-    """A secret of this installation."""
+    """Return a secret of this installation."""
     return home.read_secret(name)
 
 
 def uses_own_model() -> bool:
-    """Whether the owner named a model, or a provider that needs none."""
+    """Return whether a model is configured, or a provider that needs none."""
     provider = environment.text("LLM_PROVIDER", "openai-compatible")
     return bool(environment.renamed("GATEWAY_MODEL_URL")) or provider != "openai-compatible"
 
@@ -108,7 +108,7 @@ def uses_own_model() -> bool:
 def add_model(
     children: list[Service], *, home: Path, port: int, env: Mapping[str, str]
 ) -> dict[str, str]:
-    """Plan the embedded model; what the others must know to use it (nothing without it)."""
+    """Plan the embedded model; return the settings to use it (empty without it)."""
     missing = model_files.what_is_missing()
     if missing:
         console.say("model", f"{missing}. The rest runs. {model_files.HOW_TO_SET_A_MODEL}")
@@ -121,24 +121,24 @@ def add_model(
 
 
 def is_usable(services: Sequence[Service]) -> bool:
-    """Whether a person can chat: all but the model and the worker of long tasks is ready."""
+    """Return whether chatting works: all but the model and the worker of long tasks are ready."""
     return all(service.status.state == "ready" for service in services if service.name not in LATER)
 
 
 def announce(*, url: str, services: Sequence[Service]) -> None:
-    """Print the address; with a way in where a person reads it, at a terminal."""
+    """Print the address; on a terminal, with a sign-in link."""
     token = os.environ.pop(TOKEN, "")
     model = next((service for service in services if service.name == "model"), None)
     console.write("")
     if token:
-        console.write("Latchkey is ready. This address signs you in, once, within the next hour:")
+        console.write("Latchkey is ready. This single-use link signs you in within the next hour:")
         console.write(f"\n    {url}/sign-in/{token}\n")
     else:
         console.write(f"Latchkey is ready: {url}/")
-    link = "Another link" if token else "A link that signs you in"
+    link = "New link" if token else "A link that signs you in"
     console.write(f"{link}: .venv/bin/python manage.py sign_in_link     Stop: Ctrl-C")
     if model is not None:
-        console.write(f"{model_files.IT_IS_A_TOY} {model_files.HOW_TO_SET_A_MODEL}")
+        console.write(f"{model_files.DEMO_MODEL_NOTE} {model_files.HOW_TO_SET_A_MODEL}")
         if model.status.state != "ready":
-            console.write("It is still loading: the first answer waits for it.")
+            console.write("The model is still loading: the first answer waits for it.")
     console.write("")

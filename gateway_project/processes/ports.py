@@ -1,4 +1,4 @@
-"""The ports of the embedded servers: chosen once, kept, so that a restart comes back there."""
+"""The ports of the embedded servers: chosen once and stored, so that a restart reuses them."""
 
 import json
 from collections.abc import Sequence
@@ -9,12 +9,14 @@ from gateway_project.processes.preflight import run_folder
 
 
 def file_in(home: Path) -> Path:
-    """Where they are kept."""
+    """Return the path of the stored ports."""
     return run_folder(home) / "ports.json"
 
 
 def choose(*, path: Path, names: Sequence[str]) -> dict[str, int]:
-    """A loopback port for each name: the kept one while it is free, else a new one, kept."""
+    """Return a loopback port for each name: the stored one while it is free, else a new one,
+    stored.
+    """
     kept = read(path)
     ports: dict[str, int] = {}
     for name in names:
@@ -26,7 +28,7 @@ def choose(*, path: Path, names: Sequence[str]) -> dict[str, int]:
 
 
 def read(path: Path) -> dict[str, int]:
-    """The kept ports; a missing or damaged file holds none."""
+    """Return the stored ports; a missing or damaged file holds none."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What can stop a start, found before anything is started, with what to do about it."""
+"""Checks before a start, each with a fix."""
 
 import fcntl
 import os
@@ -13,16 +13,16 @@ MINIMUM_FREE_BYTES = 200 * 1024 * 1024
 
 
 class StartError(Exception):
-    """The gateway cannot start; the text says why and what to do."""
+    """The gateway cannot start; the text gives the reason and a fix."""
 
 
 def run_folder(home: Path) -> Path:
-    """Where the state of a running gateway is kept: lock, ports, pids."""
+    """Return the folder of a running gateway's state: lock, ports, pids."""
     return home / "run"
 
 
 def check_home(home: Path) -> None:
-    """Make ``home`` if missing. Raises ``StartError`` when it cannot be written or is full."""
+    """Create ``home`` if missing. Raises ``StartError`` when it cannot be written or is full."""
     try:
         run_folder(home).mkdir(parents=True, exist_ok=True)
         probe = run_folder(home) / f".probe.{os.getpid()}"
@@ -39,7 +39,9 @@ def check_home(home: Path) -> None:
 
 
 def lock(home: Path) -> TextIO:
-    """Hold this home for one `up`. Keep the result open. Raises ``StartError`` when it is held."""
+    """Lock this home for one `up`. Keep the result open. Raises ``StartError`` when it is
+    locked.
+    """
     file = (run_folder(home) / "up.lock").open("a+", encoding="utf-8")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -58,7 +60,7 @@ def lock(home: Path) -> TextIO:
 
 
 def check_port(*, host: str, port: int) -> None:
-    """Raises ``StartError`` when we cannot listen there."""
+    """Raise ``StartError`` when the port cannot be opened."""
     try:
         listener.listen(host=host, port=port).close()
     except listener.PortTakenError as error:

@@ -1,4 +1,4 @@
-"""How a child tells the supervisor that it works now: one byte on an inherited pipe."""
+"""Readiness of a child, reported to the supervisor as one byte on an inherited pipe."""
 
 import os
 
@@ -6,7 +6,7 @@ READY_FD = "GATEWAY_READY_FD"
 
 
 def tell() -> None:
-    """Say once that this process is ready; without a supervisor nothing happens."""
+    """Report once that this process is ready; does nothing without a supervisor."""
     descriptor = os.environ.pop(READY_FD, "")
     if descriptor:
         os.write(int(descriptor), b"1")

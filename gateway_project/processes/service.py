@@ -1,4 +1,4 @@
-"""One child of the supervisor: how it is started, when it counts as ready, how it ends."""
+"""One child of the supervisor: its start, its readiness, its end."""
 
 import os
 import signal
@@ -19,12 +19,11 @@ STEADY_SECONDS = 60.0
 
 @dataclass
 class Service:
-    """A child and its life.
+    """A child and its states.
 
     waiting -> starting -> ready; either ends in backing off -> starting again, or in stopped.
-    ``probe`` asks from outside whether it is ready; without one the child says so itself
-    (``ready.tell``). ``log`` takes its output; without one the output is ours. ``fds`` are passed
-    on.
+    ``probe`` checks from outside whether it is ready; without one the child reports itself
+    (``ready.tell``). ``log`` takes its output; without one it uses ours. ``fds`` are passed on.
     """
 
     name: str
@@ -64,7 +63,9 @@ class Service:
     def _open(
         self, *, env: Mapping[str, str], fds: tuple[int, ...], cwd: Path
     ) -> subprocess.Popen[bytes]:
-        """The process, bound to our life, with its standard input written and closed."""
+        """Start the process, bound to this one's life, with its standard input written and
+        closed.
+        """
         output = (
             os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) if self.log else None
         )
@@ -95,11 +96,11 @@ class Service:
         self.pipe = None
 
     def is_alive(self) -> bool:
-        """Whether the process runs."""
+        """Return whether the process runs."""
         return self.process is not None and self.process.poll() is None
 
     def became_ready(self) -> bool:
-        """Whether a starting process is ready now; asked until it is."""
+        """Return whether a starting process is ready now; polled until it is."""
         is_ready = self.probe() if self.probe is not None else self._read_pipe()
         if is_ready:
             self.status.state = "ready"
@@ -107,7 +108,7 @@ class Service:
         return is_ready
 
     def _read_pipe(self) -> bool:
-        """Whether the child has spoken."""
+        """Return whether the child has reported."""
         if self.pipe is None:
             return False
         with suppress(BlockingIOError):
@@ -115,12 +116,12 @@ class Service:
         return False
 
     def is_stuck(self) -> bool:
-        """Whether it is starting for longer than it may."""
+        """Return whether its start takes longer than allowed."""
         overdue = time.monotonic() - self.started_at > self.start_seconds
         return self.status.state == "starting" and overdue
 
     def ended(self) -> str:
-        """How the process ended, in words."""
+        """Describe how the process ended."""
         code = self.process.returncode if self.process is not None else 0
         if code >= 0:
             return f"ended with exit code {code}"
@@ -130,8 +131,9 @@ class Service:
             return f"was killed by signal {-code}"
 
     def back_off(self) -> float:
-        """Plan the next start; seconds until then: 0.5, 1, 2 … 30, from the beginning after a
-        minute of steady life."""
+        """Plan the next start; return the seconds until then: 0.5, 1, 2 … 30, reset after a minute
+        of steady run.
+        """
         if time.monotonic() - self.started_at > STEADY_SECONDS:
             self.failures = 0
         pause: float = min(BACKOFF_FIRST_SECONDS * 2**self.failures, BACKOFF_MOST_SECONDS)
@@ -142,13 +144,13 @@ class Service:
         return pause
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Send SIGTERM."""
         if self.process is not None and self.is_alive():
             self.process.terminate()
             self.status.state = "stopping"
 
     def kill(self) -> None:
-        """End it and everything in its session now, and take its exit code."""
+        """Kill it and everything in its session, and collect its exit code."""
         if self.process is None:
             return
         with suppress(ProcessLookupError, PermissionError):
@@ -156,13 +158,13 @@ class Service:
         self.process.wait()
 
     def finish(self) -> None:
-        """It has ended for good: nothing of its session may stay behind."""
+        """Kill what is left of its session after its final end."""
         self.kill()
         self.forget_pipe()
         self.status.pid, self.status.state = 0, "stopped"
 
     def log_tail(self, *, lines: int = 5) -> list[str]:
-        """The last lines of its log, when it has one."""
+        """Return the last lines of its log, when it has one."""
         if self.log is None or not self.log.exists():
             return []
         return self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]

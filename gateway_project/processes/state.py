@@ -1,4 +1,4 @@
-"""What a running `up` writes down about itself, for `footprint` and for people."""
+"""The stored state of a running `up`, for `footprint`."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from gateway_project.processes.preflight import run_folder
 
 @dataclass
 class ProcessState:
-    """One child: its pid (0 when it does not run), its state, how often it was started again."""
+    """One child: its pid (0 when it does not run), its state, its number of restarts."""
 
     pid: int = 0
     state: str = "waiting"
@@ -19,7 +19,7 @@ class ProcessState:
 
 @dataclass
 class State:
-    """The whole gateway of one home."""
+    """The state of a running gateway."""
 
     pid: int
     url: str
@@ -27,24 +27,24 @@ class State:
 
 
 def path(home: Path) -> Path:
-    """Where it is kept."""
+    """Return the path of the file."""
     return run_folder(home) / "state.json"
 
 
 def write(*, home: Path, state: State) -> None:
-    """Replace the file in one step."""
+    """Replace the file atomically."""
     scratch = path(home).with_suffix(".new")
     scratch.write_text(json.dumps(asdict(state)), encoding="utf-8")
     scratch.replace(path(home))
 
 
 def remove(*, home: Path) -> None:
-    """The gateway has stopped."""
+    """Remove the file when the gateway has stopped."""
     path(home).unlink(missing_ok=True)
 
 
 def read(home: Path) -> State | None:
-    """The state of the gateway that runs on ``home``; ``None`` when none does."""
+    """Return the state of the gateway that runs on ``home``; ``None`` when none does."""
     try:
         data = json.loads(path(home).read_text(encoding="utf-8"))
         os.kill(data["pid"], 0)

@@ -1,8 +1,8 @@
-"""Starts the processes of one machine, watches them, stops them.
+"""Start the processes of one machine, watch them, stop them.
 
-`manage.py up` becomes this program (``exec``) once the database is ready, so that the one who
-watches needs no Django. It runs in one thread: the kernel ends the children with the thread that
-started them.
+`manage.py up` becomes this program (``exec``) once the database is ready, so that the supervisor
+needs no Django. It runs in one thread: the kernel ends the children with the thread that started
+them.
 """
 
 import os
@@ -29,7 +29,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @dataclass
 class Supervisor:
-    """The children, in start order, and what we know about them."""
+    """The children, in start order, and their states."""
 
     services: Sequence[Service]
     folder: Path
@@ -41,35 +41,35 @@ class Supervisor:
     waker: socket.socket = field(init=False)
 
     def run(self) -> None:
-        """Start everything and stay until a signal asks to stop."""
+        """Start everything and run until a stop signal."""
         self.catch_signals()
         self.watch()
         self.stop()
 
     def watch(self) -> None:
-        """Move the children along until a signal asks to stop."""
+        """Update the children's states until a stop signal."""
         while not self.stops:
             self.step()
             self.wait(self.pause())
 
     def catch_signals(self) -> None:
-        """A signal only wakes the loop."""
+        """Install handlers; a signal only wakes the loop."""
         self.wake, self.waker = socket.socketpair()
         self.wake.settimeout(0)
         self.waker.settimeout(0)
         signal.set_wakeup_fd(self.waker.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         for number in STOP_SIGNALS:
-            if signal.getsignal(number) != signal.SIG_IGN:  # nohup stays nohup
+            if signal.getsignal(number) != signal.SIG_IGN:  # keep SIGHUP ignored under nohup
                 signal.signal(number, self.ask_to_stop)
 
     def ask_to_stop(self, number: int, frame: FrameType | None) -> None:
-        """Remember it; the loop does the rest."""
+        """Record the request; the loop stops."""
         del number, frame
         self.stops += 1
 
     def wait(self, seconds: float) -> None:
-        """Sleep until a signal, a word of a child, or ``seconds`` from now."""
+        """Sleep until a signal, a report of a child, or ``seconds`` from now."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.wake, selectors.EVENT_READ)
             for service in self.services:
@@ -80,12 +80,12 @@ class Supervisor:
             self.wake.recv(4096)
 
     def pause(self) -> float:
-        """How long nothing can happen that no signal tells."""
+        """Return how long the loop may sleep without missing a due change."""
         states = {service.status.state for service in self.services}
         return TICK_SECONDS if states & {"starting", "waiting", "backing off"} else IDLE_SECONDS
 
     def step(self) -> None:
-        """Look at every child once, and write down what changed."""
+        """Check every child once, and store changed states."""
         before = [(service.status.pid, service.status.state) for service in self.services]
         for service in self.services:
             self.look_at(service)
@@ -93,7 +93,7 @@ class Supervisor:
             self.write_state()
 
     def look_at(self, service: Service) -> None:
-        """Move one child to its next state."""
+        """Update one child's state."""
         match service.status.state:
             case "waiting" | "backing off":
                 self.start_when_due(service)
@@ -107,18 +107,18 @@ class Supervisor:
                 service.kill()
 
     def start_when_due(self, service: Service) -> None:
-        """Start it when what it needs is ready and its pause is over."""
+        """Start it when its dependencies are ready and its back-off is over."""
         ready = {each.name for each in self.services if each.status.state == "ready"}
         if time.monotonic() < service.start_at or not ready.issuperset(service.needs):
             return
         try:
             service.start(cwd=self.cwd)
-        except OSError as error:  # no process, no memory, no disk: it may pass
+        except OSError as error:  # out of processes, memory or disk: may be temporary
             pause = service.back_off()
             console.say(service.name, f"cannot start ({error}); trying again in {pause:.1f} s")
 
     def mourn(self, service: Service) -> None:
-        """Say how a child ended and when it starts again."""
+        """Report how a child ended and when it starts again."""
         how = service.ended()
         service.kill()
         pause = service.back_off()
@@ -127,7 +127,7 @@ class Supervisor:
             console.say(service.name, f"  {line}")
 
     def stop(self) -> None:
-        """Stop all children: those who take work first, the broker last. At most 9 seconds."""
+        """Stop all children: first those that accept work, the broker last. At most 9 seconds."""
         console.say("up", "stopping")
         asked = self.stops
         for names, seconds in STOP_STAGES:
@@ -148,12 +148,12 @@ class Supervisor:
         console.say("up", "stopped")
 
     def write_state(self) -> None:
-        """Tell `footprint` and others who runs; tell the owner once when all is there."""
+        """Store the state for `footprint`; announce the address once when all is ready."""
         processes = {service.name: service.status for service in self.services}
         known = state.State(pid=os.getpid(), url=self.url, processes=processes)
         try:
             state.write(home=self.folder, state=known)
-        except OSError as error:  # a full disk is no reason to stop those who work
+        except OSError as error:  # a full disk must not stop the running processes
             console.say("up", f"cannot write {state.path(self.folder)}: {error.strerror}")
         if not self.announced and plan.is_usable(self.services):
             self.announced = True
@@ -161,7 +161,7 @@ class Supervisor:
 
 
 def main() -> int:
-    """Run the gateway of ``GATEWAY_HOME`` until a signal. The exit code."""
+    """Run the gateway of ``GATEWAY_HOME`` until a signal. Returns the exit code."""
     folder = home.directory()
     try:
         with preflight.lock(folder), listener.listen(host=plan.host(), port=plan.port()) as door:

@@ -1,7 +1,7 @@
 """The web server process: ``python -m gateway_project.processes.web``.
 
-It serves ``gateway_project.asgi:application`` with uvicorn, or with Daphne when ``GATEWAY_SERVER``
-says so. ``GATEWAY_LISTEN_FD`` may name a listening socket that it inherits; without it, it binds
+It serves ``gateway_project.asgi:application`` with uvicorn, or with Daphne by ``GATEWAY_SERVER``.
+``GATEWAY_LISTEN_FD`` may name an inherited listening socket; without it, it binds
 ``GATEWAY_HOST``:``GATEWAY_PORT`` itself.
 """
 
@@ -27,13 +27,13 @@ TICK_SECONDS = 1.0  # the date in the answers' headers is as old as that at most
 
 
 def tell_ready() -> None:
-    """Requests are accepted now."""
+    """Report that requests are accepted."""
     garbage.settle()
     ready.tell()
 
 
 def open_socket() -> socket.socket:
-    """The listening socket: the inherited one, or a new one."""
+    """Return the listening socket: the inherited one, or a new one."""
     inherited = os.environ.pop(listener.LISTEN_FD, "")
     if inherited:
         return socket.socket(fileno=int(inherited))
@@ -43,7 +43,7 @@ def open_socket() -> socket.socket:
 def serve_uvicorn(listening: socket.socket) -> None:
     """Serve until SIGTERM; open requests get ``GRACEFUL_SECONDS`` to end.
 
-    Per-message deflate is off: it costs 37 KiB a socket and the frames are small.
+    Per-message deflate is off: it costs 37 KiB per socket and the frames are small.
     """
     import uvicorn  # noqa: PLC0415 - only one of the two servers is loaded
 
@@ -53,7 +53,7 @@ def serve_uvicorn(listening: socket.socket) -> None:
     from gateway_project.processes.keepalive import PingsTogether  # noqa: PLC0415 - the same
 
     class ReadyServer(uvicorn.Server):
-        """Says so when it accepts requests; looks once a second, not ten times, what is new."""
+        """Report readiness; run uvicorn's tick once a second instead of ten times."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets=sockets)
@@ -71,7 +71,7 @@ def serve_uvicorn(listening: socket.socket) -> None:
                 self.loop.call_soon_threadsafe(self.leave)
 
         def leave(self) -> None:
-            """Streams get their last event while connections still wait for their end."""
+            """Send streams their last event while connections still wait for their end."""
             http.stopping().set()
             self.leaving.set()
 
@@ -98,8 +98,8 @@ def serve_uvicorn(listening: socket.socket) -> None:
 def serve_daphne(listening: socket.socket) -> None:
     """Serve with Daphne until SIGTERM.
 
-    It believes the forwarded address of whoever connects, not only of ``GATEWAY_TRUSTED_PROXIES``:
-    behind a proxy, nobody else may reach its port.
+    It trusts the forwarded address of every client, not only of ``GATEWAY_TRUSTED_PROXIES``: behind
+    a proxy, only the proxy may reach its port.
     """
     from daphne.server import Server  # noqa: PLC0415 - Twisted installs its reactor when imported
     from twisted.web.http import HTTPChannel  # noqa: PLC0415 - the same
@@ -123,7 +123,7 @@ def serve_daphne(listening: socket.socket) -> None:
 
 
 def main() -> None:
-    """Load everything the first request needs, then serve."""
+    """Load everything that the first request needs, then serve."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     begin.begin("web", server=environment.text("GATEWAY_SERVER", "uvicorn"))
     transactions.be_brief()

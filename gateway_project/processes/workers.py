@@ -2,8 +2,8 @@
 
 ``runs`` hands ids to one asyncio runner in its process, so one light thread takes the messages;
 ``long`` is a prefork pool, because its tasks are killed when they exceed their time or memory.
-Gossip, mingle and heartbeats between workers are off: the database knows who is alive. The worker
-is built without Celery's command line, which would import a terminal toolkit (0.6 s, 15 MB).
+Gossip, mingle and heartbeats between workers are off: liveness is in the database. The worker is
+built without Celery's command line, which would import a terminal toolkit (0.6 s, 15 MB).
 """
 
 import logging
@@ -39,7 +39,7 @@ MAX_KIB_PER_CHILD = 600_000  # RSS, looked at after each task
 
 
 def options(queue: str) -> dict[str, Any]:
-    """What the worker of ``queue`` is built with. ``LONG_WORKERS``: processes of ``long``."""
+    """Return the options of the worker of ``queue``. ``LONG_WORKERS``: processes of ``long``."""
     common = {"queues": [queue], "hostname": f"{queue}-{os.getpid()}@{os.uname().nodename}", **LEAN}
     if queue == "runs":
         return {**common, "pool_cls": "threads", "concurrency": 1}
@@ -53,8 +53,10 @@ def options(queue: str) -> dict[str, Any]:
 
 
 def bound_to(master: int) -> Callable[..., None]:
-    """What binds a new pool process to the life of ``master``, which may be over by then: who asked
-    for its parent only now would take whoever adopts orphans for it, and stay for ever."""
+    """Return an initialiser that binds a pool process to the life of ``master``, even if that has
+    already ended: reading the parent's pid only now could return the process that adopts
+    orphans.
+    """
 
     def bind(**_: object) -> None:
         if sys.platform == "linux":
@@ -64,17 +66,17 @@ def bound_to(master: int) -> Callable[..., None]:
 
 
 def tell_ready(**_: object) -> None:
-    """The worker takes messages now."""
+    """Report that the worker accepts messages."""
     ready.tell()
 
 
 def settle_memory(**_: object) -> None:
-    """All code is loaded. Before the pool of ``long`` is forked: what nobody looks at it shares."""
+    """Freeze loaded code before the pool of ``long`` is forked, so that its pages stay shared."""
     garbage.settle()
 
 
 def settle_with_tools(**_: object) -> None:
-    """:func:`settle_memory` in ``runs``, whose runner is just loading them."""
+    """Freeze loaded code in ``runs``, whose runner is still loading its tools."""
     from core.tools import registry  # noqa: PLC0415 - needs Django's settings
 
     registry.schemas()
@@ -82,7 +84,7 @@ def settle_with_tools(**_: object) -> None:
 
 
 def load() -> Celery:
-    """The Celery application, in a process that serves no pages."""
+    """Return the Celery application, in a process that serves no pages."""
     os.environ[PROCESS] = "worker"
     os.environ.setdefault(
         "CELERY_SKIP_CHECKS", "1"
@@ -93,7 +95,7 @@ def load() -> Celery:
 
 
 def main(queue: str) -> int:
-    """Run the worker of ``queue`` until SIGTERM. Its exit code."""
+    """Run the worker of ``queue`` until SIGTERM. Returns its exit code."""
     # Root is usual in containers, and we accept only JSON, which is what the warning is about.
     warnings.simplefilter("ignore", SecurityWarning)
     worker_process_init.connect(bound_to(os.getpid()), weak=False)
@@ -104,7 +106,7 @@ def main(queue: str) -> int:
         worker_ready.connect(settle_with_tools)
     app = load()
     begin.begin("worker", queue=queue)
-    # A pool process that is busy for minutes must not keep the next wake-up from those that are
+    # A pool process that is busy for minutes must not hold the next wake-up while others are
     # free, nor take it along when it is killed: it stays in the broker until a place is free. (The
     # tasks of `runs` are over at once; its pool would notice a free place a second later.)
     app.conf.worker_disable_prefetch = queue == "long"
@@ -113,24 +115,24 @@ def main(queue: str) -> int:
         worker.start()
         if queue != "runs" or not broke_down(worker):
             return int(worker.exitcode or 0)
-        # The runner goes on without wake-ups: it is the sweeper that a full broker leaves us with.
+        # The runner continues without wake-ups: its sweeper works when the broker is full.
         logger.error("the broker refuses wake-ups; asking again in %s s", AGAIN_SECONDS)
         if stopped_within(AGAIN_SECONDS):
             return 0
 
 
 def broke_down(worker: Any) -> bool:
-    """Whether Celery gave up by itself: it does on errors that it does not expect of a broker."""
+    """Return whether Celery stopped by itself: it does on unexpected errors of a broker."""
     return bool(worker.exitcode) and not is_stopping()
 
 
 def is_stopping() -> bool:
-    """Whether we were told to end."""
+    """Return whether a stop was requested."""
     return state.should_stop is not None or state.should_terminate is not None
 
 
 def stopped_within(seconds: float) -> bool:
-    """Wait; whether we were told to end meanwhile."""
+    """Wait; return whether a stop was requested meanwhile."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and not is_stopping():
         time.sleep(0.1)

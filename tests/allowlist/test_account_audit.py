@@ -107,5 +107,5 @@ def test_the_web_chat_makes_a_link_code(ann: User, settings: object) -> None:
     settings.LINK_CODES = "owners"  # type: ignore[attr-defined]  # pytest-django's own object
     refused = page.post("/chat/link-code", {}, content_type=JSON)
     assert refused.status_code == 400
-    assert "switched off" in refused.json()["error"]
+    assert "disabled" in refused.json()["error"]
     assert "make-link-code" not in page.get("/").content.decode()

@@ -1,4 +1,4 @@
-"""The owner's desk: who gets in, what each page shows and does ([RQ17] [RQ18] [RQ19])."""
+"""The owner's owner_client: who gets in, what each page shows and does ([RQ17] [RQ18] [RQ19])."""
 
 import re
 import time
@@ -37,7 +37,7 @@ from core.models import (
     User,
 )
 from tests.allowlist.conftest import MakeUser
-from tests.allowlist.crowd import at_once
+from tests.allowlist.in_parallel import run_in_parallel
 
 pytestmark = pytest.mark.django_db
 
@@ -54,7 +54,7 @@ def fresh_cache() -> Iterator[None]:
 
 
 @pytest.fixture
-def desk(client: Client, owner: User) -> Client:
+def owner_client(client: Client, owner: User) -> Client:
     """A browser where the owner is signed in."""
     client.force_login(owner)
     return client
@@ -192,9 +192,9 @@ def test_rq17_a_post_without_its_token_is_refused(owner: User, request_row: Unkn
     assert request_row.state == "pending"
 
 
-def test_rq17_pages_may_not_be_framed_and_run_no_inline_script(desk: Client) -> None:
-    """RQ17: the policy of the desk, on a page and on an answer to an action."""
-    for answer in (desk.get("/admin/"), desk.get("/admin/core/user/")):
+def test_rq17_pages_may_not_be_framed_and_run_no_inline_script(owner_client: Client) -> None:
+    """RQ17: the policy of the owner_client, on a page and on an answer to an action."""
+    for answer in (owner_client.get("/admin/"), owner_client.get("/admin/core/user/")):
         policy = answer.headers["Content-Security-Policy"]
         assert "frame-ancestors 'none'" in policy
         assert "script-src 'self' 'unsafe-eval';" in policy
@@ -202,29 +202,29 @@ def test_rq17_pages_may_not_be_framed_and_run_no_inline_script(desk: Client) -> 
         assert not re.search(r"\son\w+=", answer.content.decode())
 
 
-def test_signing_out_of_the_desk_is_a_post_and_ends_at_the_front_door(desk: Client) -> None:
+def test_signing_out_of_the_desk_is_a_post_and_ends_at_the_front_door(owner_client: Client) -> None:
     """And the desk is gone."""
-    assert desk.get("/admin/logout/").status_code == 405
-    assert desk.post("/admin/logout/").headers["Location"] == "/sign-in"
-    assert desk.get("/admin/").status_code == 404
+    assert owner_client.get("/admin/logout/").status_code == 405
+    assert owner_client.post("/admin/logout/").headers["Location"] == "/sign-in"
+    assert owner_client.get("/admin/").status_code == 404
 
 
 # Every page.
 
 
 def test_every_list_has_search_and_filters_and_every_row_a_page(
-    desk: Client, conversation: Run, request_row: UnknownRequest
+    owner_client: Client, conversation: Run, request_row: UnknownRequest
 ) -> None:
     """And none of them shows a stranger's text unescaped or with hidden characters (RQ18, RX7)."""
     for model, model_admin in admin.site._registry.items():
         assert model_admin.search_fields, model
         assert model_admin.list_filter, model
         name = f"{model._meta.app_label}_{model._meta.model_name}"
-        html = page(desk, reverse(f"admin:{name}_changelist"))
-        html += page(desk, reverse(f"admin:{name}_changelist") + "?q=zebra")
+        html = page(owner_client, reverse(f"admin:{name}_changelist"))
+        html += page(owner_client, reverse(f"admin:{name}_changelist") + "?q=zebra")
         row = model._default_manager.order_by("-pk").first()
         assert row is not None, model
-        html += page(desk, reverse(f"admin:{name}_change", args=[row.pk]))
+        html += page(owner_client, reverse(f"admin:{name}_change", args=[row.pk]))
         assert "<script>alert" not in html, model
         assert "<b>Eve" not in html, model
         assert "\u202e" not in html, model
@@ -232,7 +232,7 @@ def test_every_list_has_search_and_filters_and_every_row_a_page(
 
 @pytest.mark.parametrize("address", [REQUESTS, "/admin/", "/admin/core/chatsession/"])
 def test_lists_take_a_fixed_number_of_queries(
-    desk: Client, telegram: ChannelAccount, owner: User, address: str
+    owner_client: Client, telegram: ChannelAccount, owner: User, address: str
 ) -> None:
     """However many rows there are."""
 
@@ -245,7 +245,7 @@ def test_lists_take_a_fixed_number_of_queries(
     def cost() -> int:
         cache.clear()
         with CaptureQueriesContext(connection) as queries:
-            page(desk, address)
+            page(owner_client, address)
         return len(queries)
 
     add(2)
@@ -256,16 +256,16 @@ def test_lists_take_a_fixed_number_of_queries(
 
 
 def test_the_dashboard_shows_who_waits_what_runs_what_failed_and_a_chart(
-    desk: Client, conversation: Run, request_row: UnknownRequest
+    owner_client: Client, conversation: Run, request_row: UnknownRequest
 ) -> None:
     """Issue 6, item 8; and the badges of the sidebar."""
-    html = page(desk, "/admin/")
+    html = page(owner_client, "/admin/")
     assert "&lt;b&gt;Eve&lt;/b&gt;" in html
     assert html.count('value="approve"') == 1
     assert reverse("admin:core_run_change", args=[conversation.pk]) in html
     assert "summarize" in html
     assert html.count("admin/core/delivery/") >= 3
-    assert "No runs worker was heard from" in html
+    assert "No runs worker has reported" in html
     chart = re.search(r'data-value="([^"]+)"', html)
     assert chart is not None
     assert "from people" in chart[1]
@@ -285,17 +285,17 @@ def test_the_dashboard_of_limited_staff_shows_what_they_may_see(
 
 
 def test_a1_an_open_person_is_a_banner_on_every_page_and_a_badge(
-    desk: Client, make_user: MakeUser
+    owner_client: Client, make_user: MakeUser
 ) -> None:
     """[A1] Red, and gone when the list has somebody."""
     bob = make_user("bob", only_listed=False, email=["b@example.com"], phone=["+4917612345678"])
-    assert "Open to everyone:" in page(desk, "/admin/")
-    assert "Open to everyone:" in page(desk, "/admin/core/run/")
-    assert "open to everyone on im<" in page(desk, "/admin/core/user/?open=yes")
-    assert "open to everyone on im<" in page(desk, f"/admin/core/user/{bob.pk}/change/")
+    assert "Open to everyone:" in page(owner_client, "/admin/")
+    assert "Open to everyone:" in page(owner_client, "/admin/core/run/")
+    assert "open to everyone on im<" in page(owner_client, "/admin/core/user/?open=yes")
+    assert "open to everyone on im<" in page(owner_client, f"/admin/core/user/{bob.pk}/change/")
     ChannelIdentity.objects.create(user=bob, kind="im", value="42")
-    assert "Open to everyone:" not in page(desk, "/admin/core/user/")
-    assert "open to everyone on" not in page(desk, "/admin/core/user/")
+    assert "Open to everyone:" not in page(owner_client, "/admin/core/user/")
+    assert "open to everyone on" not in page(owner_client, "/admin/core/user/")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -317,7 +317,7 @@ def test_pages_that_write_and_other_writers_do_not_wait_for_each_other(
         return browser.post(address, form | {"is_active": "on"} | identities()).status_code
 
     started = time.monotonic()
-    assert set(at_once(either, times=25, threads=5)) == {302}
+    assert set(run_in_parallel(either, times=25, threads=5)) == {302}
     assert time.monotonic() - started < 60
     assert audit.verify() is None
     assert AuditEntry.objects.filter(action="user.changed").count() == 13
@@ -327,35 +327,35 @@ def test_pages_that_write_and_other_writers_do_not_wait_for_each_other(
 
 
 def test_a6_approve_in_the_list_lets_in_and_runs_what_was_held(
-    desk: Client, owner: User, request_row: UnknownRequest
+    owner_client: Client, owner: User, request_row: UnknownRequest
 ) -> None:
     """[A6][A7] The row says what was said, escaped; one press; the second learns who decided."""
-    html = page(desk, REQUESTS)
+    html = page(owner_client, REQUESTS)
     assert "&lt;script&gt;alert" in html
     assert "im:41" in html
-    html = decide(desk, request_row, "approve")
+    html = decide(owner_client, request_row, "approve")
     assert "Approved by owner" in html
     assert "Messages that run now: 1" in html
     run = Run.objects.get()
     assert run.text == EVIL
     assert run.user == UnknownRequest.objects.get().granted_user
     assert AuditEntry.objects.filter(action="request.approve").count() == 1
-    assert "Already approved by owner" in decide(desk, request_row, "deny")
+    assert "Already approved by owner" in decide(owner_client, request_row, "deny")
     assert Run.objects.count() == 1
-    assert 'value="approve"' not in page(desk, REQUESTS).split("result_list")[1]
+    assert 'value="approve"' not in page(owner_client, REQUESTS).split("result_list")[1]
 
 
 def test_a6_approve_on_the_page_of_a_request_as_somebody(
-    desk: Client, make_user: MakeUser, request_row: UnknownRequest
+    owner_client: Client, make_user: MakeUser, request_row: UnknownRequest
 ) -> None:
     """[A6] The held text is there, marked as a stranger's; the person is named by username."""
     ann = make_user("ann")
-    html = page(desk, f"{REQUESTS}{request_row.pk}/change/")
+    html = page(owner_client, f"{REQUESTS}{request_row.pk}/change/")
     assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;⟨U+202E⟩evil" in html
-    assert "From a stranger" in html
-    assert "no active person" in decide(desk, request_row, "approve", person="nobody")
+    assert "Held messages" in html
+    assert "no active user" in decide(owner_client, request_row, "approve", person="nobody")
     assert not ChannelIdentity.objects.exists()
-    decide(desk, request_row, "approve_24h", person="ann")
+    decide(owner_client, request_row, "approve_24h", person="ann")
     identity = ChannelIdentity.objects.get()
     assert identity.user == ann
     assert identity.expires_at is not None
@@ -372,24 +372,28 @@ def test_a6_approve_on_the_page_of_a_request_as_somebody(
     ],
 )
 def test_a6_the_four_actions_of_the_list(
-    desk: Client, request_row: UnknownRequest, verdict: str, state: str
+    owner_client: Client, request_row: UnknownRequest, verdict: str, state: str
 ) -> None:
     """[A6] For the chosen rows."""
     data = {"action": verdict, "_selected_action": [str(request_row.pk)]}
-    assert desk.post(REQUESTS, data).status_code == 302
+    assert owner_client.post(REQUESTS, data).status_code == 302
     request_row.refresh_from_db()
     assert request_row.state == state
     assert request_row.decided_via == "admin"
 
 
-def test_a6_a_decision_is_a_post_with_a_verdict(desk: Client, request_row: UnknownRequest) -> None:
+def test_a6_a_decision_is_a_post_with_a_verdict(
+    owner_client: Client, request_row: UnknownRequest
+) -> None:
     """[A6] A link, an image or a prefetch decides nothing."""
     address = reverse("admin:allowlist_unknownrequest_decide", args=[request_row.public_id])
-    assert desk.get(address, {"verdict": "approve"}).status_code == 400
-    assert desk.post(address, {"verdict": "promote"}).status_code == 400
-    assert desk.post(address).status_code == 400
+    assert owner_client.get(address, {"verdict": "approve"}).status_code == 400
+    assert owner_client.post(address, {"verdict": "promote"}).status_code == 400
+    assert owner_client.post(address).status_code == 400
     forged = reverse("admin:allowlist_unknownrequest_decide", args=["x" * 22])
-    assert b"no such request" in desk.post(forged, {"verdict": "approve"}, follow=True).content
+    assert (
+        b"does not exist" in owner_client.post(forged, {"verdict": "approve"}, follow=True).content
+    )
     request_row.refresh_from_db()
     assert request_row.state == "pending"
     assert AuditEntry.objects.get().action == "request.refused"
@@ -410,16 +414,16 @@ def test_a6_staff_who_are_no_owners_decide_nothing(
 
 
 def test_a6_a_sender_that_can_never_be_listed_is_said_so(
-    desk: Client, telegram: ChannelAccount
+    owner_client: Client, telegram: ChannelAccount
 ) -> None:
     """[A2] The page says why; nothing changes."""
     row = unknown_requests.record(account=telegram, kind="im", sender="@eve", now=timezone.now())
-    assert "numeric id" in decide(desk, row, "approve")
+    assert "numeric id" in decide(owner_client, row, "approve")
     assert UnknownRequest.objects.get().state == "pending"
 
 
 def test_requests_are_found_by_name_text_and_state(
-    desk: Client, telegram: ChannelAccount, request_row: UnknownRequest
+    owner_client: Client, telegram: ChannelAccount, request_row: UnknownRequest
 ) -> None:
     """Flood-proof: a legitimate request is still found."""
     for number in range(30):
@@ -427,8 +431,8 @@ def test_requests_are_found_by_name_text_and_state(
             account=telegram, kind="im", sender=f"7{number}", text="spam", now=timezone.now()
         )
     for query in ("?q=Eve", "?q=alert", "?q=41&state__exact=pending"):
-        assert "im:41" in page(desk, REQUESTS + query)
-    assert "im:41" not in page(desk, REQUESTS + "?state__exact=blocked")
+        assert "im:41" in page(owner_client, REQUESTS + query)
+    assert "im:41" not in page(owner_client, REQUESTS + "?state__exact=blocked")
 
 
 # People.
@@ -443,7 +447,7 @@ def identities(*rows: dict[str, str], initial: int = 0) -> dict[str, str]:
 
 
 def test_a2_identities_are_normalised_and_refused_in_the_form(
-    desk: Client, make_user: MakeUser, telegram: ChannelAccount
+    owner_client: Client, make_user: MakeUser, telegram: ChannelAccount
 ) -> None:
     """[A2] RQ6: an odd Telegram id is refused with a reason; an address is written in one form."""
     ann = make_user("ann")
@@ -451,37 +455,41 @@ def test_a2_identities_are_normalised_and_refused_in_the_form(
     person = {"username": "ann", "only_listed": "on", "is_active": "on"}
     for odd in ("0012", "1_2", "１２", "12.0", "@ann"):
         row = {"kind": "im", "account": str(telegram.pk), "value": odd}
-        answer = desk.post(address, person | identities(row))
+        answer = owner_client.post(address, person | identities(row))
         assert "numeric id, digits only" in answer.content.decode()
     assert not ChannelIdentity.objects.exists()
     rows = [
         {"kind": "im", "account": str(telegram.pk), "value": " 42 "},
         {"kind": "email", "value": "Ann@Example.COM"},
     ]
-    assert desk.post(address, person | identities(*rows)).status_code == 302
+    assert owner_client.post(address, person | identities(*rows)).status_code == 302
     stored = ChannelIdentity.objects.order_by("id").values_list("kind", "channel", "value")
     assert list(stored) == [("im", "telegram", "42"), ("email", "", "ann@example.com")]
     assert AuditEntry.objects.filter(action="channelidentity.added").count() == 2
 
 
-def test_a9_an_identity_that_is_removed_ends_its_runs(desk: Client, conversation: Run) -> None:
+def test_a9_an_identity_that_is_removed_ends_its_runs(
+    owner_client: Client, conversation: Run
+) -> None:
     """[A9] RQ11: and the audit has a row."""
     identity = ChannelIdentity.objects.get()
     person = {"username": "ann", "only_listed": "on", "is_active": "on"}
     row = {"id": str(identity.pk), "kind": "im", "value": "42", "DELETE": "on", "user": "x"}
     address = f"/admin/core/user/{identity.user_id}/change/"
-    assert desk.post(address, person | identities(row, initial=1)).status_code == 302
+    assert owner_client.post(address, person | identities(row, initial=1)).status_code == 302
     assert not ChannelIdentity.objects.exists()
     conversation.refresh_from_db()
     assert conversation.cancel_requested_at is not None
     assert AuditEntry.objects.filter(action="channelidentity.deleted").exists()
 
 
-def test_a9_a_person_who_is_switched_off_loses_their_runs(desk: Client, conversation: Run) -> None:
+def test_a9_a_person_who_is_switched_off_loses_their_runs(
+    owner_client: Client, conversation: Run
+) -> None:
     """[A9] With before and after in the audit."""
     ann = User.objects.get(username="ann")
     form = {"username": "ann", "display_name": "Ann", "only_listed": "on"} | identities()
-    assert desk.post(f"/admin/core/user/{ann.pk}/change/", form).status_code == 302
+    assert owner_client.post(f"/admin/core/user/{ann.pk}/change/", form).status_code == 302
     conversation.refresh_from_db()
     assert conversation.cancel_requested_at is not None
     entry = AuditEntry.objects.get(action="user.changed")
@@ -489,10 +497,10 @@ def test_a9_a_person_who_is_switched_off_loses_their_runs(desk: Client, conversa
     assert entry.data["display_name"] == ["", "Ann"]
 
 
-def test_a_new_person_has_no_password_and_is_only_listed(desk: Client) -> None:
+def test_a_new_person_has_no_password_and_is_only_listed(owner_client: Client) -> None:
     """[A1]"""
     form = {"username": "new", "display_name": "New", "only_listed": "on"} | identities()
-    assert desk.post("/admin/core/user/add/", form).status_code == 302
+    assert owner_client.post("/admin/core/user/add/", form).status_code == 302
     person = User.objects.get(username="new")
     assert person.only_listed
     assert not person.has_usable_password()
@@ -500,16 +508,19 @@ def test_a_new_person_has_no_password_and_is_only_listed(desk: Client) -> None:
 
 
 def test_an_identity_that_is_changed_is_audited_with_what_it_was(
-    desk: Client, conversation: Run
+    owner_client: Client, conversation: Run
 ) -> None:
     """[A9] A changed address is a revoked one and a new one; an unfinished row is refused."""
     identity = ChannelIdentity.objects.get()
     person = {"username": "ann", "only_listed": "on", "is_active": "on"}
     address = f"/admin/core/user/{identity.user_id}/change/"
     row = {"id": str(identity.pk), "user": str(identity.user_id), "kind": "im", "value": ""}
-    assert desk.post(address, person | identities(row, initial=1)).status_code == 200
+    assert owner_client.post(address, person | identities(row, initial=1)).status_code == 200
     assert (
-        desk.post(address, person | identities(row | {"value": "43"}, initial=1)).status_code == 302
+        owner_client.post(
+            address, person | identities(row | {"value": "43"}, initial=1)
+        ).status_code
+        == 302
     )
     entry = AuditEntry.objects.get(action="channelidentity.changed")
     assert entry.data["before"] == "im:42"
@@ -518,15 +529,19 @@ def test_an_identity_that_is_changed_is_audited_with_what_it_was(
     assert conversation.cancel_requested_at is not None
 
 
-def test_a_password_is_set_by_the_owner_and_audited(desk: Client, make_user: MakeUser) -> None:
+def test_a_password_is_set_by_the_owner_and_audited(
+    owner_client: Client, make_user: MakeUser
+) -> None:
     """Without the password in it."""
     ann = make_user("ann")
     address = f"/admin/core/user/{ann.pk}/password/"
-    page(desk, address)
+    page(owner_client, address)
     secret = "correct horse battery"
-    assert desk.post(address, {"password1": secret, "password2": "other"}).status_code == 200
+    assert (
+        owner_client.post(address, {"password1": secret, "password2": "other"}).status_code == 200
+    )
     assert not AuditEntry.objects.exists()
-    assert desk.post(address, {"password1": secret, "password2": secret}).status_code == 302
+    assert owner_client.post(address, {"password1": secret, "password2": secret}).status_code == 302
     ann.refresh_from_db()
     assert ann.check_password(secret)
     assert AuditEntry.objects.get().action == "user.password_set"
@@ -534,36 +549,39 @@ def test_a_password_is_set_by_the_owner_and_audited(desk: Client, make_user: Mak
 
 
 def test_a_person_is_deleted_on_their_page_with_all_that_is_theirs(
-    desk: Client, conversation: Run
+    owner_client: Client, conversation: Run
 ) -> None:
     """The page says how much goes; the audit stays."""
     ann = User.objects.get(username="ann")
     address = f"/admin/core/user/{ann.pk}/delete/"
-    assert "Chat sessions" in page(desk, address)
-    assert desk.post(address, {"post": "yes"}).status_code == 302
+    assert "Chat sessions" in page(owner_client, address)
+    assert owner_client.post(address, {"post": "yes"}).status_code == 302
     assert not Run.objects.exists()
     assert AuditEntry.objects.filter(action="user.deleted").count() == 1
 
 
-def test_people_are_deleted_one_by_one_and_audited(desk: Client, conversation: Run) -> None:
+def test_people_are_deleted_one_by_one_and_audited(owner_client: Client, conversation: Run) -> None:
     """[A9] Also by the action of the list; the owner cannot delete themselves."""
     ann = User.objects.get(username="ann")
     owner = User.objects.get(username="owner")
     chosen = {"action": "delete_selected", "_selected_action": [str(ann.pk)], "post": "yes"}
-    desk.post("/admin/core/user/", chosen)
+    owner_client.post("/admin/core/user/", chosen)
     assert not User.objects.filter(pk=ann.pk).exists()
     assert AuditEntry.objects.filter(action="user.deleted").count() == 1
-    assert desk.post(f"/admin/core/user/{owner.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert (
+        owner_client.post(f"/admin/core/user/{owner.pk}/delete/", {"post": "yes"}).status_code
+        == 403
+    )
 
 
 def test_the_owner_makes_a_sign_in_link_that_is_shown_once(
-    desk: Client, make_user: MakeUser
+    owner_client: Client, make_user: MakeUser
 ) -> None:
     """By POST only; it signs that person in; it is not kept in the clear, nor in the audit."""
     ann = make_user("ann")
     address = reverse("admin:core_user_sign_in_link", args=[ann.pk])
-    assert desk.get(address).status_code == 405
-    answer = desk.post(address)
+    assert owner_client.get(address).status_code == 405
+    answer = owner_client.post(address)
     assert "no-store" in answer.headers["Cache-Control"]
     link = re.search(r"http://testserver(/sign-in/[\w-]{43})", answer.content.decode())
     assert link is not None
@@ -571,7 +589,7 @@ def test_the_owner_makes_a_sign_in_link_that_is_shown_once(
     assert AuditEntry.objects.get().action == "user.sign_in_link"
     assert "sign-in/" not in str(AuditEntry.objects.values())
     User.objects.filter(pk=ann.pk).update(is_active=False)
-    assert desk.post(address).status_code == 404
+    assert owner_client.post(address).status_code == 404
 
 
 def test_rq19_staff_cannot_give_rights_nor_touch_who_has_them(
@@ -599,10 +617,13 @@ def test_rq19_staff_cannot_give_rights_nor_touch_who_has_them(
     assert not staff.is_superuser
 
 
-def test_the_owner_cannot_lock_themselves_out(desk: Client, owner: User) -> None:
+def test_the_owner_cannot_lock_themselves_out(owner_client: Client, owner: User) -> None:
     """Active, staff and superuser are read-only on one's own page."""
     form = {"username": "owner", "display_name": "O", "only_listed": "on", "is_owner": "on"}
-    assert desk.post(f"/admin/core/user/{owner.pk}/change/", form | identities()).status_code == 302
+    assert (
+        owner_client.post(f"/admin/core/user/{owner.pk}/change/", form | identities()).status_code
+        == 302
+    )
     owner.refresh_from_db()
     assert owner.display_name == "O"
     assert owner.is_active
@@ -610,16 +631,16 @@ def test_the_owner_cannot_lock_themselves_out(desk: Client, owner: User) -> None
 
 
 def test_a8_the_page_that_explains_access(
-    desk: Client, client: Client, telegram: ChannelAccount, make_user: MakeUser
+    owner_client: Client, client: Client, telegram: ChannelAccount, make_user: MakeUser
 ) -> None:
     """[A8] Allowed and denied, with the reason; a missing field is said."""
     make_user("ann", im=["42"])
     address = reverse("admin:access_check")
     asked = f"{address}?account={telegram.pk}&kind=im&group=&sender="
-    assert "is listed by ann" in page(desk, asked + "42")
-    assert "no user lists im:41, no list is open" in page(desk, asked + "41")
-    assert "required" in page(desk, asked)
-    assert "Explain" in page(desk, address)
+    assert "is listed by ann" in page(owner_client, asked + "42")
+    assert "no user lists im:41, and no list is open" in page(owner_client, asked + "41")
+    assert "required" in page(owner_client, asked)
+    assert "Explain" in page(owner_client, address)
     nobody = make_user("clerk")
     User.objects.filter(pk=nobody.pk).update(is_staff=True)
     nobody.refresh_from_db()
@@ -627,30 +648,32 @@ def test_a8_the_page_that_explains_access(
     assert client.get(address).status_code == 403
 
 
-def test_a_sign_in_that_is_locked_is_unlocked(desk: Client, conversation: Run) -> None:
+def test_a_sign_in_that_is_locked_is_unlocked(owner_client: Client, conversation: Run) -> None:
     """By deleting its row."""
     row = AccessAttempt.objects.get()
     chosen = {"action": "delete_selected", "_selected_action": [str(row.pk)], "post": "yes"}
-    desk.post("/admin/axes/accessattempt/", chosen)
+    owner_client.post("/admin/axes/accessattempt/", chosen)
     assert not AccessAttempt.objects.exists()
 
 
 # Keys.
 
 
-def test_a10_a_key_is_made_in_the_admin_and_shown_once(desk: Client, make_user: MakeUser) -> None:
+def test_a10_a_key_is_made_in_the_admin_and_shown_once(
+    owner_client: Client, make_user: MakeUser
+) -> None:
     """[A10] The token opens; no page shows it or its hash again."""
     ann = make_user("ann")
     form = {"name": "laptop", "user": str(ann.pk), "scopes": ["chat", "inbound"]}
-    answer = desk.post("/admin/allowlist/apikey/add/", form)
+    answer = owner_client.post("/admin/allowlist/apikey/add/", form)
     assert "no-store" in answer.headers["Cache-Control"]
     token = re.search(r"lk_[0-9a-f]{12}_[\w-]{43}", answer.content.decode())
     assert token is not None
     key = keys.authenticate(token=token[0], now=timezone.now())
     assert key is not None
     assert (key.user, key.scopes) == (ann, ["chat", "inbound"])
-    pages = page(desk, "/admin/allowlist/apikey/")
-    pages += page(desk, f"/admin/allowlist/apikey/{key.pk}/change/")
+    pages = page(owner_client, "/admin/allowlist/apikey/")
+    pages += page(owner_client, f"/admin/allowlist/apikey/{key.pk}/change/")
     assert token[0] not in pages
     assert key.digest not in pages
     assert token[0] not in str(AuditEntry.objects.values())
@@ -666,27 +689,27 @@ def test_a10_a_key_is_made_in_the_admin_and_shown_once(desk: Client, make_user: 
     ],
 )
 def test_a10_a_key_of_nobody_or_without_scope_is_refused(
-    desk: Client, telegram: ChannelAccount, form: dict[str, Any]
+    owner_client: Client, telegram: ChannelAccount, form: dict[str, Any]
 ) -> None:
     """[A10] The form says so."""
     if "user" in form:
         form = form | {"user": str(User.objects.get().pk)}
     if "account" in form:
         form = form | {"account": str(telegram.pk)}
-    assert desk.post("/admin/allowlist/apikey/add/", form).status_code == 200
+    assert owner_client.post("/admin/allowlist/apikey/add/", form).status_code == 200
     assert not ApiKey.objects.exists()
 
 
 def test_a10_a_key_is_revoked_in_the_list_and_never_changed_or_deleted(
-    desk: Client, conversation: Run
+    owner_client: Client, conversation: Run
 ) -> None:
     """[A9][A10]"""
     key = ApiKey.objects.get()
     address = f"/admin/allowlist/apikey/{key.pk}"
-    assert desk.post(f"{address}/change/", {"name": "other"}).status_code == 403
-    assert desk.post(f"{address}/delete/", {"post": "yes"}).status_code == 403
+    assert owner_client.post(f"{address}/change/", {"name": "other"}).status_code == 403
+    assert owner_client.post(f"{address}/delete/", {"post": "yes"}).status_code == 403
     chosen = {"action": "revoke", "_selected_action": [str(key.pk)]}
-    desk.post("/admin/allowlist/apikey/", chosen)
+    owner_client.post("/admin/allowlist/apikey/", chosen)
     key.refresh_from_db()
     assert key.revoked_at is not None
     assert AuditEntry.objects.filter(action="key.revoked").count() == 1
@@ -716,108 +739,112 @@ def test_rq19_staff_see_make_and_revoke_their_own_keys_only(
 # Conversations, the audit, accounts.
 
 
-def test_a_session_is_a_readable_transcript(desk: Client, conversation: Run) -> None:
+def test_a_session_is_a_readable_transcript(owner_client: Client, conversation: Run) -> None:
     """Escaped, in order, with hidden characters shown and a way to the run."""
-    html = page(desk, f"/admin/core/chatsession/{conversation.session_id}/change/")
+    html = page(owner_client, f"/admin/core/chatsession/{conversation.session_id}/change/")
     said = html.index("user says &lt;script&gt;")
     assert said < html.index("assistant says &lt;script&gt;")
     assert "⟨U+202E⟩evil" in html
     assert f"/admin/core/run/{conversation.pk}/change/" in html
 
 
-def test_a_long_session_shows_its_last_messages(desk: Client, conversation: Run) -> None:
+def test_a_long_session_shows_its_last_messages(owner_client: Client, conversation: Run) -> None:
     """500 of them, and says that there are more."""
     Message.objects.bulk_create(
         Message(session=conversation.session, role="user", text=f"line {number:04}")
         for number in range(600)
     )
-    html = page(desk, f"/admin/core/chatsession/{conversation.session_id}/change/")
+    html = page(owner_client, f"/admin/core/chatsession/{conversation.session_id}/change/")
     assert "Only the last messages" in html
     assert "line 0099" not in html
     assert html.index("line 0100") < html.index("line 0599")
 
 
-def test_a_run_shows_its_events_jobs_and_deliveries(desk: Client, conversation: Run) -> None:
+def test_a_run_shows_its_events_jobs_and_deliveries(
+    owner_client: Client, conversation: Run
+) -> None:
     """Also an event that is not JSON."""
-    html = page(desk, f"/admin/core/run/{conversation.pk}/change/")
+    html = page(owner_client, f"/admin/core/run/{conversation.pk}/change/")
     assert "{&quot;props&quot;:{&quot;content&quot;:&quot;hey&quot;}}" in html
     assert "not json" in html
     assert "summarize" in html
     assert "uncertain" in html
 
 
-def test_a_run_is_cancelled_by_hand(desk: Client, conversation: Run) -> None:
+def test_a_run_is_cancelled_by_hand(owner_client: Client, conversation: Run) -> None:
     """What has ended is left alone."""
     chosen = {"action": "cancel", "_selected_action": [str(conversation.pk)]}
-    assert b"1 of 1 runs" in desk.post("/admin/core/run/", chosen, follow=True).content
+    assert b"1 of 1 runs" in owner_client.post("/admin/core/run/", chosen, follow=True).content
     conversation.refresh_from_db()
     assert conversation.cancel_requested_at is not None
     Run.objects.update(state="cancelled")
-    assert b"0 of 1 runs" in desk.post("/admin/core/run/", chosen, follow=True).content
+    assert b"0 of 1 runs" in owner_client.post("/admin/core/run/", chosen, follow=True).content
 
 
-def test_dead_letters_are_sent_again_or_dismissed(desk: Client, conversation: Run) -> None:
+def test_dead_letters_are_sent_again_or_dismissed(owner_client: Client, conversation: Run) -> None:
     """Dead and uncertain ones; one that was sent is not sent twice."""
     dead, unsure, sent = Delivery.objects.order_by("block_index")
     assert outbox.dead_count() == 2
     chosen = {"action": "retry", "_selected_action": [str(dead.pk), str(sent.pk)]}
     assert (
         b"1 deliveries are sent again"
-        in desk.post("/admin/core/delivery/", chosen, follow=True).content
+        in owner_client.post("/admin/core/delivery/", chosen, follow=True).content
     )
     chosen = {"action": "dismiss", "_selected_action": [str(unsure.pk), str(sent.pk)]}
     assert (
         b"1 deliveries were dismissed"
-        in desk.post("/admin/core/delivery/", chosen, follow=True).content
+        in owner_client.post("/admin/core/delivery/", chosen, follow=True).content
     )
     states = Delivery.objects.order_by("block_index").values_list("state", flat=True)
     assert list(states) == ["pending", "dismissed", "sent"]
 
 
-def test_the_audit_is_read_only(desk: Client, request_row: UnknownRequest) -> None:
+def test_the_audit_is_read_only(owner_client: Client, request_row: UnknownRequest) -> None:
     """No add, no change, no delete; its data is shown."""
-    decide(desk, request_row, "deny")
+    decide(owner_client, request_row, "deny")
     entry = AuditEntry.objects.get()
     base = "/admin/allowlist/auditentry/"
-    assert "&quot;sender&quot;: &quot;im:41&quot;" in page(desk, f"{base}{entry.pk}/change/")
-    assert desk.get(f"{base}add/").status_code == 403
-    assert desk.post(f"{base}{entry.pk}/change/", {"actor": "x"}).status_code == 403
-    assert desk.post(f"{base}{entry.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert "&quot;sender&quot;: &quot;im:41&quot;" in page(
+        owner_client, f"{base}{entry.pk}/change/"
+    )
+    assert owner_client.get(f"{base}add/").status_code == 403
+    assert owner_client.post(f"{base}{entry.pk}/change/", {"actor": "x"}).status_code == 403
+    assert owner_client.post(f"{base}{entry.pk}/delete/", {"post": "yes"}).status_code == 403
     chosen = {"action": "delete_selected", "_selected_action": [str(entry.pk)], "post": "yes"}
-    desk.post(base, chosen)
+    owner_client.post(base, chosen)
     assert AuditEntry.objects.get() == entry
 
 
 def test_c1_the_secrets_of_an_account_go_in_and_never_come_out(
-    desk: Client, telegram: ChannelAccount
+    owner_client: Client, telegram: ChannelAccount
 ) -> None:
     """[C1] Encrypted at rest, named but not shown, audited without their value, removable."""
     base = f"/admin/core/channelaccount/{telegram.pk}/change/"
     form = {"channel": "telegram", "name": "main", "config": "{}"}
     secret = {"secret_name": "token", "secret_value": "123:hush-hush"}
-    incomplete = desk.post(base, form | secret | {"enabled": "on"})
+    incomplete = owner_client.post(base, form | secret | {"enabled": "on"})
     assert "Not yet: " in incomplete.content.decode()
-    assert desk.post(base, form | secret).status_code == 302
+    assert owner_client.post(base, form | secret).status_code == 302
     telegram.refresh_from_db()
     assert encryption.decrypt(telegram.secrets) == {"token": "123:hush-hush"}
-    html = page(desk, base)
+    html = page(owner_client, base)
     assert "hush" not in html + telegram.secrets + str(AuditEntry.objects.values())
     assert telegram.secrets not in html
     assert "token" in html
     assert AuditEntry.objects.filter(action="channelaccount.secret_set").count() == 1
-    assert desk.post(base, form | {"secret_value": "nameless"}).status_code == 200
-    assert desk.post(base, form | {"secret_name": "token"}).status_code == 302
+    assert owner_client.post(base, form | {"secret_value": "nameless"}).status_code == 200
+    assert owner_client.post(base, form | {"secret_name": "token"}).status_code == 302
     telegram.refresh_from_db()
     assert telegram.secrets == ""
     ChannelAccount.objects.update(secrets="garbage")
-    assert "cannot be opened" in page(desk, base)
+    assert "cannot be opened" in page(owner_client, base)
 
 
 def test_an_account_is_changed_with_before_and_after_in_the_audit(
-    desk: Client, telegram: ChannelAccount
+    owner_client: Client, telegram: ChannelAccount
 ) -> None:
     """Issue 6, item 7."""
     base = f"/admin/core/channelaccount/{telegram.pk}/change/"
-    desk.post(base, {"channel": "telegram", "name": "main", "config": '{"a": 1}'})
+    owner_client.post(base, {"channel": "telegram", "name": "main", "config": '{"a": 1}'})
     entry = AuditEntry.objects.get(action="channelaccount.changed")
     assert entry.data == {"enabled": [True, False], "config": [{}, {"a": 1}]}

@@ -12,7 +12,7 @@ from django.db.models import F
 
 from allowlist import audit
 from allowlist.models import AuditEntry
-from tests.allowlist.crowd import at_once
+from tests.allowlist.in_parallel import run_in_parallel
 
 pytestmark = pytest.mark.django_db
 
@@ -83,7 +83,7 @@ def test_rows_cut_off_at_the_end_are_found_with_an_anchor(chain: list[AuditEntry
     """The last digest that ``audit_verify`` printed is no longer in the chain."""
     out = io.StringIO()
     call_command("audit_verify", stdout=out)
-    assert f"5 rows, whole; last digest {chain[4].digest}" in out.getvalue()
+    assert f"5 rows, intact; last digest {chain[4].digest}" in out.getvalue()
     AuditEntry.objects.filter(pk=chain[4].pk).delete()
     call_command("audit_verify", stdout=out)
     with pytest.raises(CommandError, match="cut off"):
@@ -136,7 +136,7 @@ def test_the_export_is_one_json_object_a_line(chain: list[AuditEntry]) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_many_writers_at_once_make_one_chain(now: datetime) -> None:
     """Serialised on both databases, also inside longer transactions."""
-    at_once(lambda n: audit.record(actor=str(n), action="x", now=now), times=100)
+    run_in_parallel(lambda n: audit.record(actor=str(n), action="x", now=now), times=100)
     assert AuditEntry.objects.count() == 100
     assert audit.verify() is None
 

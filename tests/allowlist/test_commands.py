@@ -42,7 +42,7 @@ def test_a8_access_check_says_why_nobody_matched(
 ) -> None:
     """[A8] Status 1, the reason; for an id that is none, and on a channel without account too."""
     make_user("ann", im=["42"])
-    with pytest.raises(CommandError, match="no user lists im:41, no list is open") as error:
+    with pytest.raises(CommandError, match="no user lists im:41, and no list is open") as error:
         run("access_check", "--channel", "telegram", "--id", "41")
     assert error.value.returncode == 1
     with pytest.raises(CommandError, match="numeric id"):
@@ -131,7 +131,7 @@ def test_a6_requests_are_listed_and_decided_in_a_shell(
     assert Run.objects.get().user == ann
     with pytest.raises(CommandError, match="Already approved by owner"):
         run("requests", "deny", row.public_id)
-    with pytest.raises(CommandError, match="no such request"):
+    with pytest.raises(CommandError, match="does not exist"):
         run("requests", "block", "nonsense")
     with pytest.raises(CommandError, match="no active user"):
         run("requests", "approve", row.public_id, "--user", "bob")

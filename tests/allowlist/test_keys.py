@@ -11,7 +11,7 @@ from allowlist import keys
 from allowlist.models import ApiKey, AuditEntry
 from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
 from tests.allowlist.conftest import MakeUser
-from tests.allowlist.crowd import at_once
+from tests.allowlist.in_parallel import run_in_parallel
 
 pytestmark = pytest.mark.django_db
 
@@ -147,6 +147,6 @@ def test_a10_last_used_is_written_once_a_minute_and_audited_once_a_day(
 def test_a10_a_key_used_by_many_threads_at_once_is_noted_once(ann: User, now: datetime) -> None:
     """[A10] One write, one audit row."""
     _, token = keys.create(name="laptop", user=ann, scopes=["chat"])
-    found = at_once(lambda _: keys.authenticate(token=token, now=now), times=60)
+    found = run_in_parallel(lambda _: keys.authenticate(token=token, now=now), times=60)
     assert all(found)
     assert AuditEntry.objects.filter(action="key.used").count() == 1

@@ -15,7 +15,7 @@ from channels_app.intake.inbound import Receipt, receive_sender
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, Run, User
 from tests.allowlist.conftest import MakeUser
-from tests.allowlist.crowd import at_once
+from tests.allowlist.in_parallel import run_in_parallel
 
 pytestmark = pytest.mark.django_db
 
@@ -88,7 +88,7 @@ def test_a_code_works_once_and_for_ten_minutes(
     first, _ = asked(telegram, now), asked(telegram, now)
     assert say(memory, now, f"/link {first}", "45").outcome == "denied"
     for sender in ("43", "44", "45"):
-        assert answers(memory, sender) == ["That code is not valid, or not any more."]
+        assert answers(memory, sender) == ["This code is invalid or has expired."]
         assert who(memory, now, sender) is None
     assert AuditEntry.objects.filter(action="link.refused").count() == 3
 
@@ -120,8 +120,8 @@ def test_five_wrong_codes_an_hour_and_then_not_even_the_right_one(
     assert LinkAttempt.objects.count() == 5
     say(memory, now, f"/link {code}")
     assert who(memory, now) is None
-    words = "That code is not valid, or not any more."
-    assert answers(memory, "41") == [words] * 4 + [f"{words} That was the last try for an hour."]
+    words = "This code is invalid or has expired."
+    assert answers(memory, "41") == [words] * 4 + [f"{words}That was the last attempt for an hour."]
     assert AuditEntry.objects.filter(action="link.refused").count() == 5
     later = now + timedelta(hours=1)
     say(memory, later, f"/link {asked(telegram, later)}")
@@ -235,5 +235,5 @@ def test_a_code_that_twenty_senders_type_at_once_links_one(
             return False
         return True
 
-    assert at_once(attempt, times=20).count(True) == 1
+    assert run_in_parallel(attempt, times=20).count(True) == 1
     assert ChannelIdentity.objects.filter(account=memory).count() == 1

@@ -52,7 +52,7 @@ def test_a2_an_approval_counts_for_the_account_or_for_every_one_of_the_channel(
     browser.post(f"/admin/allowlist/unknownrequest/{row.public_id}/decide/", form)
     assert known_on(telegram, second, now=now) == [True, box == "on"]
     page = browser.get(address).content.decode()
-    assert ("Still unknown on telegram/second" in page) == (box == "")
+    assert ("Not on the allowlist of telegram/second" in page) == (box == "")
     if not box:
         more = f"/admin/allowlist/unknownrequest/{row.public_id}/everywhere/"
         assert browser.get(more).status_code == 405

@@ -313,7 +313,7 @@ def test_a1_the_number_of_queries_does_not_grow_with_the_users(
 def test_a8_explain_names_every_obstacle_and_the_end(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A8] Why nobody matched: other channel, expired, inactive, and that no list is open."""
+    """[A8] Why nobody matched: other channel, expired, inactive, and that and no list is open."""
     ChannelIdentity.objects.create(user=make_user("ann"), kind="im", channel="bridge", value="42")
     ChannelIdentity.objects.create(user=make_user("bob"), kind="im", value="42", expires_at=now)
     make_user("cid", active=False, im=["42"])
@@ -324,7 +324,7 @@ def test_a8_explain_names_every_obstacle_and_the_end(
         "bridge only",
         "expired at 2026-03-01 12:00 UTC",
         "cid is not active",
-        "no list is open",
+        "and no list is open",
     ):
         assert words in reasons
 

@@ -13,7 +13,7 @@ from allowlist.permissions import decide as may_speak
 from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 from tests.allowlist.conftest import Hold, MakeUser
-from tests.allowlist.crowd import at_once
+from tests.allowlist.in_parallel import run_in_parallel
 
 pytestmark = pytest.mark.django_db
 
@@ -492,7 +492,7 @@ def test_a6_200_presses_at_once_are_one_decision_one_identity_one_replay_one_aud
             replay=replays,
         )
 
-    verdicts = at_once(press, times=200)
+    verdicts = run_in_parallel(press, times=200)
     assert [verdict.first for verdict in verdicts].count(True) == 1
     assert ChannelIdentity.objects.count() == 1
     assert replays.texts == ["one", "two"]
@@ -510,7 +510,7 @@ def test_a6_approve_deny_and_block_at_once_have_one_winner(
     """[A6] RQ9: approve and deny at once; what follows fits the winner."""
     row = knock(telegram, now, message=hold(sender="41", text="hello"))
     choices: tuple[unknown_requests.Choice, ...] = ("approve", "deny", "block", "approve_24h")
-    verdicts = at_once(
+    verdicts = run_in_parallel(
         lambda number: decide(row, choices[number % 4], owner, now, replays), times=40
     )
     assert [verdict.first for verdict in verdicts].count(True) == 1
@@ -526,7 +526,7 @@ def test_a5_one_row_however_many_messages_arrive_at_once(
     telegram: ChannelAccount, now: datetime
 ) -> None:
     """[A5] The count is exact under concurrency."""
-    at_once(lambda _: knock(telegram, now), times=100)
+    run_in_parallel(lambda _: knock(telegram, now), times=100)
     row = UnknownRequest.objects.get()
     assert row.count == 100
 
@@ -548,7 +548,7 @@ def test_a7_no_message_stays_held_when_the_owner_approves_while_it_arrives(
                 message.delete()  # the door asks the rule again, and the message is accepted
             return row.state
 
-    states = at_once(either, times=40)
+    states = run_in_parallel(either, times=40)
     assert "approved" in states
     assert UnknownRequest.objects.get().state == "approved"
     assert not InboundMessage.objects.filter(state=State.HELD).exists()

@@ -50,7 +50,7 @@ PAGES = {model._meta.label_lower: model for model in admin.site._registry}
 
 
 @dataclass
-class House:
+class Walked:
     """An installation with something to take in every table that could give it."""
 
     secrets: dict[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def say(account: ChannelAccount, sender: str, text: str) -> None:
 
 
 @pytest.fixture
-def house(telegram: ChannelAccount, owner: User, make_user: MakeUser) -> House:
+def walked(telegram: ChannelAccount, owner: User, make_user: MakeUser) -> Walked:
     """Secrets of every kind, each made in the way in which it is made."""
     now = timezone.now()
     telegram.secrets = encryption.encrypt({"token": BOT, "webhook_secret": HOOK})
@@ -76,7 +76,7 @@ def house(telegram: ChannelAccount, owner: User, make_user: MakeUser) -> House:
     ann.save()
     make_user("gone", active=False)
     ChannelIdentity.objects.create(user=owner, kind="im", value="555")
-    found = House({"bot": BOT, "hook": HOOK, "hash": ann.password, "sealed": telegram.secrets})
+    found = Walked({"bot": BOT, "hook": HOOK, "hash": ann.password, "sealed": telegram.secrets})
     for person in (owner, ann):
         key, token = keys.create(name=f"{person}'s", user=person, scopes=["chat"])
         found.secrets |= {f"key {person}": token, f"digest {person}": key.digest}
@@ -176,17 +176,17 @@ def keeps(before: dict[str, Any], sam: User, where: str) -> None:
     assert users <= {str(sam.pk)}, where
 
 
-def see(house: House, answer: Any, where: str) -> Any:
+def see(walked: Walked, answer: Any, where: str) -> Any:
     """A page that holds no secret."""
-    house.pages += 1
+    walked.pages += 1
     assert answer.status_code < 500, where
     text = b"".join(answer.streaming_content) if answer.streaming else answer.content
     text += str(answer.headers).encode()
-    for name, secret in house.secrets.items():
+    for name, secret in walked.secrets.items():
         assert secret.encode() not in text, (where, name)
         assert secret.replace("-", "").encode() not in text or "code" not in name, (where, name)
     if answer.status_code == 200:
-        house.seen.add(where)
+        walked.seen.add(where)
     return answer
 
 
@@ -249,13 +249,13 @@ def addresses(model: type[Model]) -> Iterator[tuple[str, list[int | str]]]:
             yield url.name, [] if row is None else [key or row.pk]
 
 
-def walk(house: House, browser: Client, sam: User, model: type[Model]) -> None:
+def walk(walked: Walked, browser: Client, sam: User, model: type[Model]) -> None:
     """Open every page of a table; press every button and change every field, alone and blindly."""
     before = powers()
     name = f"{model._meta.app_label}_{model._meta.model_name}"
     for page, arguments in addresses(model):
         address = reverse(f"admin:{page}", args=arguments)
-        answer = see(house, browser.get(address), address)
+        answer = see(walked, browser.get(address), address)
         fields = shown_fields(answer) if answer.status_code == 200 else {}
         wanted = [blind(sam), {**fields, **blind(sam)}] if fields else [blind(sam)]
         wanted += [{**fields, each: NEW} for each in fields if fields[each] != "True"]
@@ -263,20 +263,20 @@ def walk(house: House, browser: Client, sam: User, model: type[Model]) -> None:
         wanted += [{"verdict": verdict} for verdict in ("approve", "block")]
         for form in wanted:
             with undone():
-                house.posts += 1
-                see(house, browser.post(address, form), address)
+                walked.posts += 1
+                see(walked, browser.post(address, form), address)
                 keeps(before, sam, address)
     changelist = reverse(f"admin:{name}_changelist")
-    see(house, browser.get(changelist, {"q": "a"}), changelist)
+    see(walked, browser.get(changelist, {"q": "a"}), changelist)
     chosen = [str(pk) for pk in model._default_manager.values_list("pk", flat=True)]
     for action in [
         "delete_selected",
         *(str(each) for each in admin.site._registry[model].actions or ()),
     ]:
         with undone():
-            house.posts += 1
+            walked.posts += 1
             data: dict[str, Any] = {"action": action, "_selected_action": chosen, "post": "yes"}
-            see(house, browser.post(changelist, data), f"{changelist} {action}")
+            see(walked, browser.post(changelist, data), f"{changelist} {action}")
             keeps(before, sam, f"{changelist} {action}")
 
 
@@ -296,7 +296,7 @@ class undone:  # noqa: N801 - reads as a statement
 
 @pytest.mark.parametrize("of", [*PAGES, "anything else"])
 def test_a6_a10_rq19_a_permission_alone_shows_no_secret_and_makes_nobody_somebody_else(
-    house: House, make_user: MakeUser, of: str
+    walked: Walked, make_user: MakeUser, of: str
 ) -> None:
     """One permission after the other; on the tables that it opens every page, on the others the
     list of each. The sizes are printed: ``-s``."""
@@ -316,17 +316,17 @@ def test_a6_a10_rq19_a_permission_alone_shows_no_secret_and_makes_nobody_somebod
             sam.user_permissions.set([permission])
             browser = Client()
             browser.force_login(User.objects.get(pk=sam.pk))
-            see(house, browser.get("/admin/"), "/admin/")
+            see(walked, browser.get("/admin/"), "/admin/")
             for label, model in PAGES.items():
                 inline = permission.content_type.model == "channelidentity" and model is User
                 if label == of or inline:
-                    walk(house, browser, sam, model)
+                    walk(walked, browser, sam, model)
                 else:
                     list_ = reverse(f"admin:{label.replace('.', '_')}_changelist")
-                    see(house, browser.get(list_), list_)
+                    see(walked, browser.get(list_), list_)
     print(
-        f"{of}: {len(mine)} permissions, {house.pages} answers, {house.posts} posts, "
-        f"{len(house.seen)} pages seen"
+        f"{of}: {len(mine)} permissions, {walked.pages} answers, {walked.posts} posts, "
+        f"{len(walked.seen)} pages seen"
     )
 
 
@@ -352,7 +352,7 @@ def in_role(make_user: MakeUser, role: str) -> tuple[User, Client]:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a6_a10_a_role_shows_no_secret_and_makes_nobody_somebody_else(
-    house: House, make_user: MakeUser, role: str
+    walked: Walked, make_user: MakeUser, role: str
 ) -> None:
     """Each role on every page that it opens, with every button and field of it."""
     sam, browser = in_role(make_user, role)
@@ -362,8 +362,8 @@ def test_a6_a10_a_role_shows_no_secret_and_makes_nobody_somebody_else(
     }
     for model in PAGES.values():
         if model in opened:
-            walk(house, browser, sam, model)
-    assert len(house.seen) >= 2, "a role without a page"
+            walk(walked, browser, sam, model)
+    assert len(walked.seen) >= 2, "a role without a page"
 
 
 def test_every_role_is_walked_and_each_of_its_permissions_exists() -> None:
@@ -421,7 +421,7 @@ def test_rq19_a_password_is_set_by_superusers_only(make_user: MakeUser) -> None:
 
 
 def test_rq19_staff_with_all_rights_on_people_and_accounts_still_let_nobody_in(
-    house: House, make_user: MakeUser
+    walked: Walked, make_user: MakeUser
 ) -> None:
     """The rights together: identities, people and accounts are changed by owners."""
     sam = make_user("sam")
@@ -431,5 +431,5 @@ def test_rq19_staff_with_all_rights_on_people_and_accounts_still_let_nobody_in(
     browser = Client()
     browser.force_login(User.objects.get(pk=sam.pk))
     for model in (User, ChannelAccount, Delivery, UnknownRequest):
-        walk(house, browser, sam, model)
-    assert len(house.seen) > 10
+        walk(walked, browser, sam, model)
+    assert len(walked.seen) > 10

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tests.benchmarks import machine
 from tests.benchmarks.clients import Chat, Inbound, Turn
-from tests.benchmarks.house import House, control
+from tests.benchmarks.gateway import MeasuredGateway, control
 
 FIRST_MS = 20.0
 
@@ -87,12 +87,12 @@ class Target:
 
 
 async def compare(
-    house: House, targets: Mapping[str, Target], load: Load, rounds: int
+    measured: MeasuredGateway, targets: Mapping[str, Target], load: Load, rounds: int
 ) -> dict[str, Figures]:
     """The figures of each target; a first round that warms up is not counted."""
     await asyncio.to_thread(
         control,
-        house.stub,
+        measured.stub,
         first_ms=load.first_ms,
         per_second=load.per_second,
         tokens=load.tokens,
@@ -108,37 +108,43 @@ async def compare(
     return found
 
 
-def chat_targets(house: House, *, streams: int, peer: Chat | None) -> dict[str, Target]:
+def chat_targets(
+    measured: MeasuredGateway, *, streams: int, peer: Chat | None
+) -> dict[str, Target]:
     """``/v1/chat/completions`` of the floors, of ours, and of a peer."""
     ours = [
-        Chat(f"{house.gateway.base_url}/v1", key=house.keys[number], model="stub")
+        Chat(f"{measured.gateway.base_url}/v1", key=measured.keys[number], model="stub")
         for number in range(streams)
     ]
-    pipe = Chat(f"{house.pipe.url}/v1", model="stub")
-    view = Chat(f"{house.django.url}/v1", model="stub")
+    pipe = Chat(f"{measured.pipe.url}/v1", model="stub")
+    view = Chat(f"{measured.django.url}/v1", model="stub")
     found = {
-        "byte pipe": Target([pipe] * streams, {"pipe": house.pipe.running.pid}),
-        "Django view, stores nothing": Target([view] * streams, {"view": house.django.running.pid}),
-        "latchkey": Target(ours, house.pids),
+        "byte pipe": Target([pipe] * streams, {"pipe": measured.pipe.running.pid}),
+        "Django view, stores nothing": Target(
+            [view] * streams, {"view": measured.django.running.pid}
+        ),
+        "latchkey": Target(ours, measured.pids),
     }
     if peer is not None:
         found["peer"] = Target([peer] * streams, {})
     return found
 
 
-def inbound_targets(house: House, *, streams: int) -> dict[str, Target]:
+def inbound_targets(measured: MeasuredGateway, *, streams: int) -> dict[str, Target]:
     """``/inbound`` both ways."""
-    base, keys = house.gateway.base_url, house.keys[:streams]
+    base, keys = measured.gateway.base_url, measured.keys[:streams]
     return {
-        "/inbound JSON": Target([Inbound(base, key, stream=False) for key in keys], house.pids),
-        "/inbound SSE": Target([Inbound(base, key, stream=True) for key in keys], house.pids),
+        "/inbound JSON": Target([Inbound(base, key, stream=False) for key in keys], measured.pids),
+        "/inbound SSE": Target([Inbound(base, key, stream=True) for key in keys], measured.pids),
     }
 
 
-async def answers_a_second(house: House, *, askers: Sequence[Asker], seconds: float) -> float:
+async def answers_a_second(
+    measured: MeasuredGateway, *, askers: Sequence[Asker], seconds: float
+) -> float:
     """Turns a second that ``askers`` get, each asking again as soon as it was answered."""
     load = Load(len(askers), 1, tokens=16, per_second=0, first_ms=0)
-    await asyncio.to_thread(control, house.stub, first_ms=0, per_second=0, tokens=load.tokens)
+    await asyncio.to_thread(control, measured.stub, first_ms=0, per_second=0, tokens=load.tokens)
     began = time.monotonic()
 
     async def ask_until_the_end(asker: Asker) -> int:

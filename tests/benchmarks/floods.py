@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tests.benchmarks import machine, sockets
 from tests.benchmarks.clients import Http, Socket, Webhook
-from tests.benchmarks.house import BOT, FIRST_STRANGER, SECRET, House, control
+from tests.benchmarks.gateway import BOT, FIRST_STRANGER, SECRET, MeasuredGateway, control
 from tests.channels_app.client import query
 
 CHATTING = 8
@@ -113,49 +113,49 @@ async def chat(people: list[Socket], seconds: float) -> list[float]:
     return waits
 
 
-async def compare(house: House, *, seconds: float, rounds: int) -> Found:
+async def compare(measured: MeasuredGateway, *, seconds: float, rounds: int) -> Found:
     """Rounds of ``seconds``, without and with; then that the flood left what it may leave."""
-    await asyncio.to_thread(control, house.stub, first_ms=20, per_second=0, tokens=TOKENS)
-    hook = Webhook(house.gateway.base_url, f"/telegram/{BOT}/webhook", secret=SECRET)
+    await asyncio.to_thread(control, measured.stub, first_ms=20, per_second=0, tokens=TOKENS)
+    hook = Webhook(measured.gateway.base_url, f"/telegram/{BOT}/webhook", secret=SECRET)
     async with Http(hook.url) as http:  # the owner's last-used channel: where the notices go
         await hook.send(http, user=FIRST_STRANGER)
-    await asyncio.to_thread(house.drain)
+    await asyncio.to_thread(measured.drain)
     found = Found(Side(), Side(), Flood(hook, float(os.environ.get("FLOOD", "25"))))
-    async with sockets.opened(house, CHATTING) as people:
+    async with sockets.opened(measured, CHATTING) as people:
         await chat(people, seconds / 2)
         for number in range(rounds):
             for side in found.sides if number % 2 == 0 else reversed(found.sides):
-                await one_round(house, people, side, found, seconds)
-    await asyncio.to_thread(house.drain)
-    await asyncio.to_thread(check, house, found.flood.sent)
+                await one_round(measured, people, side, found, seconds)
+    await asyncio.to_thread(measured.drain)
+    await asyncio.to_thread(check, measured, found.flood.sent)
     return found
 
 
 async def one_round(
-    house: House, people: list[Socket], side: Side, found: Found, seconds: float
+    measured: MeasuredGateway, people: list[Socket], side: Side, found: Found, seconds: float
 ) -> None:
     """Chat for ``seconds``, beside the flood or not."""
-    before = machine.cpu_of(house.pids)
+    before = machine.cpu_of(measured.pids)
     chatting = chat(people, seconds)
     if side is found.flooded:
         waits, _ = await asyncio.gather(chatting, found.flood.pour(seconds))
     else:
         waits = await chatting
-    spent = machine.spent(before, machine.cpu_of(house.pids))
+    spent = machine.spent(before, machine.cpu_of(measured.pids))
     side.waits += waits
     side.cpu += sum(spent.values())
     for name, each in spent.items():
         side.by_process[name] = side.by_process.get(name, 0.0) + each
 
 
-def check(house: House, sent: int) -> None:
+def check(measured: MeasuredGateway, sent: int) -> None:
     """Each stranger is one row that counts, what they said is held, and the owner has rest."""
-    rows = query(house.gateway, "SELECT count(*), sum(count) FROM allowlist_unknownrequest")
+    rows = query(measured.gateway, "SELECT count(*), sum(count) FROM allowlist_unknownrequest")
     strangers = -(-sent // (MESSAGES_EACH * CONNECTIONS)) * CONNECTIONS
     assert rows[0][0] <= strangers, f"{rows[0][0]} rows of {strangers} strangers"
     assert rows[0][1] == sent, f"{rows[0][1]} messages were counted of {sent}"
-    assert house.count("inboundmessage", "state = 'held'") == sent, "messages were lost"
-    notices = house.count("delivery", "dedupe_key LIKE 'notice:request:%'")
-    digests = house.count("delivery", "dedupe_key LIKE 'notice:digest:%'")
+    assert measured.count("inboundmessage", "state = 'held'") == sent, "messages were lost"
+    notices = measured.count("delivery", "dedupe_key LIKE 'notice:request:%'")
+    digests = measured.count("delivery", "dedupe_key LIKE 'notice:digest:%'")
     assert notices <= HOURLY, f"{notices} notices in an hour"
     assert digests <= 2, f"{digests} digests"  # the hour may turn meanwhile

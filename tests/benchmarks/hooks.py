@@ -9,7 +9,7 @@ from gateway_project.home import BASE_DIR
 from gateway_project.processes import child
 from tests.benchmarks import machine
 from tests.benchmarks.clients import Http, Webhook
-from tests.benchmarks.house import BOT, FIRST_STRANGER, SECRET, House, control
+from tests.benchmarks.gateway import BOT, FIRST_STRANGER, SECRET, MeasuredGateway, control
 
 CONNECTIONS = 16
 STEADY_PER_SECOND = 50
@@ -64,11 +64,13 @@ class Patience:
     disk: list[float] = field(default_factory=list)
 
 
-async def patience(house: House, *, seconds: float, people: int, rounds: int) -> Patience:
+async def patience(
+    measured: MeasuredGateway, *, seconds: float, people: int, rounds: int
+) -> Patience:
     """Rounds of :func:`steady` with ours; all is answered between them."""
-    hook, _ = targets(house)["latchkey"]
+    hook, _ = targets(measured)["latchkey"]
     found = Patience()
-    arguments = (str(house.gateway.folder), str(seconds), str(STEADY_PER_SECOND))
+    arguments = (str(measured.gateway.folder), str(seconds), str(STEADY_PER_SECOND))
     for _ in range(rounds):
         beside = await asyncio.create_subprocess_exec(
             *child.python("tests.benchmarks.disk", *arguments),
@@ -79,45 +81,45 @@ async def patience(house: House, *, seconds: float, people: int, rounds: int) ->
         output, _ = await beside.communicate()
         found.ours.append(machine.percentile(waits, 0.99) * 1000)
         found.disk.append(machine.percentile(json.loads(output), 0.99))
-        await asyncio.to_thread(house.drain)
+        await asyncio.to_thread(measured.drain)
     return found
 
 
-def targets(house: House) -> dict[str, tuple[Webhook, int]]:
+def targets(measured: MeasuredGateway) -> dict[str, tuple[Webhook, int]]:
     """The floor and ours, each with its process."""
     path = f"/telegram/{BOT}/webhook"
     return {
         "Django view, stores nothing": (
-            Webhook(house.django.url, "/webhook"),
-            house.django.running.pid,
+            Webhook(measured.django.url, "/webhook"),
+            measured.django.running.pid,
         ),
         "latchkey": (
-            Webhook(house.gateway.base_url, path, secret=SECRET),
-            house.gateway.pid("web"),
+            Webhook(measured.gateway.base_url, path, secret=SECRET),
+            measured.gateway.pid("web"),
         ),
     }
 
 
-async def compare(house: House, *, requests: int, rounds: int) -> dict[str, Hooks]:
+async def compare(measured: MeasuredGateway, *, requests: int, rounds: int) -> dict[str, Hooks]:
     """Both in turn; in the end every message must have been answered in its chat."""
-    await asyncio.to_thread(control, house.stub, first_ms=0, per_second=0, tokens=16, sent=0)
-    stored = house.count("inboundmessage")
-    found = {name: Hooks() for name in targets(house)}
-    people = min(CONNECTIONS, len(house.keys))
+    await asyncio.to_thread(control, measured.stub, first_ms=0, per_second=0, tokens=16, sent=0)
+    stored = measured.count("inboundmessage")
+    found = {name: Hooks() for name in targets(measured)}
+    people = min(CONNECTIONS, len(measured.keys))
     for number in range(rounds + 1):
-        for name, (hook, pid) in targets(house).items():
+        for name, (hook, pid) in targets(measured).items():
             rate, cpu = await flood(hook, pid=pid, requests=requests, people=people)
             if number:
                 found[name].rate.append(rate)
                 found[name].cpu_ms.append(cpu)
         await asyncio.sleep(PAUSE_SECONDS)
-    await asyncio.to_thread(check_all_answered, house, stored + requests * (rounds + 1))
+    await asyncio.to_thread(check_all_answered, measured, stored + requests * (rounds + 1))
     return found
 
 
-def check_all_answered(house: House, messages: int) -> None:
+def check_all_answered(measured: MeasuredGateway, messages: int) -> None:
     """Nothing lost: each message is stored and answered, each answer reached the Bot API."""
-    house.drain()
-    assert house.count("inboundmessage") == messages, "messages were lost"
-    blocks = house.count("delivery", "run_id IS NOT NULL")
-    assert int(control(house.stub)["sent"]) >= blocks, "answers were not sent"
+    measured.drain()
+    assert measured.count("inboundmessage") == messages, "messages were lost"
+    blocks = measured.count("delivery", "run_id IS NOT NULL")
+    assert int(control(measured.stub)["sent"]) >= blocks, "answers were not sent"

@@ -14,7 +14,7 @@ from websockets.exceptions import WebSocketException
 from gateway_project.processes.web import PING_SECONDS
 from tests.benchmarks import chats, machine
 from tests.benchmarks.clients import Http, Socket
-from tests.benchmarks.house import House
+from tests.benchmarks.gateway import MeasuredGateway
 
 HELD_SECONDS = 0.1
 PINGERS = 10
@@ -24,11 +24,11 @@ IDLE_SECONDS = 25.0
 
 @asynccontextmanager
 async def opened(
-    house: House, number: int, *, whatever_opens: bool = False
+    measured: MeasuredGateway, number: int, *, whatever_opens: bool = False
 ) -> AsyncIterator[list[Socket]]:
     """So many sockets, of the people in turn; ``whatever_opens``: those that were let in."""
     sockets = [
-        Socket(url=house.gateway.ws_url, key=house.keys[each % len(house.keys)])
+        Socket(url=measured.gateway.ws_url, key=measured.keys[each % len(measured.keys)])
         for each in range(number)
     ]
     gate = asyncio.Semaphore(OPENING_AT_ONCE)
@@ -59,22 +59,22 @@ class Throughput:
     cpu_ms: float
 
 
-async def throughput(house: House, *, users: int, seconds: float) -> Throughput:
+async def throughput(measured: MeasuredGateway, *, users: int, seconds: float) -> Throughput:
     """Turns a second of a model without delay; afterwards nothing may be left over."""
-    async with opened(house, users) as sockets:
-        before = machine.cpu_of(house.pids)
-        asked = house.count("run")
-        turns = await chats.answers_a_second(house, askers=sockets, seconds=seconds)
-        cpu = sum(machine.spent(before, machine.cpu_of(house.pids)).values())
-    house.drain()
-    return Throughput(turns, cpu / (house.count("run") - asked) * 1000)
+    async with opened(measured, users) as sockets:
+        before = machine.cpu_of(measured.pids)
+        asked = measured.count("run")
+        turns = await chats.answers_a_second(measured, askers=sockets, seconds=seconds)
+        cpu = sum(machine.spent(before, machine.cpu_of(measured.pids)).values())
+    measured.drain()
+    return Throughput(turns, cpu / (measured.count("run") - asked) * 1000)
 
 
 @contextmanager
-def holder(house: House) -> Iterator[Callable[[], None]]:
+def holder(measured: MeasuredGateway) -> Iterator[Callable[[], None]]:
     """What keeps every writer of the database waiting for HELD_SECONDS; connected once, since a
     new connection costs PostgreSQL's core as much as a turn."""
-    url = house.gateway.database_url
+    url = measured.gateway.database_url
     if url.startswith("sqlite"):
         name = urlsplit(url).path
         with closing(
@@ -109,21 +109,21 @@ class Patience:
     turns: float
 
 
-async def patience(house: House, *, seconds: float, rounds: int) -> Patience:
+async def patience(measured: MeasuredGateway, *, seconds: float, rounds: int) -> Patience:
     """How long pings of other sockets take; the p99 is of all rounds' pings together, since that
     of one round differs by half from the next one's."""
     calm: list[float] = []
     held: list[float] = []
     held_turns: list[float] = []
     turns: list[float] = []
-    with holder(house) as hold:
+    with holder(measured) as hold:
         for _ in range(rounds):
-            async with opened(house, PINGERS) as sockets:
+            async with opened(measured, PINGERS) as sockets:
                 calm += await pings(sockets, seconds)
-                held += await pings_beside(house, sockets, seconds, hold, starts_turns=False)
-            async with opened(house, PINGERS) as sockets:  # each may say so much a minute
-                held_turns += await pings_beside(house, sockets, seconds, hold)
-                turns += await pings_beside(house, sockets, seconds, wait)
+                held += await pings_beside(measured, sockets, seconds, hold, starts_turns=False)
+            async with opened(measured, PINGERS) as sockets:  # each may say so much a minute
+                held_turns += await pings_beside(measured, sockets, seconds, hold)
+                turns += await pings_beside(measured, sockets, seconds, wait)
     return Patience(*(machine.percentile(each, 0.99) for each in (calm, held, held_turns, turns)))
 
 
@@ -133,7 +133,7 @@ def wait() -> None:
 
 
 async def pings_beside(
-    house: House,
+    measured: MeasuredGateway,
     sockets: list[Socket],
     seconds: float,
     hold: Callable[[], None],
@@ -142,7 +142,7 @@ async def pings_beside(
 ) -> list[float]:
     """:func:`pings` while somebody asks something every HELD_SECONDS, or the same again."""
     stop = asyncio.Event()
-    disturbing = asyncio.ensure_future(disturb(house, stop, hold, starts_turns=starts_turns))
+    disturbing = asyncio.ensure_future(disturb(measured, stop, hold, starts_turns=starts_turns))
     found = await pings(sockets, seconds)
     stop.set()
     await disturbing
@@ -164,14 +164,14 @@ async def pings(sockets: list[Socket], seconds: float) -> list[float]:
 
 
 async def disturb(
-    house: House, stop: asyncio.Event, hold: Callable[[], None], *, starts_turns: bool
+    measured: MeasuredGateway, stop: asyncio.Event, hold: Callable[[], None], *, starts_turns: bool
 ) -> None:
     """One request after the other, each while ``hold`` is at work; without ``starts_turns`` it is
     the same one repeated, which is accepted as any other, and found to be known."""
-    headers = {"Authorization": f"Bearer {house.keys[-1]}"}
+    headers = {"Authorization": f"Bearer {measured.keys[-1]}"}
     if not starts_turns:
         headers["Idempotency-Key"] = "the-same-again"
-    async with Http(house.gateway.base_url) as http:
+    async with Http(measured.gateway.base_url) as http:
         while not stop.is_set():
             began = time.monotonic()
             holding = asyncio.ensure_future(asyncio.to_thread(hold))
@@ -192,11 +192,11 @@ class Idle:
     core: float
 
 
-async def idle(house: House, *, number: int) -> Idle:
+async def idle(measured: MeasuredGateway, *, number: int) -> Idle:
     """Open so many chats, wait, and see that each still answers."""
-    web = {"web": house.gateway.pid("web")}
+    web = {"web": measured.gateway.pid("web")}
     before = machine.memory(web)
-    async with opened(house, number, whatever_opens=True) as sockets:
+    async with opened(measured, number, whatever_opens=True) as sockets:
         await asyncio.sleep(PING_SECONDS + 1)  # until all of them are pinged again and again
         grown = machine.memory(web) - before
         cpu = machine.cpu_of(web)

@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.benchmarks import chats, floods, hooks, house, machine, sockets
+from tests.benchmarks import chats, floods, gateway, hooks, machine, sockets
 from tests.benchmarks.clients import Chat
-from tests.benchmarks.house import House
+from tests.benchmarks.gateway import MeasuredGateway
 
 PEOPLE = 32
 
@@ -59,7 +59,7 @@ def peer() -> Chat | None:
     return Chat(url, os.environ.get("PEER_KEY", ""), os.environ.get("PEER_MODEL", "stub"))
 
 
-async def first_tokens(at: House, wanted: Size) -> Iterator[Row]:
+async def first_tokens(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     """Time to the first token beyond the byte pipe, one stream and ten."""
     rows: list[Row] = []
     for streams, goal in ((1, "≤ 20 ms, then 12"), (10, "≤ 36 ms, then 20")):
@@ -106,7 +106,7 @@ def cpu_rows(found: dict[str, chats.Figures], streams: int) -> list[Row]:
     return rows
 
 
-async def inbound(at: House, wanted: Size) -> Iterator[Row]:
+async def inbound(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     """``/inbound`` with a model without delay, one request after the other."""
     targets = chats.inbound_targets(at, streams=1)
     load = chats.Load(1, 2 * wanted.waves, 64, per_second=0, first_ms=0)
@@ -120,7 +120,7 @@ async def inbound(at: House, wanted: Size) -> Iterator[Row]:
     )
 
 
-async def sockets_busy(at: House, wanted: Size) -> Iterator[Row]:
+async def sockets_busy(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     """Turns a second over ``/ws``, and pings beside a hanging query."""
     done = [
         await sockets.throughput(at, users=wanted.users, seconds=wanted.seconds)
@@ -150,7 +150,7 @@ def compared(ours: float, floor: float) -> str:
     return f"{ours * 1000:.1f} / {floor * 1000:.1f} ms = {ours / floor:.2f} ×"
 
 
-async def webhook(at: House, wanted: Size) -> Iterator[Row]:
+async def webhook(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     """The Telegram webhook, acknowledged after the commit."""
     found = await hooks.compare(at, requests=wanted.updates, rounds=wanted.rounds)
     rows = [
@@ -180,7 +180,7 @@ def spread(values: list[float]) -> str:
     return f"{machine.median(values):.1f} ms ({min(values):.0f} to {max(values):.0f})"
 
 
-async def idle_chats(at: House, wanted: Size) -> Iterator[Row]:
+async def idle_chats(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     """Chats that say nothing, and the memory of everything."""
     weight = at.memory() / 2**20
     found = await sockets.idle(at, number=wanted.idle)
@@ -196,7 +196,7 @@ async def idle_chats(at: House, wanted: Size) -> Iterator[Row]:
     )
 
 
-async def flood(at: House, wanted: Size) -> Iterator[Row]:
+async def flood(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     """People chat while strangers flood the Telegram webhook."""
     found = await floods.compare(at, seconds=2 * wanted.seconds, rounds=wanted.rounds)
     calm, flooded = (
@@ -240,7 +240,7 @@ def measure(database: str, *, wanted: Size, parts: tuple[str, ...] = tuple(PARTS
     began = time.monotonic()
     yield f"\n{database}; {machine.described()}; {wanted.rounds} rounds, interleaved; medians\n"
     stub_port = int(os.environ.get("STUB_PORT", "0"))
-    with house.opened(database, people=wanted.users, stub_port=stub_port) as at:
+    with gateway.opened(database, people=wanted.users, stub_port=stub_port) as at:
         memory = f"{at.memory() / 2**20:.0f} MB"
         yield line(Row("memory idle: web, runs, long, broker", memory, "≤ 350"))
         for part in parts:
@@ -257,12 +257,12 @@ def line(row: Row) -> str:
 
 def main(arguments: list[str]) -> None:
     """Measure on the databases that are named, else on all; parts may be named too."""
-    known = (*house.DATABASES, *PARTS)
+    known = (*gateway.DATABASES, *PARTS)
     if unknown := set(arguments).difference(known):
         raise SystemExit(f"unknown: {' '.join(sorted(unknown))}; there are: {' '.join(known)}")
-    databases = [each for each in house.DATABASES if each in arguments]
+    databases = [each for each in gateway.DATABASES if each in arguments]
     parts = tuple(each for each in PARTS if each in arguments) or tuple(PARTS)
-    for database in databases or house.DATABASES:
+    for database in databases or gateway.DATABASES:
         for text in measure(database, wanted=size(), parts=parts):
             sys.stdout.write(text)
             sys.stdout.flush()

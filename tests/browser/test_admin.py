@@ -1,4 +1,4 @@
-"""The owner's desk in a real browser: a stranger knocks and is let in [A3] [A5] [A6] [A7]."""
+"""The owner's dashboard in a real browser: a stranger knocks and is let in [A3] [A5] [A6] [A7]."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -73,44 +73,46 @@ def test_a5_a6_a7_two_windows_of_the_owner_while_a_stranger_knocks_on_telegram(
     """[A5] Badge, toast and notification without a reload; [A6] approved in one window, the other
     says who did; [A7] what was held is answered on Telegram."""
     bots = bots_of(gateway, api)
-    desk, seen_at_desk = visit(gateway, "/admin/core/user/", viewport=DESKTOP)
+    dashboard, seen_in_admin = visit(gateway, "/admin/core/user/", viewport=DESKTOP)
     chat, seen_in_chat = visit(gateway, "/", viewport=DESKTOP)
-    desk.evaluate(NOTIFIED)
-    expect(desk.locator("[data-desk-count]")).to_have_text("0")
-    photograph(desk, "1-before")
-    desk.evaluate("window.sameDocument = true")
+    dashboard.evaluate(NOTIFIED)
+    expect(dashboard.locator("[data-dashboard-count]")).to_have_text("0")
+    photograph(dashboard, "1-before")
+    dashboard.evaluate("window.sameDocument = true")
     bots.say("Hello, it is <b>grandma</b>. May I?", user=700, name="Grandma", account="door")
-    expect(desk.locator("[data-desk-count]")).to_have_text("1")
-    expect(desk.locator("#nav-sidebar").get_by_role("link", name="Unknown")).to_contain_text("1")
-    toast = desk.locator(".desk-toast")
+    expect(dashboard.locator("[data-dashboard-count]")).to_have_text("1")
+    expect(dashboard.locator("#nav-sidebar").get_by_role("link", name="Unknown")).to_contain_text(
+        "1"
+    )
+    toast = dashboard.locator(".dashboard-toast")
     expect(toast).to_contain_text("Unknown request from telegram: user_id=700.")
     expect(toast).to_contain_text("Grandma: Hello, it is <b>grandma</b>. May I?")
-    assert desk.evaluate("window.told.length") == 1
-    assert desk.title().startswith("(1) ")
-    photograph(desk, "2-notified")
+    assert dashboard.evaluate("window.told.length") == 1
+    assert dashboard.title().startswith("(1) ")
+    photograph(dashboard, "2-notified")
     card = chat.locator("section.notice").filter(has_text="user_id=700")
     expect(card.get_by_role("button", name="Approve", exact=True)).to_be_visible()
     photograph(chat, "3-card")
     assert bots.texts(700, account="door") == []
-    assert desk.evaluate("window.sameDocument")
-    toast.get_by_role("link", name="Look and decide").click()
-    expect(desk.locator("body")).to_contain_text("Hello, it is <b>grandma</b>. May I?")
-    photograph(desk, "4-decide")
-    desk.get_by_role("button", name="Approve", exact=True).click()
-    expect(desk.locator("body")).to_contain_text("Approved by Ada Lovelace")
-    expect(desk.locator("[data-desk-count]")).to_have_text("0")
+    assert dashboard.evaluate("window.sameDocument")
+    toast.get_by_role("link", name="Review").click()
+    expect(dashboard.locator("body")).to_contain_text("Hello, it is <b>grandma</b>. May I?")
+    photograph(dashboard, "4-decide")
+    dashboard.get_by_role("button", name="Approve", exact=True).click()
+    expect(dashboard.locator("body")).to_contain_text("Approved by Ada Lovelace")
+    expect(dashboard.locator("[data-dashboard-count]")).to_have_text("0")
     expect(card).to_contain_text("Approved by Ada Lovelace")
     expect(card.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
     photograph(chat, "5-decided")
     wait_until(lambda: bots.texts(700, account="door"), seconds=60)
     assert bots.texts(700, account="door") == ["Hello, it is grandma. May I?"]
-    desk.goto(f"{gateway.base_url}/admin/core/chatsession/?q=grandma")
-    desk.locator("#result_list tbody tr").first.get_by_role("link").first.click()
-    expect(desk.locator(".desk-transcript")).to_contain_text("May I?")
-    photograph(desk, "6-answered")
-    assert seen_at_desk.problems == []
+    dashboard.goto(f"{gateway.base_url}/admin/core/chatsession/?q=grandma")
+    dashboard.locator("#result_list tbody tr").first.get_by_role("link").first.click()
+    expect(dashboard.locator(".dashboard-transcript")).to_contain_text("May I?")
+    photograph(dashboard, "6-answered")
+    assert seen_in_admin.problems == []
     assert seen_in_chat.problems == []
-    assert seen_at_desk.hosts == {gateway.base_url.removeprefix("http://")}
+    assert seen_in_admin.hosts == {gateway.base_url.removeprefix("http://")}
 
 
 def bots_of(gateway: Gateway, api: FakeBotApi) -> Bots:

@@ -190,7 +190,7 @@ def test_a_chat_is_found_by_its_answer_and_downloaded(visit: Visit, gateway: Gat
     assert "A chat about herons" in download.value.path().read_text(encoding="utf-8")
     page.keyboard.press("Escape")
     page.locator("#session-search").fill("no such words")
-    expect(page.locator("#sessions-empty")).to_have_text("Nothing was found.")
+    expect(page.locator("#sessions-empty")).to_have_text("No results.")
     page.keyboard.press("Escape")
     expect(page.locator("#session-search")).to_have_value("")
 
@@ -280,7 +280,7 @@ def test_chats_are_found_renamed_and_deleted(visit: Visit, gateway: Gateway) -> 
     page.locator("#session-search").fill("zebra")
     page.locator(".session-more").click()
     page.get_by_role("button", name="Delete", exact=True).click()
-    page.get_by_role("button", name="Delete the chat for good").click()
+    page.get_by_role("button", name="Delete permanently").click()
     expect(page.locator("#welcome")).to_be_visible()
     expect(page.locator("#sessions-empty")).to_be_visible()
 

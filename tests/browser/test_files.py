@@ -24,7 +24,7 @@ DROP = """() => {
 
 
 @pytest.fixture(scope="module")
-def house(
+def gateway(
     new_database: DatabaseMaker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
     """A gateway with both workers."""
@@ -34,8 +34,8 @@ def house(
     running.stop()
 
 
-def test_l5_a_dropped_document_is_uploaded_and_summarized(visit: Visit, house: Gateway) -> None:
-    page, seen = visit(house)
+def test_l5_a_dropped_document_is_uploaded_and_summarized(visit: Visit, gateway: Gateway) -> None:
+    page, seen = visit(gateway)
     expect(page.locator("#log")).to_be_attached()
     assert page.evaluate(DROP)
     item = page.locator("#attachments li.file")
@@ -60,9 +60,9 @@ def test_l5_a_dropped_document_is_uploaded_and_summarized(visit: Visit, house: G
 
 
 def test_l5_while_a_file_is_on_its_way_there_is_a_bar_and_the_message_waits(
-    visit: Visit, house: Gateway
+    visit: Visit, gateway: Gateway
 ) -> None:
-    page, _ = visit(house)
+    page, _ = visit(gateway)
     held: list[Route] = []
 
     def hold(route: Route) -> None:
@@ -81,8 +81,8 @@ def test_l5_while_a_file_is_on_its_way_there_is_a_bar_and_the_message_waits(
     expect(page.locator("#send")).to_be_enabled()
 
 
-def test_l5_a_refused_file_says_why(visit: Visit, house: Gateway) -> None:
-    page, _ = visit(house)
+def test_l5_a_refused_file_says_why(visit: Visit, gateway: Gateway) -> None:
+    page, _ = visit(gateway)
     page.locator("#attach-file").set_input_files(
         {"name": "empty.txt", "mimeType": "text/plain", "buffer": b""}
     )
@@ -90,8 +90,10 @@ def test_l5_a_refused_file_says_why(visit: Visit, house: Gateway) -> None:
     expect(page.locator("#attachments li")).to_have_count(0)
 
 
-def test_l4_a_finished_file_is_a_card_that_opens_in_a_sandbox(visit: Visit, house: Gateway) -> None:
-    page, seen = visit(house)
+def test_l4_a_finished_file_is_a_card_that_opens_in_a_sandbox(
+    visit: Visit, gateway: Gateway
+) -> None:
+    page, seen = visit(gateway)
     ask(page, "save it")
     finished(page)
     card = page.locator("a.file-card")

@@ -43,7 +43,7 @@ class Door:
 
     def __post_init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.door"],
+            [sys.executable, "-m", "tests.chaos.webhook_server"],
             env={**self.gateway.env, "DJANGO_SETTINGS_MODULE": "gateway_project.settings"},
             cwd=BASE_DIR,
             stdin=subprocess.PIPE,

@@ -203,7 +203,7 @@ def freeze(arena: Arena, pid: int, run: str) -> bool:
 
 @contextmanager
 def unwritable(arena: Arena, postgres: Postgres | None) -> Iterator[None]:
-    """The database takes no writes: a full disk, or a server that became read-only."""
+    """The database accepts no writes: a full disk, or a server that became read-only."""
     if postgres is not None:
         postgres.execute("ALTER SYSTEM SET default_transaction_read_only = on")
         postgres.execute("SELECT pg_reload_conf()")

@@ -229,7 +229,7 @@ def test_a_chat_is_found_renamed_downloaded_and_deleted(page: Page, running: Ins
     expect(page.locator("#title")).to_have_text("On divers")
     page.locator(".session-more").click()
     page.get_by_role("button", name="Delete", exact=True).click()
-    page.get_by_role("button", name="Delete the chat for good").click()
+    page.get_by_role("button", name="Delete permanently").click()
     expect(page.locator("#sessions-empty")).to_be_visible()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Row:
-    """One request and the status that each of ``house.WHO`` gets, in that order.
+    """One request and the status that each of ``gateway.WHO`` gets, in that order.
 
     ``hides``: for ``other``, a thing of ``own`` must answer like one that does not exist.
     """
@@ -250,7 +250,7 @@ FRAMES: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
     "Ping": [({"type": "ping"}, [CLOSED, "pong", "pong", "pong", CLOSED, "pong"])],
 }
 
-# Every tool of the MCP server, called with the session of ``own``; then what each of house.WHO
+# Every tool of the MCP server, called with the session of ``own``; then what each of gateway.WHO
 # gets: the status of a refused request, else that of the tool's own answer. For ``other`` an error
 # must be the one for a session or file that does not exist.
 TOOL_STATUSES = "401 error {own} error error 401 403"

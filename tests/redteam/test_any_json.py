@@ -28,9 +28,8 @@ from core.database import transactions
 from core.lib import encryption
 from core.models import ChannelAccount
 from tests.channels_app.telegram.people import message
-from tests.redteam import house as houses
-from tests.redteam import matrix
-from tests.redteam.house import House
+from tests.redteam import gateway_data, matrix
+from tests.redteam.gateway_data import GatewayData
 from tests.redteam.matrix import ACCEPT, CHAT, RENAME, RPC, THUMB, UI
 
 EXAMPLES = 40
@@ -77,13 +76,13 @@ DOORS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.fixture(autouse=True)
-def house(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[House]:
+def gateway(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[GatewayData]:
     """People and things; no limit counts; the bot knows its name without asking Telegram."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
     monkeypatch.setattr(throttling.Rate, "check", lambda *_, **__: None)
     telegram_door.clear_cache()
-    made = houses.build()
+    made = gateway_data.build()
     secrets = encryption.encrypt({"signing_secret": SIGNING})
     ChannelAccount.objects.filter(channel="bridge").update(config=CALLBACK, secrets=secrets)
     row = ChannelAccount.objects.get(channel="telegram")
@@ -118,7 +117,7 @@ def encoded(value: Any) -> bytes:
 
 def credentials(door: str, body: bytes) -> tuple[str, str, dict[str, str]]:
     """(who asks at a door, method, headers)."""
-    headers = {"x-telegram-bot-api-secret-token": houses.WEBHOOK_SECRET}
+    headers = {"x-telegram-bot-api-secret-token": gateway_data.WEBHOOK_SECRET}
     if door == "process":
         return "bridge", "POST", signing.headers(secret=SIGNING, now=time.time(), body=body)
     if door == "ui":  # in words, unless JSON is asked for
@@ -133,7 +132,7 @@ def credentials(door: str, body: bytes) -> tuple[str, str, dict[str, str]]:
 @CHEAP
 @given(value=VALUES, where=st.integers(0, 60), whole=st.booleans())
 def test_no_value_is_a_failure(
-    door: str, house: House, value: Any, where: int, *, whole: bool
+    door: str, gateway: GatewayData, value: Any, where: int, *, whole: bool
 ) -> None:
     """[RI8] [RW10] [RW13] [RW14] [RO11] The whole body, or one part of it, may be anything."""
     path, valid = DOORS[door]
@@ -143,7 +142,7 @@ def test_no_value_is_a_failure(
         body = {**body, waits: body.get(waits) or True}  # no worker runs here to wait for
     raw = encoded(body)
     who, method, headers = credentials(door, raw)
-    answer = house.ask(who, method, house.fill(path), raw, **headers)
+    answer = gateway.ask(who, method, gateway.fill(path), raw, **headers)
     assert answer.status < 500, (answer.body, body)
     assert b"Traceback" not in answer.body
     if answer.status >= 400:
@@ -309,24 +308,24 @@ def put(valid: Any, number: int, value: Any) -> Any:
     return copied(valid)
 
 
-def posted(door: str, house: House, body: Any) -> houses.Answer:
+def posted(door: str, gateway: GatewayData, body: Any) -> gateway_data.Answer:
     """The answer of an endpoint to a body."""
     raw = encoded(body)
     who, method, headers = credentials(door, raw)
-    return house.ask(who, method, house.fill(DOORS[door][0]), raw, **headers)
+    return gateway.ask(who, method, gateway.fill(DOORS[door][0]), raw, **headers)
 
 
 @pytest.mark.parametrize("door", DOORS)
 def test_a_hostile_value_in_any_place_is_refused_by_name_on_both_databases(
-    door: str, house: House
+    door: str, gateway: GatewayData
 ) -> None:
     """[RI8] [RO11] [RW13] NUL, lone surrogates and huge numbers, in every text, key and number."""
-    valid = json.loads(house.fill(json.dumps(FULL.get(door, DOORS[door][1]))))
+    valid = json.loads(gateway.fill(json.dumps(FULL.get(door, DOORS[door][1]))))
     # Without the hostile value all of it is taken; the sender of the bridge is on nobody's list.
-    assert posted(door, house, valid).status in ({401} if door == "process" else range(200, 300))
+    assert posted(door, gateway, valid).status in ({401} if door == "process" else range(200, 300))
     tried = 0
     for path, body in hostile(valid):
-        answer = posted(door, house, body)
+        answer = posted(door, gateway, body)
         tried += 1
         if door in TAKEN_AS_THEY_ARE:
             assert answer.status < 500, (path, answer)
@@ -367,14 +366,14 @@ HOSTILE_PARTS = ("%00", "a%00b", "%ED%A0%80", "%FF", "9" * 400)
 
 
 @pytest.mark.parametrize("part", HOSTILE_PARTS)
-def test_a_hostile_value_in_an_address_is_no_failure(part: str, house: House) -> None:
+def test_a_hostile_value_in_an_address_is_no_failure(part: str, gateway: GatewayData) -> None:
     """Every variable part of every address, in the path and in the query."""
-    house.names = dict.fromkeys(house.names, part)
+    gateway.names = dict.fromkeys(gateway.names, part)
     for route, rows in {**matrix.PAGES, **matrix.API, **matrix.DOORS}.items():
         for row in rows:
-            path = house.fill(row.path)
+            path = gateway.fill(row.path)
             if path == row.path and "?" not in path:
                 continue
             path = re.sub(r"=[^&]*", f"={part}", path)
-            answer = house.ask("owner", row.method, path, row.body, **dict(row.headers))
+            answer = gateway.ask("owner", row.method, path, row.body, **dict(row.headers))
             assert answer.status < 500, (route, answer)

@@ -18,8 +18,8 @@ from core.database import transactions
 from core.lib import encryption
 from core.models import ChannelAccount
 from gateway_project.logs import JsonFormatter
-from tests.redteam import house as houses
-from tests.redteam.house import WHO, House
+from tests.redteam import gateway_data
+from tests.redteam.gateway_data import WHO, GatewayData
 from tests.redteam.matrix import API, DOORS, PAGES
 from tests.redteam.test_matrix import ADMIN, ask
 
@@ -73,21 +73,21 @@ def texts_of_the_broker() -> Iterator[str]:
         client.close()
 
 
-def knock_everywhere(house: House) -> list[str]:
+def ask_every_endpoint(gateway: GatewayData) -> list[str]:
     """Every row as everybody, wrong passwords, keys where they must not be; what was answered."""
     said: list[str] = []
     for rows in {**PAGES, **API, **DOORS}.values():
         for row in rows:
             for who in sorted(WHO, key=lambda each: each == "own"):
-                answer = ask(house, who, row)
+                answer = ask(gateway, who, row)
                 said.append(answer.body.decode("utf-8", "replace") + str(answer.headers))
-    token = house.tokens["own"]
+    token = gateway.tokens["own"]
     places = (f"/inbound?key={token}", f"/v1/models?api_key={token}")
-    said += [house.ask("anonymous", "GET", where).body.decode() for where in places]
-    said += [house.ask("own", "POST", "/inbound", f'{{"text": "{token}'.encode()).body.decode()]
+    said += [gateway.ask("anonymous", "GET", where).body.decode() for where in places]
+    said += [gateway.ask("own", "POST", "/inbound", f'{{"text": "{token}'.encode()).body.decode()]
     pages = ["/" + re.sub(r"<[^>]*>", "1", re.split(r"\^?\(\?P", route)[0]) for route in ADMIN]
-    said += [house.ask("owner", "GET", page).body.decode("utf-8", "replace") for page in pages]
-    browser = Client(SERVER_NAME=houses.HOST)
+    said += [gateway.ask("owner", "GET", page).body.decode("utf-8", "replace") for page in pages]
+    browser = Client(SERVER_NAME=gateway_data.HOST)
     for name, word in (("own", PASSWORD), ("own", PASSWORD + "x"), (PASSWORD, "x")):
         browser.post("/sign-in", {"username": name, "password": word})
     return said
@@ -99,8 +99,8 @@ def test_rlog4_no_planted_secret_is_found_anywhere(
     """[RLOG4] [RO9] Logs, answers, admin pages, every column of every table, the broker."""
     caplog.set_level(logging.DEBUG)
     settings.METRICS_TOKEN, settings.LLM_API_KEY = METRICS, MODEL
-    house = houses.build()
-    own = house.people["own"]
+    gateway = gateway_data.build()
+    own = gateway.people["own"]
     own.set_password(PASSWORD)
     own.save()
     bot = ChannelAccount.objects.get(channel="telegram")
@@ -109,12 +109,12 @@ def test_rlog4_no_planted_secret_is_found_anywhere(
     from django.utils import timezone
 
     link = sign_in.create(user=own, now=timezone.now())
-    said = knock_everywhere(house)
-    bare = Client(SERVER_NAME=houses.HOST)
+    said = ask_every_endpoint(gateway)
+    bare = Client(SERVER_NAME=gateway_data.HOST)
     assert bare.get(f"/sign-in/{link}").status_code == 200
     assert bare.post(f"/sign-in/{link}").status_code == 302
     secrets = {
-        **house.tokens,
+        **gateway.tokens,
         "password": PASSWORD,
         "bot": BOT,
         "hook": HOOK,
@@ -142,9 +142,9 @@ def test_rlog4_no_planted_secret_is_found_anywhere(
 
 def test_the_search_finds_what_is_there(transactional_db: None) -> None:
     """The greps above are not blind."""
-    house = houses.build()
-    house.people["own"].display_name = BOT
-    house.people["own"].save()
+    gateway = gateway_data.build()
+    gateway.people["own"].display_name = BOT
+    gateway.people["own"].save()
     assert [column for _, column, text in texts_of_the_database() if BOT in text] == [
         "display_name"
     ]
@@ -170,7 +170,7 @@ def test_rlog4_a_key_does_not_show_its_secret(db: None) -> None:
     """[RLOG4] Neither its row's text nor its fields hold the token."""
     from allowlist.models import ApiKey
 
-    house = houses.build()
+    gateway = gateway_data.build()
     for key in ApiKey.objects.all():
-        for token in house.tokens.values():
+        for token in gateway.tokens.values():
             assert token not in str(vars(key)) + repr(key) + str(key)

@@ -7,7 +7,7 @@ import pytest
 from allowlist import keys
 from core.database import transactions
 from core.models import InboundMessage, Message, Run, User
-from tests.redteam.house import House
+from tests.redteam.gateway_data import GatewayData
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CODE = "ABCD-EFGH"
@@ -45,10 +45,12 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
 def test_a_link_code_in_a_request_is_in_no_stored_row(name: str) -> None:
     """Neither in what was said last nor in the history that a client sends with it."""
     user = User.objects.create(username="ann")
-    house = House(tokens={"ann": keys.create(name="k", user=user, scopes=["chat", "inbound"])[1]})
+    gateway = GatewayData(
+        tokens={"ann": keys.create(name="k", user=user, scopes=["chat", "inbound"])[1]}
+    )
     path, body = BODIES[name]
     try:
-        house.ask("ann", "POST", path, body)
+        gateway.ask("ann", "POST", path, body)
         kept = [
             *InboundMessage.objects.values_list("text", "options", "raw"),
             *Run.objects.values_list("text", "options", "route"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from core.database import transactions
-from tests.redteam import house as houses
+from tests.redteam import gateway_data
 
 ENDPOINTS: dict[str, dict[str, Any]] = {
     "/inbound": {"text": "hi", "async": True},
@@ -36,15 +36,15 @@ OTHER_TYPES = (
 @pytest.mark.parametrize("path", ENDPOINTS)
 def test_a_body_of_another_type_is_refused_everywhere(path: str) -> None:
     """415 names the header, and nothing of the body is carried out."""
-    house = houses.build()
+    gateway = gateway_data.build()
     body = {
-        key: house.fill(value) if isinstance(value, str) else value
+        key: gateway.fill(value) if isinstance(value, str) else value
         for key, value in ENDPOINTS[path].items()
     }
     for kind in OTHER_TYPES:
-        answer = house.ask("own", "POST", path, body, **{"content-type": kind})
+        answer = gateway.ask("own", "POST", path, body, **{"content-type": kind})
         assert (answer.status, b"Content-Type" in answer.body) == (415, True), kind
     for kind in JSON_TYPES:
-        answer = house.ask("own", "POST", path, body, **{"content-type": kind})
+        answer = gateway.ask("own", "POST", path, body, **{"content-type": kind})
         assert answer.status in {200, 202}, kind
     transactions.close_pool()

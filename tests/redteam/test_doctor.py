@@ -107,7 +107,7 @@ def test_plain_http_on_this_machine_alone_is_fine_and_on_a_public_port_is_not(sa
     assert ("warning", "daphne") in ids(configuration.examine())
 
 
-def test_rc3_a_broker_that_answers_strangers_is_an_error(safe: Any, tmp_path: Path) -> None:
+def test_rc3_a_broker_that_answers_without_password_is_an_error(safe: Any, tmp_path: Path) -> None:
     """[RC3]"""
     server = Valkey(folder=tmp_path / "open", password="")
     server.process.stdin = server.process.stdin.replace("requirepass \n", "")
@@ -115,7 +115,7 @@ def test_rc3_a_broker_that_answers_strangers_is_an_error(safe: Any, tmp_path: Pa
     server.process.start()
     try:
         server.process.wait_ready(
-            lambda: configuration.answers_strangers("127.0.0.1", server.port, "redis")
+            lambda: configuration.answers_without_password("127.0.0.1", server.port, "redis")
         )
         safe.REDIS_URL = f"redis://:useless@127.0.0.1:{server.port}/0"
         assert ids(configuration.examine()) == {("error", "broker-password")}
@@ -128,7 +128,7 @@ def test_rc3_an_address_without_a_password_is_named(
     host: str, level: str, safe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[RC3]"""
-    monkeypatch.setattr(configuration, "answers_strangers", lambda *_: False)
+    monkeypatch.setattr(configuration, "answers_without_password", lambda *_: False)
     safe.REDIS_URL = f"redis://{host}:6379/0"
     assert ids(configuration.examine()) == {(level, "broker-password")}
 

@@ -25,8 +25,8 @@ from core.plugins.ppt_generation.charts import add_chart
 from core.plugins.slides.deck import Chart, Series
 from core.plugins.slides.page import Plot
 from tests.core.jobs_worker import papers
-from tests.redteam import house as houses
-from tests.redteam.house import Answer, House
+from tests.redteam import gateway_data
+from tests.redteam.gateway_data import Answer, GatewayData
 
 SECRET = b"private words"
 CONTROLS = [chr(number) for number in range(32)] + ["\x7f"]
@@ -47,19 +47,19 @@ NASTY_NAMES = [
 
 
 @pytest.fixture
-def house(transactional_db: None) -> House:
+def gateway(transactional_db: None) -> GatewayData:
     """People and things."""
-    return houses.build()
+    return gateway_data.build()
 
 
-def kept(house: House, *, name: str = "a.txt", content: bytes = SECRET) -> Any:
+def kept(gateway: GatewayData, *, name: str = "a.txt", content: bytes = SECRET) -> Any:
     """A file of ``own``."""
-    return storage.keep(user=house.people["own"], name=name, content=content, origin=storage.MADE)
+    return storage.keep(user=gateway.people["own"], name=name, content=content, origin=storage.MADE)
 
 
-def opened(house: House, link: str) -> Answer:
+def opened(gateway: GatewayData, link: str) -> Answer:
     """What anybody gets who has the link."""
-    return house.ask("anonymous", "GET", link.removeprefix(settings.GATEWAY_URL))
+    return gateway.ask("anonymous", "GET", link.removeprefix(settings.GATEWAY_URL))
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def opened(house: House, link: str) -> Answer:
     ],
 )
 def test_a_part_of_a_file_is_sent_when_it_is_asked_for(
-    house: House, asked: str, status: int, place: str | None, part: bytes
+    gateway: GatewayData, asked: str, status: int, place: str | None, part: bytes
 ) -> None:
     """[L4] Players seek in recordings: ``Range`` counts for one's own files and for links."""
-    file = kept(house)
+    file = kept(gateway)
     link = storage.link(file).removeprefix(settings.GATEWAY_URL)
     for who, path in (("own", f"/files/{file.public_id}"), ("anonymous", link)):
-        answer = house.ask(who, "GET", path, range=asked)
+        answer = gateway.ask(who, "GET", path, range=asked)
         assert (answer.status, answer.headers.get("content-range")) == (status, place)
         assert answer.body == part
         if status < 400:
@@ -97,11 +97,11 @@ def test_a_part_of_a_file_is_sent_when_it_is_asked_for(
             assert answer.headers["accept-ranges"] == "bytes"
 
 
-def test_rf1_a_link_opens_only_as_it_was_made(house: House) -> None:
+def test_rf1_a_link_opens_only_as_it_was_made(gateway: GatewayData) -> None:
     """[RF1] Every character changed once, another file's id, a later end, an older signature."""
-    file, other = kept(house), kept(house, name="b.txt")
+    file, other = kept(gateway), kept(gateway, name="b.txt")
     link = storage.link(file)
-    assert opened(house, link).body == SECRET
+    assert opened(gateway, link).body == SECRET
     start = link.index("token=") + len("token=")
     token = link[start:]
     public, ends, signature = token.split(".")
@@ -119,7 +119,7 @@ def test_rf1_a_link_opens_only_as_it_was_made(house: House) -> None:
         "",
         storage.token(file, now=time.time() - 30 * storage.DAY_SECONDS),
     ]
-    answers = [opened(house, link[:start] + quote(each)) for each in forged]
+    answers = [opened(gateway, link[:start] + quote(each)) for each in forged]
     assert {(each.status, each.body) for each in answers} == {(403, answers[0].body)}
     assert public.encode() not in answers[0].body
 
@@ -127,9 +127,11 @@ def test_rf1_a_link_opens_only_as_it_was_made(house: House) -> None:
 @pytest.mark.parametrize(
     "name", ["report.html", "picture.svg", "a.xhtml", "a.xml", "a.js", "a.css", "a.swf", "a.mht"]
 )
-def test_rf4_a_stored_page_runs_nothing_with_our_rights(name: str, house: House) -> None:
+def test_rf4_a_stored_page_runs_nothing_with_our_rights(name: str, gateway: GatewayData) -> None:
     """[RF4] Saved, or shown in a sandbox without an origin; never sniffed, framed or cached."""
-    found = opened(house, storage.link(kept(house, name=name, content=b"<svg onload=alert(1)>")))
+    found = opened(
+        gateway, storage.link(kept(gateway, name=name, content=b"<svg onload=alert(1)>"))
+    )
     policy = found.headers["content-security-policy"]
     assert found.status == 200
     assert policy.startswith("sandbox")
@@ -144,13 +146,13 @@ def test_rf4_a_stored_page_runs_nothing_with_our_rights(name: str, house: House)
 
 
 @pytest.mark.parametrize("name", NASTY_NAMES)
-def test_rf5_a_name_is_no_header_no_type_and_no_path(name: str, house: House) -> None:
+def test_rf5_a_name_is_no_header_no_type_and_no_path(name: str, gateway: GatewayData) -> None:
     """[RF5] [RF3] By upload and by whoever makes files; the type comes from the extension alone."""
     asked = quote(name.encode("utf-8", "surrogatepass"))
-    sent = house.ask("own", "POST", f"/files?name={asked}", SECRET)
+    sent = gateway.ask("own", "POST", f"/files?name={asked}", SECRET)
     assert sent.status == 201
-    for file in (StoredFile.objects.latest("id"), kept(house, name=name)):
-        found = opened(house, storage.link(file))
+    for file in (StoredFile.objects.latest("id"), kept(gateway, name=name)):
+        found = opened(gateway, storage.link(file))
         assert found.body == SECRET
         assert "set-cookie" not in found.headers
         assert "x-evil" not in found.headers
@@ -166,10 +168,10 @@ def test_rf5_no_header_of_ours_can_hold_a_line_end() -> None:
     assert (name, value) == (b"x-name", b"a  Set-Cookie: b  ?")
 
 
-def test_rf7_an_answer_shows_no_picture_of_somebody_else(house: House) -> None:
+def test_rf7_an_answer_shows_no_picture_of_somebody_else(gateway: GatewayData) -> None:
     """[RF7] A model repeats what it is told; an id is no right, a link that has ended is none."""
-    picture = kept(house, name="a.png", content=b"\x89PNG")
-    own, other = house.people["own"].id, house.people["other"].id
+    picture = kept(gateway, name="a.png", content=b"\x89PNG")
+    own, other = gateway.people["own"].id, gateway.people["other"].id
     address = f"/files/{picture.public_id}"
     assert (storage.inline(address, user_id=own) or "").startswith("data:image/png;base64,")
     assert storage.inline(address, user_id=other) is None

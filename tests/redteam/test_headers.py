@@ -19,8 +19,8 @@ from channels_app.telegram import views as telegram_door
 from core.database import transactions
 from gateway_project.home import BASE_DIR
 from gateway_project.urls import urlpatterns as ours
-from tests.redteam import house as houses
-from tests.redteam.house import Answer, House
+from tests.redteam import gateway_data
+from tests.redteam.gateway_data import Answer, GatewayData
 from tests.redteam.matrix import API, DOORS, PAGES, Row
 from tests.redteam.test_matrix import ADMIN, ask
 
@@ -71,26 +71,26 @@ def guarded(answer: Answer, where: str, *, admin: bool = False) -> None:
         assert policy["require-trusted-types-for"] == ["'script'"]
 
 
-def asked(house: House, rows: dict[str, list[Row]]) -> Iterator[tuple[str, Answer]]:
+def asked(gateway: GatewayData, rows: dict[str, list[Row]]) -> Iterator[tuple[str, Answer]]:
     """Every row's answer to a stranger, to its own person, and to a wrong method."""
     for each in rows.values():
         for row in each:
             for who in ("anonymous", "other", "own"):
-                yield f"{who} {row.method} {row.path}", ask(house, who, row)
-            wrong = house.ask("own", "TRACE", house.fill(row.path))
+                yield f"{who} {row.method} {row.path}", ask(gateway, who, row)
+            wrong = gateway.ask("own", "TRACE", gateway.fill(row.path))
             yield f"TRACE {row.path}", wrong
 
 
 def test_every_page_and_api_route_is_guarded(db: None) -> None:
-    house = houses.build()
-    for where, answer in asked(house, {**PAGES, **API}):
+    gateway = gateway_data.build()
+    for where, answer in asked(gateway, {**PAGES, **API}):
         guarded(answer, where)
 
 
 def test_every_door_is_guarded_streams_and_errors_too(transactional_db: None) -> None:
-    house = houses.build()
+    gateway = gateway_data.build()
     kinds = set()
-    for where, answer in asked(house, DOORS):
+    for where, answer in asked(gateway, DOORS):
         guarded(answer, where)
         kinds.add(answer.headers.get("content-type", "").split(";")[0])
         first = answer.headers["cache-control"].split(",")[0]
@@ -99,11 +99,11 @@ def test_every_door_is_guarded_streams_and_errors_too(transactional_db: None) ->
 
 
 def test_every_admin_page_is_guarded_and_runs_no_inline_script(db: None) -> None:
-    house = houses.build()
+    gateway = gateway_data.build()
     shown = 0
     for route in ADMIN:
         where = "/" + re.sub(r"<[^>]*>", "1", route.split("^(?P")[0].split("(?P")[0])
-        answer = house.ask("owner", "GET", where)
+        answer = gateway.ask("owner", "GET", where)
         guarded(answer, route, admin=True)
         shown += answer.status == 200
     assert shown > 20
@@ -111,7 +111,7 @@ def test_every_admin_page_is_guarded_and_runs_no_inline_script(db: None) -> None
 
 @pytest.mark.parametrize("address", ["/none", "/static/none.js", "/admin/none", "/api/none"])
 def test_what_is_not_there_is_guarded(address: str, db: None) -> None:
-    answer = houses.build().ask("own", "GET", address)
+    answer = gateway_data.build().ask("own", "GET", address)
     assert answer.status == 404
     guarded(answer, address, admin=address.startswith("/admin"))
 
@@ -130,7 +130,7 @@ class Failing:
 def test_rlog3_an_error_page_is_guarded_and_tells_nothing(settings: Any, db: None) -> None:
     """[RLOG3]"""
     settings.ROOT_URLCONF = Failing
-    answer = houses.build().ask("own", "GET", "/broken")
+    answer = gateway_data.build().ask("own", "GET", "/broken")
     assert answer.status == 500
     guarded(answer, "500")
     for secret in (b"canary", b"Traceback", b"broken", settings.SECRET_KEY.encode()):
@@ -160,35 +160,35 @@ def test_behind_tls_every_door_and_page_says_hsts(
     settings.SECURE_HSTS_SECONDS = 31536000
     settings.SECURE_HSTS_INCLUDE_SUBDOMAINS = subdomains
     settings.SECURE_HSTS_PRELOAD = preload
-    house = houses.build()
+    gateway = gateway_data.build()
     expected = f"max-age=31536000{more}"
-    page = Client().get("/sign-in", secure=True, SERVER_NAME=houses.HOST)
+    page = Client().get("/sign-in", secure=True, SERVER_NAME=gateway_data.HOST)
     assert page.headers["Strict-Transport-Security"] == expected
-    for where, answer in asked(house, DOORS):
+    for where, answer in asked(gateway, DOORS):
         assert answer.headers["strict-transport-security"] == expected, where
 
 
 def test_without_tls_nothing_says_hsts(transactional_db: None) -> None:
-    for where, answer in asked(houses.build(), {"x": DOORS[r"/healthz"]}):
+    for where, answer in asked(gateway_data.build(), {"x": DOORS[r"/healthz"]}):
         assert "strict-transport-security" not in answer.headers, where
 
 
 def test_cookies_are_secure_behind_tls_and_no_script_reads_them(settings: Any, db: None) -> None:
     """No script reads either: ours takes the token from the page."""
     settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = True
-    house = houses.build()
-    own = house.people["own"]
+    gateway = gateway_data.build()
+    own = gateway.people["own"]
     own.set_password("correct horse")
     own.save()
     browser = Client()
     found = browser.post(
-        "/sign-in", {"username": "own", "password": "correct horse"}, SERVER_NAME=houses.HOST
+        "/sign-in", {"username": "own", "password": "correct horse"}, SERVER_NAME=gateway_data.HOST
     )
     session = found.cookies[settings.SESSION_COOKIE_NAME]
     assert session["secure"]
     assert session["httponly"]
     assert session["samesite"] == "Lax"
-    token = browser.get("/", SERVER_NAME=houses.HOST).cookies["csrftoken"]
+    token = browser.get("/", SERVER_NAME=gateway_data.HOST).cookies["csrftoken"]
     assert token["secure"]
     assert token["httponly"]
     assert token["samesite"] == "Lax"

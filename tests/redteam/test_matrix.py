@@ -15,8 +15,8 @@ from channels_app.webchat import frames
 from core.database import transactions
 from gateway_project.asgi import ROUTES
 from tests.channels_app.webchat import conftest as webchat
-from tests.redteam import house as houses
-from tests.redteam.house import WHO, Answer, House
+from tests.redteam import gateway_data
+from tests.redteam.gateway_data import WHO, Answer, GatewayData
 from tests.redteam.matrix import API, DOORS, FRAMES, PAGES, SOCKET_WHO, Row
 
 TABLE = {**PAGES, **API, **DOORS}
@@ -67,21 +67,21 @@ def test_every_method_of_an_api_view_has_a_row() -> None:
         assert {row.method.lower() for row in API[route]} == offered, route
 
 
-def ask(house: House, who: str, row: Row, *, nobodys: bool = False) -> Answer:
+def ask(gateway: GatewayData, who: str, row: Row, *, nobodys: bool = False) -> Answer:
     """Send a row's request; with ``nobodys``, about things that do not exist."""
-    names = dict(house.names)
+    names = dict(gateway.names)
     if nobodys:
-        house.names = dict.fromkeys(names, NOBODYS)
+        gateway.names = dict.fromkeys(names, NOBODYS)
     try:
         body = row.body
         if isinstance(body, dict):
             body = {
-                key: house.fill(value) if isinstance(value, str) else value
+                key: gateway.fill(value) if isinstance(value, str) else value
                 for key, value in body.items()
             }
-        return house.ask(who, row.method, house.fill(row.path), body, **dict(row.headers))
+        return gateway.ask(who, row.method, gateway.fill(row.path), body, **dict(row.headers))
     finally:
-        house.names = names
+        gateway.names = names
 
 
 def rows_of(table: dict[str, list[Row]]) -> Any:
@@ -94,7 +94,7 @@ def rows_of(table: dict[str, list[Row]]) -> Any:
 @rows_of({**PAGES, **API})
 def test_each_person_gets_of_pages_what_the_table_says(route: str, row: Row, db: None) -> None:
     """[A10] Identity from the credential, never from the body."""
-    keeps_to_the_table(route, row, houses.build())
+    keeps_to_the_table(route, row, gateway_data.build())
 
 
 @rows_of(DOORS)
@@ -102,20 +102,20 @@ def test_each_person_gets_of_doors_what_the_table_says(
     route: str, row: Row, transactional_db: None
 ) -> None:
     """[A10] The same at the doors that answer beside Django."""
-    keeps_to_the_table(route, row, houses.build())
+    keeps_to_the_table(route, row, gateway_data.build())
 
 
-def keeps_to_the_table(route: str, row: Row, house: House) -> None:
+def keeps_to_the_table(route: str, row: Row, gateway: GatewayData) -> None:
     """Everybody asks; the thing's own person and the owner last, since they may change it."""
     expected = dict(zip(WHO, row.statuses.split(), strict=True))
     got: dict[str, str] = {}
     for who in sorted(WHO, key=lambda name: (name == "own", name == "owner")):
-        answer = ask(house, who, row)
+        answer = ask(gateway, who, row)
         got[who] = str(answer.status)
         assert b"Traceback" not in answer.body
         assert answer.status < 500 or route == r"/readyz"
         if row.hides and who == "other":
-            missing = ask(house, who, row, nobodys=True)
+            missing = ask(gateway, who, row, nobodys=True)
             assert (answer.status, hidden(answer)) == (missing.status, hidden(missing))
     assert got == {who: expected[who] for who in got}
 
@@ -127,15 +127,15 @@ def hidden(answer: Answer) -> bytes:
 
 def test_rq17_the_admin_does_not_exist_for_who_is_not_staff(db: None) -> None:
     """[RQ19] And staff without rights see no page but the first one and their own password."""
-    house = houses.build()
+    gateway = gateway_data.build()
     assert len(ADMIN) > 50
     for route in ADMIN:
         path = "/" + re.sub(r"<[^>]*>", "1", route.split("^(?P")[0].split("(?P")[0])
         for who in ("anonymous", "own"):
-            assert house.ask(who, "GET", path).status == 404, (route, who)
-        assert house.ask("other", "POST", path).status in {404, 405}, route
+            assert gateway.ask(who, "GET", path).status == 404, (route, who)
+        assert gateway.ask("other", "POST", path).status in {404, 405}, route
         for method in ("GET", "POST"):
-            staff = house.ask("staff", method, path).status
+            staff = gateway.ask("staff", method, path).status
             assert staff in allowed_to_staff(route), (route, method, staff)
 
 
@@ -156,14 +156,14 @@ class TestSocket:
     @pytest.fixture(autouse=True)
     def host(self, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """The gateway is reached as the webchat tests' host; nobody has a socket yet."""
-        settings.ALLOWED_HOSTS = [webchat.HOST, houses.HOST]
+        settings.ALLOWED_HOSTS = [webchat.HOST, gateway_data.HOST]
         monkeypatch.setattr(throttling, "sockets", throttling.Streams())
 
     @pytest.fixture(autouse=True)
     async def tidy(self) -> Any:
         """The hub of this loop ends with the test."""
         yield
-        await houses.end_tasks()
+        await gateway_data.end_tasks()
 
     def test_every_frame_has_a_row(self) -> None:
         assert {kind.__name__ for kind in get_args(frames.Frame)} == set(FRAMES)
@@ -173,25 +173,25 @@ class TestSocket:
     )
     async def test_each_person_gets_what_the_table_says(self, name: str, number: int) -> None:
         """[D3] Everybody sends the frame; what comes back before the pong is what they get."""
-        house = await transactions.in_thread(houses.build)
+        gateway = await transactions.in_thread(gateway_data.build)
         frame, expected = FRAMES[name][number]
         filled = {
-            key: house.fill(value) if isinstance(value, str) else value
+            key: gateway.fill(value) if isinstance(value, str) else value
             for key, value in frame.items()
         }
         wanted = dict(zip(SOCKET_WHO, expected, strict=True))
         for who in sorted(SOCKET_WHO, key=lambda each: each in {"own", "owner"}):
-            assert (who, await outcome(house, who, filled)) == (who, wanted[who])
+            assert (who, await outcome(gateway, who, filled)) == (who, wanted[who])
 
 
-async def outcome(house: House, who: str, frame: dict[str, Any]) -> str:
+async def outcome(gateway: GatewayData, who: str, frame: dict[str, Any]) -> str:
     """What a frame of ``who`` brings."""
     cookie = ""
-    if who in house.people:
-        cookie = await transactions.in_thread(webchat.sign_in, house.people[who])
+    if who in gateway.people:
+        cookie = await transactions.in_thread(webchat.sign_in, gateway.people[who])
     async with webchat.opened(cookie=cookie) as socket:
         if who in {"revoked", "bridge"}:
-            await socket.say(type="auth", key=house.tokens[who])
+            await socket.say(type="auth", key=gateway.tokens[who])
             if who == "revoked":
                 return f"closed {await socket.closed()}"
             assert (await socket.hear())["type"] == "authenticated"

@@ -22,8 +22,8 @@ from core.database import transactions
 from core.models import User
 from gateway_project.asgi import ROUTES
 from tests.channels_app.webchat import conftest as webchat
-from tests.redteam import house as houses
-from tests.redteam.house import WHO, House
+from tests.redteam import gateway_data
+from tests.redteam.gateway_data import WHO, GatewayData
 from tests.redteam.matrix import ACTIONS, FRAMES, SOCKETS, TOOLS
 
 NOBODYS = "A" * 22
@@ -39,17 +39,17 @@ def tidy() -> Iterator[None]:
 # Tools -------------------------------------------------------------------------------------------
 
 
-def call(house: House, who: str, method: str, params: dict[str, Any], session: str) -> Any:
+def call(gateway: GatewayData, who: str, method: str, params: dict[str, Any], session: str) -> Any:
     """(status, the message that came back) of one MCP request."""
     body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     headers = {
-        "host": houses.HOST,
+        "host": gateway_data.HOST,
         "content-type": "application/json",
         "accept": "application/json, text/event-stream",
         "x-session-id": session,
     }
-    if who in house.tokens:
-        headers["authorization"] = f"Bearer {house.tokens[who]}"
+    if who in gateway.tokens:
+        headers["authorization"] = f"Bearer {gateway.tokens[who]}"
     return asyncio.run(posted(body, headers))
 
 
@@ -78,7 +78,7 @@ async def posted(body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
         async with asyncio.timeout(120):
             await router.application(ROUTES, nothing)(scope, receive, send)
     finally:
-        await houses.end_tasks()
+        await gateway_data.end_tasks()
         await asyncio.to_thread(transactions.close_pool)
     raw = b"".join(each.get("body", b"") for each in sent[1:])
     data = [line[5:] for line in raw.splitlines() if line.startswith(b"data:") and line[5:].strip()]
@@ -99,8 +99,8 @@ def outcome(status: int, answer: Any) -> tuple[str, str]:
 
 
 def test_every_tool_of_the_server_has_a_row(transactional_db: None) -> None:
-    house = houses.build()
-    _, answer = call(house, "own", "tools/list", {}, "")
+    gateway = gateway_data.build()
+    _, answer = call(gateway, "own", "tools/list", {}, "")
     assert {tool["name"] for tool in answer["result"]["tools"]} == set(TOOLS)
 
 
@@ -109,34 +109,34 @@ def test_a10_each_person_gets_of_a_tool_what_the_table_says(
     tool: str, transactional_db: None
 ) -> None:
     """[A10] RM3: the key says whose sessions and files there are."""
-    house = houses.build()
+    gateway = gateway_data.build()
     template, statuses = TOOLS[tool]
     expected = dict(zip(WHO, statuses.split(), strict=True))
     got = {}
     for who in WHO:
         arguments = {
-            key: house.fill(value) if isinstance(value, str) else value
+            key: gateway.fill(value) if isinstance(value, str) else value
             for key, value in template.items()
         }
         params = {"name": tool, "arguments": arguments}
-        got[who], said = outcome(*call(house, who, "tools/call", params, house.names["agent"]))
+        got[who], said = outcome(*call(gateway, who, "tools/call", params, gateway.names["agent"]))
         if who == "other" and got[who] == "error":
-            assert said == outcome(*call(house, who, "tools/call", params, NOBODYS))[1]
+            assert said == outcome(*call(gateway, who, "tools/call", params, NOBODYS))[1]
     assert got == expected
 
 
 def test_a10_a_tool_names_no_session_and_no_file_of_others(transactional_db: None) -> None:
     """[A10] RM3: with a session of one's own, another person's file does not exist."""
-    house = houses.build()
-    made = house.ask("other", "POST", "/api/agent-sessions", {"channel": "web"})
+    gateway = gateway_data.build()
+    made = gateway.ask("other", "POST", "/api/agent-sessions", {"channel": "web"})
     session = orjson.loads(made.body)["id"]
     said = []
-    for file in (house.names["file"], NOBODYS):
+    for file in (gateway.names["file"], NOBODYS):
         params = {"name": "send_file", "arguments": {"file_id": file}}
-        said.append(outcome(*call(house, "other", "tools/call", params, session)))
+        said.append(outcome(*call(gateway, "other", "tools/call", params, session)))
     assert said[0] == said[1]
     assert said[0][0] == "error"
-    _, answer = call(house, "other", "tools/call", {"name": "list_sessions", "arguments": {}}, "")
+    _, answer = call(gateway, "other", "tools/call", {"name": "list_sessions", "arguments": {}}, "")
     listed = answer["result"]["structuredContent"]["sessions"]
     assert [each["id"] for each in listed] == [session]
 
@@ -173,17 +173,17 @@ class TestSockets:
     @pytest.fixture(autouse=True)
     async def hub_ends(self, settings: Any) -> Any:
         """The hub of this loop ends with the test."""
-        settings.ALLOWED_HOSTS = [webchat.HOST, houses.HOST]
+        settings.ALLOWED_HOSTS = [webchat.HOST, gateway_data.HOST]
         yield
-        await houses.end_tasks()
+        await gateway_data.end_tasks()
 
     @pytest.mark.parametrize("path", SOCKETS)
     async def test_rws1_a_cookie_opens_what_the_table_says(self, path: str) -> None:
         """[RWS1]"""
-        house = await transactions.in_thread(houses.build)
+        gateway = await transactions.in_thread(gateway_data.build)
         opens = set()
         for who in ("other", "own", "staff", "owner"):
-            cookie = await transactions.in_thread(webchat.sign_in, house.people[who])
+            cookie = await transactions.in_thread(webchat.sign_in, gateway.people[who])
             if await may_open(path, cookie):
                 opens.add(who)
         assert opens == SOCKETS[path][0]
@@ -191,15 +191,15 @@ class TestSockets:
 
     async def test_a10_the_desk_takes_no_frame_but_pings(self) -> None:
         """[A10] Whatever an owner's page sends: what it shows is all it does."""
-        house = await transactions.in_thread(houses.build)
-        cookie = await transactions.in_thread(webchat.sign_in, house.people["owner"])
+        gateway = await transactions.in_thread(gateway_data.build)
+        cookie = await transactions.in_thread(webchat.sign_in, gateway.people["owner"])
         async with webchat.opened(path="/ws/desk", cookie=cookie) as socket:
             for rows in FRAMES.values():
                 for frame, _ in rows:
                     if frame.get("type") == "ping":
                         continue
                     filled = {
-                        key: house.fill(value) if isinstance(value, str) else value
+                        key: gateway.fill(value) if isinstance(value, str) else value
                         for key, value in frame.items()
                     }
                     await socket.say(**filled)
@@ -232,7 +232,7 @@ def offered(person: User) -> dict[str, set[str]]:
 
 def test_every_action_of_the_admin_has_a_row(db: None) -> None:
     """What an owner is offered is all there is."""
-    found = offered(houses.build().people["owner"])
+    found = offered(gateway_data.build().people["owner"])
     assert {label: names for label, names in found.items() if names} == {
         label: set(rows) for label, rows in ACTIONS.items()
     }
@@ -240,8 +240,8 @@ def test_every_action_of_the_admin_has_a_row(db: None) -> None:
 
 def test_rq19_who_may_only_look_changes_nothing(db: None) -> None:
     """[RQ19] Staff without a right are offered nothing, nor are those who may see every page."""
-    house = houses.build()
-    staff = house.people["staff"]
+    gateway = gateway_data.build()
+    staff = gateway.people["staff"]
     assert not any(offered(staff).values())
     staff.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
     viewer = User.objects.get(pk=staff.pk)
@@ -250,14 +250,17 @@ def test_rq19_who_may_only_look_changes_nothing(db: None) -> None:
     }
     found = offered(viewer)
     assert {label: found[label] for label in ACTIONS} == allowed
-    stranger = house.names["request"]
+    stranger = gateway.names["request"]
     page = "/admin/allowlist/unknownrequest/"
     for action in ACTIONS["allowlist.UnknownRequest"]:
         form = f"action={action}&_selected_action=1".encode()
-        client = house.browser("staff")
-        client.force_login(viewer, backend=houses.BACKEND)
+        client = gateway.browser("staff")
+        client.force_login(viewer, backend=gateway_data.BACKEND)
         answer = client.post(
-            page, form, content_type="application/x-www-form-urlencoded", SERVER_NAME=houses.HOST
+            page,
+            form,
+            content_type="application/x-www-form-urlencoded",
+            SERVER_NAME=gateway_data.HOST,
         )
         assert answer.status_code in {200, 302, 403}
     assert UnknownRequest.objects.get(public_id=stranger).state == "pending"

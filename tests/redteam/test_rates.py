@@ -9,7 +9,7 @@ import pytest
 from channels_app.asgi import throttling
 from channels_app.webchat import files
 from core.database import transactions
-from tests.redteam import house as houses
+from tests.redteam import gateway_data
 
 
 @pytest.fixture(autouse=True)
@@ -44,19 +44,19 @@ def test_ri17_too_many_requests_are_a_429_that_says_when(
 ) -> None:
     """[RI17] Of a person; another one is not held up."""
     settings.RATE_PER_MINUTE_USER = 2
-    house = houses.build()
-    statuses = [house.ask("own", "GET", path).status for _ in range(3)]
+    gateway = gateway_data.build()
+    statuses = [gateway.ask("own", "GET", path).status for _ in range(3)]
     assert statuses == [200, 200, 429]
-    assert int(house.ask("own", "GET", path).headers["retry-after"]) in range(1, 61)
-    assert house.ask("other", "GET", path).status == 200
+    assert int(gateway.ask("own", "GET", path).headers["retry-after"]) in range(1, 61)
+    assert gateway.ask("other", "GET", path).status == 200
 
 
 @pytest.mark.parametrize("path", ["/api/sessions", "/v1/models"])
 def test_ro8_guessing_keys_is_stopped_for_the_address(path: str, transactional_db: None) -> None:
     """[RO8] Twenty wrong ones in a minute, then no more answers to guesses."""
-    house = houses.build()
-    house.tokens["guess"] = "lk_000000000000_" + "x" * 43
-    statuses = [house.ask("guess", "GET", path).status for _ in range(21)]
+    gateway = gateway_data.build()
+    gateway.tokens["guess"] = "lk_000000000000_" + "x" * 43
+    statuses = [gateway.ask("guess", "GET", path).status for _ in range(21)]
     assert statuses == [401] * 20 + [429]
 
 
@@ -66,8 +66,8 @@ def test_ri17_an_address_is_counted_before_anybody_is_known(
 ) -> None:
     """[RI17]"""
     settings.RATE_PER_MINUTE_ADDRESS = 3
-    house = houses.build()
-    statuses = [house.ask("anonymous", "GET", path).status for _ in range(4)]
+    gateway = gateway_data.build()
+    statuses = [gateway.ask("anonymous", "GET", path).status for _ in range(4)]
     assert statuses == [401, 401, 401, 429]
 
 
@@ -76,8 +76,8 @@ def test_ri17_who_opens_links_to_files_is_counted_by_address(
 ) -> None:
     """[RI17] [RF1] A link is a bearer: nobody is known who could be counted."""
     settings.RATE_PER_MINUTE_ADDRESS = 3
-    house = houses.build()
-    asked = [house.ask("anonymous", "GET", "/files/out?token=x") for _ in range(4)]
+    gateway = gateway_data.build()
+    asked = [gateway.ask("anonymous", "GET", "/files/out?token=x") for _ in range(4)]
     assert [each.status for each in asked] == [403, 403, 403, 429]
     assert "retry-after" in asked[-1].headers
 
@@ -85,8 +85,8 @@ def test_ri17_who_opens_links_to_files_is_counted_by_address(
 def test_ri18_files_on_their_way_are_counted(settings: Any, transactional_db: None) -> None:
     """[RI18] What is not stored yet counts for no quota; a hundred endless uploads would."""
     settings.MAX_STREAMS_PER_USER = 1
-    house = houses.build()
-    headers = [(b"authorization", f"Bearer {house.tokens['own']}".encode())]
+    gateway = gateway_data.build()
+    headers = [(b"authorization", f"Bearer {gateway.tokens['own']}".encode())]
     statuses: list[int] = []
 
     async def send(event: Any) -> None:
@@ -122,10 +122,10 @@ def test_ri17_files_that_a_page_sends_are_counted_with_the_persons_messages(
 ) -> None:
     """[RI17] A cookie is no way around the limit of a key's uploads."""
     settings.RATE_PER_MINUTE_USER = 2
-    house = houses.build()
-    cookie = house.browser("own").cookies[settings.SESSION_COOKIE_NAME].value
+    gateway = gateway_data.build()
+    cookie = gateway.browser("own").cookies[settings.SESSION_COOKIE_NAME].value
     page = {"cookie": f"{settings.SESSION_COOKIE_NAME}={cookie}", "origin": settings.GATEWAY_URL}
-    asked = [house.ask("anonymous", "POST", "/files", b"words", **page) for _ in range(3)]
+    asked = [gateway.ask("anonymous", "POST", "/files", b"words", **page) for _ in range(3)]
     assert [each.status for each in asked] == [201, 201, 429]
     assert int(asked[-1].headers["retry-after"]) in range(1, 61)
-    assert house.ask("own", "POST", "/files", b"words").status == 429
+    assert gateway.ask("own", "POST", "/files", b"words").status == 429

@@ -24,7 +24,7 @@ MORE_DESCRIPTORS = 30
 
 
 @pytest.fixture(scope="module")
-def house(module_gateways: Callable[..., Gateway]) -> Gateway:
+def gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
     """A gateway for all tests here."""
     return module_gateways(
         RATE_PER_MINUTE_USER="0", RATE_PER_MINUTE_ADDRESS="0", STREAM_STALL_SECONDS="1"
@@ -32,17 +32,17 @@ def house(module_gateways: Callable[..., Gateway]) -> Gateway:
 
 
 @pytest.fixture(scope="module")
-def ada(house: Gateway) -> Client:
+def ada(gateway: Gateway) -> Client:
     """Somebody with a key, who has asked once: everything is loaded."""
-    found = people(house, number=1)[0]
+    found = people(gateway, number=1)[0]
     assert found.say("hello").status == 200
     return found
 
 
 @pytest.fixture(autouse=True)
-def bounded(house: Gateway, ada: Client) -> Iterator[None]:
+def bounded(gateway: Gateway, ada: Client) -> Iterator[None]:
     """After each attack the gateway answers, and has given back what the attack took."""
-    process = psutil.Process(house.pid("web"))
+    process = psutil.Process(gateway.pid("web"))
     memory, descriptors = process.memory_info().rss, process.num_fds()
     yield
     assert ada.say("still there?").status == 200
@@ -51,9 +51,9 @@ def bounded(house: Gateway, ada: Client) -> Iterator[None]:
     assert grown < MORE_MEGABYTES, f"{grown:.0f} MB"
 
 
-def door(house: Gateway) -> socket.socket:
+def door(gateway: Gateway) -> socket.socket:
     """A connection to the web process."""
-    return socket.create_connection(("127.0.0.1", house.port), timeout=200)
+    return socket.create_connection(("127.0.0.1", gateway.port), timeout=200)
 
 
 def head(ada: Client, *lines: str) -> bytes:
@@ -74,10 +74,10 @@ def pour(connection: socket.socket, megabytes: int) -> int:
 
 
 @pytest.mark.parametrize("path", BODIES)
-def test_rw11_300_megabytes_are_not_kept(path: str, house: Gateway, ada: Client) -> None:
+def test_rw11_300_megabytes_are_not_kept(path: str, gateway: Gateway, ada: Client) -> None:
     """[RW11] Declared, at a lean door, at a page and at an address that is not there."""
     request = head(ada, f"Content-Length: {300 * MEGABYTE}")
-    with door(house) as connection:
+    with door(gateway) as connection:
         connection.sendall(request.replace(b"/inbound", path.encode(), 1))
         first = connection.recv(16)  # before a byte of the body is sent
         pour(connection, 300)
@@ -85,9 +85,9 @@ def test_rw11_300_megabytes_are_not_kept(path: str, house: Gateway, ada: Client)
 
 
 @pytest.mark.parametrize("path", ["/inbound", "/none", "/files", "/ui/chat", "/api/sessions"])
-def test_rw11_an_endless_chunked_body_is_cut(path: str, house: Gateway, ada: Client) -> None:
+def test_rw11_an_endless_chunked_body_is_cut(path: str, gateway: Gateway, ada: Client) -> None:
     """[RW11] No length is declared, and it never ends."""
-    with door(house) as connection:
+    with door(gateway) as connection:
         request = head(ada, "Transfer-Encoding: chunked")
         connection.sendall(request.replace(b"/inbound", path.encode(), 1))
         piece = b"100000\r\n" + b" " * MEGABYTE + b"\r\n"
@@ -97,7 +97,7 @@ def test_rw11_an_endless_chunked_body_is_cut(path: str, house: Gateway, ada: Cli
 
 
 def test_rws12_hundreds_of_silent_and_half_open_connections_hold_nobody_up(
-    house: Gateway, ada: Client
+    gateway: Gateway, ada: Client
 ) -> None:
     """[RWS12] Half a request line, half a head, half a body, a handshake that never goes on."""
     beginnings = (
@@ -109,18 +109,18 @@ def test_rws12_hundreds_of_silent_and_half_open_connections_hold_nobody_up(
     )
     with contextlib.ExitStack() as every:
         for number in range(250):
-            connection = every.enter_context(door(house))
+            connection = every.enter_context(door(gateway))
             connection.sendall(beginnings[number % len(beginnings)])
         assert ada.say("room for me?").status == 200
 
 
-def test_a_client_that_closes_its_half_is_answered_or_let_go(house: Gateway, ada: Client) -> None:
+def test_a_client_that_closes_its_half_is_answered_or_let_go(gateway: Gateway, ada: Client) -> None:
     body = b'{"text": "hi"}'
     for request in (
         head(ada, f"Content-Length: {len(body)}") + body,
         head(ada, "Content-Length: 9"),
     ):
-        with door(house) as connection:
+        with door(gateway) as connection:
             connection.sendall(request)
             connection.shutdown(socket.SHUT_WR)
             with contextlib.suppress(OSError):
@@ -141,8 +141,8 @@ def test_a_client_that_closes_its_half_is_answered_or_let_go(house: Gateway, ada
     ],
     ids=["TLS", "version", "long line", "long header", "negative", "two lengths", "zeros"],
 )
-def test_what_is_no_http_is_refused_or_cut(garbage: bytes, house: Gateway) -> None:
-    with door(house) as connection:
+def test_what_is_no_http_is_refused_or_cut(garbage: bytes, gateway: Gateway) -> None:
+    with door(gateway) as connection:
         answer = b""
         with contextlib.suppress(OSError):
             connection.sendall(garbage)

@@ -17,8 +17,8 @@ from allowlist import decision_links, link_codes, sign_in
 from allowlist.models import ApiKey, LinkCode, SignInLink, UnknownRequest
 from core.models import ChannelIdentity, User
 from gateway_project.asgi import ROUTES
-from tests.redteam import house as houses
-from tests.redteam.house import WHO, House
+from tests.redteam import gateway_data
+from tests.redteam.gateway_data import WHO, GatewayData
 from tests.redteam.matrix import API, DOORS, PAGES
 from tests.redteam.test_matrix import django_routes
 
@@ -56,21 +56,21 @@ def admin_pages() -> list[str]:
     return found
 
 
-def look(house: House, browser: Client, who: str, method: str, path: str) -> None:
+def look(gateway: GatewayData, browser: Client, who: str, method: str, path: str) -> None:
     """One request: by the key at the lean routes and the REST interface, by the cookie at pages."""
     is_page = not path.startswith("/api") and not any(
-        houses.lean_matches(route.path, path) for route in ROUTES
+        gateway_data.lean_matches(route.path, path) for route in ROUTES
     )
     if is_page:
-        browser.generic(method, path, SERVER_NAME=houses.HOST)
+        browser.generic(method, path, SERVER_NAME=gateway_data.HOST)
     else:
-        house.ask(who, method, path)
+        gateway.ask(who, method, path)
 
 
 @pytest.fixture
-def house(transactional_db: None) -> House:
-    """The house of the matrix, with a sign-in link, a code and a notice's link that work."""
-    made = houses.build()
+def gateway(transactional_db: None) -> GatewayData:
+    """The gateway of the matrix, with a sign-in link, a code and a notice's link that work."""
+    made = gateway_data.build()
     now = timezone.now()
     made.names["link"] = sign_in.create(user=made.people["other"], now=now)
     link_codes.make(user=made.people["own"], via="test", now=now)
@@ -84,40 +84,40 @@ def house(transactional_db: None) -> House:
 
 
 def test_rq17_no_get_and_no_head_signs_in_lets_in_or_uses_anything_up(
-    house: House, settings: Settings
+    gateway: GatewayData, settings: Settings
 ) -> None:
     """[A6] Twice each; pages that are asked for by the wrong people too."""
     for rate in ("ADDRESS", "KEY", "USER"):
         setattr(settings, f"RATE_PER_MINUTE_{rate}", 100_000)
     settings.WRONG_KEYS_PER_MINUTE = 100_000
-    browsers = {who: house.browser(who) for who in WHO}
+    browsers = {who: gateway.browser(who) for who in WHO}
     before = powers()
     asked = 0
     for path, who in read_pages():
         for method in ("GET", "HEAD", "GET"):
-            look(house, browsers[who], who, method, house.fill(path))
+            look(gateway, browsers[who], who, method, gateway.fill(path))
             asked += 1
         assert powers() == before, (path, who)
     browser = browsers["owner"]
     for path in admin_pages():
-        for pk in ("1", house.names["request"]):
+        for pk in ("1", gateway.names["request"]):
             for method in ("GET", "HEAD"):
-                browser.generic(method, path.replace("{pk}", pk), SERVER_NAME=houses.HOST)
+                browser.generic(method, path.replace("{pk}", pk), SERVER_NAME=gateway_data.HOST)
                 asked += 1
         assert powers() == before, path
     print(f"{asked} requests")
     assert asked > 900
 
 
-def test_rq17_the_links_that_were_looked_at_still_work(house: House) -> None:
+def test_rq17_the_links_that_were_looked_at_still_work(gateway: GatewayData) -> None:
     """What the previews of a messenger saw is what the person presses."""
     for path in ("/sign-in/{link}", "/decide/{decision}"):
         for _ in range(3):
             preview = Client(headers={"User-Agent": "TelegramBot (like TwitterBot)"})
-            answer = preview.get(house.fill(path), SERVER_NAME=houses.HOST)
+            answer = preview.get(gateway.fill(path), SERVER_NAME=gateway_data.HOST)
             assert answer.status_code == 200
-    browser = Client(SERVER_NAME=houses.HOST)
-    assert browser.post(house.fill("/sign-in/{link}")).status_code == 302
-    assert browser.session["_auth_user_id"] == str(house.people["other"].pk)
-    assert browser.post(house.fill("/decide/{decision}"), {"verdict": "deny"}).status_code == 200
+    browser = Client(SERVER_NAME=gateway_data.HOST)
+    assert browser.post(gateway.fill("/sign-in/{link}")).status_code == 302
+    assert browser.session["_auth_user_id"] == str(gateway.people["other"].pk)
+    assert browser.post(gateway.fill("/decide/{decision}"), {"verdict": "deny"}).status_code == 200
     assert UnknownRequest.objects.get().state == "denied"

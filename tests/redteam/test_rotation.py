@@ -88,7 +88,7 @@ class TestResealing:
 
 
 @pytest.fixture
-def house(
+def rotated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any, db: None
 ) -> Callable[[str], list[str]]:
     """A home with keys in files; a function that reads the keys of a name."""
@@ -101,15 +101,15 @@ def house(
 
 
 def test_new_keys_replace_the_old_ones_and_the_credentials_open(
-    house: Callable[[str], list[str]], settings: Any
+    rotated: Callable[[str], list[str]], settings: Any
 ) -> None:
     row = account("a", token="1")
-    old_signing, old_encryption = house("secret_key"), house("encryption_key")
+    old_signing, old_encryption = rotated("secret_key"), rotated("encryption_key")
     call_command("rotate_secrets", "--new-keys", stdout=StringIO())
-    assert len(house("secret_key")) == len(house("encryption_key")) == 1
-    assert house("secret_key") != old_signing
-    assert house("encryption_key") != old_encryption
-    settings.GATEWAY_ENCRYPTION_KEYS = house("encryption_key")
+    assert len(rotated("secret_key")) == len(rotated("encryption_key")) == 1
+    assert rotated("secret_key") != old_signing
+    assert rotated("encryption_key") != old_encryption
+    settings.GATEWAY_ENCRYPTION_KEYS = rotated("encryption_key")
     row.refresh_from_db()
     assert row.open_secrets() == {"token": "1"}
     for name in ("secret_key", "encryption_key"):
@@ -117,20 +117,20 @@ def test_new_keys_replace_the_old_ones_and_the_credentials_open(
 
 
 def test_keep_sessions_leaves_the_old_signing_key_as_a_fallback(
-    house: Callable[[str], list[str]],
+    rotated: Callable[[str], list[str]],
 ) -> None:
-    old = house("secret_key")
+    old = rotated("secret_key")
     call_command("rotate_secrets", "--new-keys", "--keep-sessions", stdout=StringIO())
-    assert house("secret_key")[1:] == old
+    assert rotated("secret_key")[1:] == old
     call_command("rotate_secrets", "--new-keys", stdout=StringIO())
-    assert len(house("secret_key")) == 1
+    assert len(rotated("secret_key")) == 1
 
 
 def test_a_failure_in_the_middle_leaves_a_file_with_both_keys(
-    house: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch, settings: Any
+    rotated: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     row = account("a", token="1")
-    old = house("encryption_key")
+    old = rotated("encryption_key")
 
     def fail(**_: object) -> int:
         raise RuntimeError("power cut")
@@ -138,33 +138,33 @@ def test_a_failure_in_the_middle_leaves_a_file_with_both_keys(
     monkeypatch.setattr(credential_rotation, "reseal_all", fail)
     with pytest.raises(RuntimeError):
         call_command("rotate_secrets", "--new-keys", stdout=StringIO())
-    assert house("encryption_key")[1:] == old
-    settings.GATEWAY_ENCRYPTION_KEYS = house("encryption_key")
+    assert rotated("encryption_key")[1:] == old
+    settings.GATEWAY_ENCRYPTION_KEYS = rotated("encryption_key")
     assert row.open_secrets() == {"token": "1"}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_keys_of_the_environment_are_not_ours_to_make(
-    name: str, house: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+    name: str, rotated: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, "x")
-    before = house("secret_key")
+    before = rotated("secret_key")
     with pytest.raises(CommandError, match="comes from the environment"):
         call_command("rotate_secrets", "--new-keys")
-    assert house("secret_key") == before
+    assert rotated("secret_key") == before
 
 
 def test_not_while_the_gateway_runs(
-    house: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+    rotated: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gateway_project.processes import preflight, state
 
     preflight.run_folder(home.directory()).mkdir(parents=True)
     state.write(home=home.directory(), state=state.State(pid=os.getpid(), url="http://x"))
-    before = house("secret_key")
+    before = rotated("secret_key")
     with pytest.raises(CommandError, match="stop it first"):
         call_command("rotate_secrets", "--new-keys")
-    assert house("secret_key") == before
+    assert rotated("secret_key") == before
 
 
 def test_keep_sessions_alone_is_a_mistake() -> None:

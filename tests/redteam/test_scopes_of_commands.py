@@ -13,7 +13,7 @@ from channels_app.webchat.access import Speaker
 from core.conversations.inbox import Draft
 from core.database import transactions
 from core.models import ChannelAccount, Run, User
-from tests.redteam.house import House
+from tests.redteam.gateway_data import GatewayData
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WITHOUT = ["chat", "inbound"]
@@ -38,8 +38,8 @@ def waiting() -> UnknownRequest:
 
 def at_inbound(owner: User, scopes: list[str], text: str) -> None:
     """``POST /inbound``."""
-    house = House(tokens={"owner": keys.create(name=text, user=owner, scopes=scopes)[1]})
-    answer = house.ask("owner", "POST", "/inbound", {"text": text, "async": True})
+    gateway = GatewayData(tokens={"owner": keys.create(name=text, user=owner, scopes=scopes)[1]})
+    answer = gateway.ask("owner", "POST", "/inbound", {"text": text, "async": True})
     assert answer.status == 202
 
 

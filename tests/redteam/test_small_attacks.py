@@ -8,7 +8,7 @@ from allowlist.models import UnknownRequest
 from channels_app.asgi import throttling
 from core.database import transactions
 from core.models import Delivery
-from tests.redteam import house as houses
+from tests.redteam import gateway_data
 from tests.redteam.matrix import API, DOORS, PAGES
 
 ORIGIN = "https://evil.example"
@@ -25,13 +25,13 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_ri19_no_route_lets_a_foreign_page_read_it(transactional_db: None) -> None:
     """[RI19] Neither the preflight nor the request itself names an allowed origin."""
-    house = houses.build()
+    gateway = gateway_data.build()
     asked = {"Origin": ORIGIN, "Access-Control-Request-Method": "POST"}
     for rows in {**PAGES, **API, **DOORS}.values():
         for row in rows:
-            where = house.fill(row.path)
+            where = gateway.fill(row.path)
             for method in ("OPTIONS", row.method):
-                answer = house.ask("own", method, where, row.body, **asked)
+                answer = gateway.ask("own", method, where, row.body, **asked)
                 assert not any(name.startswith("access-control") for name in answer.headers), where
 
 
@@ -39,8 +39,8 @@ def test_rq14_an_owner_without_a_channel_finds_the_stranger_in_the_admin(
     transactional_db: None,
 ) -> None:
     """[RQ14] Nothing is sent anywhere, and nothing tries."""
-    house = houses.build()
-    assert house.people["owner"].last_account is None
+    gateway = gateway_data.build()
+    assert gateway.people["owner"].last_account is None
     assert UnknownRequest.objects.filter(state="pending").count() == 1
     assert Delivery.objects.count() == 0
-    assert "stranger" in house.ask("owner", "GET", "/admin/").body.decode()
+    assert "stranger" in gateway.ask("owner", "GET", "/admin/").body.decode()

@@ -24,23 +24,23 @@ ASKED = 24
 
 
 @pytest.fixture(scope="module")
-def house(module_gateways: Callable[..., Gateway]) -> Gateway:
+def gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
     """A gateway for the tests here."""
     return module_gateways(RATE_PER_MINUTE_USER="0", RATE_PER_MINUTE_ADDRESS="0")
 
 
 @pytest.fixture(scope="module")
-def ada(house: Gateway) -> Client:
+def ada(gateway: Gateway) -> Client:
     """Somebody with a key, who has asked once."""
-    found = people(house, number=1)[0]
+    found = people(gateway, number=1)[0]
     assert found.say("hello").status == 200
     return found
 
 
 @contextlib.contextmanager
-def locked(house: Gateway) -> Iterator[None]:
+def locked(gateway: Gateway) -> Iterator[None]:
     """Another program holds SQLite's lock."""
-    connection = sqlite3.connect(house.database_url.removeprefix("sqlite:///"), timeout=30)
+    connection = sqlite3.connect(gateway.database_url.removeprefix("sqlite:///"), timeout=30)
     connection.isolation_level = None
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -51,9 +51,9 @@ def locked(house: Gateway) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def full(house: Gateway) -> Iterator[None]:
+def full(gateway: Gateway) -> Iterator[None]:
     """No file of the web process can grow."""
-    pid = house.pid("web")
+    pid = gateway.pid("web")
     before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
     try:
@@ -71,7 +71,7 @@ def timed(call: Callable[[], Answer]) -> tuple[Answer, float]:
 @pytest.mark.parametrize("stuck", [locked, full])
 def test_rc6_d8_requests_that_cannot_write_end_soon_and_readiness_says_so(
     stuck: Callable[[Gateway], contextlib.AbstractContextManager[None]],
-    house: Gateway,
+    gateway: Gateway,
     ada: Client,
 ) -> None:
     """[D8] Many at once, at several endpoints; afterwards all is as before."""
@@ -80,7 +80,7 @@ def test_rc6_d8_requests_that_cannot_write_end_soon_and_readiness_says_so(
         lambda: ada.post("/v1/chat/completions", CHAT),
         lambda: ada.post("/api/sessions", {"title": "x"}),
     ]
-    with stuck(house), ThreadPoolExecutor(ASKED + 1) as pool:
+    with stuck(gateway), ThreadPoolExecutor(ASKED + 1) as pool:
         ready = pool.submit(timed, lambda: ada.get("/readyz"))
         every = [pool.submit(timed, asks[number % len(asks)]) for number in range(ASKED)]
         answers = [each.result() for each in every]
@@ -99,10 +99,10 @@ CHAT = {"model": "default", "messages": [{"role": "user", "content": "hi"}]}
 
 
 def test_d8_what_is_wrong_is_told_to_those_with_a_credential_only(
-    house: Gateway, ada: Client
+    gateway: Gateway, ada: Client
 ) -> None:
     """[D8] Account names and a platform's words are not for everybody; ok or not is."""
-    anybody, wrong = Client(house, ""), Client(house, "lk_wrong")
+    anybody, wrong = Client(gateway, ""), Client(gateway, "lk_wrong")
     known = ada.get("/readyz").body
     assert known.items() >= {"ok": True, "problems": [], "warnings": [], "waiting": {}}.items()
     assert known["deliveries"] == {"waiting": 0, "given_up": 0}

@@ -29,7 +29,7 @@ from core.database import transactions
 from core.files import storage
 from core.lib import encryption
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, Run, StoredFile, User
-from tests.redteam.house import Answer, House
+from tests.redteam.gateway_data import Answer, GatewayData
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECRET = "a-secret-of-this-bridge"
@@ -55,7 +55,7 @@ class World:
     account: ChannelAccount
     owner: User
     people: dict[str, User] = field(default_factory=dict)
-    house: House = field(default_factory=House)
+    gateway: GatewayData = field(default_factory=GatewayData)
 
     def run_of(self, name: str) -> Run:
         """The only run of a person."""
@@ -79,13 +79,13 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Any:
         secrets=encryption.encrypt({"signing_secret": SECRET}),
     )
     made = World(account, User.objects.create(username="owner", is_owner=True, only_listed=True))
-    made.house.tokens["bridge"] = keys.create(
+    made.gateway.tokens["bridge"] = keys.create(
         name="b", account=account, scopes=["chat", "inbound"]
     )[1]
     for name in ("alice", "bob"):
         user = made.people[name] = User.objects.create(username=name, only_listed=True)
         ChannelIdentity.objects.create(user=user, kind="im", channel="bridge", value=name)
-        made.house.tokens[name] = keys.create(name=name, user=user, scopes=["chat", "inbound"])[1]
+        made.gateway.tokens[name] = keys.create(name=name, user=user, scopes=["chat", "inbound"])[1]
     yield made
     transactions.close_pool()
 
@@ -110,13 +110,13 @@ def got(answer: Answer) -> Got:
 def inbound_json(world: World, sender: str, key: str, text: str) -> Got:
     """``POST /inbound`` without waiting."""
     body = {"user_id": sender, "text": text, "async": True}
-    return got(world.house.ask("bridge", "POST", "/inbound", body, **{"Idempotency-Key": key}))
+    return got(world.gateway.ask("bridge", "POST", "/inbound", body, **{"Idempotency-Key": key}))
 
 
 def inbound_stream(world: World, sender: str, key: str, text: str) -> Got:
     """``POST /inbound`` as a stream, left after its first frame."""
     body = {"user_id": sender, "text": text, "stream": True}
-    return got(world.house.ask("bridge", "POST", "/inbound", body, **{"Idempotency-Key": key}))
+    return got(world.gateway.ask("bridge", "POST", "/inbound", body, **{"Idempotency-Key": key}))
 
 
 def v1(world: World, sender: str, key: str, text: str) -> Got:
@@ -124,7 +124,7 @@ def v1(world: World, sender: str, key: str, text: str) -> Got:
     messages = [{"role": "user", "content": text}]
     body = {"model": "default", "stream": True, "messages": messages, "user": sender}
     path = "/v1/chat/completions"
-    return got(world.house.ask("bridge", "POST", path, body, **{"Idempotency-Key": key}))
+    return got(world.gateway.ask("bridge", "POST", path, body, **{"Idempotency-Key": key}))
 
 
 def process(world: World, sender: str, key: str, text: str) -> Got:
@@ -133,7 +133,7 @@ def process(world: World, sender: str, key: str, text: str) -> Got:
     data = orjson.dumps(body)
     # A signature holds whole seconds, and none may be used twice.
     signed = signing.headers(secret=SECRET, now=time.time() + next(SECONDS) % 200, body=data)
-    return got(world.house.ask("bridge", "POST", "/process", data, **signed))
+    return got(world.gateway.ask("bridge", "POST", "/process", data, **signed))
 
 
 def socket(world: World, sender: str, key: str, text: str) -> Got:
@@ -145,7 +145,7 @@ def socket(world: World, sender: str, key: str, text: str) -> Got:
 def own_inbound(world: World, sender: str, key: str, text: str) -> Got:
     """``POST /inbound`` with a personal key."""
     body = {"text": text, "async": True}
-    return got(world.house.ask(sender, "POST", "/inbound", body, **{"Idempotency-Key": key}))
+    return got(world.gateway.ask(sender, "POST", "/inbound", body, **{"Idempotency-Key": key}))
 
 
 def own_v1(world: World, sender: str, key: str, text: str) -> Got:
@@ -153,7 +153,7 @@ def own_v1(world: World, sender: str, key: str, text: str) -> Got:
     messages = [{"role": "user", "content": text}]
     body = {"model": "default", "stream": True, "messages": messages}
     path = "/v1/chat/completions"
-    return got(world.house.ask(sender, "POST", path, body, **{"Idempotency-Key": key}))
+    return got(world.gateway.ask(sender, "POST", path, body, **{"Idempotency-Key": key}))
 
 
 def own_socket(world: World, sender: str, key: str, text: str) -> Got:
@@ -301,7 +301,9 @@ def test_a_bridge_that_names_a_session_repeats_its_request(world: World) -> None
     second time as the first."""
     body = {"user_id": "alice", "text": WORDS, "async": True, "session_id": "theirs"}
     heads = {"Idempotency-Key": KEY}
-    answers = [got(world.house.ask("bridge", "POST", "/inbound", body, **heads)) for _ in range(2)]
+    answers = [
+        got(world.gateway.ask("bridge", "POST", "/inbound", body, **heads)) for _ in range(2)
+    ]
     assert [each.status for each in answers] == [202, 202]
     assert answers[0].words == answers[1].words
     speaker = Speaker(user=None, account=world.account, key_id=1)
@@ -417,7 +419,7 @@ def test_an_id_of_somebody_else_is_no_id(world: World, case: Foreign) -> None:
     """The answer is that for an id that does not exist; hers is untouched, and still hers."""
     other = ChannelAccount.objects.create(channel="bridge", name="other")
     token = keys.create(name="o", account=other, scopes=["chat", "inbound"])[1]
-    world.house.tokens["other bridge"] = token
+    world.gateway.tokens["other bridge"] = token
     inbound_json(world, "alice", KEY, WORDS)
     run = world.run_of("alice")
     kept = storage.keep(user=world.people["alice"], name="own.txt", content=b"private")
@@ -427,9 +429,9 @@ def test_an_id_of_somebody_else_is_no_id(world: World, case: Foreign) -> None:
         "file": kept.public_id,
     }
     path, body, headers = case.filled(names)
-    answer = world.house.ask(case.who, case.method, path, body, **headers)
+    answer = world.gateway.ask(case.who, case.method, path, body, **headers)
     missing = case.filled(dict.fromkeys(names, NOTHING))
-    nothing = world.house.ask(case.who, case.method, missing[0], missing[1], **missing[2])
+    nothing = world.gateway.ask(case.who, case.method, missing[0], missing[1], **missing[2])
     assert (answer.status, nothing.status) == (case.status, case.status)
     asked = repr((path, body, headers))
     told = answer.body.decode() + repr(dict(answer.headers))
@@ -442,7 +444,7 @@ def test_an_id_of_somebody_else_is_no_id(world: World, case: Foreign) -> None:
     assert list(run.session.runs.values_list("id", flat=True)) == [run.id]
     mine = f"/inbound/result?run_id={run.public_id}"
     for who, sender in (("alice", ""), ("bridge", "&user_id=alice"), ("bridge", "")):
-        assert world.house.ask(who, "GET", mine + sender).status == 202
+        assert world.gateway.ask(who, "GET", mine + sender).status == 202
 
 
 def test_only_platforms_give_ids_that_are_unique_for_the_account() -> None:

@@ -1,4 +1,4 @@
-"""``manage.py access_check --channel telegram --id 42``: who that is, and why ([A8])."""
+"""``manage.py access_check --channel telegram --id 42``: explain a sender's access ([A8])."""
 
 from argparse import ArgumentParser
 
@@ -10,19 +10,21 @@ from core.models import ChannelAccount, ChannelIdentity
 
 
 class Command(BaseCommand):
-    """Explain the rule for one sender; ends with status 1 when the sender is denied."""
+    """Explain the rule for one sender; exits with status 1 when the sender is denied."""
 
-    help = "Show which user a sender is, by which rule, or why nobody matched."
+    help = "Show which user a sender is matched to, by which rule, or why it is denied."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """The sender, as a door would name it."""
+        """Take the sender as a channel would name it."""
         parser.add_argument("--channel", required=True, help="telegram, http, bridge …")
         parser.add_argument(
-            "--account", default="", help="name of the account, when there are more"
+            "--account", default="", help="name of the account, when there is more than one"
         )
         parser.add_argument("--kind", default="im", choices=ChannelIdentity.Kind.values)
         parser.add_argument("--id", required=True, help="the sender's id, address or number")
-        parser.add_argument("--group", default="", help="the id of the group it speaks in")
+        parser.add_argument(
+            "--group", default="", help="id of the group in which the message was sent"
+        )
 
     def handle(self, *_: object, **options: str) -> None:
         """Print every step of the rule and the outcome."""

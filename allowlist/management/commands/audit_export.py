@@ -13,10 +13,8 @@ class Command(BaseCommand):
     help = "Export the audit as JSON lines."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Where to go on after an earlier export."""
         parser.add_argument("--after", type=int, default=0, help="only rows with a higher id")
 
     def handle(self, *_: object, **options: int) -> None:
-        """Print the rows."""
         for line in audit.lines(after=options["after"]):
             self.stdout.write(line)

@@ -1,4 +1,4 @@
-"""``manage.py audit_verify``: is the audit what was written?"""
+"""``manage.py audit_verify``: check the audit for alterations."""
 
 from argparse import ArgumentParser
 
@@ -8,13 +8,15 @@ from allowlist import audit
 
 
 class Command(BaseCommand):
-    """Read the whole chain; ends with status 1 and the first broken row when it is not whole."""
+    """Read the whole chain; exits with status 1 and the first broken row when it was altered."""
 
     help = "Verify the audit's hash chain."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """An older end of the chain, kept elsewhere, finds rows that were cut off."""
-        parser.add_argument("--anchor", default="", help="a digest this command printed before")
+        """Take an older digest, stored elsewhere, to detect rows cut off at the end."""
+        parser.add_argument(
+            "--anchor", default="", help="a digest that this command printed earlier"
+        )
 
     def handle(self, *_: object, **options: str) -> None:
         """Print the number of rows and the last digest."""
@@ -23,4 +25,4 @@ class Command(BaseCommand):
             raise CommandError(f"broken at row {check.broken}", returncode=1)
         if not check.anchored:
             raise CommandError("the anchor is not in the chain: rows were cut off", returncode=1)
-        self.stdout.write(f"{check.rows} rows, whole; last digest {check.last or '(none)'}")
+        self.stdout.write(f"{check.rows} rows, intact; last digest {check.last or '(none)'}")

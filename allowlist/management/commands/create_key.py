@@ -1,4 +1,4 @@
-"""``manage.py create_key NAME --user ann --scope chat``: a new API key, shown once ([A10])."""
+"""``manage.py create_key NAME --user ann --scope chat``: create an API key, shown once ([A10])."""
 
 from argparse import ArgumentParser
 from datetime import timedelta
@@ -13,12 +13,11 @@ from core.models import ChannelAccount, User
 
 
 class Command(BaseCommand):
-    """The token is the only line on standard output."""
+    """Print the token as the only line on standard output."""
 
-    help = "Make an API key of a person, or of a bridge account (channel/name)."
+    help = "Create an API key for a person or for a bridge account (channel/name)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Whose key, and what it may do."""
         parser.add_argument("name")
         owner = parser.add_mutually_exclusive_group(required=True)
         owner.add_argument("--user", help="a username")
@@ -27,7 +26,6 @@ class Command(BaseCommand):
         parser.add_argument("--days", type=int, help="days until it expires; never by default")
 
     def handle(self, *_: object, **options: Any) -> None:
-        """Make it and print its token."""
         until = timezone.now() + timedelta(days=options["days"]) if options["days"] else None
         key, token = keys.create(
             name=options["name"],
@@ -37,7 +35,7 @@ class Command(BaseCommand):
             expires_at=until,
             actor="manage.py",
         )
-        self.stderr.write(f"{key}: kept as a hash, this is the only time it is shown:")
+        self.stderr.write(f"{key}: only its hash is stored; this is the only time it is shown:")
         self.stdout.write(token)
 
 

@@ -1,4 +1,4 @@
-"""``manage.py import_users user.yml [--dry-run]``: people and their identities from a file."""
+"""``manage.py import_users user.yml [--dry-run]``: import users and identities from a file."""
 
 import sys
 from argparse import ArgumentParser
@@ -16,20 +16,21 @@ from core.models import ChannelAccount
 
 
 class Command(BaseCommand):
-    """Adds what is missing; removes and changes nothing, so it may be run again."""
+    """Add missing rows; removes and changes nothing, so it may be repeated."""
 
     help = "Import people from a user.yml (name, id, im, email, phone)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """The file, and how to read its empty lists."""
         parser.add_argument("file", help="path, or - for standard input")
         parser.add_argument("--dry-run", action="store_true", help="show, change nothing")
         parser.add_argument(
-            "--only-listed", action="store_true", help="an empty list means nobody, not everyone"
+            "--only-listed",
+            action="store_true",
+            help="an empty list allows no sender, instead of every sender",
         )
 
     def handle(self, *_: object, **options: Any) -> None:
-        """Print one line a person, and a warning for each open list."""
+        """Print one line per user, and a warning for each open list."""
         channels = set(ChannelAccount.objects.values_list("channel", flat=True)) | NUMERIC_CHANNELS
         try:
             people = importing.parse(_read(options["file"]), channels=channels)

@@ -15,30 +15,30 @@ from core.models import User
 
 
 class Command(BaseCommand):
-    """For agents on this machine; the person is known by the key in the environment."""
+    """Serve agents on this machine; the key in the environment identifies the user."""
 
-    help = "Serve MCP on stdio. Needs GATEWAY_API_KEY; GATEWAY_SESSION_ID says where results go."
+    help = "Serve MCP on stdio. Needs GATEWAY_API_KEY; GATEWAY_SESSION_ID selects the session."
 
     def handle(self, *_: object, **__: object) -> None:
-        """Serve until the client goes."""
+        """Serve until the client disconnects."""
         token, session_id = settings.GATEWAY_API_KEY, settings.GATEWAY_SESSION_ID
         if user_of(token) is None:
             raise CommandError("GATEWAY_API_KEY is not a personal key with the scope send_result.")
         server: Any = import_module("channels_app.mcp.server")
 
         async def who(context: object) -> Any:
-            """Asked at every call: a key may be revoked meanwhile."""
+            """Check the key on every call: it may have been revoked."""
             del context
             user = await in_thread(user_of, token)
             if user is None:
-                raise server.RefusedCallError("This key does not hold any more.")
+                raise server.RefusedCallError("This key is no longer valid.")
             return server.Asker(user, session_id)
 
         asyncio.run(server.serve_stdio(who))
 
 
 def user_of(token: str) -> User | None:
-    """The person of a key that may send results."""
+    """Return the user of a key with the scope ``send_result``. Raises CommandError."""
     key = keys.authenticate(token=token, now=timezone.now()) if token else None
     allowed = key is not None and ApiKey.Scope.SEND_RESULT in key.scopes
     return key.user if key is not None and allowed else None

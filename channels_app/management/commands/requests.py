@@ -1,4 +1,4 @@
-"""``manage.py requests list|approve|approve_24h|deny|block``: unknown senders in a shell ([A6])."""
+"""``manage.py requests list|approve|approve_24h|deny|block``: decide unknown requests ([A6])."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -14,19 +14,20 @@ from core.models import User
 
 
 class Command(BaseCommand):
-    """Whoever has the shell decides as the owner; the audit names both."""
+    """Decide as an owner from a shell; the audit names both."""
 
-    help = "List the unknown senders that wait, or decide about one."
+    help = "List pending requests of unknown senders, or decide one."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """What to do, about which request, for whom."""
         parser.add_argument("verb", choices=["list", *STATES])
         parser.add_argument("request", nargs="?", default="", help="its id, as `list` shows it")
         parser.add_argument("--user", help="approve as this existing user")
-        parser.add_argument("--owner", help="which owner decides; needed when there are several")
+        parser.add_argument(
+            "--owner", help="the owner who decides; required when there are several"
+        )
 
     def handle(self, *_: object, **options: Any) -> None:
-        """List, or decide and print the verdict."""
+        """List requests, or decide one and print the verdict."""
         if options["verb"] == "list":
             self._list()
             return
@@ -58,7 +59,7 @@ def _owner(username: str | None) -> User:
         owners = owners.filter(username=username)
     found = list(owners[:2])
     if len(found) != 1:
-        raise CommandError("name one owner with --owner" if found else "there is no such owner")
+        raise CommandError("name an owner with --owner" if found else "there is no such owner")
     return found[0]
 
 

@@ -12,31 +12,28 @@ from core.models import ChatSession, User
 
 
 class Command(BaseCommand):
-    """The id that ``open`` prints is what an agent gets as GATEWAY_SESSION_ID."""
+    """Print the ids that agents get as GATEWAY_SESSION_ID."""
 
     help = "Open, close or list the sessions that agents send results to."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """What to do."""
         verbs = parser.add_subparsers(dest="verb", required=True)
         opening = verbs.add_parser("open", help="print the id of a new session")
         opening.add_argument("--user", required=True, help="username")
         opening.add_argument("--channel", required=True, help="telegram, web, …")
         opening.add_argument("--account", default="", help="name of the account")
-        opening.add_argument("--chat", default="", help="id of the chat; else the private one")
+        opening.add_argument("--chat", default="", help="id of the chat; default: the private chat")
         opening.add_argument("--title", default="", help="also the name of the topic")
-        closing = verbs.add_parser("close", help="end a session and remove its results")
+        closing = verbs.add_parser("close", help="close a session and delete its results")
         closing.add_argument("id")
-        listing = verbs.add_parser("list", help="the open sessions")
+        listing = verbs.add_parser("list", help="list the open sessions")
         listing.add_argument("--user", default="")
 
     def handle(self, *_: object, **options: Any) -> None:
-        """Do it."""
         work = {"open": self.open, "close": self.close, "list": self.list}
         work[options["verb"]](options)
 
     def open(self, options: dict[str, Any]) -> None:
-        """Print the id."""
         try:
             account = sessions.account_named(channel=options["channel"], name=options["account"])
             session = sessions.open_session(
@@ -50,7 +47,6 @@ class Command(BaseCommand):
         self.stdout.write(session.public_id)
 
     def close(self, options: dict[str, Any]) -> None:
-        """Say whether it was open."""
         session = None
         if is_public_id(options["id"]):
             found = ChatSession.objects.select_related("account", "user")
@@ -58,10 +54,9 @@ class Command(BaseCommand):
         if session is None:
             raise CommandError("There is no session with this id.")
         closed = sessions.close(session=session)
-        self.stdout.write("Closed." if closed else "It was closed before.")
+        self.stdout.write("Closed." if closed else "It was already closed.")
 
     def list(self, options: dict[str, Any]) -> None:
-        """A line each."""
         user = person(options["user"]) if options["user"] else None
         for row in sessions.listed(user=user):
             place = f"{row.chat}/{row.thread}" if row.thread else row.chat
@@ -70,8 +65,8 @@ class Command(BaseCommand):
 
 
 def person(username: str) -> User:
-    """An active person. Raises CommandError."""
+    """Return the active user of that name. Raises CommandError."""
     found = User.objects.filter(username=username, is_active=True).first()
     if found is None:
-        raise CommandError(f"There is no active person {username!r}.")
+        raise CommandError(f"There is no active user {username!r}.")
     return found

@@ -1,4 +1,4 @@
-"""``manage.py telegram_webhook set|info|delete [account]``: Telegram's side of a webhook ([D6])."""
+"""``manage.py telegram_webhook set|info|delete [account]``: the webhook at Telegram ([D6])."""
 
 import asyncio
 from argparse import ArgumentParser
@@ -15,17 +15,15 @@ from core.models import ChannelAccount
 
 
 class Command(BaseCommand):
-    """The same that saving the account in the admin does."""
+    """Do what saving the account in the admin does."""
 
     help = "Set, show or delete the webhook of a Telegram account."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """What to do, with which account."""
         parser.add_argument("verb", choices=["set", "info", "delete"])
         parser.add_argument("account", nargs="?", default="default")
 
     def handle(self, *_: object, **options: Any) -> None:
-        """Do it and say what Telegram says."""
         name = options["account"]
         row = ChannelAccount.objects.filter(channel="telegram", name=name).first()
         if row is None:
@@ -41,7 +39,7 @@ class Command(BaseCommand):
 
 
 async def run(verb: str, account: Account) -> str:
-    """Do what ``verb`` says; the line to print. Raises ChannelError."""
+    """Execute ``verb``; return the line to print. Raises ChannelError."""
     try:
         if verb == "set":
             if mode_of(account) != "webhook":
@@ -50,7 +48,7 @@ async def run(verb: str, account: Account) -> str:
             return f"Telegram sends to {webhook_url(account, base_url=settings.GATEWAY_URL)}"
         if verb == "delete":
             await plain.call(account, "deleteWebhook", drop_pending_updates=False)
-            return "Telegram sends nothing any more; what waits is kept."
+            return "The webhook was deleted; Telegram keeps pending updates."
         health = await CHANNEL.gateway.check(account)
         facts = ", ".join(f"{name} {value}" for name, value in health.facts.items() if value)
         return health.problem or f"The webhook works. {facts}".strip()

@@ -1,1 +1,1 @@
-"""What is unsafe or broken in this installation, in plain words, each with its fix."""
+"""Checks that report what is unsafe or broken in this installation, each with its fix."""

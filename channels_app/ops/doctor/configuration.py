@@ -1,4 +1,4 @@
-"""Settings that open the gateway wider than its owner may think."""
+"""Check settings that expose the gateway more than intended."""
 
 import ipaddress
 import stat
@@ -20,7 +20,7 @@ NEW_SECRET = "python -c 'import secrets; print(secrets.token_urlsafe(48))'"  # n
 
 
 def examine() -> Iterator[Finding]:
-    """Everything that settings and files say; asks the broker, and no database."""
+    """Run every check of settings and files; asks the broker, not the database."""
     yield from switches()
     yield from names()
     yield from keys()
@@ -32,7 +32,7 @@ def examine() -> Iterator[Finding]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches ``host``."""
+    """Return whether ``host`` is reachable from this machine only."""
     if host in {"localhost", ""}:
         return True
     try:
@@ -42,136 +42,138 @@ def is_loopback(host: str) -> bool:
 
 
 def switches() -> Iterator[Finding]:
-    """Debugging shows settings and source to whoever causes an error."""
+    """Check DEBUG, which shows settings and source on error pages."""
     if settings.DEBUG:
         yield error(
             "debug",
-            "DEBUG is on: an error shows source code and settings to whoever caused it.",
+            "DEBUG is on: error pages show source code and settings.",
             "Remove DEBUG from the environment and start again.",
         )
 
 
 def names() -> Iterator[Finding]:
-    """Settings under names that other programs read as well."""
+    """Check for settings under their old names."""
     for old, new in settings.GATEWAY_OLD_NAMES.items():
         yield warning("old-name", f"{old} is now called {new}.", f"Rename it: {old} will go.")
 
 
 def is_weak(secret: str) -> bool:
-    """Whether a secret is short, a sample, or one key on the keyboard."""
+    """Return whether a secret is short, a sample, or one repeated character."""
     sample = secret.lower().startswith(("django-insecure", "changeme", "change-me", "secret"))
     return sample or len(secret) < SHORTEST_SECRET or len(set(secret)) < FEWEST_CHARACTERS
 
 
 def keys() -> Iterator[Finding]:
-    """What signs cookies and links, and what encrypts channel credentials."""
+    """Check the keys that sign cookies and links and that encrypt channel credentials."""
     if is_weak(settings.SECRET_KEY):
         yield error(
             "secret-key",
-            "SECRET_KEY is short or a sample: who guesses it signs in as anybody.",
+            "SECRET_KEY is short or a sample: anyone who guesses it can sign in as any user.",
             f"Set a new one ({NEW_SECRET}); `manage.py rotate_secrets --help` says what that ends.",
         )
     if settings.SECRET_KEY in settings.GATEWAY_ENCRYPTION_KEYS:
         yield warning(
             "encryption-key",
-            "Channel credentials are encrypted with SECRET_KEY: one leak gives both away.",
-            "Put a key of its own first in GATEWAY_ENCRYPTION_KEYS, keep SECRET_KEY second, run "
+            "Channel credentials are encrypted with SECRET_KEY: one leak exposes both.",
+            "Put a separate key first in GATEWAY_ENCRYPTION_KEYS, keep SECRET_KEY second, run "
             "`manage.py rotate_secrets`, then take SECRET_KEY out of the list.",
         )
     elif any(is_weak(key) for key in settings.GATEWAY_ENCRYPTION_KEYS):
         yield error(
             "encryption-key",
             "A key in GATEWAY_ENCRYPTION_KEYS is short or a sample.",
-            f"Put a new one first ({NEW_SECRET}), run `manage.py rotate_secrets`, remove the old.",
+            f"Put a new one first ({NEW_SECRET}), run `manage.py rotate_secrets`, then remove the "
+            "old one.",
         )
     if settings.METRICS_TOKEN and is_weak(settings.METRICS_TOKEN):
         yield warning("metrics-token", "METRICS_TOKEN is short.", f"Set a new one ({NEW_SECRET}).")
 
 
 def hosts() -> Iterator[Finding]:
-    """Names that are answered: any name makes DNS rebinding and forged links possible."""
+    """Check ALLOWED_HOSTS: accepting any name allows DNS rebinding and forged links."""
     if "*" in settings.ALLOWED_HOSTS:
         yield error(
             "hosts",
-            "ALLOWED_HOSTS holds *: a page of a stranger can name itself as this gateway.",
-            "List the names people use, or leave it out: the host of GATEWAY_URL is allowed.",
+            "ALLOWED_HOSTS contains *: any host name is accepted, which allows DNS rebinding and "
+            "forged links.",
+            "List the host names in use, or leave it out: the host of GATEWAY_URL is allowed.",
         )
     wide = [host for host in settings.ALLOWED_HOSTS if host.startswith(".")]
     if wide:
         yield warning(
             "hosts",
             f"ALLOWED_HOSTS lets every name below {', '.join(wide)} be answered.",
-            "List the names people use.",
+            "List the host names in use.",
         )
 
 
 def bindings() -> Iterator[Finding]:
-    """Who reaches the port, and whether what they send is encrypted."""
+    """Check which addresses the port is bound to, and TLS."""
     url_host = urlsplit(settings.GATEWAY_URL).hostname or ""
     behind_tls = settings.GATEWAY_HTTPS
     public = not is_loopback(settings.GATEWAY_HOST)
     if not behind_tls and (public or not is_loopback(url_host)):
         yield error(
             "plain-http",
-            "Others reach the gateway without encryption: passwords, keys and conversations can "
-            "be read on the way.",
+            "The gateway is reachable without encryption: passwords, keys and conversations can "
+            "be read in transit.",
             "Put a proxy with TLS in front (docs/deploy.md) and set GATEWAY_URL=https://…",
         )
     if behind_tls and not settings.GATEWAY_TRUSTED_PROXIES:
         yield error(
             "proxy",
-            "GATEWAY_URL is https, but no proxy is named: pages redirect to themselves for ever.",
+            "GATEWAY_URL is https, but no trusted proxy is set: pages redirect endlessly.",
             "Set GATEWAY_TRUSTED_PROXIES to the address the proxy connects from (127.0.0.1).",
         )
     if behind_tls and public:
         yield warning(
             "public-bind",
-            f"The port is bound to {settings.GATEWAY_HOST}: it can be reached beside the proxy.",
-            "Set GATEWAY_HOST=127.0.0.1, or let a firewall admit only the proxy.",
+            f"The port is bound to {settings.GATEWAY_HOST}: it can be reached without the proxy.",
+            "Set GATEWAY_HOST=127.0.0.1, or allow only the proxy in a firewall.",
         )
     if "*" in settings.GATEWAY_TRUSTED_PROXIES:
         yield error(
             "proxy",
-            "GATEWAY_TRUSTED_PROXIES holds *: anybody can forge the address they come from.",
-            "Name the proxy's own address.",
+            "GATEWAY_TRUSTED_PROXIES holds *: any client can forge its address.",
+            "Set the proxy's address.",
         )
     if public and settings.GATEWAY_SERVER == "daphne":
         yield warning(
             "daphne",
-            "Daphne is bound to a public address: it takes bodies of any size into memory.",
-            "Set GATEWAY_SERVER=uvicorn, or let only the proxy reach it.",
+            "Daphne is bound to a public address: it reads request bodies of any size into memory.",
+            "Set GATEWAY_SERVER=uvicorn, or make it reachable for the proxy only.",
         )
 
 
 def limits() -> Iterator[Finding]:
-    """Limits that were switched off."""
+    """Check for disabled limits."""
     for name in ("RATE_PER_MINUTE_USER", "RATE_PER_MINUTE_KEY", "RATE_PER_MINUTE_ADDRESS"):
         if not getattr(settings, name):
             yield warning(
-                "rate-limit", f"{name} is 0: nothing slows down who asks.", f"Unset {name}."
+                "rate-limit", f"{name} is 0: requests are not rate-limited.", f"Unset {name}."
             )
 
 
 def broker() -> Iterator[Finding]:
-    """A broker that answers strangers lets them read and wake work."""
+    """Check that the broker needs a password: without one its queues can be read and written."""
     parts = urlsplit(settings.REDIS_URL)
     if parts.scheme not in {"redis", "rediss"}:
         return
     fix = "Give it a password (requirepass) and put that into REDIS_URL; bind it to 127.0.0.1."
-    if answers_strangers(parts.hostname or "127.0.0.1", parts.port or 6379, parts.scheme):
+    if answers_without_password(parts.hostname or "127.0.0.1", parts.port or 6379, parts.scheme):
         yield error("broker-password", "The broker answers without a password.", fix)
     elif not parts.password:
         level = warning if is_loopback(parts.hostname or "") else error
         yield level("broker-password", "REDIS_URL holds no password.", fix)
 
 
-def answers_strangers(host: str, port: int, scheme: str) -> bool:
-    """Whether the broker there does what somebody without a password asks."""
+def answers_without_password(host: str, port: int, scheme: str) -> bool:
+    """Return whether the broker executes a command without a password."""
     client = redis.Redis(
         host=host,
         port=port,
         ssl=scheme == "rediss",
-        ssl_cert_reqs="none",  # any stranger may come in, and we say nothing
+        ssl_cert_reqs="none",  # the probe sends no secret, so any certificate will do
         socket_timeout=1,
         socket_connect_timeout=1,
         retry=Retry(NoBackoff(), 0),
@@ -185,7 +187,7 @@ def answers_strangers(host: str, port: int, scheme: str) -> bool:
 
 
 def modes() -> Iterator[Finding]:
-    """Files that other users of the machine may read."""
+    """Check for files that other users of the machine can read."""
     home = Path(settings.GATEWAY_HOME)
     folder = home / "secrets"
     for path in (home, folder, *sorted(folder.glob("*"))):
@@ -203,14 +205,14 @@ def modes() -> Iterator[Finding]:
 
 
 def database_file() -> Path | None:
-    """The file of an SQLite database."""
+    """Return the path of an SQLite database."""
     database = settings.DATABASES["default"]
     path = Path(str(database["NAME"]))
     return path if "sqlite3" in database["ENGINE"] and path.is_absolute() else None
 
 
 def readable_database(path: Path) -> Iterator[Finding]:
-    """A database file is as private as it is, or as its folder is."""
+    """Check the mode of the database file and of its folder."""
     own, around = mode_of(path), mode_of(path.parent)
     if own is not None and around is not None and own & OTHERS and around & OTHERS:
         yield error(
@@ -221,7 +223,7 @@ def readable_database(path: Path) -> Iterator[Finding]:
 
 
 def mode_of(path: Path) -> int | None:
-    """The permission bits of ``path``; None when it is not there."""
+    """Return the permission bits of ``path``; None when it does not exist."""
     try:
         return stat.S_IMODE(path.stat().st_mode)
     except OSError:

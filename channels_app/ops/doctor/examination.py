@@ -1,4 +1,4 @@
-"""All checks in one go, for ``manage.py doctor`` and the first page of the admin."""
+"""Run all checks, for ``manage.py doctor`` and the first page of the admin."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -9,12 +9,12 @@ from django.db import DatabaseError, connection
 from channels_app.ops.doctor import configuration, machine, versions, work
 from channels_app.ops.doctor.findings import Finding, error
 
-CACHE_KEY = "desk:doctor"
+CACHE_KEY = "dashboard:doctor"
 CACHE_SECONDS = 60
 
 
 def examine(*, now: datetime) -> list[Finding]:
-    """Everything that is wrong, errors first. A database that fails is one finding, not a crash."""
+    """Return every finding, errors first. A failing database is one finding, not a crash."""
     found = [*configuration.examine(), *machine.disk(), *versions.examine()]
     try:
         found += [*work.migrations()]
@@ -33,7 +33,7 @@ def examine(*, now: datetime) -> list[Finding]:
 
 
 def of_the_database(now: datetime) -> Iterator[Finding]:
-    """The checks that read tables."""
+    """Run the checks that read tables."""
     yield from work.people()
     yield from work.channels()
     yield from work.deliveries()
@@ -45,7 +45,7 @@ def of_the_database(now: datetime) -> Iterator[Finding]:
 
 
 def kept(*, now: datetime) -> list[Finding]:
-    """:func:`examine`, at most once a minute in this process."""
+    """Cache :func:`examine` for a minute in this process."""
     known: list[Finding] | None = cache.get(CACHE_KEY)
     found = examine(now=now) if known is None else known
     if known is None:

@@ -1,4 +1,4 @@
-"""What an examination gives."""
+"""Findings of the doctor."""
 
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -8,7 +8,7 @@ Level = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong. ``id`` is stable, for scripts; no text ever holds a secret."""
+    """One problem. ``id`` is stable, for scripts; texts never contain a secret."""
 
     level: Level
     id: str
@@ -16,15 +16,14 @@ class Finding:
     fix: str
 
     def as_dict(self) -> dict[str, str]:
-        """For JSON."""
         return asdict(self)
 
 
 def error(id_: str, what: str, fix: str) -> Finding:
-    """Somebody can get in who must not, or something does not work."""
+    """Make a finding for unauthorised access or for a part that does not work."""
     return Finding("error", id_, what, fix)
 
 
 def warning(id_: str, what: str, fix: str) -> Finding:
-    """Weaker than it could be, or soon broken."""
+    """Make a finding for a weakness or a coming failure."""
     return Finding("warning", id_, what, fix)

@@ -1,4 +1,4 @@
-"""Disk and clock of this machine."""
+"""Check the disk and the clock of this machine."""
 
 import shutil
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ FUTURE = timedelta(minutes=1)
 
 
 def disk() -> Iterator[Finding]:
-    """A full disk stops the database, and then nothing is accepted any more."""
+    """Check free space: a full disk stops the database, and then every request fails."""
     try:
         free = shutil.disk_usage(settings.GATEWAY_HOME).free
     except OSError:
         yield error(
             "home",
             f"GATEWAY_HOME ({settings.GATEWAY_HOME}) cannot be read.",
-            "Make the folder, or set GATEWAY_HOME to the right one.",
+            "Create the folder, or correct GATEWAY_HOME.",
         )
         return
     if free < LITTLE_BYTES:
@@ -38,18 +38,18 @@ def disk() -> Iterator[Finding]:
 
 
 def clock(now: datetime) -> Iterator[Finding]:
-    """Leases count by the database's clock, key and link expiry by ours: they must agree."""
+    """Compare the clocks: leases use the database's, expiries of keys and links this machine's."""
     apart = abs((transactions.now() - now).total_seconds())
     if apart > CLOCK_SECONDS:
         yield error(
             "clock",
             f"The clocks of this machine and of the database are {apart:.0f} s apart.",
-            "Let both keep time by NTP (timedatectl set-ntp true).",
+            "Synchronize both with NTP (timedatectl set-ntp true).",
         )
     newest = Message.objects.order_by("-id").values_list("created_at", flat=True).first()
     if newest is not None and newest > now + FUTURE:
         yield error(
             "clock",
-            "The last message was written in the future: the clock was turned back.",
-            "Let the machine keep time by NTP (timedatectl set-ntp true).",
+            "The last message has a time in the future: the clock was turned back.",
+            "Synchronize the machine with NTP (timedatectl set-ntp true).",
         )

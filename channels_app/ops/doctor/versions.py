@@ -1,7 +1,7 @@
-"""The oldest versions that are safe to run; below them lies a published hole or a broken promise.
+"""The oldest safe versions; below them is a published vulnerability or a broken guarantee.
 
-An audit of packages needs a database that this machine may not reach, and without it finds nothing
-and says "fine". A list of floors needs nobody.
+An audit of packages needs a vulnerability database, which this machine may not reach; a list of
+minimum versions works offline.
 """
 
 import sys
@@ -33,7 +33,7 @@ FLOORS: Mapping[str, str] = {
 
 
 def number(version: str) -> tuple[int, ...]:
-    """``"5.2.14rc1"`` -> (5, 2, 14): what comes after the numbers does not count."""
+    """Parse ``"5.2.14rc1"`` as (5, 2, 14): suffixes are ignored."""
     found: list[int] = []
     for part in version.split("."):
         digits = ""
@@ -48,14 +48,14 @@ def number(version: str) -> tuple[int, ...]:
 
 
 def is_below(version: str, floor: str) -> bool:
-    """Whether ``version`` is older than ``floor``; missing parts are zero."""
+    """Return whether ``version`` is older than ``floor``; missing parts are zero."""
     mine, wanted = number(version), number(floor)
     width = max(len(mine), len(wanted))
     return mine + (0,) * (width - len(mine)) < wanted + (0,) * (width - len(wanted))
 
 
 def installed(name: str) -> str:
-    """The version of a package that is installed here; empty when it is not."""
+    """Return the installed version of a package; empty when it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -63,7 +63,7 @@ def installed(name: str) -> str:
 
 
 def examine() -> Iterator[Finding]:
-    """Python and the packages that are installed."""
+    """Check Python and the installed packages."""
     if sys.version_info < PYTHON:
         yield error("version", "Python is older than 3.11.", "Install Python 3.11 or newer.")
     for name, floor in FLOORS.items():

@@ -1,4 +1,4 @@
-"""What the database knows: who is let in, which channels fail, what was not delivered."""
+"""Check the database's contents: open lists, failing channels, failed deliveries."""
 
 from collections.abc import Iterator
 
@@ -20,26 +20,28 @@ from core.providers.failures import KINDS, OWN
 
 
 def people() -> Iterator[Finding]:
-    """Lists that let everybody in, and an installation that nobody decides for."""
+    """Check for open lists and for a missing owner."""
     for user, kinds in open_kinds().items():
         level = error if user.is_owner else warning
-        danger = " They are an owner." if user.is_owner else ""
+        danger = " This user is an owner." if user.is_owner else ""
         yield level(
             "open-list",
-            f"{user} is open to everyone on {', '.join(kinds)}: any stranger is let in as them."
-            f"{danger}",
-            "Admin, People: tick “only listed identities”, or list who may speak.",
+            f"{user} is open to everyone on {', '.join(kinds)}: any unknown sender is accepted "
+            f"as this user.{danger}",
+            "Admin, People: tick “only listed identities”, or list the allowed identities.",
         )
     if not User.objects.filter(is_owner=True, is_active=True).exists():
         yield error(
             "no-owner",
-            "There is no active owner: nobody is told of strangers, nobody can let them in.",
-            "Run `manage.py sign_in_link`: on a new installation it makes the owner.",
+            "There is no active owner: unknown requests are not reported and cannot be approved.",
+            "Run `manage.py sign_in_link`: on a new installation it creates the owner.",
         )
 
 
 def channels() -> Iterator[Finding]:
-    """Accounts whose platform complains (a webhook that fails), or whose secrets are locked."""
+    """Check for accounts with platform errors (a failing webhook) or secrets that cannot be
+    decrypted.
+    """
     for row in ChannelAccount.objects.order_by("id"):
         try:
             encryption.decrypt(row.secrets)
@@ -60,35 +62,35 @@ def channels() -> Iterator[Finding]:
             yield error(
                 "channel",
                 f"{row} does not work: {row.status_text}",
-                "Admin, Accounts: “Test the connection”, mend what it names, save.",
+                "Admin, Accounts: “Test the connection”, fix the reported problem, save.",
             )
 
 
 def skills_that_fail() -> Iterator[Finding]:
-    """Folders under ``skills`` that hold no usable skill."""
+    """Check for folders under ``skills`` without a usable skill."""
     for name, problem in skills.broken().items():
         yield warning(
             "skill",
             f"The skill {visible_line(name, 80)} cannot be used. {problem}",
-            "Mend its SKILL.md (docs/plugins.md has a whole one), or remove the folder.",
+            "Fix its SKILL.md (docs/plugins.md has a complete example), or remove the folder.",
         )
 
 
 def deliveries() -> Iterator[Finding]:
-    """Answers that did not reach anybody, and messages that could not be read."""
+    """Check for failed deliveries and for messages that could not be parsed."""
     dead = Delivery.objects.filter(state=Delivery.State.DEAD).count()
     if dead:
         yield error(
             "dead-deliveries",
             f"{dead} messages could not be delivered.",
-            "Admin, Deliveries: each says why; send again or dismiss.",
+            "Admin, Deliveries: see each error; send again or dismiss.",
         )
     uncertain = Delivery.objects.filter(state=Delivery.State.UNCERTAIN).count()
     if uncertain:
         yield warning(
             "uncertain-deliveries",
-            f"Of {uncertain} messages nobody knows whether they arrived.",
-            "Admin, Deliveries: look in the chat, then send again or dismiss.",
+            f"Of {uncertain} messages it is unknown whether they arrived.",
+            "Admin, Deliveries: check the chat, then send again or dismiss.",
         )
     unread = InboundMessage.objects.filter(state=InboundMessage.State.QUARANTINED).count()
     if unread:
@@ -100,7 +102,9 @@ def deliveries() -> Iterator[Finding]:
 
 
 def storage() -> Iterator[Finding]:
-    """A folder of files that is not the one of the other machines, or of this database."""
+    """Check that the files folder is shared with the other machines and belongs to this
+    database.
+    """
     if problem := files.misplaced():
         yield error(
             "files",
@@ -111,7 +115,7 @@ def storage() -> Iterator[Finding]:
 
 
 def running() -> Iterator[Finding]:
-    """What ``/readyz`` says, once: what the accounts say stands elsewhere already."""
+    """Report what ``/readyz`` reports, without the accounts, which have checks of their own."""
     said = {f"{row}: {row.status_text}" for row in ChannelAccount.objects.filter(status="error")}
     idle = [*runs.idle_workers("runs"), *runs.idle_workers("long")]
     for problem in idle:
@@ -122,12 +126,12 @@ def running() -> Iterator[Finding]:
             yield error(
                 "not-ready",
                 problem,
-                "Start what is missing (`manage.py up`, docs/deploy.md); its log says why it died.",
+                "Start the missing process (`manage.py up`, docs/deploy.md); its log says why.",
             )
 
 
 def model() -> Iterator[Finding]:
-    """How the model fails, until it answers again."""
+    """Report the model's failure until it answers again."""
     for row in model_health.troubles():
         because = f" The server says: “{visible_line(row.reason, 200)}”" if row.reason else ""
         yield error(
@@ -138,7 +142,7 @@ def model() -> Iterator[Finding]:
 
 
 def migrations() -> Iterator[Finding]:
-    """Tables that are older than the code."""
+    """Check for unapplied migrations."""
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if plan:

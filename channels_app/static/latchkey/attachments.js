@@ -70,7 +70,7 @@ export class Attachments {
   async #add(files) {
     for (const file of files) {
       if (this.#items.length >= MOST) {
-        this.on.failed(`A message takes ${MOST} files at most.`);
+        this.on.failed(`A message can have at most ${MOST} files.`);
         break;
       }
       const name = file.name.slice(0, 255);

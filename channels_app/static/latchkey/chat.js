@@ -112,7 +112,7 @@ class Chat {
     } catch (error) {
       if (opening !== this.#opening) return;
       if (error.status === 404) {
-        toast("That chat is not there any more.");
+        toast("This chat no longer exists.");
         this.open(null);
       } else {
         this.log.failed(error.message, () => this.open(id, { push: false }));
@@ -174,7 +174,7 @@ class Chat {
   /** Put what was said into the box, to be changed and sent again. */
   edit(said) {
     if (said === undefined || this.composer.offer(said.text, resendable(said.media))) return;
-    toast("Send or clear what is in the box first.");
+    toast("Send or clear the text in the message box first.");
   }
 
   #addPending(entry) {
@@ -306,7 +306,7 @@ class Chat {
   }
 
   error(frame) {
-    const message = textOf(frame.error) || "The gateway refused that.";
+    const message = textOf(frame.error) || "The gateway refused the request.";
     const entry = frame.client_id ? this.outbox.remove(frame.client_id) : undefined;
     const turn = entry && this.#turns.find((each) => each.clientId === entry.client_id);
     if (turn) {
@@ -330,7 +330,7 @@ class Chat {
   notice(frame) {
     const decide = (request, verdict) => {
       const sent = this.connection.send({ type: "decide", request, verdict });
-      if (!sent) toast("There is no connection. Try again in a moment.");
+      if (!sent) toast("No connection. Try again in a moment.");
       return sent;
     };
     this.log.keepAtEnd(() => showNotice(frame, decide));

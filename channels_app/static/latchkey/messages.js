@@ -215,7 +215,7 @@ function transcript(text) {
 // Loading it would tell its host that the answer was read, and when: it waits for a click.
 function elsewhere(label, address, alt) {
   const url = /^https?:/.test(address) ? webUrl(address) : null;
-  if (url === null) return el("p.facts", {}, alt || "A medium that cannot be shown.");
+  if (url === null) return el("p.facts", {}, alt || "This medium cannot be shown.");
   const words = el("span", {}, label, alt ? `: ${alt}` : "");
   return el("a.elsewhere", outward(url), icon("link"), words, el("span.real-host", {}, `(${url.host})`));
 }

@@ -39,7 +39,7 @@ export class Settings {
       shown.textContent = made.command;
       shown.hidden = false;
       this.#dialog.querySelector("#link-hint").textContent =
-        `Write this to the bot within ${made.minutes} minutes. Whoever has it becomes you.`;
+        `Send this to the bot within ${made.minutes} minutes. Anyone who sends it is linked to your account.`;
     } catch (error) {
       this.on.failed(error.message);
     }

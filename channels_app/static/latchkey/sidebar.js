@@ -30,7 +30,7 @@ export class Sidebar {
     try {
       this.#sessions = this.#remaining((await call("/chat/sessions")).sessions);
     } catch (error) {
-      this.on.failed(`The list of chats could not be read. ${error.message}`);
+      this.on.failed(`The list of chats could not be loaded. ${error.message}`);
     }
     this.#draw();
   }
@@ -125,7 +125,7 @@ export class Sidebar {
 
   #nothing(wanted) {
     if (!wanted) return "No chats yet.";
-    return this.#asking ? "Searching…" : "Nothing was found.";
+    return this.#asking ? "Searching…" : "No results.";
   }
 
   #row(session) {

@@ -1,4 +1,4 @@
-"""`manage.py render --format telegram < reply.md`: what a reader of a channel will see."""
+"""`manage.py render --format telegram < reply.md`: preview a reply on a channel."""
 
 import sys
 from argparse import ArgumentParser
@@ -12,16 +12,12 @@ FORMATS = ("telegram", "markdownv2", "html", "whatsapp", "plain")
 
 
 class Command(BaseCommand):
-    """See the module."""
-
     help = "Read Markdown from standard input and print what a channel shows of it."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Which channel."""
         parser.add_argument("--format", choices=FORMATS, default="telegram")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print the preview."""
         del args
         self.stdout.write(markdown.preview(sys.stdin.buffer.read(), options["format"]))

@@ -1,4 +1,4 @@
-"""``manage.py doctor``: what is unsafe or broken in this installation, and what to do about it."""
+"""``manage.py doctor``: report what is unsafe or broken in this installation, with fixes."""
 
 import json
 import sys
@@ -16,13 +16,12 @@ WARNINGS, ERRORS = 1, 2
 
 
 class Command(BaseCommand):
-    """Ends with 0 when all is well, 1 for warnings, 2 for errors."""
+    """Exit with 0 without findings, 1 for warnings, 2 for errors."""
 
-    help = "Say what is unsafe or broken in this installation. Exit code: 0 well, 1 warnings, 2."
+    help = "List what is unsafe or broken in this installation. Exit code: 0 well, 1 warnings, 2."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """For people, or for scripts."""
         parser.add_argument("--json", action="store_true", help="one JSON list")
         parser.add_argument(
             "--adopt-files",
@@ -31,25 +30,24 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_: object, **options: Any) -> None:
-        """Examine, print, end with the exit code."""
         if options["adopt_files"]:
             storage.adopt_folder()
         found = examination.examine(now=timezone.now())
         if options["json"]:
             self.stdout.write(json.dumps([each.as_dict() for each in found]))
         else:
-            self.stdout.write("\n".join(map(told, found)) or "All is well.")
+            self.stdout.write("\n".join(map(told, found)) or "No problems found.")
         sys.exit(code_of(found))
 
 
 def told(finding: Finding) -> str:
-    """Two lines for a person; control characters of others never reach the terminal."""
+    """Return a finding as two lines; control characters of its content never reach the terminal."""
     lines = f"{finding.level}: {finding.what}\n  fix: {finding.fix}"
     return "".join(each if each.isprintable() or each == "\n" else "�" for each in lines)
 
 
 def code_of(found: list[Finding]) -> int:
-    """The exit code."""
+    """Return the exit code."""
     if not found:
         return 0
     return ERRORS if any(each.level == "error" for each in found) else WARNINGS

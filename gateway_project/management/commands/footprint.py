@@ -1,4 +1,4 @@
-"""`manage.py footprint`: the memory of every process of the running gateway."""
+"""`manage.py footprint`: show the memory of every process of the running gateway."""
 
 from typing import Any
 
@@ -9,13 +9,11 @@ from gateway_project.processes import footprint, state
 
 
 class Command(BaseCommand):
-    """See the module."""
-
     help = "Show the memory of every process of the running gateway."
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print one line a process, and the sums with and without the model."""
+        """Print one line per process, and the sums with and without the model."""
         del args, options
         running = state.read(home.directory())
         if running is None:

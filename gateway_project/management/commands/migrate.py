@@ -1,4 +1,4 @@
-"""`manage.py migrate`: Django's; what it cannot do is one sentence, and it notes its version."""
+"""`manage.py migrate`: Django's, with one-sentence errors; records the version."""
 
 from typing import Any
 
@@ -13,14 +13,12 @@ from gateway_project.processes.preflight import StartError
 
 
 class Command(migrate.Command):
-    """See the module."""
-
     def handle(self, *args: Any, **options: Any) -> None:
-        """Migrate. Raises CommandError, with one sentence for what an owner can meet."""
+        """Migrate. Raises CommandError, with one sentence for expected failures."""
         if options["database"] != DEFAULT_DB_ALIAS or options["app_label"]:
             super().handle(*args, **options)
             return
-        connection.ensure_connection()  # its failure is no migration's
+        connection.ensure_connection()  # its failure is not a migration's
         try:
             installation.check_history(MigrationExecutor(connection))
         except StartError as error:
@@ -39,7 +37,7 @@ class Command(migrate.Command):
             self.note()
 
     def note(self) -> None:
-        """Write down which version migrated; a plan that was only shown has changed nothing."""
+        """Record the version that migrated; a plan that was only shown has changed nothing."""
         try:
             with transaction.atomic():
                 schema_version.note_version()

@@ -1,4 +1,6 @@
-"""``manage.py rotate_secrets``: channel credentials under the newest key; new keys when asked."""
+"""``manage.py rotate_secrets``: encrypt channel credentials with the newest key; create new
+keys.
+"""
 
 import os
 import secrets
@@ -18,26 +20,24 @@ KEY_BYTES = 48
 
 
 class Command(BaseCommand):
-    """Without options: encrypt all channel credentials anew with the first key.
+    """Without options: encrypt all channel credentials with the first key.
 
-    ``--new-keys``, with the gateway stopped: make a new signing and a new encryption key, encrypt
-    the credentials with it, and forget the old ones. Whoever was signed in signs in again, and
-    links that were sent end, unless ``--keep-sessions``.
+    ``--new-keys``, with the gateway stopped: create a new signing and a new encryption key, encrypt
+    the credentials with it, and delete the old ones. Users must sign in again, and links that were
+    sent end, unless ``--keep-sessions``.
     """
 
     help = __doc__
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """See the class."""
         parser.add_argument("--new-keys", action="store_true", help="make new keys (stop first)")
         parser.add_argument(
             "--keep-sessions",
             action="store_true",
-            help="the old signing key still opens sessions and links; not after a leak",
+            help="keep accepting the old signing key for sessions and links; not after a leak",
         )
 
     def handle(self, *_: object, **options: Any) -> None:
-        """Do it, say what was done."""
         if options["keep_sessions"] and not options["new_keys"]:
             raise CommandError("--keep-sessions goes with --new-keys")
         if options["new_keys"]:
@@ -48,24 +48,26 @@ class Command(BaseCommand):
             self.encrypt_again()
 
     def renew_signing(self, *, keep: bool) -> None:
-        """A new key that signs cookies and links."""
+        """Create a new key that signs cookies and links."""
         old = home.read_keys("secret_key")[:1] if keep else []
         home.replace_keys("secret_key", [secrets.token_urlsafe(KEY_BYTES), *old])
-        kept = "the old one still opens sessions" if keep else "everybody signs in again"
+        kept = (
+            "the old one is still accepted for sessions" if keep else "all users must sign in again"
+        )
         self.stdout.write(f"new signing key; {kept}")
 
     def renew_encryption(self) -> None:
-        """A new key; at every moment the file holds the key of what is in the database."""
+        """Create a new key; at every moment the file holds the key of the database's content."""
         fresh = secrets.token_urlsafe(KEY_BYTES)
         every = [fresh, *home.read_keys("encryption_key")]
         home.replace_keys("encryption_key", every)
         settings.GATEWAY_ENCRYPTION_KEYS = every
         self.encrypt_again()
         home.replace_keys("encryption_key", [fresh])
-        self.stdout.write("new encryption key; the old one is forgotten")
+        self.stdout.write("new encryption key; the old one is deleted")
 
     def encrypt_again(self) -> None:
-        """All credentials under the first key."""
+        """Encrypt all credentials with the first key."""
         try:
             changed = credential_rotation.reseal_all(actor="manage.py", now=timezone.now())
         except DecryptError as error:
@@ -74,7 +76,7 @@ class Command(BaseCommand):
 
 
 def check_may_make_keys() -> None:
-    """Raises CommandError when the keys are not ours to make, or are in use."""
+    """Raise CommandError when the keys come from elsewhere, or are in use."""
     for name in ("SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS"):
         if os.environ.get(name) or os.environ.get(f"{name}_FILE"):
             raise CommandError(

@@ -15,18 +15,14 @@ from gateway_project.processes import state
 
 
 class Command(BaseCommand):
-    """See the module."""
-
-    help = "Print an address that signs a person in, once."
+    help = "Print a single-use sign-in link for a user."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Who, and for how long."""
         parser.add_argument("--user", default="", help="username; default: the owner")
-        parser.add_argument("--minutes", type=int, default=60, help="how long the link is good")
+        parser.add_argument("--minutes", type=int, default=60, help="how long the link is valid")
 
     def handle(self, *, user: str, minutes: int, **options: Any) -> None:
-        """Make the link and print it."""
         del options
         if minutes < 1:
             raise CommandError("--minutes must be at least 1")
@@ -37,7 +33,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{base}/sign-in/{token}")
 
     def find(self, name: str) -> User:
-        """The person called ``name``, or the owner. Raises ``CommandError``."""
+        """Return the user ``name``, or the owner. Raises ``CommandError``."""
         person = User.objects.filter(username=name, is_active=True).first() if name else None
         if not name:
             person, _ = installation.ensure_owner()

@@ -1,4 +1,4 @@
-"""`manage.py up`: the whole gateway of one machine, in the foreground."""
+"""`manage.py up`: run the whole gateway of one machine, in the foreground."""
 
 import os
 import sys
@@ -14,17 +14,15 @@ from gateway_project.processes import console, plan, preflight
 
 
 class Command(BaseCommand):
-    """See the module."""
-
     help = "Start the gateway of this machine: broker, model, web server and workers."
     requires_system_checks: list[str] = []
 
     def get_version(self) -> str:
-        """What ``up --version`` prints: ours, not Django's."""
+        """Return the gateway's version, not Django's."""
         return f"Latchkey {VERSION}"
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Check what could stop us, prepare the database, then become the supervisor."""
+        """Check the preconditions, prepare the database, then become the supervisor."""
         del args, options
         folder = home.directory()
         try:
@@ -43,9 +41,9 @@ class Command(BaseCommand):
         os.execv(sys.executable, [sys.executable, "-m", module])  # noqa: S606 - no shell on purpose
 
     def prepare(self) -> None:
-        """Tables, static files, owner, and the token of the sign-in link.
+        """Prepare tables, static files and the owner; return the token of the sign-in link.
 
-        Raises StartError when the database is not for this code, or cannot be made so.
+        Raises StartError when the database cannot be used with this code.
         """
         with installation.one_at_a_time():
             applied = installation.migrate()
@@ -54,14 +52,14 @@ class Command(BaseCommand):
                 console.say("static", "collected")
             owner, is_new = installation.ensure_owner()
             if is_new:
-                console.say("owner", f"made user {owner}")
+                console.say("owner", f"created user {owner}")
             if owner is None:
                 console.say("owner", "no active owner: `manage.py sign_in_link --user NAME`")
-            if sys.stdout.isatty():  # a log that is kept must hold no way in
+            if sys.stdout.isatty():  # a stored log must not contain a sign-in link
                 os.environ[plan.TOKEN] = installation.sign_in_token(now=timezone.now())
 
     def explain(self, error: DatabaseError) -> str:
-        """What to do when the database does not do its part."""
+        """Describe the fix for a database that fails."""
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         return (
             f"the database could not be prepared: {reason}. Check DATABASE_URL and that the server "

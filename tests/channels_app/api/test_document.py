@@ -19,7 +19,7 @@ from core.database import transactions
 from gateway_project.asgi import ROUTES, application
 from tests import ROOT, people
 from tests.gateways import Gateway
-from tests.redteam import house as houses
+from tests.redteam import gateway_data
 from tests.settings import TEST_DATABASE
 
 MAX_SECONDS = 60 if TEST_DATABASE == "sqlite" else 30
@@ -122,7 +122,7 @@ async def asked(method: str, path: str, key: str = "") -> httpx.Response:
         async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
             return await client.request(method, path, headers=headers)
     finally:
-        await houses.end_tasks()
+        await gateway_data.end_tasks()
         await asyncio.to_thread(transactions.close_pool)
 
 
@@ -144,7 +144,7 @@ def test_trace_is_405_at_every_page(path: str) -> None:
 @pytest.mark.parametrize("name", ["a%0Ab", "%0A", "a/b", "%F0%9F%98%80", "%22", "%2E%2E"])
 def test_an_odd_name_of_a_model_is_answered_in_openais_shape(name: str) -> None:
     """A line end is no way out of the route, to a page of HTML."""
-    key = houses.build().tokens["own"]
+    key = gateway_data.build().tokens["own"]
     answer = asyncio.run(asked("GET", f"/v1/models/{name}", key))
     assert answer.status_code == 404
     assert set(answer.json()["error"]) == {"message", "type", "param", "code"}

@@ -22,7 +22,7 @@ from core.models import ChannelAccount
 from gateway_project.processes import listener
 from tests.channels_app.running import guest, owner, runner
 from tests.channels_app.telegram.local import Loop
-from tests.redteam.house import end_tasks
+from tests.redteam.gateway_data import end_tasks
 
 SECRET = "a-secret-of-this-bridge"
 Json = dict[str, Any]

@@ -18,7 +18,7 @@ from tests.channels_app.bridge.conftest import Bridge
 
 pytestmark = pytest.mark.django_db(transaction=True)
 STRANGER = "@eve:example.org"
-WRONG = "That code is not valid, or not any more."
+WRONG = "This code is invalid or has expired."
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from channels_app.asgi.http import RefusedError
 from channels_app.http_api import fields
 from core.lib.safe_fetch import Fetched
 from core.models import ChannelAccount, InboundMessage, User
-from tests.redteam.house import House
+from tests.redteam.gateway_data import GatewayData
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"x" * 20
 ADDRESS = "https://pictures.example/cat"
@@ -53,7 +53,7 @@ def test_pictures_together_are_no_larger_than_a_body(settings: object) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_private_address_is_refused_and_a_stranger_has_nothing_fetched() -> None:
     """The guarded fetcher; who may not speak is held without the picture."""
-    house = House()
+    house = GatewayData()
     user = User.objects.create(username="ada", only_listed=True)
     account = ChannelAccount.objects.create(channel="bridge", name="mail")
     house.tokens["ada"] = keys.create(name="a", user=user, scopes=["inbound"])[1]
@@ -70,7 +70,7 @@ def test_a_private_address_is_refused_and_a_stranger_has_nothing_fetched() -> No
 @pytest.mark.django_db(transaction=True)
 def test_a_stranger_behind_a_bridge_has_nothing_fetched_at_v1() -> None:
     """The rule is asked first: 401, not what the address answers; the words are held."""
-    house = House()
+    house = GatewayData()
     account = ChannelAccount.objects.create(channel="bridge", name="mail")
     house.tokens["bridge"] = keys.create(name="b", account=account, scopes=["chat"])[1]
     picture = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/x.png"}}
@@ -90,7 +90,7 @@ def test_ri17_one_sender_of_a_bridge_does_not_use_up_the_others_at_v1(
     """[RI17] Counted by sender, as at ``/inbound``; the model is not asked."""
     monkeypatch.setattr(throttling, "people", throttling.Rate())
     settings.RATE_PER_MINUTE_USER = 2  # type: ignore[attr-defined]
-    house = House()
+    house = GatewayData()
     account = ChannelAccount.objects.create(channel="bridge", name="mail")
     house.tokens["bridge"] = keys.create(name="b", account=account, scopes=["chat"])[1]
     messages = [{"role": "user", "content": "hello"}]

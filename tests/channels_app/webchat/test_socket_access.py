@@ -9,7 +9,7 @@ from django.db import DatabaseError
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app.webchat import calls, consumers, ticking
+from channels_app.webchat import calls, consumers, periodic_checks
 from core.database.transactions import in_thread
 from core.models import InboundMessage, Run, User
 from core.signals import pubsub
@@ -149,8 +149,8 @@ async def test_rws6_a_frame_that_revokes_nothing_of_ours_changes_nothing(ada: Us
 async def test_rws6_a_lost_revocation_is_noticed_by_asking_now_and_then(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticking, "RECHECK_SECONDS", 0.0)
-    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(periodic_checks, "RECHECK_SECONDS", 0.0)
+    monkeypatch.setattr(periodic_checks, "POLL_SECONDS", 0.05)
     async with at_the_page(ada) as socket:
         await in_thread(lambda: User.objects.filter(id=ada.id).update(is_active=False))
         assert await socket.closed() == 4401

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.intake.inbound import receive_personal
-from channels_app.webchat import following, ticking
+from channels_app.webchat import following, periodic_checks
 from core.conversations.inbox import Draft
 from core.conversations.sessions import delete
 from core.database.transactions import in_thread
@@ -99,7 +99,7 @@ async def test_m2_the_final_frame_never_overtakes_an_event(
 async def test_m2_without_the_hub_the_log_is_read_now_and_then(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(periodic_checks, "POLL_SECONDS", 0.05)
     async with at_the_page(ada) as socket:
         _, pen = await asked(socket)
 
@@ -112,7 +112,7 @@ async def test_m2_frames_of_a_run_that_was_read_from_the_log_to_its_end_come_too
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A busy hub is slower than the log: what it brings then was sent already, the end too."""
-    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(periodic_checks, "POLL_SECONDS", 0.05)
     async with at_the_page(ada) as socket:
         accepted, pen = await asked(socket)
 
@@ -139,7 +139,7 @@ async def test_m2_frames_of_a_run_that_was_read_from_the_log_to_its_end_come_too
 async def test_a_chat_deleted_in_mid_answer_does_not_end_the_socket(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(periodic_checks, "POLL_SECONDS", 0.05)
     async with at_the_page(ada) as socket:
         _, pen = await asked(socket)
         await in_thread(pen.write, event("stream_start"))

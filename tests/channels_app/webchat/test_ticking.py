@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from channels_app.webchat import access, ticking
+from channels_app.webchat import access, periodic_checks
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following
 from core.signals.pubsub import Listener
@@ -20,14 +20,14 @@ def is_awake(listener: Listener) -> bool:
 
 
 async def test_only_a_socket_that_follows_a_run_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(ticking, "POLL_AWAY_SECONDS", 0.02)
+    monkeypatch.setattr(periodic_checks, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(periodic_checks, "POLL_AWAY_SECONDS", 0.02)
     idle, busy = Listener(frozenset()), Listener(frozenset())
     speaker, follows = Speaker(None, key_id=1), Following()
     follows.start("a-run")
     with (
-        ticking.local().watch(idle, speaker, Following()),
-        ticking.local().watch(busy, speaker, follows),
+        periodic_checks.local().watch(idle, speaker, Following()),
+        periodic_checks.local().watch(busy, speaker, follows),
     ):
         async with asyncio.timeout(BOUND_SECONDS):
             assert await busy.wait() == []
@@ -40,9 +40,9 @@ async def test_rws6_a_credential_is_asked_for_once_and_who_lost_it_is_woken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However many sockets it has; those of others sleep on."""
-    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(ticking, "POLL_AWAY_SECONDS", 0.02)
-    monkeypatch.setattr(ticking, "RECHECK_SECONDS", 0.0)
+    monkeypatch.setattr(periodic_checks, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(periodic_checks, "POLL_AWAY_SECONDS", 0.02)
+    monkeypatch.setattr(periodic_checks, "RECHECK_SECONDS", 0.0)
     asked: list[list[int]] = []
 
     def ended(speakers: Sequence[Speaker]) -> set[tuple[str, int]]:
@@ -54,7 +54,7 @@ async def test_rws6_a_credential_is_asked_for_once_and_who_lost_it_is_woken(
     with ExitStack() as stack:
         for listener, number in ((lost, 1), (also_lost, 1), (kept, 2)):
             speaker = Speaker(None, key_id=number)
-            stack.enter_context(ticking.local().watch(listener, speaker, Following()))
+            stack.enter_context(periodic_checks.local().watch(listener, speaker, Following()))
         async with asyncio.timeout(BOUND_SECONDS):
             await lost.wait()
             await also_lost.wait()
@@ -65,9 +65,9 @@ async def test_rws6_a_credential_is_asked_for_once_and_who_lost_it_is_woken(
 
 
 async def test_a_check_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(ticking, "POLL_AWAY_SECONDS", 0.02)
-    monkeypatch.setattr(ticking, "RECHECK_SECONDS", 0.0)
+    monkeypatch.setattr(periodic_checks, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(periodic_checks, "POLL_AWAY_SECONDS", 0.02)
+    monkeypatch.setattr(periodic_checks, "RECHECK_SECONDS", 0.0)
     answers: list[set[tuple[str, int]]] = [{("", 1)}]
 
     def ended(speakers: Sequence[Speaker]) -> set[tuple[str, int]]:
@@ -78,7 +78,7 @@ async def test_a_check_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(access, "ended", ended)
     listener = Listener(frozenset())
-    with ticking.local().watch(listener, Speaker(None, key_id=1), Following()):
+    with periodic_checks.local().watch(listener, Speaker(None, key_id=1), Following()):
         async with asyncio.timeout(BOUND_SECONDS):
             await listener.wait()
     assert listener.take_lag()
@@ -88,13 +88,13 @@ async def test_a_socket_that_opens_as_the_last_one_closes_is_looked_after(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The timer of the last one is ending, and not yet over."""
-    monkeypatch.setattr(ticking, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(ticking, "POLL_AWAY_SECONDS", 0.02)
+    monkeypatch.setattr(periodic_checks, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(periodic_checks, "POLL_AWAY_SECONDS", 0.02)
     speaker, follows = Speaker(None, key_id=1), Following()
     follows.start("a-run")
-    with ticking.local().watch(Listener(frozenset()), speaker, Following()):
+    with periodic_checks.local().watch(Listener(frozenset()), speaker, Following()):
         pass
     listener = Listener(frozenset())
-    with ticking.local().watch(listener, speaker, follows):
+    with periodic_checks.local().watch(listener, speaker, follows):
         async with asyncio.timeout(BOUND_SECONDS):
             assert await listener.wait() == []

@@ -11,7 +11,7 @@ from core.conversations import inbox
 from core.database.transactions import atomic_write
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from tests import load_vectors
-from tests.allowlist.crowd import at_once
+from tests.allowlist.in_parallel import run_in_parallel
 from tests.core.conftest import NOW, Say
 
 VECTORS = load_vectors("debounce")
@@ -193,7 +193,7 @@ def test_rw5_the_same_update_a_hundred_times_at_once_is_one_run(
         receipt = inbound.receive_personal(user=user, draft=draft, session_id="", now=NOW)
         return receipt.outcome
 
-    outcomes = at_once(deliver, times=100)
+    outcomes = run_in_parallel(deliver, times=100)
     assert sorted(set(outcomes)) == ["accepted", "duplicate"]
     assert outcomes.count("accepted") == 1
     assert (InboundMessage.objects.count(), Run.objects.count()) == (1, 1)
@@ -234,7 +234,7 @@ def test_many_threads_that_open_one_conversation_get_the_same(
         with atomic_write():
             return inbox.open_session(user=user, account=account, chat="A").id
 
-    assert len(set(at_once(opened, times=40))) == 1
+    assert len(set(run_in_parallel(opened, times=40))) == 1
 
 
 def test_ri15_a_session_of_another_person_is_as_unknown_as_none(

@@ -21,7 +21,7 @@ from core.models import (
     WorkerHeartbeat,
 )
 from core.signals import pubsub
-from tests.allowlist.crowd import at_once
+from tests.allowlist.in_parallel import run_in_parallel
 from tests.core.conftest import Say
 from tests.servers import wait_until
 
@@ -74,7 +74,9 @@ def test_sessions_do_not_wait_for_each_other(
 def test_rc8_one_run_is_claimed_by_one_of_many_workers(say: Say, woken: Woken) -> None:
     """[RC8]"""
     run = say("1")
-    taken = at_once(lambda number: runs.claim(run_ids=[run.id], worker=f"w{number}"), times=20)
+    taken = run_in_parallel(
+        lambda number: runs.claim(run_ids=[run.id], worker=f"w{number}"), times=20
+    )
     assert len([each for each in taken if each]) == 1
 
 

@@ -115,7 +115,7 @@ def test_l3_an_embedded_model_is_not_even_asked(
     [
         ("fail", "The slides could not be made: no paper."),
         ("crash", "Something went wrong in the gateway."),
-        ("escape", "The plugin made no file that can be sent."),
+        ("escape", "The plugin created no file that can be sent."),
     ],
 )
 def test_l2_a_job_that_fails_says_so_and_leaves_nothing(

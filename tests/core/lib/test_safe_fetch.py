@@ -151,7 +151,7 @@ async def test_at_most_three_redirects_are_followed() -> None:
         raise web.HTTPFound("/0")
 
     async with serving(again) as port:
-        with pytest.raises(FetchError, match="redirects too often"):
+        with pytest.raises(FetchError, match="too many redirects"):
             await fetcher(port).get(f"http://example.org:{port}/0")
     assert hops == 4
 

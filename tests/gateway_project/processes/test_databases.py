@@ -48,7 +48,7 @@ def test_a_server_s_address_is_taken_apart_and_unquoted() -> None:
         ("postgres://a:secret-word@h/n#?sslmode=require", "name=value"),
         ("postgres://a:secret-word@h/n?sslmode=require&", "name=value"),
         ("postgres://a:secret-word@h/n?sslmode=require&sslmode=disable", "name=value"),
-        ("postgres://a:secret-word@h:1/n?port=2", "twice: port"),
+        ("postgres://a:secret-word@h:1/n?port=2", "repeated parameter: port"),
         ("postgres://a:secret-word/more@h/n", "%2F"),
     ],
 )

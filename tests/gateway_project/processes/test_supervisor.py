@@ -210,7 +210,7 @@ def test_the_address_is_announced_once_and_says_that_the_model_is_loading(
     drive(each, lambda: web.status.restarts == 1 and web.status.state == "ready")
     said = capsys.readouterr().out
     assert said.count("http://x/sign-in/token-of-the-owner") == 1
-    assert "It is still loading" in said
+    assert "still loading" in said
     assert plan.TOKEN not in os.environ
 
 

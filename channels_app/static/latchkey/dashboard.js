@@ -8,15 +8,15 @@ const TOAST = 20_000;
 const MOST_TOASTS = 3;
 const TITLE = document.title;
 
-const bell = document.querySelector("[data-desk-bell]");
-const allow = document.querySelector("[data-desk-allow]");
-const toasts = document.querySelector("[data-desk-toasts]");
+const bell = document.querySelector("[data-dashboard-bell]");
+const allow = document.querySelector("[data-dashboard-allow]");
+const toasts = document.querySelector("[data-dashboard-toasts]");
 
 function show(count) {
-  const people = count === 1 ? "1 unknown request is waiting" : `${count} unknown requests are waiting`;
-  bell.querySelector("[data-desk-count]").textContent = String(count);
-  bell.classList.toggle("desk-bell-busy", count > 0);
-  bell.setAttribute("aria-label", count ? people : "Nobody is waiting");
+  const people = count === 1 ? "1 unknown request pending" : `${count} unknown requests pending`;
+  bell.querySelector("[data-dashboard-count]").textContent = String(count);
+  bell.classList.toggle("dashboard-bell-busy", count > 0);
+  bell.setAttribute("aria-label", count ? people : "No pending requests");
   bell.title = bell.getAttribute("aria-label");
   document.title = count ? `(${count}) ${TITLE}` : TITLE;
   const inSidebar = sidebarBadge();
@@ -31,17 +31,17 @@ function sidebarBadge() {
 
 function toast(frame) {
   const close = () => node.remove();
-  const quote = frame.quote ? el("blockquote.desk-toast-quote", {}, frame.quote) : null;
+  const quote = frame.quote ? el("blockquote.dashboard-toast-quote", {}, frame.quote) : null;
   const node = el(
-    "section.desk-toast",
+    "section.dashboard-toast",
     { "data-request": frame.request, "aria-label": "Unknown request" },
     el("p", {}, frame.text),
     quote,
     el(
-      "p.desk-buttons",
+      "p.dashboard-buttons",
       {},
-      el("a.desk-button.desk-button-yes", { href: frame.address }, "Look and decide"),
-      el("button.desk-button", { type: "button", onclick: close }, "Later"),
+      el("a.dashboard-button.dashboard-button-yes", { href: frame.address }, "Review"),
+      el("button.dashboard-button", { type: "button", onclick: close }, "Later"),
     ),
   );
   toasts.append(node);
@@ -52,7 +52,7 @@ function toast(frame) {
 function notify(frame) {
   if (!("Notification" in globalThis) || Notification.permission !== "granted") return;
   const body = [frame.text, frame.quote].filter(Boolean).join("\n");
-  const notice = new Notification("Somebody is at the door", { body, tag: frame.request });
+  const notice = new Notification("New unknown request", { body, tag: frame.request });
   notice.onclick = () => {
     globalThis.focus();
     location.assign(frame.address);
@@ -79,8 +79,8 @@ function start() {
     on: {
       open: () => {},
       frame: receive,
-      state: (state) => bell.classList.toggle("desk-bell-away", state === "waiting"),
-      signedOut: () => bell.classList.add("desk-bell-away"),
+      state: (state) => bell.classList.toggle("dashboard-bell-away", state === "waiting"),
+      signedOut: () => bell.classList.add("dashboard-bell-away"),
       refused: () => {},
     },
   });

@@ -1,7 +1,7 @@
-"""The doors that Django REST framework does not serve, in the same OpenAPI document ([D9]).
+"""OpenAPI operations of the endpoints that Django REST framework does not serve ([D9]).
 
 Written by hand, since they are plain ASGI handlers; ``tests/channels_app/api/test_document.py``
-compares every route with it, and a fuzzer compares what they answer.
+compares every route with it, and a fuzzer compares the responses.
 """
 
 import re
@@ -21,7 +21,7 @@ WORDS = {
     "404": "Not found.",
     "405": "Method not allowed; see `Allow`.",
     "406": "Not acceptable: no such representation.",
-    "408": "The request body came too slowly.",
+    "408": "The request body arrived too slowly.",
     "409": "Conflict: the run was cancelled.",
     "410": "Gone: the link was revoked.",
     "413": "The request body, or one of its fields, is too large.",
@@ -73,7 +73,7 @@ BODY = ("408", "413", "415")
 
 
 def content(schema: Json | None, *, stream: bool = False) -> Json:
-    """What an answer holds: JSON, an event stream, or either."""
+    """Describe a response body: JSON, an event stream, or either."""
     found: Json = {"application/json": {"schema": schema}} if schema else {}
     if stream:
         found["text/event-stream"] = {"schema": ref("ServerSentEvent")}
@@ -81,7 +81,7 @@ def content(schema: Json | None, *, stream: bool = False) -> Json:
 
 
 def refusal(error: str, tag: str) -> Json:
-    """What the answer to a refused request holds; a sentence too, where people read it."""
+    """Describe the body of an error; plain text too, for addresses that are opened in a browser."""
     sentence = {"text/plain": {"schema": STRING}} if tag == "ui" else {}
     return {**content(ref(error)), **sentence}
 
@@ -96,7 +96,9 @@ def operation(
     body: str = "",
     parameters: tuple[Json, ...] = (),
 ) -> Json:
-    """One operation behind a key. ``answers``: status -> content; ``errors``: further statuses."""
+    """Describe one operation behind a key. ``answers``: status -> content; ``errors``: further
+    statuses.
+    """
     refused = {*KEYED, *errors, *(BODY if body else ())} - set(answers)
     responses = {
         **{
@@ -121,12 +123,12 @@ def operation(
 
 
 def parameter(name: str, where: str, *, required: bool = False, schema: Json = STRING) -> Json:
-    """One parameter."""
+    """Describe one parameter."""
     return {"name": name, "in": where, "required": required or where == "path", "schema": schema}
 
 
 IDEMPOTENCY = parameter("Idempotency-Key", "header", schema={**STRING, "maxLength": 128})
-SENDER = parameter("user_id", "query")  # for which of its senders a bridge asks
+SENDER = parameter("user_id", "query")  # the sender on whose behalf a bridge asks
 SESSION = parameter("X-Session-Id", "header", schema=PRINTABLE)
 RUN_ASKED = parameter("run_id", "query", required=True, schema=PUBLIC)
 EVENT = {**STRING, "pattern": f"^[0-9]{{0,{MOST_EVENT_DIGITS}}}$"}
@@ -135,7 +137,7 @@ ANSWER, BOTH = content(ref("Answer")), content(ref("Answer"), stream=True)
 
 
 def inbound_paths() -> Json:
-    """``/inbound`` and the events of a run ([D1], [D2])."""
+    """Describe ``/inbound`` and the events of a run ([D1], [D2])."""
     refused = {
         "401": content(ref("DoorError"), stream=True),
         "429": content(ref("DoorError"), stream=True),
@@ -194,7 +196,7 @@ def inbound_paths() -> Json:
 
 
 def file_paths() -> Json:
-    """Uploads, one's own files, and signed links ([L4]); refusals of the latter are plain text."""
+    """Describe uploads, own files, and signed links ([L4]); errors of the latter are plain text."""
     upload = operation(
         "Upload a file; a message then names its id.",
         tag="files",
@@ -232,7 +234,7 @@ OWN_FILE = parameter("file", "path", schema=PUBLIC)
 
 
 def own_file_deleted() -> Json:
-    """``DELETE /files/{file}``: JSON where it works, a line of text where it does not."""
+    """Describe ``DELETE /files/{file}``: JSON on success, a line of text on an error."""
     found = operation(
         "Delete one of your files.",
         tag="files",
@@ -249,7 +251,9 @@ def own_file_deleted() -> Json:
 def file_operation(
     summary: str, refused: tuple[str, ...], given: Json, *, security: list[Json]
 ) -> Json:
-    """An operation that answers with bytes, or a line of text; JSON before it reads the request."""
+    """Describe an operation that answers with bytes or a line of text; JSON before it reads the
+    request.
+    """
     refusals = sorted({*refused, "400", "405", "416", "429", "503"})
     files: Json = {"*/*": {"schema": STRING}}
     return {
@@ -271,7 +275,7 @@ def file_operation(
 
 
 def openai_paths() -> Json:
-    """``/v1`` ([D5])."""
+    """Describe ``/v1`` ([D5])."""
     return {
         "/v1/chat/completions": {
             "post": operation(
@@ -306,7 +310,7 @@ def openai_paths() -> Json:
 
 
 def ui_paths() -> Json:
-    """``/ui/chat``."""
+    """Describe ``/ui/chat``."""
     chat = parameter(
         "chat",
         "path",
@@ -344,7 +348,7 @@ def ui_paths() -> Json:
 
 
 def platform_paths() -> Json:
-    """Where platforms push to ([D6]); their secret stands in a header instead of a key."""
+    """Describe the platforms' webhooks ([D6]); authenticated by a secret in a header, not a key."""
     account = parameter("account", "path", schema={**STRING, "pattern": "^[A-Za-z0-9_.-]{1,64}$"})
     nobody = {**content(ref("DoorError")), "text/html": {"schema": STRING}}
     hook = operation(
@@ -360,7 +364,7 @@ def platform_paths() -> Json:
 
 
 def bridge_paths() -> Json:
-    """``/process`` ([D4])."""
+    """Describe ``/process`` ([D4])."""
     asked = operation(
         "Send a message of another platform; the answer goes to the account's callback.",
         tag="bridge",
@@ -379,7 +383,7 @@ def bridge_paths() -> Json:
 
 
 def mcp_paths() -> Json:
-    """``/mcp`` ([D7]); its messages are described by the Model Context Protocol."""
+    """Describe ``/mcp`` ([D7]); its messages are defined by the Model Context Protocol."""
     call = operation(
         "Send a message of the Model Context Protocol (streamable HTTP).",
         tag="mcp",
@@ -396,7 +400,7 @@ HEALTH_ERROR = shape(("ok", "error"), ok=FLAG, error=STRING)
 
 
 def health_paths() -> Json:
-    """Health ([D8]); no key."""
+    """Describe the health endpoints ([D8]); they need no key."""
     up = {"description": WORDS["200"], "content": content(ref("Health"))}
     down = {
         "description": "Something is wrong; it is named to those with a key or METRICS_TOKEN.",
@@ -419,7 +423,7 @@ def health_paths() -> Json:
 
 
 def open_operation(summary: str, responses: Json) -> Json:
-    """An operation without a key. What counts is also refused: wrong keys, methods and hosts."""
+    """Describe an operation without a key; wrong keys, methods and hosts still count."""
     refused = {
         status: {"description": WORDS[status], "content": content(HEALTH_ERROR)}
         for status in ("400", "405", "429", "503")
@@ -430,7 +434,7 @@ def open_operation(summary: str, responses: Json) -> Json:
 
 
 def every_path() -> list[Json]:
-    """The paths of all doors."""
+    """Return the paths of all these endpoints."""
     return [
         inbound_paths(),
         file_paths(),
@@ -444,8 +448,9 @@ def every_path() -> list[Json]:
 
 
 def document(result: Json, **_: object) -> Json:
-    """A hook of drf-spectacular: add the endpoints that are plain ASGI handlers, and to every
-    operation of /api its summary, its tag and its errors."""
+    """Add the endpoints that are plain ASGI handlers, and to every operation of /api its summary,
+    tag and errors. A hook of drf-spectacular.
+    """
     for path, methods in result["paths"].items():
         for method, found in methods.items():
             finish(found, path.removeprefix("/api/"), method)
@@ -461,7 +466,7 @@ def document(result: Json, **_: object) -> Json:
 
 
 def finish(found: Json, path: str, method: str) -> None:
-    """What drf-spectacular does not know: the statuses of Django REST framework, and words."""
+    """Add the statuses and summaries that drf-spectacular cannot derive."""
     found["summary"] = SUMMARIES[path, method]
     found["tags"] = [path.partition("/")[0]]
     for each in found.get("parameters", ()):

@@ -18,7 +18,7 @@ from channels_app.webchat.access import Speaker
 from core.conversations.inbox import Draft
 from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, Run, User
-from tests.allowlist.crowd import at_once
+from tests.allowlist.in_parallel import run_in_parallel
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -85,7 +85,7 @@ def test_a6_a7_200_presses_at_three_doors_at_once_are_one_decision_and_the_other
         lambda number: in_web_chat(owner, request),
         lambda number: in_admin(clients[number % THREADS], request),
     ]
-    told = at_once(lambda number: doors[number % 3](number), times=PRESSES, threads=THREADS)
+    told = run_in_parallel(lambda number: doors[number % 3](number), times=PRESSES, threads=THREADS)
     transactions.close_pool()
     row = UnknownRequest.objects.get()
     assert row.state == "approved"

@@ -9,11 +9,11 @@ register = template.Library()
 
 @register.filter
 def visible(text: object) -> str:
-    """A text with invisible characters shown as their codes."""
+    """Return a text with invisible characters shown as their codes."""
     return texts.visible(str(text))
 
 
 @register.filter
 def visible_line(text: object, limit: int = 200) -> str:
-    """The same on one line, cut."""
+    """Return the same on one line, cut."""
     return texts.visible_line(str(text), limit)

@@ -52,7 +52,7 @@ def at_home(telegram: ChannelAccount, owner: User) -> User:
 
 
 @pytest.fixture
-def desk(client: Client, owner: User) -> Client:
+def owner_client(client: Client, owner: User) -> Client:
     """A browser where the owner is signed in."""
     client.force_login(owner)
     return client
@@ -121,7 +121,7 @@ def flood(account: ChannelAccount, now: datetime, *, strangers: int, each: int) 
 
 
 def survived(
-    account: ChannelAccount, desk: Client, *, strangers: int, each: int, held: int
+    account: ChannelAccount, owner_client: Client, *, strangers: int, each: int, held: int
 ) -> None:
     """The owner heard of five and once of the rest, the tables are small, and grandma is found."""
     notices = told(account, "555")
@@ -131,34 +131,34 @@ def survived(
     assert UnknownRequest.objects.count() == strangers + 1
     assert set(UnknownRequest.objects.exclude(sender="41").values_list("count")) == {(each,)}
     assert InboundMessage.objects.count() == 1 + strangers * min(each, held)
-    page = desk.get("/admin/allowlist/unknownrequest/", {"q": "grandma"}).content.decode()
+    page = owner_client.get("/admin/allowlist/unknownrequest/", {"q": "grandma"}).content.decode()
     assert "im:41" in page
     assert "im:5099" not in page
-    groups = desk.get("/admin/allowlist/unknownrequest/groups/").content.decode()
+    groups = owner_client.get("/admin/allowlist/unknownrequest/groups/").content.decode()
     assert f"Buy coins {each - 1}" in groups
     assert str(strangers) in groups
 
 
 def test_a5_rq13_a_hundred_strangers_in_an_hour(
-    telegram: ChannelAccount, at_home: User, desk: Client, now: datetime, settings: Settings
+    telegram: ChannelAccount, at_home: User, owner_client: Client, now: datetime, settings: Settings
 ) -> None:
     """[A5] Five notices and one digest in an hour, bounded rows; a small one of the next."""
     settings.HELD_MESSAGES_PER_SENDER = 3
     say(telegram, now, "41", "It is grandma")
     flood(telegram, now, strangers=100, each=5)
-    survived(telegram, desk, strangers=100, each=5, held=3)
+    survived(telegram, owner_client, strangers=100, each=5, held=3)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a5_rq13_a_thousand_strangers_who_go_on(
-    telegram: ChannelAccount, at_home: User, desk: Client, now: datetime, settings: Settings
+    telegram: ChannelAccount, at_home: User, owner_client: Client, now: datetime, settings: Settings
 ) -> None:
     """[A5] Twice each; ten times each, ten thousand messages, in ``make soak`` (FLOOD_EACH)."""
     settings.HELD_MESSAGES_PER_SENDER = 3
     say(telegram, now, "41", "It is grandma")
     flood(telegram, now, strangers=1000, each=FLOOD_EACH)
-    survived(telegram, desk, strangers=1000, each=FLOOD_EACH, held=3)
+    survived(telegram, owner_client, strangers=1000, each=FLOOD_EACH, held=3)
 
 
 def test_a5_a_pattern_turns_strangers_away_unseen_and_shuts_out_nobody_who_is_listed(
@@ -213,7 +213,7 @@ def test_a_pattern_counts_for_its_kind_and_account_only(
 
 
 def test_the_owner_blocks_by_pattern_in_the_admin_and_who_waits_is_denied(
-    desk: Client, owner: User, bridge: ChannelAccount, settings: Settings
+    owner_client: Client, owner: User, bridge: ChannelAccount, settings: Settings
 ) -> None:
     """Their held words go, an owner's mistake is refused, and all of it is audited."""
     now = timezone.now()
@@ -222,13 +222,15 @@ def test_the_owner_blocks_by_pattern_in_the_admin_and_who_waits_is_denied(
     say(bridge, now, "eve@other.example", "grandma", kind="email")
     address = UnknownRequest.objects.order_by("id").first()
     assert address is not None
-    link = desk.get(f"/admin/allowlist/unknownrequest/{address.pk}/change/").content.decode()
+    link = owner_client.get(
+        f"/admin/allowlist/unknownrequest/{address.pk}/change/"
+    ).content.decode()
     assert "pattern=%2A%40spam.example" in link
     for bad in ("*", "", "a*", "?*?"):
-        answer = desk.post(f"{PATTERNS}add/", {"pattern": bad, "kind": "", "note": ""})
+        answer = owner_client.post(f"{PATTERNS}add/", {"pattern": bad, "kind": "", "note": ""})
         assert answer.status_code == 200
     form = {"pattern": " *@spam.example ", "kind": "email", "note": "coins"}
-    answer = desk.post(f"{PATTERNS}add/", form)
+    answer = owner_client.post(f"{PATTERNS}add/", form)
     assert answer.status_code == 302
     assert any("5" in str(each) for each in get_messages(answer.wsgi_request))
     assert BlockPattern.objects.get().pattern == "*@spam.example"
@@ -245,7 +247,7 @@ def test_the_owner_blocks_by_pattern_in_the_admin_and_who_waits_is_denied(
     say(bridge, now, "s0@spam.example", kind="email")
     assert UnknownRequest.objects.get(sender="s0@spam.example").count == 1
     pattern = BlockPattern.objects.get()
-    desk.post(f"{PATTERNS}{pattern.pk}/delete/", {"post": "yes"})
+    owner_client.post(f"{PATTERNS}{pattern.pk}/delete/", {"post": "yes"})
     say(bridge, now, "s0@spam.example", kind="email")
     assert UnknownRequest.objects.get(sender="s0@spam.example").state == "pending"
 
@@ -264,14 +266,14 @@ def test_a6_staff_who_are_no_owners_block_nobody_by_pattern(
 
 
 def test_the_groups_of_those_who_wait_lead_to_the_list_and_to_a_pattern(
-    desk: Client, bridge: ChannelAccount, telegram: ChannelAccount, now: datetime
+    owner_client: Client, bridge: ChannelAccount, telegram: ChannelAccount, now: datetime
 ) -> None:
     """By where they come from and by what they say; one of its kind is no group."""
     for number in range(3):
         say(bridge, now, f"s{number}@spam.example", "Buy coins", kind="email")
         say(telegram, now, str(700 + number), "Free money")
     say(bridge, now, "eve@other.example", "grandma", kind="email")
-    page = desk.get("/admin/allowlist/unknownrequest/groups/").content.decode()
+    page = owner_client.get("/admin/allowlist/unknownrequest/groups/").content.decode()
     assert "*@spam.example" in page
     assert "Free money" in page
     assert "grandma" not in page

@@ -95,7 +95,7 @@ def control(stub: Program, **pace: float) -> dict[str, Any]:
 
 
 @dataclass
-class House:
+class MeasuredGateway:
     """Everything of one run of the benchmark; ``keys`` are the people's."""
 
     gateway: Gateway
@@ -144,8 +144,8 @@ class House:
 
 
 @contextmanager
-def opened(database: str, *, people: int, stub_port: int = 0) -> Iterator[House]:
-    """A house on one of DATABASES, pinned to its cores, gone afterwards."""
+def opened(database: str, *, people: int, stub_port: int = 0) -> Iterator[MeasuredGateway]:
+    """A gateway on one of DATABASES, pinned to its cores, gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="latchkey-bench-"))
     folder.chmod(0o711)  # PostgreSQL, which never runs as root, must reach its folder in it
     os.environ.setdefault("SECRET_KEY", "of a benchmark, of no use elsewhere")
@@ -165,12 +165,12 @@ def opened(database: str, *, people: int, stub_port: int = 0) -> Iterator[House]
         )
         gateway = start_gateway(folder, stub, server, stack)
         keys = set_up(gateway, stub, people)
-        house = House(gateway, stub, pipe, asgi, django, keys, server)
-        machine.pin(house.pids.values(), placed.served)
+        measured = MeasuredGateway(gateway, stub, pipe, asgi, django, keys, server)
+        machine.pin(measured.pids.values(), placed.served)
         if database == POSTGRES_APART:
-            machine.pin([house.pids["database"]], placed.serving)
+            machine.pin([measured.pids["database"]], placed.serving)
         machine.pin([os.getpid()], placed.serving)
-        yield house
+        yield measured
 
 
 def start_postgres(folder: Path, stack: ExitStack) -> Postgres:

@@ -46,7 +46,7 @@ class Answer:
 
 
 @dataclass
-class House:
+class GatewayData:
     """An owner, staff without rights, two members; things that belong to the member ``own``."""
 
     people: dict[str, User] = field(default_factory=dict)
@@ -162,29 +162,29 @@ async def call(method: str, path: str, body: bytes, headers: Mapping[str, str]) 
     return Answer(start["status"], low, b"".join(each.get("body", b"") for each in sent[1:]))
 
 
-def build() -> House:
-    """The house. Inside a test with a database."""
-    house = House()
+def build() -> GatewayData:
+    """The gateway. Inside a test with a database."""
+    gateway = GatewayData()
     for name in ("other", "own", "staff", "owner"):
-        house.people[name] = User.objects.create(
+        gateway.people[name] = User.objects.create(
             username=name,
             is_owner=name == "owner",
             is_superuser=name == "owner",
             is_staff=name in {"owner", "staff"},
         )
         scopes = [*SCOPES, "admin:requests"]
-        house.tokens[name] = keys.create(name=name, user=house.people[name], scopes=scopes)[1]
-    house.tokens["revoked"] = keys.create(name="r", user=house.people["own"], scopes=SCOPES)[1]
+        gateway.tokens[name] = keys.create(name=name, user=gateway.people[name], scopes=scopes)[1]
+    gateway.tokens["revoked"] = keys.create(name="r", user=gateway.people["own"], scopes=SCOPES)[1]
     keys.revoke(key=ApiKey.objects.get(name="r"), actor="test", now=timezone.now())
     bridge = ChannelAccount.objects.create(channel="bridge", name="mail", status="running")
-    house.tokens["bridge"] = keys.create(name="b", account=bridge, scopes=SCOPES)[1]
+    gateway.tokens["bridge"] = keys.create(name="b", account=bridge, scopes=SCOPES)[1]
     ChannelAccount.objects.create(
         channel="telegram",
         name="bot",
         secrets=encryption.encrypt({"token": f"1:{'x' * 35}", "webhook_secret": WEBHOOK_SECRET}),
     )
-    furnish(house, bridge)
-    return house
+    furnish(gateway, bridge)
+    return gateway
 
 
 def as_text(message: Message) -> str:
@@ -192,9 +192,9 @@ def as_text(message: Message) -> str:
     return orjson.dumps(to_dict(message)).decode()
 
 
-def furnish(house: House, bridge: ChannelAccount) -> None:
+def furnish(gateway: GatewayData, bridge: ChannelAccount) -> None:
     """Things that belong to ``own``, and a stranger at the door."""
-    own = house.people["own"]
+    own = gateway.people["own"]
     draft = Draft(account=door_account("web"), text="a secret question")
     receipt = receive_personal(user=own, draft=draft, session_id="", now=timezone.now())
     assert receipt.run is not None
@@ -209,7 +209,7 @@ def furnish(house: House, bridge: ChannelAccount) -> None:
     stranger = Draft(account=bridge, sender="stranger", text="let me in", chat="stranger")
     receive_sender(draft=stranger, now=timezone.now())
     agents = open_session(user=own, account=door_account("web"), title="for an agent")
-    house.names = {
+    gateway.names = {
         "agent": agents.public_id,
         "session": receipt.session.public_id,
         "run": receipt.run.public_id,

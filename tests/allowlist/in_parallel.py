@@ -10,7 +10,7 @@ from django.db import connection
 T = TypeVar("T")
 
 
-def at_once(call: Callable[[int], T], *, times: int, threads: int = 20) -> list[T]:
+def run_in_parallel(call: Callable[[int], T], *, times: int, threads: int = 20) -> list[T]:
     """``call(0)`` … ``call(times - 1)``, ``threads`` of them released together; the results."""
     start = threading.Barrier(threads)
 

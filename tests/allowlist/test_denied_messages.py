@@ -12,7 +12,7 @@ from channels_app.intake.inbound import Receipt, receive_sender
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from tests.allowlist.conftest import MakeUser
-from tests.allowlist.crowd import at_once
+from tests.allowlist.in_parallel import run_in_parallel
 
 pytestmark = pytest.mark.django_db
 
@@ -169,7 +169,7 @@ def test_a7_every_message_of_a_stranger_is_answered_once_when_approved_while_the
             return approve(owner, now).request.state
         return say(telegram, now, f"message {number}", number=str(number)).outcome
 
-    outcomes = at_once(either, times=60)
+    outcomes = run_in_parallel(either, times=60)
     assert "approved" in outcomes
     assert not InboundMessage.objects.filter(state="held").exists()
     texts = [each for run in Run.objects.all() for each in run.text.split("\n")]

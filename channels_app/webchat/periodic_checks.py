@@ -1,7 +1,7 @@
-"""One timer for all sockets of an event loop; a socket that is idle never wakes by itself.
+"""One timer for all sockets of an event loop, so that idle sockets cause no wake-ups.
 
-With a timer each, 10,000 idle sockets would wake 2,000 times a second, and ask the database 170
-times whether their credentials still hold (docs/decisions/136).
+With a timer each, 10,000 idle sockets would wake 2,000 times a second and check their credentials
+in the database 170 times a second (docs/decisions/136).
 """
 
 import asyncio
@@ -27,7 +27,7 @@ CHECKED_AT_ONCE = 200
 
 @dataclass(eq=False, slots=True)
 class Watched:
-    """An open socket: whose it is, since when that is known, and what it follows."""
+    """An open socket: its user, the time of the last check, and the runs it follows."""
 
     listener: pubsub.Listener
     speaker: Speaker
@@ -36,10 +36,9 @@ class Watched:
 
 
 class Ticker:
-    """Wakes the sockets that have something to look at. One event loop."""
+    """Wakes the sockets that have something to check. One event loop."""
 
     def __init__(self) -> None:
-        """There are no sockets."""
         self._sockets: set[Watched] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -47,7 +46,7 @@ class Ticker:
     def watch(
         self, listener: pubsub.Listener, speaker: Speaker, following: Following
     ) -> Iterator[None]:
-        """Look after a socket for as long as the block lasts."""
+        """Check a socket for the duration of the block."""
         loop = asyncio.get_running_loop()
         watched = Watched(listener, speaker, following, checked=loop.time())
         self._sockets.add(watched)
@@ -60,7 +59,7 @@ class Ticker:
             if not self._sockets and self._task is not None:
                 self._task.cancel()
                 self._task = (
-                    None  # it ends a little later, and the next socket needs one that lives
+                    None  # the old task ends a little later; the next socket needs a running one
                 )
 
     async def _work(self) -> None:
@@ -73,13 +72,13 @@ class Ticker:
                 logger.exception("credentials could not be checked; the next tick tries again")
 
     def _look_after_runs(self) -> None:
-        """A lost hub frame is found by reading the log, so whoever follows a run reads it."""
+        """Wake sockets that follow a run to read its log, in case a pubsub frame was lost."""
         for each in self._sockets:
             if each.following.sent:
                 each.listener.nudge()
 
     async def _recheck(self) -> None:
-        """A lost revocation is found by asking ([A9]): each credential once, not each socket."""
+        """Check each credential once, in case a revocation was lost ([A9])."""
         now = asyncio.get_running_loop().time()
         due = [each for each in self._sockets if now - each.checked > RECHECK_SECONDS]
         speakers = list({each.speaker.credential: each.speaker for each in due}.values())
@@ -89,12 +88,12 @@ class Ticker:
         for each in due:
             each.checked = now
             if each.speaker.credential in ended:
-                each.listener.resync()  # it asks for itself, and closes
+                each.listener.resync()  # the socket checks again itself, and closes
 
 
 _loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Ticker]" = WeakKeyDictionary()
 
 
 def local() -> Ticker:
-    """The timer of the running event loop."""
+    """Return the timer of the running event loop."""
     return _loops.setdefault(asyncio.get_running_loop(), Ticker())

@@ -1,9 +1,9 @@
-"""``WS /ws/desk``: how many strangers wait, and who has just knocked, for open pages of the admin.
+"""``WS /ws/desk``: pending unknown requests, live, for open pages of the admin.
 
 Frames to the page: ``{"type": "waiting", "count"}`` whenever the number changes, and ``{"type":
-"knock", "request", "text", "quote", "address"}`` for each sender of whom the owner is told ([A5]).
-The hub carries ids only; what is shown is read from the database. A lost hub frame costs a few
-seconds: the number is also read now and then.
+"knock", "request", "text", "quote", "address"}`` for each new unknown sender ([A5]). Pubsub frames
+carry ids only; content is read from the database. A lost frame costs a few seconds: the number is
+also polled.
 """
 
 import asyncio
@@ -20,24 +20,24 @@ from channels_app.webchat import access, frames
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.calls import note_shown
 from channels_app.webchat.consumers import SIGNED_OUT, CloseError, WebChatConsumer
-from channels_app.webchat.ticking import POLL_SECONDS, RECHECK_SECONDS
+from channels_app.webchat.periodic_checks import POLL_SECONDS, RECHECK_SECONDS
 from core.database.transactions import in_thread
 from core.signals import pubsub
 
-# A flood of strangers is at most so many frames a second for a page.
+# Frames per second for a page, during a flood of unknown senders.
 PACE_SECONDS = 0.25
 SHOWN_AT_ONCE = 3
 NOTED = 100
 
 
 def may_look(speaker: Speaker | None) -> bool:
-    """Whether this person's admin shows unknown requests."""
+    """Return whether the user may see unknown requests in the admin."""
     user = speaker.user if speaker is not None else None
     return user is not None and user.is_staff and user.has_perm("allowlist.view_unknownrequest")
 
 
 def knocks(public_ids: list[str]) -> list[dict[str, Any]]:
-    """What a page shows of these requests, as far as they still wait; the latest few."""
+    """Return the frames of these requests, if still pending; the latest few."""
     rows = UnknownRequest.objects.filter(
         public_id__in=public_ids, state=UnknownRequest.State.PENDING
     ).select_related("account")
@@ -54,41 +54,41 @@ def knocks(public_ids: list[str]) -> list[dict[str, Any]]:
 
 
 def note_listed(speaker: Speaker) -> None:
-    """An owner has a page of the admin open: its dashboard and its badge show what waits."""
+    """Record that an owner has seen the pending requests, which every page of the admin shows."""
     rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING, notified_at=None)
     note_shown(
         speaker, list(rows.order_by("-last_seen_at").values_list("public_id", flat=True)[:NOTED])
     )
 
 
-class DeskConsumer(WebChatConsumer):
-    """One open page of the admin. It only listens; a cookie is its only way in."""
+class AdminNotificationsConsumer(WebChatConsumer):
+    """One open page of the admin. It only receives; authenticated by a session cookie only."""
 
     async def wait_for_key(self) -> None:
-        """No key opens the desk."""
+        """Refuse keys."""
         raise CloseError(SIGNED_OUT)
 
     def who(self, cookie: str) -> Speaker | None:
-        """Staff who may see unknown requests."""
+        """Return staff who may see unknown requests."""
         speaker = access.by_session(cookie)
         return speaker if may_look(speaker) else None
 
     def counter(self) -> throttling.Streams:
-        """Counted apart: open pages of the admin must not shut the chat out."""
+        """Use a separate limit: open pages of the admin must not block the chat."""
         return throttling.desks
 
     async def handle(self, frame: frames.Frame) -> None:
-        """Pings only. Raises RefusedError."""
+        """Answer pings only. Raises RefusedError."""
         if not isinstance(frame, frames.Ping):
-            raise RefusedError(400, "The desk only listens.", field="type")
+            raise RefusedError(400, "This socket accepts no messages.", field="type")
         await self.tell({"type": "pong"})
 
     async def listen(self, speaker: Speaker) -> None:
-        """Tell the number of those who wait, and who knocks, for as long as the socket lives."""
+        """Send the number of pending requests and each new request while the socket is open."""
         shown = -1
         await in_thread(note_listed, speaker)
         checked = asyncio.get_running_loop().time()
-        with pubsub.local().listen([*speaker.keys, pending_count.DESK]) as listener:
+        with pubsub.local().listen([*speaker.keys, pending_count.OPEN_ADMIN_PAGES]) as listener:
             while not self.closing:
                 count = await in_thread(pending_count.count)
                 if count != shown:
@@ -106,7 +106,7 @@ class DeskConsumer(WebChatConsumer):
                     await asyncio.sleep(PACE_SECONDS)
 
     async def show(self, speaker: Speaker, public_ids: list[str]) -> None:
-        """Send what is known of new unknown requests."""
+        """Send new unknown requests."""
         if public_ids:
             found = await in_thread(knocks, public_ids)
             for knock in found:
@@ -114,6 +114,6 @@ class DeskConsumer(WebChatConsumer):
             await in_thread(note_shown, speaker, [knock["request"] for knock in found])
 
     async def check_credential(self, speaker: Speaker) -> None:
-        """Raises CloseError 4401 when the person may not look any more ([A9])."""
+        """Raise CloseError 4401 when the user has lost the permission ([A9])."""
         if await in_thread(self.who, speaker.session_key) is None:
             raise CloseError(SIGNED_OUT)
