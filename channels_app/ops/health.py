@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import threading
-import time
 from collections.abc import Callable
 from importlib import import_module
 from types import SimpleNamespace
@@ -38,6 +37,7 @@ from core.conversations import outbox, runs
 from core.database import schema_version
 from core.database.transactions import in_thread, in_thread_of, pool
 from core.files import storage
+from core.lib.ttl_cache import TtlCache
 from core.models import Run
 from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
@@ -49,7 +49,7 @@ PROBED_SECONDS = 2.0
 R = TypeVar("R")
 
 _probing = threading.Lock()
-_probed = (0.0, "")  # valid until (monotonic), what was found
+probes: TtlCache[str, str] = TtlCache(PROBED_SECONDS)
 
 
 async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
@@ -99,17 +99,15 @@ async def soon(call: Callable[[], R], *, otherwise: R) -> R:
 def write_problem() -> str:
     """Why the database takes no writes, or an empty string. At most one try in PROBED_SECONDS:
     anybody may ask."""
-    global _probed  # noqa: PLW0603 - what this process found last
     with _probing:
-        if time.monotonic() < _probed[0]:
-            return _probed[1]
+        known = probes.get("writes")
+        if known is not None:
+            return known
         try:
             runs.heard_from(worker=f"web {socket.gethostname()}"[:100], queue="web")
-            found = ""
         except DatabaseFailure:
-            found = NO_WRITES
-        _probed = (time.monotonic() + PROBED_SECONDS, found)
-        return found
+            return probes.put("writes", NO_WRITES)
+        return probes.put("writes", "")
 
 
 async def is_known(request: Request) -> bool:

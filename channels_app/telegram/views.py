@@ -1,6 +1,5 @@
 """``POST /telegram/<account>/webhook`` [D6]: secret, body, one call, 200 after the commit."""
 
-import time
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -14,6 +13,7 @@ from channels_app.telegram.addressing import Bot
 from core.database import batching
 from core.database.transactions import in_thread
 from core.lib.encryption import DecryptError
+from core.lib.ttl_cache import TtlCache
 from core.models import ChannelAccount
 
 KNOWN_SECONDS = 2.0
@@ -22,15 +22,14 @@ SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - the name of a 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """An account as this door needs it, believed for KNOWN_SECONDS."""
+    """An account as the webhook needs it."""
 
     row: ChannelAccount
     account: Account
     secret: str
-    until: float
 
 
-_doors: dict[str, Door] = {}
+doors: TtlCache[str, Door] = TtlCache(KNOWN_SECONDS)
 
 
 async def webhook(scope: Scope, receive_: Receive, send: Send) -> None:
@@ -67,15 +66,11 @@ async def handle(request: Request) -> str:
 
 async def door_of(name: str) -> Door | None:
     """The enabled account called ``name``, if it has a secret; one without cannot be reached."""
-    known = _doors.get(name)
-    if known is not None and known.until > time.monotonic():
+    known = doors.get(name)
+    if known is not None:
         return known
     found = await in_thread(find, name)
-    if found is None:
-        _doors.pop(name, None)
-    else:
-        _doors[name] = found
-    return found
+    return found and doors.put(name, found)
 
 
 def find(name: str) -> Door | None:
@@ -90,9 +85,9 @@ def find(name: str) -> Door | None:
     secret = account.secrets.get("webhook_secret", "")
     if not secret:
         return None
-    return Door(row, account, secret, time.monotonic() + KNOWN_SECONDS)
+    return Door(row, account, secret)
 
 
 def clear_cache() -> None:
-    """Believe nothing about accounts any more."""
-    _doors.clear()
+    """Empty the account cache."""
+    doors.clear()

@@ -9,12 +9,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 from channels_app.webchat import access
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following
 from core.database.transactions import in_thread
+from core.lib.per_loop import per_loop
 from core.signals import pubsub
 
 logger = logging.getLogger(__name__)
@@ -92,9 +92,7 @@ class Ticker:
                 each.listener.resync()  # it asks for itself, and closes
 
 
-_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Ticker]" = WeakKeyDictionary()
-
-
+@per_loop
 def local() -> Ticker:
-    """The timer of the running event loop."""
-    return _loops.setdefault(asyncio.get_running_loop(), Ticker())
+    """Return the timer of the running event loop."""
+    return Ticker()
