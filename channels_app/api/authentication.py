@@ -9,6 +9,7 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi import authentication as credentials
 from channels_app.asgi.http import RefusedError, plain_address
+from channels_app.asgi.principal import PERMISSION_DENIED
 from core.models import User
 
 
@@ -39,7 +40,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         key = keys.authenticate(token=token, now=timezone.now())
         if key is None or key.user is None:
             credentials.count_failure(address)
-            raise AuthenticationFailed("Permission denied")
+            raise AuthenticationFailed(PERMISSION_DENIED)
         credentials.count_caller(key)
         return key.user, key
 

@@ -29,6 +29,7 @@ from allowlist import keys, pending_count
 from channels_app.asgi import http
 from channels_app.asgi.authentication import count_address, count_failure, token_of
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.principal import DeniedError
 from channels_app.asgi.router import Route
 from channels_app.owner import outages
 from channels_app.worker import account_watcher
@@ -225,7 +226,7 @@ def check_metrics_token(request: Request) -> None:
         return
     if not token and request.address in {"127.0.0.1", "::1"}:
         return
-    raise RefusedError(401, "Permission denied")
+    raise DeniedError
 
 
 def measured() -> bytes:

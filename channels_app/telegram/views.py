@@ -6,6 +6,7 @@ from django.conf import settings
 
 from channels_app.asgi import http, strict_json
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.principal import DeniedError
 from channels_app.base import Account
 from channels_app.delivery.sending import account_of
 from channels_app.telegram import receive
@@ -51,7 +52,7 @@ async def handle(request: Request) -> str:
     if door is None:
         raise RefusedError(404, "There is no such account.")
     if not http.same_secret(request.header(SECRET_HEADER), door.secret):
-        raise RefusedError(403, "Permission denied")
+        raise DeniedError(status=403)
     raw = await request.body(settings.TELEGRAM_MAX_BODY_BYTES)
     try:
         value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH, storable=False)
