@@ -4,16 +4,13 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable
-from importlib import import_module
-from types import SimpleNamespace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import redis
 from django.conf import settings
-from django.contrib.auth import get_user
 from django.db import Error as DatabaseFailure
 from django.db import connection
-from django.http import HttpRequest, parse_cookie
+from django.http import parse_cookie
 from django.utils import timezone
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -32,6 +29,7 @@ from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.asgi.principal import DeniedError
 from channels_app.asgi.router import Route
 from channels_app.owner import outages
+from channels_app.webchat.access import user_of_session
 from channels_app.worker import account_watcher
 from core import VERSION
 from core.conversations import outbox, runs
@@ -137,11 +135,8 @@ def has_credential(request: Request, token: str) -> bool:
             count_failure(request.address)
         return known
     cookies = parse_cookie(request.header("cookie"))
-    store = import_module(settings.SESSION_ENGINE).SessionStore(
-        cookies.get(settings.SESSION_COOKIE_NAME)
-    )
-    user = get_user(cast("HttpRequest", SimpleNamespace(session=store)))
-    return bool(user.is_authenticated and user.is_active and user.is_staff)
+    user = user_of_session(cookies.get(settings.SESSION_COOKIE_NAME, ""))
+    return user is not None and user.is_staff
 
 
 def how_it_is() -> tuple[list[str], dict[str, int], dict[str, int]]:

@@ -17,6 +17,7 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi.authentication import caller_of
 from channels_app.asgi.principal import Principal
+from core.models import User
 
 SECRET_NAMES = ("key", "api_key", "token", "access_token", "auth")
 
@@ -60,13 +61,17 @@ def cookie_of(headers: Mapping[str, str]) -> str:
     return morsel.value if morsel else ""
 
 
-def by_session(session_key: str) -> Principal | None:
-    """Who is signed in under ``session_key``."""
+def user_of_session(session_key: str) -> User | None:
+    """Return the active user of a Django session; None without one."""
     store = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     user = get_user(cast("HttpRequest", SimpleNamespace(session=store)))
-    if not user.is_authenticated or not user.is_active:
-        return None
-    return Principal(user, session_key=session_key)
+    return user if user.is_authenticated and user.is_active else None
+
+
+def by_session(session_key: str) -> Principal | None:
+    """Return the person who is signed in under ``session_key``."""
+    user = user_of_session(session_key)
+    return None if user is None else Principal(user, session_key=session_key)
 
 
 def by_key(*, token: str, address: str) -> Principal:

@@ -4,9 +4,9 @@
        └ no cookie ─ auth frame ─┘ ◄─ frames of the hub (events of the person's runs, revocations)
 
 One lock keeps the two sides from overtaking each other: a run's first event never comes before the
-``accepted`` that names it, and what a resume reads is never mixed with what is live. There is no
-channel layer per socket, and ``dispatch`` does not go through a database thread (Channels does so
-for every frame, and sockets would wait behind any query).
+``accepted`` that names it, and what a resume reads is never mixed with what is live.
+``dispatch`` does not go through a database thread (Channels does so for every frame, and sockets
+would wait behind any query).
 """
 
 import asyncio
@@ -87,9 +87,6 @@ waiting = Waiting()
 
 class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
     """One socket."""
-
-    # A name that no setting has: no channel layer, no subscription per socket.
-    channel_layer_alias = "none"
 
     def __init__(self) -> None:
         """Nobody yet."""

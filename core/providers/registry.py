@@ -1,7 +1,5 @@
 """Provider by name (``LLM_PROVIDER``); one instance a process."""
 
-from importlib import import_module
-
 from django.conf import settings
 
 from core.lib.per_loop import per_loop
@@ -43,7 +41,6 @@ def build() -> Provider:
             first_seconds=settings.LLM_FIRST_TOKEN_SECONDS,
             idle_seconds=settings.LLM_IDLE_SECONDS,
         )
-    # Imported here because the library costs 1 s and 60 MB, and most installations never use it.
-    library = import_module("core.providers.agent_library")
-    provider: Provider = library.build(name)
-    return provider
+    from core.providers import agent_library  # noqa: PLC0415 - 1 s and 60 MB that few need
+
+    return agent_library.build(name)

@@ -23,12 +23,12 @@ from tests import settings
 CHAT = "key:1"
 
 
-@pytest.fixture
 def principal_of(key: ApiKey) -> Principal:
     """The person behind a key."""
     return Principal(key.user, key_id=key.pk, scopes=key.scopes)
 
 
+@pytest.fixture
 def account(transactional_db: None) -> ChannelAccount:
     """The door's account."""
     return ChannelAccount.objects.create(channel="openai", name="door")
