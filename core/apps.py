@@ -1,8 +1,8 @@
 """The Django app that holds conversations."""
 
-from importlib import import_module
-
 from django.apps import AppConfig
+
+from core.database import schema_version
 
 
 class CoreConfig(AppConfig):
@@ -13,4 +13,4 @@ class CoreConfig(AppConfig):
 
     def ready(self) -> None:
         """Note which migrations are on disk now: what a deployment adds later is not ours."""
-        import_module("core.database.schema_version").own()
+        schema_version.own()

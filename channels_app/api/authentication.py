@@ -1,14 +1,16 @@
 """API key authentication for the REST API."""
 
 from django.utils import timezone
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed, Throttled
 from rest_framework.request import Request
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app.asgi import authentication as credentials
+from channels_app.asgi.authentication import count_address, count_caller, count_failure
 from channels_app.asgi.http import RefusedError, plain_address
+from channels_app.asgi.principal import PERMISSION_DENIED
 from core.models import User
 
 
@@ -30,7 +32,7 @@ class ApiKeyAuthentication(BaseAuthentication):
     def counted(self, request: Request) -> tuple[User, ApiKey] | None:
         """Authenticate as :meth:`authenticate`, with RefusedError 429 instead of Throttled."""
         address = plain_address(str(request.META.get("REMOTE_ADDR", "")))
-        credentials.count_address(address)
+        count_address(address)
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         token = (
             token.strip() if scheme.lower() == "bearer" else request.headers.get("X-API-Key", "")
@@ -39,12 +41,24 @@ class ApiKeyAuthentication(BaseAuthentication):
             return None
         key = keys.authenticate(token=token, now=timezone.now())
         if key is None or key.user is None:
-            credentials.count_failure(address)
-            raise AuthenticationFailed("Permission denied")
-        credentials.count_caller(key)
+            count_failure(address)
+            raise AuthenticationFailed(PERMISSION_DENIED)
+        count_caller(key)
         return key.user, key
 
     def authenticate_header(self, request: Request) -> str:
         """Return the challenge of a 401."""
         del request
         return 'Bearer realm="latchkey"'
+
+
+class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """How the OpenAPI document describes the keys; drf-spectacular finds it when it is imported."""
+
+    target_class = ApiKeyAuthentication
+    name = "apiKey"
+
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
+        """Return the scheme: a bearer token."""
+        del auto_schema
+        return {"type": "http", "scheme": "bearer"}

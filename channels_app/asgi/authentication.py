@@ -12,8 +12,9 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError, Request
+from channels_app.asgi.principal import DeniedError, Principal
 from core.database.batching import CONCURRENT_BATCHES, Batcher, attempt, local
-from core.models import ChannelAccount, User
+from core.models import ChannelAccount
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="latchkey"'}
 
@@ -27,15 +28,6 @@ class Shown:
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who holds the key: a person, or a bridge account that names its senders."""
-
-    key: ApiKey
-    user: User | None
-    account: ChannelAccount | None
-
-
 def token_of(request: Request) -> str:
     """The key of a request. Raises RefusedError 400 when it stands in the address (logs!)."""
     if any(request.query(name) for name in ("key", "api_key", "token", "access_token")):
@@ -46,7 +38,7 @@ def token_of(request: Request) -> str:
     return request.header("x-api-key")
 
 
-async def authenticate(request: Request, *, scope: str) -> Caller:
+async def authenticate(request: Request, *, scope: str) -> Principal:
     """The caller of a request, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
     # On the loop, so that a flood costs no database thread.
     subject = throttling.network_of(request.address)
@@ -55,7 +47,7 @@ async def authenticate(request: Request, *, scope: str) -> Caller:
     return await being_known().do(shown)
 
 
-def being_known() -> Batcher[Shown, Caller]:
+def being_known() -> Batcher[Shown, Principal]:
     """Whose keys are looked up now."""
     return local("callers", callers_of, lanes=CONCURRENT_BATCHES)
 
@@ -93,7 +85,7 @@ def count_sender(account: ChannelAccount, sender: str) -> None:
     throttling.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
 
 
-def caller_of(*, token: str, scope: str, address: str) -> Caller:
+def caller_of(*, token: str, scope: str, address: str) -> Principal:
     """The caller with ``token``. Raises RefusedError 401, 403 or 429."""
     (caller,) = callers_of([Shown(token, scope, address)])
     if isinstance(caller, Exception):
@@ -101,7 +93,7 @@ def caller_of(*, token: str, scope: str, address: str) -> Caller:
     return caller
 
 
-def callers_of(shown: list[Shown]) -> list[Caller | Exception]:
+def callers_of(shown: list[Shown]) -> list[Principal | Exception]:
     """Each one's caller, or RefusedError 401, 403 or 429: all keys in one visit to the database."""
     counted = [attempt(partial(count_everywhere, each.address)) for each in shown]
     known = keys.named(
@@ -113,28 +105,28 @@ def callers_of(shown: list[Shown]) -> list[Caller | Exception]:
     ]
 
 
-def known_caller(shown: Shown, known: Mapping[str, ApiKey]) -> Caller:
+def known_caller(shown: Shown, known: Mapping[str, ApiKey]) -> Principal:
     """The caller whose key is among ``known``. Raises RefusedError 401, 403 or 429."""
     key = keys.authenticated(token=shown.token, known=known, now=timezone.now())
     if key is None:
         if shown.token:
             count_failure(shown.address)
-        raise RefusedError(401, "Permission denied", headers=CHALLENGE)
+        raise DeniedError(headers=CHALLENGE)
     if shown.scope not in key.scopes:
         raise RefusedError(403, f"This key has no scope {str(shown.scope)!r}.")
     count_caller(key)
-    return Caller(key=key, user=key.user, account=key.account)
+    return Principal(user=key.user, account=key.account, key_id=key.pk, scopes=key.scopes)
 
 
 @contextmanager
-def slot(caller: Caller, *, sender: str = "", wanted: bool = True) -> Iterator[None]:
+def slot(caller: Principal, *, sender: str = "", wanted: bool = True) -> Iterator[None]:
     """One of the streams that a person, or a bridge's sender, may have open at once.
 
     Raises RefusedError 429.
     """
-    subject = caller.user.id if caller.user else f"account:{caller.key.account_id}:{sender}"
     if not wanted:
         yield
         return
+    subject = caller.subject if caller.user else f"{caller.subject}:{sender}"
     with throttling.streams.one(user_id=subject, limit=settings.MAX_STREAMS_PER_USER):
         yield

@@ -1,8 +1,7 @@
-"""The accounts of the gateway's own doors: made when they are first needed."""
-
-import time
+"""The accounts of the gateway's own channels, created when they are first needed."""
 
 from core.database.queries import Instances, Param
+from core.lib.ttl_cache import TtlCache
 from core.models import ChannelAccount
 
 DOORS = ("web", "http")
@@ -11,25 +10,21 @@ BY_CHANNEL = Instances(
 )
 KNOWN_SECONDS = 2.0
 
-_known: dict[str, tuple[ChannelAccount, float]] = {}
+accounts: TtlCache[str, ChannelAccount] = TtlCache(KNOWN_SECONDS)
 
 
 def door_account(channel: str) -> ChannelAccount:
-    """The built-in account of a door that is not a platform, believed for KNOWN_SECONDS."""
-    account, until = _known.get(channel, (None, 0.0))
-    if account is None or until < time.monotonic():
-        account = found_or_made(channel)
-        _known[channel] = account, time.monotonic() + KNOWN_SECONDS
-    return account
+    """Return the built-in account of a channel that is not a platform, cached for KNOWN_SECONDS."""
+    return accounts.get(channel) or accounts.put(channel, found_or_made(channel))
 
 
 def clear_cache() -> None:
-    """Believe nothing about accounts any more."""
-    _known.clear()
+    """Empty the account cache."""
+    accounts.clear()
 
 
 def found_or_made(channel: str) -> ChannelAccount:
-    """The built-in account in the database."""
+    """Return the built-in account from the database; it is created when it is first needed."""
     account = BY_CHANNEL.first(channel=channel)
     if account is None:
         account, _ = ChannelAccount.objects.get_or_create(

@@ -12,12 +12,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Mutabl
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
-from weakref import WeakKeyDictionary
 
 import orjson
 from django.conf import settings
 
 from channels_app.asgi import strict_json
+from core.lib.per_loop import per_loop
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -314,12 +314,10 @@ async def part(send: Send, pump: "asyncio.Future[bool]", pace: Pace, farewell: b
     return await write(send, farewell, more=True) and await write(send, b"", more=False)
 
 
+@per_loop
 def stopping() -> asyncio.Event:
-    """Set when the process of this event loop is about to stop."""
-    return _stopping.setdefault(asyncio.get_running_loop(), asyncio.Event())
-
-
-_stopping: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Event]" = WeakKeyDictionary()
+    """Return what is set when the process of this event loop is about to stop."""
+    return asyncio.Event()
 
 
 async def write(send: Send, data: bytes, *, more: bool) -> bool:

@@ -10,8 +10,9 @@ from django.utils import timezone
 
 from allowlist.models import ApiKey
 from channels_app.asgi import http, strict_json
-from channels_app.asgi.authentication import Caller, authenticate, count_sender
+from channels_app.asgi.authentication import authenticate, count_sender
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.bridge import fields, signing
 from channels_app.bridge.channel import CHANNEL
 from channels_app.delivery.sending import account_of
@@ -41,7 +42,7 @@ async def process(scope: Scope, receive: Receive, send: Send) -> None:
             account,
             asked,
             signature=request.header(signing.SIGNATURE.lower()),
-            key=caller.key.pk,
+            key=caller.key_id,
         )
         await http.answer(send, 202, {"ok": True, "status": 202, "request_id": request_id})
     except RefusedError as error:
@@ -53,7 +54,7 @@ async def process(scope: Scope, receive: Receive, send: Send) -> None:
         return
 
 
-def bridge_of(caller: Caller) -> ChannelAccount:
+def bridge_of(caller: Principal) -> ChannelAccount:
     """The account of a bridge key. Raises RefusedError 403 for a personal key."""
     if caller.account is None or caller.account.channel != CHANNEL.id:
         raise RefusedError(403, "A bridge's key is needed.")
@@ -109,7 +110,7 @@ def accept(account: ChannelAccount, asked: fields.Asked, *, signature: str, key:
             command=slash_commands.parse(asked.text),
         )
     if receipt.outcome == "denied":
-        raise RefusedError(401, "Permission denied")
+        raise DeniedError
     return request_id
 
 

@@ -13,10 +13,11 @@ from django.utils import timezone
 from allowlist import permissions
 from allowlist.models import ApiKey
 from channels_app.asgi import http
-from channels_app.asgi.authentication import Caller, authenticate, count_sender, slot
+from channels_app.asgi.authentication import authenticate, count_sender, slot
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.fields import MOST_EVENT_DIGITS, place, text
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.http_api import adapter, fields
 from channels_app.intake import slash_commands
 from channels_app.intake.inbound import Receipt, receive_personal, receive_sender
@@ -72,7 +73,7 @@ async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
         return
 
 
-async def fetch_pictures(caller: Caller, asked: fields.Asked) -> None:
+async def fetch_pictures(caller: Principal, asked: fields.Asked) -> None:
     """Fetch the pictures that a message names by their address. Raises RefusedError.
 
     Not for a sender of a bridge who may not speak: what is held of theirs has no such picture.
@@ -88,13 +89,13 @@ async def fetch_pictures(caller: Caller, asked: fields.Asked) -> None:
         asked.media.remove(item)
 
 
-def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
+def accept(caller: Principal, asked: fields.Asked, key: str) -> Receipt:
     """Put what was asked into the inbox. Raises RefusedError."""
     now = timezone.now()
     command = None if asked.media else slash_commands.answered_at_once(asked.text)
     if caller.user is not None:
-        repeat = asked.repeat(scope=f"key:{caller.key.pk}", key=key, session=asked.session_id)
-        draft = asked.draft(account=door_account("http"), repeat=repeat, key=caller.key.pk)
+        repeat = asked.repeat(scope=f"key:{caller.key_id}", key=key, session=asked.session_id)
+        draft = asked.draft(account=door_account("http"), repeat=repeat, key=caller.key_id)
         receipt = receive_personal(
             user=caller.user,
             draft=draft,
@@ -102,7 +103,7 @@ def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
             now=now,
             origin="http",
             command=command,
-            may_decide=ApiKey.Scope.ADMIN_REQUESTS in caller.key.scopes,
+            may_decide=ApiKey.Scope.ADMIN_REQUESTS in caller.scopes,
         )
     else:
         assert caller.account is not None  # noqa: S101 - a constraint of ApiKey
@@ -111,7 +112,7 @@ def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
         count_sender(caller.account, asked.user_id)
         repeat = asked.repeat(scope="inbound", key=key)
         draft = asked.draft(
-            account=caller.account, repeat=repeat, key=caller.key.pk, sender=asked.user_id
+            account=caller.account, repeat=repeat, key=caller.key_id, sender=asked.user_id
         )
         receipt = receive_sender(draft=draft, now=now, command=command)
     if receipt.outcome == "unknown_session":
@@ -122,7 +123,7 @@ def accept(caller: Caller, asked: fields.Asked, key: str) -> Receipt:
 def work_of(receipt: Receipt) -> Work:
     """The run to wait for. Raises RefusedError 401 when the sender is unknown."""
     if receipt.run is None or receipt.session is None:
-        raise RefusedError(401, receipt.said or "Permission denied")
+        raise DeniedError(receipt.said)
     return Work(receipt.run, receipt.session.public_id, receipt.run.user_id)
 
 
@@ -260,7 +261,7 @@ def position(request: Request) -> int:
     return int(asked["Last-Event-ID"] or asked["after"] or 0)
 
 
-def find(caller: Caller, public_id: str, sender: str = "") -> Work:
+def find(caller: Principal, public_id: str, sender: str = "") -> Work:
     """The caller's own run. Raises RefusedError 404, also for another person's.
 
     A bridge may say for which ``sender`` it asks; then another sender's run does not exist.

@@ -4,8 +4,8 @@ The Origin is checked first (DNS rebinding; the Host was already), then the key;
 large, is loaded by the first call.
 """
 
+from dataclasses import replace
 from http import HTTPStatus
-from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,13 +13,13 @@ from django.conf import settings
 
 from allowlist.models import ApiKey
 from channels_app.asgi import http, strict_json, throttling
-from channels_app.asgi.authentication import Caller, authenticate, slot
+from channels_app.asgi.authentication import authenticate, slot
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.principal import Principal
 from core.models import User
 
 SESSION_HEADER = "x-session-id"
 PARSE_ERROR, INVALID_REQUEST, REFUSED, FAILED = -32700, -32600, -32000, -32603
-ASKER = "latchkey.asker"  # (user, session id) of a request, in its ASGI scope
 
 
 async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
@@ -28,15 +28,15 @@ async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
     try:
         check_sender(request)
         caller = await authenticate(request, scope=ApiKey.Scope.SEND_RESULT)
-        user = person(caller)
+        user = caller.person
         raw = await request.body(settings.MAX_BODY_BYTES)
         flaw = flaw_of(raw, user)
         if flaw is not None:
             await http.answer(send, 400, flaw)
             return
-        scope[ASKER] = (user, request.header(SESSION_HEADER))
+        caller = replace(caller, session_id=request.header(SESSION_HEADER))
         with slot(caller):
-            await serve(scope, replayed(raw, receive), send, host=request.header("host"))
+            await serve(caller, request, replayed(raw, receive), send)
     except RefusedError as error:
         await http.answer(send, error.status, rpc_error(REFUSED, str(error)), error.headers)
     except http.ClientGoneError:
@@ -54,13 +54,6 @@ def allowed_origins() -> list[str]:
     """Return the gateway's own origin and the configured ones."""
     own = urlsplit(settings.GATEWAY_URL)
     return [f"{own.scheme}://{own.netloc}", *settings.MCP_ALLOWED_ORIGINS]
-
-
-def person(caller: Caller) -> User:
-    """Return the key's user. Raises RefusedError 403 for a bridge's key."""
-    if caller.user is None:
-        raise RefusedError(403, "A personal key is needed.")
-    return caller.user
 
 
 def flaw_of(raw: bytes, user: User) -> dict[str, Any] | None:
@@ -123,10 +116,14 @@ def replayed(raw: bytes, receive: Receive) -> Receive:
     return again
 
 
-async def serve(scope: Scope, receive: Receive, send: Send, *, host: str) -> None:
+async def serve(caller: Principal, request: Request, receive: Receive, send: Send) -> None:
     """Pass the request to the SDK."""
-    transport: Any = import_module("channels_app.mcp.transport")
-    await transport.serve(scope, receive, guarded(send), host=host, origins=allowed_origins())
+    from channels_app.mcp import transport  # noqa: PLC0415 - 57 MB that most installations never use
+
+    host, origins = request.header("host"), allowed_origins()
+    await transport.serve(
+        request.scope, receive, guarded(send), principal=caller, host=host, origins=origins
+    )
 
 
 def guarded(send: Send) -> Send:

@@ -1,4 +1,4 @@
-"""The MCP server ([D7]) over the official SDK: caller, session, and the tools."""
+"""The MCP server ([D7]) over the official SDK: what each tool does, for which person."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -13,8 +13,9 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from channels_app.agent_sessions import results
-from channels_app.agent_sessions import sessions as agents
 from channels_app.agent_sessions.results import NotSentError
+from channels_app.agent_sessions.sessions import wait_for_reply
+from channels_app.asgi.principal import Principal
 from channels_app.mcp import adapter
 from core.conversations import sessions
 from core.database.transactions import in_thread
@@ -35,23 +36,15 @@ MOST_SESSIONS = 100
 Context = ServerRequestContext[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """The caller: the key's user, and the session from the environment or a header."""
-
-    user: User
-    session_id: str
-
-
 class RefusedCallError(Exception):
     """The key is no longer valid; the text gives the reason."""
 
 
-Who = Callable[[Context], Awaitable[Asker]]
+Identify = Callable[[Context], Awaitable[Principal]]
 
 
-def build(who: Who) -> Server[Any]:
-    """Build a server; ``who`` returns the caller of each request (it raises RefusedCallError)."""
+def build(identify: Identify) -> Server[Any]:
+    """Return a server whose callers ``identify`` finds (it raises RefusedCallError)."""
 
     async def on_list_tools(
         context: Context, params: types.PaginatedRequestParams | None
@@ -64,12 +57,12 @@ def build(who: Who) -> Server[Any]:
     ) -> types.CallToolResult:
         try:
             arguments = adapter.read(params.name, params.arguments)
-            asker = await who(context)
+            principal = await identify(context)
         except (LookupError, ValueError) as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from error
         except RefusedCallError as error:
             raise MCPError(types.INVALID_REQUEST, str(error)) from error
-        return adapter.result(await guarded(asker, arguments, Progress(context)))
+        return adapter.result(await guarded(principal, arguments, Progress(context)))
 
     return Server(
         NAME,
@@ -93,10 +86,12 @@ class Progress:
         await self.context.session.report_progress(float(self.told), message=message)
 
 
-async def guarded(asker: Asker, arguments: adapter.Arguments, tell: results.Tell) -> adapter.Answer:
+async def guarded(
+    principal: Principal, arguments: adapter.Arguments, tell: results.Tell
+) -> adapter.Answer:
     """Execute a tool; errors are results too ([S1])."""
     try:
-        return await perform(asker, arguments, tell)
+        return await perform(principal, arguments, tell)
     except NotSentError as error:
         return {"status": "error", "message": str(error)}
     except Exception:
@@ -104,35 +99,37 @@ async def guarded(asker: Asker, arguments: adapter.Arguments, tell: results.Tell
         return {"status": "error", "message": "Something went wrong in the gateway."}
 
 
-async def perform(asker: Asker, arguments: adapter.Arguments, tell: results.Tell) -> adapter.Answer:
+async def perform(
+    principal: Principal, arguments: adapter.Arguments, tell: results.Tell
+) -> adapter.Answer:
     """Return the result of a tool. Raises NotSentError."""
     match arguments:
         case adapter.SendResult():
-            sent = await in_thread(put_result, asker, arguments)
+            sent = await in_thread(put_result, principal, arguments)
             return {"status": "success", "message_id": await results.arrival(sent, tell=tell)}
         case adapter.SendFile():
-            sent = await in_thread(put_file, asker, arguments)
+            sent = await in_thread(put_file, principal, arguments)
             return {"status": "success", "message_id": await results.arrival(sent, tell=tell)}
         case adapter.ListSessions():
-            return {"status": "success", "sessions": await in_thread(listed, asker)}
+            return {"status": "success", "sessions": await in_thread(listed, principal)}
         case adapter.WaitForReply():
-            return await wait(asker, arguments, tell)
+            return await wait(principal, arguments, tell)
     raise AssertionError(f"{type(arguments).__name__} has no tool")
 
 
-def put_result(asker: Asker, arguments: adapter.SendResult) -> results.Sent:
+def put_result(principal: Principal, arguments: adapter.SendResult) -> results.Sent:
     """Queue a result for delivery. Raises NotSentError."""
     if len(arguments.content) > settings.MAX_TEXT_CHARACTERS:
         raise NotSentError(f"The content is longer than {settings.MAX_TEXT_CHARACTERS} characters.")
-    session = results.own(user=asker.user, session_id=asker.session_id)
+    session = results.own(user=principal.person, session_id=principal.session_id)
     return results.put_text(session=session, content=arguments.content)
 
 
-def put_file(asker: Asker, arguments: adapter.SendFile) -> results.Sent:
+def put_file(principal: Principal, arguments: adapter.SendFile) -> results.Sent:
     """Queue a file for delivery. Raises NotSentError."""
-    session = results.own(user=asker.user, session_id=asker.session_id)
+    session = results.own(user=principal.person, session_id=principal.session_id)
     results.destination(session)
-    file = given_file(asker.user, session, arguments)
+    file = given_file(principal.person, session, arguments)
     return results.put_file(session=session, file=file, caption=arguments.caption)
 
 
@@ -159,7 +156,7 @@ def given_file(user: User, session: ChatSession, arguments: adapter.SendFile) ->
         raise NotSentError(str(error)) from error
 
 
-def listed(asker: Asker) -> list[adapter.Answer]:
+def listed(principal: Principal) -> list[adapter.Answer]:
     """Return the user's open sessions, latest first."""
     return [
         {
@@ -167,18 +164,18 @@ def listed(asker: Asker) -> list[adapter.Answer]:
             "title": one_line(row.title, 120),
             "channel": row.account.channel,
             "for_agent": row.for_agent,
-            "current": row.public_id == asker.session_id,
+            "current": row.public_id == principal.session_id,
         }
-        for row in sessions.every(user=asker.user, limit=MOST_SESSIONS)
+        for row in sessions.every(user=principal.person, limit=MOST_SESSIONS)
     ]
 
 
-async def wait(asker: Asker, arguments: adapter.WaitForReply, tell: results.Tell) -> adapter.Answer:
+async def wait(
+    principal: Principal, arguments: adapter.WaitForReply, tell: results.Tell
+) -> adapter.Answer:
     """Wait for the user's next message. Raises NotSentError."""
-    session = await in_thread(results.own, user=asker.user, session_id=asker.session_id)
-    reply = await agents.wait_for_reply(
-        session=session, seconds=arguments.timeout_seconds, tell=tell
-    )
+    session = await in_thread(results.own, user=principal.person, session_id=principal.session_id)
+    reply = await wait_for_reply(session=session, seconds=arguments.timeout_seconds, tell=tell)
     if reply is None:
         return {"status": "timeout", "message": "The user has not written."}
     found: adapter.Answer = {
@@ -190,11 +187,8 @@ async def wait(asker: Asker, arguments: adapter.WaitForReply, tell: results.Tell
     return {**found, "media": reply.media} if reply.media else found
 
 
-async def serve_stdio(who: Who) -> None:
+async def serve_stdio(identify: Identify) -> None:
     """Serve one client on standard input and output until it disconnects."""
-    server = build(who)
+    server = build(identify)
     async with stdio_server() as (reader, writer):
         await server.run(reader, writer, server.create_initialization_options())
-
-
-__all__ = ["Asker", "RefusedCallError", "build", "serve_stdio"]

@@ -10,27 +10,36 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
 from channels_app.asgi.http import Receive, Scope, Send
-from channels_app.mcp.endpoints import ASKER
-from channels_app.mcp.server import Asker, build
+from channels_app.asgi.principal import Principal
+from channels_app.mcp.server import build
+
+PRINCIPAL = "latchkey.principal"  # in the ASGI scope of a request
 
 
-async def who(context: ServerRequestContext[Any, Any]) -> Asker:
-    """Return the caller that the endpoint authenticated."""
+async def identify(context: ServerRequestContext[Any, Any]) -> Principal:
+    """Return the principal of the request."""
     assert context.request is not None  # noqa: S101 - streamable HTTP always has one
-    user, session_id = context.request.scope[ASKER]
-    return Asker(user, session_id)
+    found: Principal = context.request.scope[PRINCIPAL]
+    return found
 
 
 @cache
 def server() -> Server[Any]:
     """Return the server of this process."""
-    return build(who)
+    return build(identify)
 
 
 async def serve(
-    scope: Scope, receive: Receive, send: Send, *, host: str, origins: list[str]
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    *,
+    principal: Principal,
+    host: str,
+    origins: list[str],
 ) -> None:
-    """Answer one request. ``host`` was checked by the endpoint; the SDK checks it again."""
+    """Answer one request of ``principal``. ``host`` is checked already; the SDK does it again."""
+    scope[PRINCIPAL] = principal
     manager = StreamableHTTPSessionManager(
         server(),
         stateless=True,

@@ -14,9 +14,10 @@ from django.utils import timezone
 
 from allowlist.models import ApiKey
 from channels_app.asgi import chat_messages, http
-from channels_app.asgi.authentication import Caller, authenticate, being_known, count_sender, slot
+from channels_app.asgi.authentication import authenticate, being_known, count_sender, slot
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.intake.inbound import Receipt, receive_personal, receive_sender
 from channels_app.intake.known_senders import may_speak
 from channels_app.openai_api import adapter, errors, fields, sessions
@@ -81,7 +82,7 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
                 accepting(caller, session, said), after=being_known()
             )
             if work is None:
-                raise RefusedError(401, "Permission denied")
+                raise DeniedError
             if asked.stream:
                 await stream_run(request, send, work)
             else:
@@ -92,7 +93,7 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         return
 
 
-async def prepare(caller: Caller, asked: fields.Asked) -> None:
+async def prepare(caller: Principal, asked: fields.Asked) -> None:
     """Count a bridge's sender, then fetch the pictures that messages name by their address. Raises
     RefusedError.
 
@@ -108,23 +109,25 @@ async def prepare(caller: Caller, asked: fields.Asked) -> None:
 
 
 def accepting(
-    caller: Caller, session: str, accept: Callable[[sessions.Lane | None], Work | None]
+    caller: Principal, session: str, accept: Callable[[sessions.Lane | None], Work | None]
 ) -> Callable[[], Work | None]:
     """``accept``, told the lane of the caller's key, which is looked up with those of others who
     ask at the same time. Neither a bridge nor who names a session has one."""
     if caller.user is None or session:
         return partial(accept, None)
-    return Informed(accept, asked=caller.key, find=sessions.first_lanes)
+    return Informed(accept, asked=caller, find=sessions.first_lanes)
 
 
-def listener_of(caller: Caller) -> AbstractContextManager[pubsub.Listener | None]:
+def listener_of(caller: Principal) -> AbstractContextManager[pubsub.Listener | None]:
     """Hears what the caller's runs say; None for a bridge, whose senders are told apart later."""
     if caller.user is None:
         return contextlib.nullcontext()
     return pubsub.local().listen([f"user:{caller.user.pk}"])
 
 
-def repeat_key(caller: Caller, body: Mapping[str, Any], session: str, key: str) -> RepeatKey | None:
+def repeat_key(
+    caller: Principal, body: Mapping[str, Any], session: str, key: str
+) -> RepeatKey | None:
     """The key that a repeated request has; None when the client gave none.
 
     How the answer is asked for (``stream``) may change. Before pictures are fetched.
@@ -132,12 +135,12 @@ def repeat_key(caller: Caller, body: Mapping[str, Any], session: str, key: str) 
     if not key:
         return None
     asked = {name: value for name, value in body.items() if name not in DELIVERY_FIELDS}
-    scope = f"key:{caller.key.pk}" if caller.user is not None else "v1"
+    scope = f"key:{caller.key_id}" if caller.user is not None else "v1"
     return RepeatKey(scope, key, "Idempotency-Key", body_digest(asked, session))
 
 
 def accept(
-    caller: Caller,
+    caller: Principal,
     asked: fields.Asked,
     session: str,
     repeat: RepeatKey | None,
@@ -156,7 +159,7 @@ def accept(
         return accept_sender(caller, asked, session, said)
     with atomic_write(joins=True):
         account = door_account(ORIGIN)
-        chat = sessions.chat_of(caller.key)
+        chat = sessions.chat_of(caller.key_id)
         mine = sessions.own(user=caller.user, name=session)
         thread, known = sessions.named_thread(session), None
         if not thread:
@@ -171,7 +174,7 @@ def accept(
             text=text,
             media=media,
             options=options,
-            via_key=caller.key.pk,
+            via_key=caller.key_id,
         )
         return receive_personal(
             user=caller.user,
@@ -193,7 +196,7 @@ class Said:
     repeat: RepeatKey | None
 
 
-def accept_sender(caller: Caller, asked: fields.Asked, session: str, said: Said) -> Receipt:
+def accept_sender(caller: Principal, asked: fields.Asked, session: str, said: Said) -> Receipt:
     """A bridge key names its sender in ``user``; the rule decides ([A5], [A10])."""
     assert caller.account is not None  # noqa: S101 - a constraint of ApiKey
     draft = Draft(
@@ -206,13 +209,13 @@ def accept_sender(caller: Caller, asked: fields.Asked, session: str, said: Said)
         text=said.text,
         media=said.media,
         options=said.options,
-        via_key=caller.key.pk,
+        via_key=caller.key_id,
     )
     return receive_sender(draft=draft, now=timezone.now())
 
 
 def work_of(
-    caller: Caller,
+    caller: Principal,
     asked: fields.Asked,
     request: Request,
     session: str,

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import connection
 
-from allowlist.models import ApiKey
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.chat_messages import refused
 from channels_app.asgi.fields import MAX_SESSION_NAME
+from channels_app.asgi.principal import Principal
 from core.conversations import inbox
 from core.database import statements
 from core.database.queries import Param, Values
@@ -67,9 +67,9 @@ def checked(name: str) -> str:
     return name
 
 
-def chat_of(key: ApiKey) -> str:
+def chat_of(key_id: int) -> str:
     """The conversation of a key."""
-    return f"key:{key.pk}"
+    return f"key:{key_id}"
 
 
 def named_thread(name: str) -> str:
@@ -106,7 +106,7 @@ def first_lane(*, account: ChannelAccount, chat: str, user: User) -> Lane:
     return Lane(None, is_busy=False)
 
 
-def first_lanes(asked: Sequence[ApiKey]) -> list[Lane | None]:
+def first_lanes(asked: Sequence[Principal]) -> list[Lane | None]:
     """The nameless lanes of these keys of people, in one visit to PostgreSQL; None where that is
     not known yet: of a key that is there more than once only the first is told. On SQLite, which
     lives in this process, nobody is. Inside a transaction.
@@ -115,9 +115,9 @@ def first_lanes(asked: Sequence[ApiKey]) -> list[Lane | None]:
     """
     if connection.vendor == "sqlite":
         return [None] * len(asked)
-    chats = [chat_of(key) for key in asked]
+    chats = [chat_of(each.key_id) for each in asked]
     found: dict[str, Lane | None] = dict.fromkeys(chats, Lane(None, is_busy=False))
-    owners = {chat: key.user_id for chat, key in zip(chats, asked, strict=True)}
+    owners = {chat: each.person.pk for chat, each in zip(chats, asked, strict=True)}
     account = door_account(ORIGIN)
     for session, run in FIRST_LANES.rows(account.pk, sorted(found), more=inbox.locked()):
         theirs = session.user_id == owners[session.chat]

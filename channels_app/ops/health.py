@@ -3,18 +3,14 @@
 import asyncio
 import socket
 import threading
-import time
 from collections.abc import Callable
-from importlib import import_module
-from types import SimpleNamespace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import redis
 from django.conf import settings
-from django.contrib.auth import get_user
 from django.db import Error as DatabaseFailure
 from django.db import connection
-from django.http import HttpRequest, parse_cookie
+from django.http import parse_cookie
 from django.utils import timezone
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -30,14 +26,17 @@ from allowlist import keys, pending_count
 from channels_app.asgi import http
 from channels_app.asgi.authentication import count_address, count_failure, token_of
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.principal import DeniedError
 from channels_app.asgi.router import Route
 from channels_app.owner import outages
+from channels_app.webchat.access import user_of_session
 from channels_app.worker import account_watcher
 from core import VERSION
 from core.conversations import outbox, runs
 from core.database import schema_version
 from core.database.transactions import in_thread, in_thread_of, pool
 from core.files import storage
+from core.lib.ttl_cache import TtlCache
 from core.models import Run
 from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
@@ -49,7 +48,7 @@ PROBED_SECONDS = 2.0
 R = TypeVar("R")
 
 _probing = threading.Lock()
-_probed = (0.0, "")  # valid until (monotonic), what was found
+probes: TtlCache[str, str] = TtlCache(PROBED_SECONDS)
 
 
 async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,17 +100,15 @@ def write_problem() -> str:
     """Return why the database accepts no writes, or an empty string. At most one attempt in
     PROBED_SECONDS: the endpoint is public.
     """
-    global _probed  # noqa: PLW0603 - what this process found last
     with _probing:
-        if time.monotonic() < _probed[0]:
-            return _probed[1]
+        known = probes.get("writes")
+        if known is not None:
+            return known
         try:
             runs.heard_from(worker=f"web {socket.gethostname()}"[:100], queue="web")
-            found = ""
         except DatabaseFailure:
-            found = NO_WRITES
-        _probed = (time.monotonic() + PROBED_SECONDS, found)
-        return found
+            return probes.put("writes", NO_WRITES)
+        return probes.put("writes", "")
 
 
 async def is_known(request: Request) -> bool:
@@ -142,11 +139,8 @@ def has_credential(request: Request, token: str) -> bool:
             count_failure(request.address)
         return known
     cookies = parse_cookie(request.header("cookie"))
-    store = import_module(settings.SESSION_ENGINE).SessionStore(
-        cookies.get(settings.SESSION_COOKIE_NAME)
-    )
-    user = get_user(cast("HttpRequest", SimpleNamespace(session=store)))
-    return bool(user.is_authenticated and user.is_active and user.is_staff)
+    user = user_of_session(cookies.get(settings.SESSION_COOKIE_NAME, ""))
+    return user is not None and user.is_staff
 
 
 def how_it_is() -> tuple[list[str], dict[str, int], dict[str, int]]:
@@ -232,7 +226,7 @@ def check_metrics_token(request: Request) -> None:
         return
     if not token and request.address in {"127.0.0.1", "::1"}:
         return
-    raise RefusedError(401, "Permission denied")
+    raise DeniedError
 
 
 def measured() -> bytes:

@@ -4,7 +4,6 @@ The bot token is part of every URL. So nothing here logs or repeats an address, 
 what Telegram said, and the token is cut out of even that.
 """
 
-import asyncio
 import json
 from contextlib import AbstractAsyncContextManager
 from functools import cache
@@ -17,6 +16,7 @@ import aiohttp
 
 from channels_app.base import Account, ChannelError, Trouble
 from core.lib import leases
+from core.lib.per_loop import per_loop
 
 BASE = "https://api.telegram.org"
 CONNECT_SECONDS = 10.0
@@ -44,20 +44,14 @@ NOT_ACCEPTED = (
     "current one into the account."
 )
 
-_sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
-
+@per_loop
 def session() -> aiohttp.ClientSession:
-    """The connections of the running event loop."""
-    loop = asyncio.get_running_loop()
-    if loop not in _sessions or _sessions[loop].closed:
-        for old in [each for each in _sessions if each.is_closed()]:
-            del _sessions[old]
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
-        )
-        _sessions[loop] = aiohttp.ClientSession(timeout=timeout)
-    return _sessions[loop]
+    """Return the connections of the running event loop."""
+    timeout = aiohttp.ClientTimeout(
+        total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
+    )
+    return aiohttp.ClientSession(timeout=timeout)
 
 
 def proxy_of(address: str) -> str | None:
@@ -81,7 +75,7 @@ def request(
 
 async def close() -> None:
     """Close the connections of the running event loop."""
-    found = _sessions.pop(asyncio.get_running_loop(), None)
+    found = session.pop()
     if found is not None:
         await found.close()
 

@@ -4,8 +4,6 @@ Everything it does is committed when it returns; Telegram is told only after tha
 """
 
 import logging
-import time
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,6 +24,7 @@ from core.conversations.inbox import Draft
 from core.database.batching import Informed, Work
 from core.database.transactions import atomic_write, in_thread
 from core.lib.text import one_line
+from core.lib.ttl_cache import TtlCache
 from core.models import ChannelAccount, InboundMessage, User
 
 logger = logging.getLogger(__name__)
@@ -35,15 +34,7 @@ UNSUPPORTED = "I cannot read this kind of message: {kind}."
 GONE = {"kicked", "left"}
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """Who a bot is, and until when we believe it."""
-
-    bot: Bot
-    until: float
-
-
-_known: dict[tuple[int, str], Known] = {}
+bots: TtlCache[tuple[int, str], Bot] = TtlCache(BOT_SECONDS)
 _logged: set[str] = set()
 
 
@@ -55,19 +46,18 @@ async def who_are_we(account: Account) -> Bot:
 
 async def bot_of(account: Account) -> Bot:
     """Who we are on Telegram, asked once an hour; the id is in the token, the name is not."""
-    token = account.secrets.get("token", "")
-    known = _known.get((account.id, token))
-    if known is not None and known.until > time.monotonic():
-        return known.bot
+    key = account.id, account.secrets.get("token", "")
     try:
-        bot = await who_are_we(account)
+        return bots.get(key) or bots.put(key, await who_are_we(account))
     except ChannelError as error:
         logger.warning("getMe failed: %s", error)
-        if known is not None:
-            return known.bot
-        return unasked(account)
-    _known[account.id, token] = Known(bot, time.monotonic() + BOT_SECONDS)
-    return bot
+        return last_known(account)
+
+
+def last_known(account: Account) -> Bot:
+    """Return what ``getMe`` said last, however long ago; else what the account itself says."""
+    key = account.id, account.secrets.get("token", "")
+    return bots.get(key, expired=True) or unasked(account)
 
 
 async def take_all(account: Account, values: list[Any], *, offset: int) -> int:
@@ -85,8 +75,7 @@ async def take_all(account: Account, values: list[Any], *, offset: int) -> int:
 def take_again(account: Account, *, raw: bytes) -> str:
     """An update that was quarantined, once more; what became of it, in a word."""
     row = ChannelAccount.objects.get(id=account.id)
-    known = _known.get((account.id, account.secrets.get("token", "")))
-    bot = known.bot if known is not None else unasked(account)
+    bot = last_known(account)
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -320,5 +309,5 @@ def note(*, row: ChannelAccount, update_id: str, state: str, why: str, raw: byte
 
 
 def clear_cache() -> None:
-    """Believe nothing about bots any more."""
-    _known.clear()
+    """Empty the bot cache."""
+    bots.clear()

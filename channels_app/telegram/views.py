@@ -1,12 +1,12 @@
 """``POST /telegram/<account>/webhook`` [D6]: secret, body, one call, 200 after the commit."""
 
-import time
 from dataclasses import dataclass
 
 from django.conf import settings
 
 from channels_app.asgi import http, strict_json
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.principal import DeniedError
 from channels_app.base import Account
 from channels_app.delivery.sending import account_of
 from channels_app.telegram import receive
@@ -14,6 +14,7 @@ from channels_app.telegram.addressing import Bot
 from core.database import batching
 from core.database.transactions import in_thread
 from core.lib.encryption import DecryptError
+from core.lib.ttl_cache import TtlCache
 from core.models import ChannelAccount
 
 KNOWN_SECONDS = 2.0
@@ -22,15 +23,14 @@ SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - the name of a 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """An account as this door needs it, believed for KNOWN_SECONDS."""
+    """An account as the webhook needs it."""
 
     row: ChannelAccount
     account: Account
     secret: str
-    until: float
 
 
-_doors: dict[str, Door] = {}
+doors: TtlCache[str, Door] = TtlCache(KNOWN_SECONDS)
 
 
 async def webhook(scope: Scope, receive_: Receive, send: Send) -> None:
@@ -52,7 +52,7 @@ async def handle(request: Request) -> str:
     if door is None:
         raise RefusedError(404, "There is no such account.")
     if not http.same_secret(request.header(SECRET_HEADER), door.secret):
-        raise RefusedError(403, "Permission denied")
+        raise DeniedError(status=403)
     raw = await request.body(settings.TELEGRAM_MAX_BODY_BYTES)
     try:
         value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH, storable=False)
@@ -67,15 +67,11 @@ async def handle(request: Request) -> str:
 
 async def door_of(name: str) -> Door | None:
     """The enabled account called ``name``, if it has a secret; one without cannot be reached."""
-    known = _doors.get(name)
-    if known is not None and known.until > time.monotonic():
+    known = doors.get(name)
+    if known is not None:
         return known
     found = await in_thread(find, name)
-    if found is None:
-        _doors.pop(name, None)
-    else:
-        _doors[name] = found
-    return found
+    return found and doors.put(name, found)
 
 
 def find(name: str) -> Door | None:
@@ -90,9 +86,9 @@ def find(name: str) -> Door | None:
     secret = account.secrets.get("webhook_secret", "")
     if not secret:
         return None
-    return Door(row, account, secret, time.monotonic() + KNOWN_SECONDS)
+    return Door(row, account, secret)
 
 
 def clear_cache() -> None:
-    """Believe nothing about accounts any more."""
-    _doors.clear()
+    """Empty the account cache."""
+    doors.clear()

@@ -10,9 +10,10 @@ from django.utils import timezone
 
 from allowlist.models import ApiKey
 from channels_app.asgi import chat_messages, http
-from channels_app.asgi.authentication import Caller, authenticate, slot
+from channels_app.asgi.authentication import authenticate, slot
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.principal import Principal
 from channels_app.intake.inbound import Receipt, receive_personal
 from channels_app.rendering import follow_run
 from channels_app.rendering.links import Links
@@ -42,7 +43,7 @@ async def chat(scope: Scope, receive: Receive, send: Send) -> None:
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(caller):
             await chat_messages.fetch_pictures(asked.messages)
-            receipt = await in_thread(accept, user, asked, caller.key.pk)
+            receipt = await in_thread(accept, user, asked, caller.key_id)
             await stream_run(request, send, work_of(receipt.run, language=request.language()))
     except RefusedError as error:
         await refuse(request, send, error)
@@ -80,12 +81,10 @@ async def stop(scope: Scope, receive: Receive, send: Send) -> None:
         await refuse(request, send, error)
 
 
-async def person(request: Request) -> tuple[Caller, User]:
-    """Who asks. Raises RefusedError 401, 403; a bridge's key has no person here."""
-    caller: Caller = await authenticate(request, scope=ApiKey.Scope.CHAT)
-    if caller.user is None:
-        raise RefusedError(403, "This door needs a personal key.")
-    return caller, caller.user
+async def person(request: Request) -> tuple[Principal, User]:
+    """Return the caller and its person. Raises RefusedError 401; 403 for a bridge's key."""
+    caller = await authenticate(request, scope=ApiKey.Scope.CHAT)
+    return caller, caller.person
 
 
 def chat_in(request: Request) -> str:

@@ -1,7 +1,6 @@
 """Authenticate sockets: the cookie's session or the key of the first frame, and the origin."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
 from types import SimpleNamespace
@@ -17,43 +16,10 @@ from django.utils import timezone
 from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi.authentication import caller_of
-from core.models import ChannelAccount, User
+from channels_app.asgi.principal import Principal
+from core.models import User
 
 SECRET_NAMES = ("key", "api_key", "token", "access_token", "auth")
-
-
-@dataclass(frozen=True, slots=True)
-class Speaker:
-    """An authenticated user, or a bridge account that names its senders, with the credential."""
-
-    user: User | None
-    account: ChannelAccount | None = None
-    session_key: str = ""
-    key_id: int = 0
-
-    @property
-    def subject(self) -> str:
-        """Return the subject of rate limits."""
-        if self.user is not None:
-            return f"user:{self.user.id}"
-        return f"account:{self.account.id}" if self.account else ""
-
-    @property
-    def credential(self) -> tuple[str, int]:
-        """Return the credential's identity: the session's key, or the id of the API key."""
-        return self.session_key, self.key_id
-
-    @property
-    def keys(self) -> list[str]:
-        """Return the pubsub keys to listen to: the user's runs and notices, and revocations."""
-        return [self.subject, *([f"key:{self.key_id}"] if self.key_id else [])]
-
-    @property
-    def number(self) -> int:
-        """Return the number under which sockets are counted; negative for bridges."""
-        if self.user is not None:
-            return self.user.id
-        return -self.account.id if self.account else 0
 
 
 def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
@@ -95,34 +61,37 @@ def cookie_of(headers: Mapping[str, str]) -> str:
     return morsel.value if morsel else ""
 
 
-def by_session(session_key: str) -> Speaker | None:
-    """Return the user signed in under ``session_key``."""
+def user_of_session(session_key: str) -> User | None:
+    """Return the active user of a Django session; None without one."""
     store = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     user = get_user(cast("HttpRequest", SimpleNamespace(session=store)))
-    if not user.is_authenticated or not user.is_active:
-        return None
-    return Speaker(user, session_key=session_key)
+    return user if user.is_authenticated and user.is_active else None
 
 
-def by_key(*, token: str, address: str) -> Speaker:
+def by_session(session_key: str) -> Principal | None:
+    """Return the person who is signed in under ``session_key``."""
+    user = user_of_session(session_key)
+    return None if user is None else Principal(user, session_key=session_key)
+
+
+def by_key(*, token: str, address: str) -> Principal:
     """Return the holder of the key. Raises RefusedError 401, 403 or 429."""
-    caller = caller_of(token=token, scope=ApiKey.Scope.CHAT, address=address)
-    return Speaker(caller.user, caller.account, key_id=caller.key.id)
+    return caller_of(token=token, scope=ApiKey.Scope.CHAT, address=address)
 
 
-def is_still(speaker: Speaker) -> bool:
+def is_still(principal: Principal) -> bool:
     """Return whether the credential is still valid ([A9]); checked after revocations."""
-    return not ended([speaker])
+    return not ended([principal])
 
 
-def ended(speakers: Sequence[Speaker]) -> set[tuple[str, int]]:
-    """Return the credentials of these speakers that are no longer valid ([A9])."""
-    numbers = {each.key_id for each in speakers if not each.session_key}
+def ended(principals: Sequence[Principal]) -> set[tuple[str, int]]:
+    """Return the credentials of these principals that are no longer valid ([A9])."""
+    numbers = {each.key_id for each in principals if not each.session_key}
     found = ApiKey.objects.select_related("user", "account").in_bulk(numbers)
     now = timezone.now()
     usable = {number for number, key in found.items() if keys.usable(key, now)}
     return {
         each.credential
-        for each in speakers
+        for each in principals
         if not (by_session(each.session_key) if each.session_key else each.key_id in usable)
     }

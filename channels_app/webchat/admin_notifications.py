@@ -15,9 +15,9 @@ from allowlist import pending_count
 from allowlist.models import UnknownRequest
 from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError
+from channels_app.asgi.principal import Principal
 from channels_app.owner import notices
 from channels_app.webchat import access, frames
-from channels_app.webchat.access import Speaker
 from channels_app.webchat.calls import note_shown
 from channels_app.webchat.consumers import SIGNED_OUT, CloseError, WebChatConsumer
 from channels_app.webchat.periodic_checks import POLL_SECONDS, RECHECK_SECONDS
@@ -30,9 +30,9 @@ SHOWN_AT_ONCE = 3
 NOTED = 100
 
 
-def may_look(speaker: Speaker | None) -> bool:
+def may_look(principal: Principal | None) -> bool:
     """Return whether the user may see unknown requests in the admin."""
-    user = speaker.user if speaker is not None else None
+    user = principal.user if principal is not None else None
     return user is not None and user.is_staff and user.has_perm("allowlist.view_unknownrequest")
 
 
@@ -53,11 +53,11 @@ def knocks(public_ids: list[str]) -> list[dict[str, Any]]:
     ][::-1]
 
 
-def note_listed(speaker: Speaker) -> None:
+def note_listed(principal: Principal) -> None:
     """Record that an owner has seen the pending requests, which every page of the admin shows."""
     rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING, notified_at=None)
     note_shown(
-        speaker, list(rows.order_by("-last_seen_at").values_list("public_id", flat=True)[:NOTED])
+        principal, list(rows.order_by("-last_seen_at").values_list("public_id", flat=True)[:NOTED])
     )
 
 
@@ -68,10 +68,10 @@ class AdminNotificationsConsumer(WebChatConsumer):
         """Refuse keys."""
         raise CloseError(SIGNED_OUT)
 
-    def who(self, cookie: str) -> Speaker | None:
+    def who(self, cookie: str) -> Principal | None:
         """Return staff who may see unknown requests."""
-        speaker = access.by_session(cookie)
-        return speaker if may_look(speaker) else None
+        principal = access.by_session(cookie)
+        return principal if may_look(principal) else None
 
     def counter(self) -> throttling.Streams:
         """Use a separate limit: open pages of the admin must not block the chat."""
@@ -83,12 +83,12 @@ class AdminNotificationsConsumer(WebChatConsumer):
             raise RefusedError(400, "This socket accepts no messages.", field="type")
         await self.tell({"type": "pong"})
 
-    async def listen(self, speaker: Speaker) -> None:
+    async def listen(self, principal: Principal) -> None:
         """Send the number of pending requests and each new request while the socket is open."""
         shown = -1
-        await in_thread(note_listed, speaker)
+        await in_thread(note_listed, principal)
         checked = asyncio.get_running_loop().time()
-        with pubsub.local().listen([*speaker.keys, pending_count.OPEN_ADMIN_PAGES]) as listener:
+        with pubsub.local().listen([*principal.keys, pending_count.OPEN_ADMIN_PAGES]) as listener:
             while not self.closing:
                 count = await in_thread(pending_count.count)
                 if count != shown:
@@ -99,21 +99,21 @@ class AdminNotificationsConsumer(WebChatConsumer):
                 revoked = any(frame["kind"] == "revoked" for frame in got)
                 if revoked or listener.take_lag() or now - checked > RECHECK_SECONDS:
                     checked = now
-                    await self.check_credential(speaker)
+                    await self.check_credential(principal)
                 new = [frame["request"] for frame in got if frame["kind"] == "knock"]
-                await self.show(speaker, new)
+                await self.show(principal, new)
                 if got:
                     await asyncio.sleep(PACE_SECONDS)
 
-    async def show(self, speaker: Speaker, public_ids: list[str]) -> None:
+    async def show(self, principal: Principal, public_ids: list[str]) -> None:
         """Send new unknown requests."""
         if public_ids:
             found = await in_thread(knocks, public_ids)
             for knock in found:
                 await self.tell(knock)
-            await in_thread(note_shown, speaker, [knock["request"] for knock in found])
+            await in_thread(note_shown, principal, [knock["request"] for knock in found])
 
-    async def check_credential(self, speaker: Speaker) -> None:
+    async def check_credential(self, principal: Principal) -> None:
         """Raise CloseError 4401 when the user has lost the permission ([A9])."""
-        if await in_thread(self.who, speaker.session_key) is None:
+        if await in_thread(self.who, principal.session_key) is None:
             raise CloseError(SIGNED_OUT)

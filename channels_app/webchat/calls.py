@@ -12,10 +12,10 @@ from channels_app.asgi import throttling
 from channels_app.asgi.authentication import count_sender
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.http import RefusedError
+from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.intake import decisions, inbound, slash_commands
 from channels_app.owner import notices
 from channels_app.webchat import frames
-from channels_app.webchat.access import Speaker
 from core.conversations import runs
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.lib.ids import is_public_id
@@ -24,39 +24,39 @@ from core.models import ChatSession, Run, User
 SHOWN_NOTICES = 3
 
 
-def accept(frame: frames.Say, *, speaker: Speaker) -> tuple[Run, str]:
+def accept(frame: frames.Say, *, principal: Principal) -> tuple[Run, str]:
     """Store a message in the inbox; return its run and the public id of its session.
 
     A repeated ``client_id`` returns the same run. Raises RefusedError.
     """
-    count(frame, speaker)
-    if speaker.user is not None:
-        receipt = accept_personal(frame, speaker.user, speaker.key_id)
+    count(frame, principal)
+    if principal.user is not None:
+        receipt = accept_personal(frame, principal.user, principal.key_id)
     else:
-        receipt = accept_bridged(frame, speaker)
+        receipt = accept_bridged(frame, principal)
     if receipt.outcome == "unknown_session":
         raise RefusedError(404, "This chat does not exist.", field="session_id")
     if receipt.run is None or receipt.session is None:
-        raise RefusedError(401, receipt.said or "Permission denied")
+        raise DeniedError(receipt.said)
     return receipt.run, receipt.session.public_id
 
 
-def count(frame: frames.Say, speaker: Speaker) -> None:
+def count(frame: frames.Say, principal: Principal) -> None:
     """Count one message for the user, or for a bridge's sender, and for the key. Raises
     RefusedError.
     """
-    if speaker.key_id:
-        throttling.keys.check(subject=str(speaker.key_id), limit=settings.RATE_PER_MINUTE_KEY)
-    if speaker.account is not None:
-        count_sender(speaker.account, frame.user_id)
+    if principal.key_id:
+        throttling.keys.check(subject=str(principal.key_id), limit=settings.RATE_PER_MINUTE_KEY)
+    if principal.account is not None:
+        count_sender(principal.account, frame.user_id)
     else:  # already counted in this process
-        throttling.people.everywhere(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
+        throttling.people.everywhere(subject=principal.subject, limit=settings.RATE_PER_MINUTE_USER)
 
 
 def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Receipt:
     """Store a user's message. Raises RefusedError 401 when the user has been deactivated."""
     if not User.objects.filter(id=user.id, is_active=True).exists():
-        raise RefusedError(401, "Permission denied")
+        raise DeniedError
     command = command_in(frame)
     draft = Draft(
         account=door_account("web"),
@@ -86,20 +86,20 @@ def may_decide(key_id: int) -> bool:
     return ApiKey.Scope.ADMIN_REQUESTS in (scopes or [])
 
 
-def accept_bridged(frame: frames.Say, speaker: Speaker) -> inbound.Receipt:
+def accept_bridged(frame: frames.Say, principal: Principal) -> inbound.Receipt:
     """Store a message of a bridge's sender, subject to the allowlist. Raises RefusedError."""
-    assert speaker.account is not None  # noqa: S101 - a constraint of ApiKey
+    assert principal.account is not None  # noqa: S101 - a constraint of ApiKey
     if not frame.user_id:
         raise RefusedError(400, "user_id is required with a bridge key.", field="user_id")
     draft = Draft(
-        account=speaker.account,
-        kind=str(speaker.account.config.get("kind", "im")),
+        account=principal.account,
+        kind=str(principal.account.config.get("kind", "im")),
         sender=frame.user_id,
         chat=frame.user_id,
         repeat=repeat_key(frame, scope="ws"),
         text=frame.text,
         media=frame.media,
-        via_key=speaker.key_id,
+        via_key=principal.key_id,
     )
     return inbound.receive_sender(draft=draft, now=timezone.now(), command=command_in(frame))
 
@@ -153,10 +153,10 @@ def is_chat(*, user_id: int, session_id: str) -> bool:
     ).exists()
 
 
-def decide(frame: frames.Decide, *, speaker: Speaker) -> dict[str, Any]:
+def decide(frame: frames.Decide, *, principal: Principal) -> dict[str, Any]:
     """Carry out an owner's verdict; return the notice's new state. Raises RefusedError 404."""
-    owner = speaker.user
-    if owner is None or not speaker.session_key:
+    owner = principal.user
+    if owner is None or not principal.session_key:
         raise RefusedError(404, "This request does not exist.", field="request")
     owner.refresh_from_db(fields=["is_owner", "is_active"])
     try:
@@ -175,9 +175,9 @@ def decide(frame: frames.Decide, *, speaker: Speaker) -> dict[str, Any]:
     return {"type": "notice", "request": frame.request, "text": text, "decided": True}
 
 
-def pending_notices(speaker: Speaker) -> list[dict[str, Any]]:
+def pending_notices(principal: Principal) -> list[dict[str, Any]]:
     """Return the latest pending unknown requests for an owner; none for other users."""
-    if speaker.user is None or not speaker.session_key or not speaker.user.is_owner:
+    if principal.user is None or not principal.session_key or not principal.user.is_owner:
         return []
     rows = UnknownRequest.objects.select_related("account").filter(
         state=UnknownRequest.State.PENDING, expires_at__gt=timezone.now()
@@ -185,9 +185,9 @@ def pending_notices(speaker: Speaker) -> list[dict[str, Any]]:
     return [notice(row) for row in rows.order_by("-last_seen_at")[:SHOWN_NOTICES]][::-1]
 
 
-def note_shown(speaker: Speaker, public_ids: list[str]) -> None:
+def note_shown(principal: Principal, public_ids: list[str]) -> None:
     """Record that these requests were displayed to an owner."""
-    if speaker.user is not None and speaker.session_key and speaker.user.is_owner:
+    if principal.user is not None and principal.session_key and principal.user.is_owner:
         notices.shown(public_ids, now=timezone.now())
 
 

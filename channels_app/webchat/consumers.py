@@ -3,10 +3,10 @@
     connect ─ origin, cookie ─► open ◄─ frames of the client (parse ─► one call ─► answer)
        └ no cookie ─ auth frame ─┘ ◄─ pubsub frames (events of the user's runs, revocations)
 
-One lock keeps the two sides in order: a run's first event never precedes the ``accepted`` that
-names it, and what a resume reads is never mixed with live events. There is no channel layer per
-socket, and ``dispatch`` does not go through a database thread (Channels does so for every frame,
-and sockets would wait behind any query).
+One lock keeps the two sides from overtaking each other: a run's first event never comes before the
+``accepted`` that names it, and what a resume reads is never mixed with what is live.
+``dispatch`` does not go through a database thread (Channels does so for every frame, and sockets
+would wait behind any query).
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from django.db import DatabaseError
 
 from channels_app.asgi import http, throttling
 from channels_app.asgi.http import RefusedError
+from channels_app.asgi.principal import Principal
 from channels_app.asgi.router import acceptance
 from channels_app.webchat import (
     access,
@@ -35,7 +36,6 @@ from channels_app.webchat import (
     periodic_checks,
     transcript,
 )
-from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following, Numbered
 from core.conversations import events
 from core.database.transactions import in_thread
@@ -95,13 +95,10 @@ waiting = Waiting()
 class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
     """One socket."""
 
-    # An alias without a setting: no channel layer, no subscription per socket.
-    channel_layer_alias = "none"
-
     def __init__(self) -> None:
         """Start unauthenticated."""
         super().__init__()
-        self.speaker: Speaker | None = None
+        self.principal: Principal | None = None
         self.following = Following()
         self.own_sessions: dict[str, bool] = {}
         self.frames = throttling.Rate()
@@ -139,14 +136,14 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             return
         if origin is None:
             raise CloseError(FOREIGN)
-        speaker = await in_thread(self.who, cookie)
-        if speaker is None:
+        principal = await in_thread(self.who, cookie)
+        if principal is None:
             raise CloseError(SIGNED_OUT)
-        self.admit(speaker)
+        self.admit(principal)
         await self.accept()
-        self.spawn(self.listen(speaker))
+        self.spawn(self.listen(principal))
 
-    def who(self, cookie: str) -> Speaker | None:
+    def who(self, cookie: str) -> Principal | None:
         """Return the user of ``cookie``. In a database thread."""
         return access.by_session(cookie)
 
@@ -173,21 +170,21 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             waiting.leave(self)
         await self.end(TOO_LATE)
 
-    def admit(self, speaker: Speaker) -> None:
-        """Count the socket of ``speaker``. Raises CloseError 4429 above the limit."""
+    def admit(self, principal: Principal) -> None:
+        """Count the socket of ``principal``. Raises CloseError 4429 above the limit."""
         try:
-            self.counter().enter(user_id=speaker.number, limit=settings.MAX_SOCKETS_PER_USER)
+            self.counter().enter(user_id=principal.subject, limit=settings.MAX_SOCKETS_PER_USER)
         except RefusedError as error:
             raise CloseError(TOO_MANY) from error
         self.counted = True
-        self.speaker = speaker
+        self.principal = principal
 
     async def disconnect(self, code: int) -> None:
         """Stop all tasks of this socket."""
         for task in self.tasks:
             task.cancel()
-        if self.counted and self.speaker is not None:
-            self.counter().leave(user_id=self.speaker.number)
+        if self.counted and self.principal is not None:
+            self.counter().leave(user_id=self.principal.subject)
             self.counted = False
 
     async def websocket_disconnect(self, message: Mapping[str, Any]) -> None:
@@ -248,7 +245,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             value = frames.parse(text_data)
             client_id, run_id = frames.client_id_of(value), frames.run_id_of(value)
             frame = frames.read(value)
-            if isinstance(frame, frames.Ping) and self.speaker is not None and self.is_busy:
+            if isinstance(frame, frames.Ping) and self.principal is not None and self.is_busy:
                 await self.handle(frame)
                 return
             self.take(frame, client_id, run_id)
@@ -281,7 +278,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def handle(self, frame: frames.Frame) -> None:
         """Handle one frame. Raises RefusedError or CloseError."""
-        if self.speaker is None:
+        if self.principal is None:
             await self.introduce(frame)
             return
         if isinstance(frame, frames.Say):
@@ -290,15 +287,15 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             case frames.Ping():
                 await self.tell({"type": "pong"})
             case frames.Say(plain=True):
-                await self.say_plainly(frame, self.speaker)
+                await self.say_plainly(frame, self.principal)
             case frames.Say():
-                await self.say(frame, self.speaker)
+                await self.say(frame, self.principal)
             case frames.Resume():
                 await self.resume(frame, self.person())
             case frames.Stop():
                 await in_thread(calls.stop, user_id=self.person(), run_id=frame.run_id)
             case frames.Decide():
-                await self.tell(await in_thread(calls.decide, frame, speaker=self.speaker))
+                await self.tell(await in_thread(calls.decide, frame, principal=self.principal))
             case frames.Auth():
                 raise RefusedError(400, "The socket is already authenticated.", field="type")
             case _:
@@ -306,9 +303,9 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     def person(self) -> int:
         """Return the id of the user of this socket. Raises RefusedError for a bridge."""
-        if self.speaker is None or self.speaker.user is None:
+        if self.principal is None or self.principal.user is None:
             raise RefusedError(403, "A bridge sends {user_id, text} frames only.", field="type")
-        return self.speaker.user.id
+        return self.principal.user.id
 
     async def introduce(self, frame: frames.Frame) -> None:
         """Handle the first frame of a socket without a cookie: authenticate by key, or close."""
@@ -316,36 +313,36 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             raise CloseError(SIGNED_OUT)
         address = http.plain_address((self.scope.get("client") or ("", 0))[0])
         try:
-            speaker = await in_thread(access.by_key, token=frame.key, address=address)
+            principal = await in_thread(access.by_key, token=frame.key, address=address)
         except RefusedError as error:
             await self.tell(adapter.error_frame(error))
             raise CloseError(TOO_MANY if error.status == 429 else SIGNED_OUT) from error
-        self.admit(speaker)
+        self.admit(principal)
         if self.deadline is not None:
             self.deadline.cancel()
         await self.tell({"type": "authenticated"})
-        self.spawn(self.listen(speaker))
+        self.spawn(self.listen(principal))
 
-    async def say(self, frame: frames.Say, speaker: Speaker) -> None:
+    async def say(self, frame: frames.Say, principal: Principal) -> None:
         """Store and acknowledge a message; its events follow live."""
-        throttling.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
+        throttling.people.here(subject=principal.subject, limit=settings.RATE_PER_MINUTE_USER)
         self.person()
         async with self.turn:
-            run, session = await in_thread(calls.accept, frame, speaker=speaker)
+            run, session = await in_thread(calls.accept, frame, principal=principal)
             self.following.start(run.public_id)
             self.own_sessions[session] = True
             accepted = {"type": "accepted", "client_id": frame.client_id}
             await self.tell({**accepted, "run_id": run.public_id, "session_id": session})
 
-    async def say_plainly(self, frame: frames.Say, speaker: Speaker) -> None:
+    async def say_plainly(self, frame: frames.Say, principal: Principal) -> None:
         """Handle the plain form: one frame in, one frame out."""
         # Besides the answers: the listener, and this task.
         if len(self.tasks) - 1 > settings.MAX_UNANSWERED_PER_SOCKET:
             raise RefusedError(429, "Too many unanswered messages.")
-        if speaker.user is not None:
-            throttling.people.here(subject=speaker.subject, limit=settings.RATE_PER_MINUTE_USER)
+        if principal.user is not None:
+            throttling.people.here(subject=principal.subject, limit=settings.RATE_PER_MINUTE_USER)
         try:
-            run, session = await in_thread(calls.accept, frame, speaker=speaker)
+            run, session = await in_thread(calls.accept, frame, principal=principal)
         except RefusedError as error:
             await self.tell(adapter.refused_plainly(error, client_id=frame.client_id))
             return
@@ -400,41 +397,41 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         if final is not None:
             await self.tell(final)
 
-    async def listen(self, speaker: Speaker) -> None:
+    async def listen(self, principal: Principal) -> None:
         """Pass on pubsub frames for this user while the socket is open."""
-        for notice in await in_thread(calls.pending_notices, speaker):
-            await self.show_notice(speaker, notice)
+        for notice in await in_thread(calls.pending_notices, principal):
+            await self.show_notice(principal, notice)
         with (
-            pubsub.local().listen(speaker.keys) as listener,
-            periodic_checks.local().watch(listener, speaker, self.following),
+            pubsub.local().listen(principal.keys) as listener,
+            periodic_checks.local().watch(listener, principal, self.following),
         ):
             while not self.closing:
                 got = await listener.wait()
                 lagged = listener.take_lag()
                 if lagged or any(frame["kind"] == "revoked" for frame in got):
-                    await self.check_credential(speaker)
-                if speaker.user is not None:
+                    await self.check_credential(principal)
+                if principal.user is not None:
                     async with self.turn:
-                        await self.relay(speaker, got, stale=lagged or not got)
+                        await self.relay(principal, got, stale=lagged or not got)
 
-    async def check_credential(self, speaker: Speaker) -> None:
+    async def check_credential(self, principal: Principal) -> None:
         """Raise CloseError 4401 when the credential was revoked ([A9])."""
-        if not await in_thread(access.is_still, speaker):
+        if not await in_thread(access.is_still, principal):
             raise CloseError(SIGNED_OUT)
 
-    async def show_notice(self, speaker: Speaker, notice: dict[str, Any]) -> None:
+    async def show_notice(self, principal: Principal, notice: dict[str, Any]) -> None:
         """Send a card; record that an owner saw an open request ([A5])."""
         await self.tell({"type": "notice", **notice})
         if not notice.get("decided"):
-            await in_thread(calls.note_shown, speaker, [str(notice["request"])])
+            await in_thread(calls.note_shown, principal, [str(notice["request"])])
 
-    async def relay(self, speaker: Speaker, got: list[pubsub.Frame], *, stale: bool) -> None:
+    async def relay(self, principal: Principal, got: list[pubsub.Frame], *, stale: bool) -> None:
         """Send what is new in pubsub frames; read the log where some may be missing."""
         for frame in got:
             if frame["kind"] == "events":
                 await self.relay_events(frame)
             elif frame["kind"] == "notice":
-                await self.show_notice(speaker, frame["notice"])
+                await self.show_notice(principal, frame["notice"])
         if stale:
             for run_id in list(self.following.sent):
                 await self.look_after(run_id)

@@ -134,10 +134,10 @@ def who(request: Request, *, writes: bool) -> User:
     header = request.header("authorization")
     key = header[7:].strip() if header[:7].lower() == "bearer " else request.header("x-api-key")
     if key:
-        speaker = access.by_key(token=key, address=request.address)
-        if speaker.user is None:
+        principal = access.by_key(token=key, address=request.address)
+        if principal.user is None:
             raise RefusedError(403, "A bridge sends files as data URLs.")
-        return speaker.user
+        return principal.user
     headers = access.headers_of(request.scope)
     session_key = access.cookie_of(headers)
     if session_key and writes and not is_from_our_page(headers):

@@ -9,12 +9,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
+from channels_app.asgi.principal import Principal
 from channels_app.webchat import access
-from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following
 from core.database.transactions import in_thread
+from core.lib.per_loop import per_loop
 from core.signals import pubsub
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class Watched:
     """An open socket: its user, the time of the last check, and the runs it follows."""
 
     listener: pubsub.Listener
-    speaker: Speaker
+    principal: Principal
     following: Following
     checked: float
 
@@ -44,11 +44,11 @@ class Ticker:
 
     @contextmanager
     def watch(
-        self, listener: pubsub.Listener, speaker: Speaker, following: Following
+        self, listener: pubsub.Listener, principal: Principal, following: Following
     ) -> Iterator[None]:
         """Check a socket for the duration of the block."""
         loop = asyncio.get_running_loop()
-        watched = Watched(listener, speaker, following, checked=loop.time())
+        watched = Watched(listener, principal, following, checked=loop.time())
         self._sockets.add(watched)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._work())
@@ -81,19 +81,17 @@ class Ticker:
         """Check each credential once, in case a revocation was lost ([A9])."""
         now = asyncio.get_running_loop().time()
         due = [each for each in self._sockets if now - each.checked > RECHECK_SECONDS]
-        speakers = list({each.speaker.credential: each.speaker for each in due}.values())
+        principals = list({each.principal.credential: each.principal for each in due}.values())
         ended: set[tuple[str, int]] = set()
-        for start in range(0, len(speakers), CHECKED_AT_ONCE):
-            ended |= await in_thread(access.ended, speakers[start : start + CHECKED_AT_ONCE])
+        for start in range(0, len(principals), CHECKED_AT_ONCE):
+            ended |= await in_thread(access.ended, principals[start : start + CHECKED_AT_ONCE])
         for each in due:
             each.checked = now
-            if each.speaker.credential in ended:
+            if each.principal.credential in ended:
                 each.listener.resync()  # the socket checks again itself, and closes
 
 
-_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Ticker]" = WeakKeyDictionary()
-
-
+@per_loop
 def local() -> Ticker:
     """Return the timer of the running event loop."""
-    return _loops.setdefault(asyncio.get_running_loop(), Ticker())
+    return Ticker()

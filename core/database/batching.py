@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary
 
 from django.db import InterfaceError, OperationalError, connection
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from core.database import driver, writes
 from core.database.transactions import atomic_write, in_thread_of, pool
+from core.lib.per_loop import per_loop
 
 logger = logging.getLogger(__name__)
 
@@ -263,8 +263,10 @@ def each_of(works: Sequence[Work[R]]) -> list[R | Exception]:
 
 
 # By what is done, and how much of it at once.
-Queues = dict[tuple[Callable[..., Any], int], Batcher[Any, Any]]
-_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Queues]" = WeakKeyDictionary()
+@per_loop
+def batchers() -> dict[tuple[Callable[..., Any], int], Batcher[Any, Any]]:
+    """Return the queues of the running event loop."""
+    return {}
 
 
 def local(
@@ -276,7 +278,7 @@ def local(
 ) -> Batcher[A, R]:
     """What waits for ``do``, a function of a module, in the running event loop, done at most
     ``most`` at once by the threads of this ``name``, which is always the same for it."""
-    queues = _loops.setdefault(asyncio.get_running_loop(), {})
+    queues = batchers()
     if (do, most) not in queues:
         queues[do, most] = Batcher(do, name=name, most=most, lanes=lanes)
     return queues[do, most]

@@ -1,36 +1,29 @@
 """Provider by name (``LLM_PROVIDER``); one instance a process."""
 
-import asyncio
-from importlib import import_module
-
 from django.conf import settings
 
+from core.lib.per_loop import per_loop
 from core.providers.base import Provider, ProviderError, Unavailable
 from core.providers.openai_compatible import OpenAICompatible
 from core.providers.scripted import Scripted
 
-_current: dict[asyncio.AbstractEventLoop, Provider] = {}
-
 
 def current() -> Provider:
-    """The provider of the running event loop; when none is set up, one that says so."""
-    loop = asyncio.get_running_loop()
-    if loop not in _current:
-        _current.clear()
-        try:
-            _current[loop] = build()
-        except ProviderError as error:
-            return Unavailable(error)
-    return _current[loop]
+    """Return the provider of the running event loop; one that only fails when none is set up."""
+    try:
+        return build()
+    except ProviderError as error:
+        return Unavailable(error)
 
 
 async def close() -> None:
     """Drop the connections of the running event loop's provider."""
-    provider = _current.pop(asyncio.get_running_loop(), None)
+    provider = build.pop()
     if provider is not None:
         await provider.close()
 
 
+@per_loop
 def build() -> Provider:
     """A provider as the settings say. Raises ProviderError when they do not suffice."""
     name = settings.LLM_PROVIDER
@@ -48,7 +41,6 @@ def build() -> Provider:
             first_seconds=settings.LLM_FIRST_TOKEN_SECONDS,
             idle_seconds=settings.LLM_IDLE_SECONDS,
         )
-    # Imported here because the library costs 1 s and 60 MB, and most installations never use it.
-    library = import_module("core.providers.agent_library")
-    provider: Provider = library.build(name)
-    return provider
+    from core.providers import agent_library  # noqa: PLC0415 - 1 s and 60 MB that few need
+
+    return agent_library.build(name)

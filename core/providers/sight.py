@@ -1,17 +1,17 @@
 """Whether the model takes pictures: by setting, else by one try whose refusal is remembered."""
 
-import time
 from typing import Any
 
 from django.conf import settings
 
+from core.lib.ttl_cache import TtlCache
 from core.providers.base import ChatMessage, ProviderError
 
 UNSEEN = "(There is a picture here that the model in use cannot see.)"
 REMEMBERED_SECONDS = 24 * 60 * 60
 # What servers answer to a form that they do not take; not a busy or broken server, nor a wrong key.
 REFUSALS = frozenset({"refused", "bad_request", "unsupported"})
-_refused: dict[tuple[str, str], float] = {}
+refusals: TtlCache[tuple[str, str], str] = TtlCache(REMEMBERED_SECONDS)
 
 
 def can_see(model: str = "") -> bool:
@@ -24,7 +24,7 @@ def can_see(model: str = "") -> bool:
         return bool(settings.LLM_IMAGES == "yes")
     if settings.LLM_IS_EMBEDDED or settings.VISION_MODEL:
         return False
-    return time.monotonic() - _refused.get(key(model), -REMEMBERED_SECONDS) >= REMEMBERED_SECONDS
+    return not refusals.get(key(model))
 
 
 def key(model: str) -> tuple[str, str]:
@@ -34,7 +34,7 @@ def key(model: str) -> tuple[str, str]:
 
 def remember_refusal(model: str = "") -> None:
     """The model answered without the pictures, and refused with them."""
-    _refused[key(model)] = time.monotonic()
+    refusals.put(key(model), "refused")
 
 
 def may_be_refusal(error: ProviderError, messages: list[ChatMessage]) -> bool:

@@ -8,9 +8,10 @@ the kernel keeps what comes (docs/decisions/146):
 
 import asyncio
 from collections.abc import Callable
-from weakref import WeakKeyDictionary
 
 from django.conf import settings
+
+from core.lib.per_loop import per_loop
 
 # How often a loop comes round from a beat until who waited for it has read: its task runs, its
 # socket is polled, what was read is handed over, its task runs again.
@@ -60,12 +61,7 @@ class FrameClock:
             end()
 
 
-_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, FrameClock]" = WeakKeyDictionary()
-
-
+@per_loop
 def local() -> FrameClock:
-    """The clock of the running event loop."""
-    loop = asyncio.get_running_loop()
-    if loop not in _loops:
-        _loops[loop] = FrameClock()
-    return _loops[loop]
+    """Return the clock of the running event loop."""
+    return FrameClock()

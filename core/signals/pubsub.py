@@ -25,6 +25,8 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from core.lib.per_loop import per_loop
+
 logger = logging.getLogger(__name__)
 
 CHANNEL = "latchkey:hub"
@@ -240,14 +242,7 @@ class Hub:
             listener.resync()
 
 
-_hubs: dict[asyncio.AbstractEventLoop, Hub] = {}
-
-
+@per_loop
 def local() -> Hub:
-    """The hub of the running event loop (one a process, but for tests)."""
-    loop = asyncio.get_running_loop()
-    if loop not in _hubs:
-        for old in [each for each in _hubs if each.is_closed()]:
-            del _hubs[old]
-        _hubs[loop] = Hub()
-    return _hubs[loop]
+    """Return the hub of the running event loop: one a process, except in tests."""
+    return Hub()

@@ -104,11 +104,13 @@ def serve_daphne(listening: socket.socket) -> None:
     from daphne.server import Server  # noqa: PLC0415 - Twisted installs its reactor when imported
     from twisted.web.http import HTTPChannel  # noqa: PLC0415 - the same
 
+    from gateway_project.asgi import application  # noqa: PLC0415 - it needs Django
+
     HTTPChannel.maxHeaders = settings.MAX_HEAD_FIELDS
     HTTPChannel.totalHeadersSize = min(HTTPChannel.totalHeadersSize, settings.MAX_HEAD_BYTES)
     listening.settimeout(0)
     Server(
-        application=import_module("gateway_project.asgi").application,
+        application=application,
         endpoints=[f"fd:fileno={listening.fileno()}"],
         websocket_max_message_size=settings.MAX_FRAME_BYTES,
         websocket_max_frame_size=settings.MAX_FRAME_BYTES,

@@ -14,11 +14,11 @@ from pytest_django import Settings
 from allowlist.models import SignInLink, UnknownRequest
 from channels_app import registry
 from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.principal import Principal
 from channels_app.delivery.secret_blocks import as_sent
 from channels_app.intake.inbound import receive_personal, receive_sender
 from channels_app.owner import notices, outages
 from channels_app.webchat import calls
-from channels_app.webchat.access import Speaker
 from channels_app.worker.runner import Runner
 from core.conversations.inbox import Draft
 from core.models import (
@@ -372,11 +372,11 @@ def test_a5_what_an_owner_has_on_the_screen_is_told_nowhere_else(
     """[A5] The open web chat and the open admin say so themselves."""
     now = timezone.now()
     knock(telegram, now)
-    speaker = Speaker(user=owner, session_key="x")
-    shown = [str(card["request"]) for card in calls.pending_notices(speaker)]
-    calls.note_shown(Speaker(user=owner, key_id=1), shown)
+    principal = Principal(user=owner, session_key="x")
+    shown = [str(card["request"]) for card in calls.pending_notices(principal)]
+    calls.note_shown(Principal(user=owner, key_id=1), shown)
     assert UnknownRequest.objects.get().notified_at is None
-    calls.note_shown(speaker, shown)
+    calls.note_shown(principal, shown)
     assert UnknownRequest.objects.get().notified_at is not None
     talks(owner, telegram, "555", now)
     notices.look_after(now=now)

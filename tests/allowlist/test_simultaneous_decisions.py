@@ -10,11 +10,11 @@ from django.test import Client
 from django.utils import timezone
 
 from allowlist.models import AuditEntry, UnknownRequest
+from channels_app.asgi.principal import Principal
 from channels_app.intake.inbound import receive_sender
 from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
 from channels_app.webchat import calls, frames
-from channels_app.webchat.access import Speaker
 from core.conversations.inbox import Draft
 from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, Run, User
@@ -52,8 +52,8 @@ def on_telegram(account: ChannelAccount, request: str, number: int) -> str:
 
 def in_web_chat(owner: User, request: str) -> str:
     """The button of the card."""
-    speaker = Speaker(User.objects.get(pk=owner.pk), session_key="a cookie")
-    shown: dict[str, Any] = calls.decide(frames.Decide(request, "approve"), speaker=speaker)
+    principal = Principal(User.objects.get(pk=owner.pk), session_key="a cookie")
+    shown: dict[str, Any] = calls.decide(frames.Decide(request, "approve"), principal=principal)
     return str(shown["text"])
 
 

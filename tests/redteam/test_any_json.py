@@ -86,10 +86,10 @@ def gateway(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator
     secrets = encryption.encrypt({"signing_secret": SIGNING})
     ChannelAccount.objects.filter(channel="bridge").update(config=CALLBACK, secrets=secrets)
     row = ChannelAccount.objects.get(channel="telegram")
-    known = receive.Known(Bot(1, "a_bot"), time.monotonic() + 3600)
-    monkeypatch.setitem(receive._known, (row.id, row.open_secrets()["token"]), known)
+    receive.bots.put((row.id, row.open_secrets()["token"]), Bot(1, "a_bot"))
     yield made
     telegram_door.clear_cache()
+    receive.clear_cache()
     transactions.close_pool()
 
 

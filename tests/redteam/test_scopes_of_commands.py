@@ -7,9 +7,9 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey, AuditEntry, UnknownRequest
+from channels_app.asgi.principal import Principal
 from channels_app.intake.inbound import receive_sender
 from channels_app.webchat import calls, frames
-from channels_app.webchat.access import Speaker
 from core.conversations.inbox import Draft
 from core.database import transactions
 from core.models import ChannelAccount, Run, User
@@ -47,7 +47,7 @@ def at_the_socket(owner: User, scopes: list[str], text: str) -> None:
     """A frame of ``/ws`` after a key."""
     key, _ = keys.create(name=text, user=owner, scopes=scopes)
     calls.accept(
-        frames.Say(text=text, client_id=f"c{key.pk}"), speaker=Speaker(owner, key_id=key.pk)
+        frames.Say(text=text, client_id=f"c{key.pk}"), principal=Principal(owner, key_id=key.pk)
     )
 
 

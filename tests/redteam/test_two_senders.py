@@ -21,10 +21,10 @@ from allowlist import keys, unknown_requests
 from allowlist.models import UnknownRequest
 from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError
+from channels_app.asgi.principal import Principal
 from channels_app.bridge import signing
 from channels_app.intake.inbound import let_in
 from channels_app.webchat import calls, frames
-from channels_app.webchat.access import Speaker
 from core.database import transactions
 from core.files import storage
 from core.lib import encryption
@@ -138,8 +138,8 @@ def process(world: World, sender: str, key: str, text: str) -> Got:
 
 def socket(world: World, sender: str, key: str, text: str) -> Got:
     """A plain frame over ``/ws``."""
-    speaker = Speaker(user=None, account=world.account, key_id=1)
-    return said(frames.Say(text=text, client_id=key, user_id=sender, plain=True), speaker)
+    principal = Principal(user=None, account=world.account, key_id=1)
+    return said(frames.Say(text=text, client_id=key, user_id=sender, plain=True), principal)
 
 
 def own_inbound(world: World, sender: str, key: str, text: str) -> Got:
@@ -158,13 +158,13 @@ def own_v1(world: World, sender: str, key: str, text: str) -> Got:
 
 def own_socket(world: World, sender: str, key: str, text: str) -> Got:
     """A frame of a person over ``/ws``."""
-    return said(frames.Say(text=text, client_id=key), Speaker(user=world.people[sender]))
+    return said(frames.Say(text=text, client_id=key), Principal(user=world.people[sender]))
 
 
-def said(frame: frames.Say, speaker: Speaker) -> Got:
+def said(frame: frames.Say, principal: Principal) -> Got:
     """What a frame of the web socket is answered, without waiting for its run."""
     try:
-        run, session = calls.accept(frame, speaker=speaker)
+        run, session = calls.accept(frame, principal=principal)
     except RefusedError as error:
         return Got(error.status, str(error), error.field)
     return Got(202, f"{run.public_id} {session}")
@@ -306,10 +306,10 @@ def test_a_bridge_that_names_a_session_repeats_its_request(world: World) -> None
     ]
     assert [each.status for each in answers] == [202, 202]
     assert answers[0].words == answers[1].words
-    speaker = Speaker(user=None, account=world.account, key_id=1)
+    principal = Principal(user=None, account=world.account, key_id=1)
     frame = frames.Say(text=WORDS, client_id=KEY, user_id="bob", session_id="theirs", plain=True)
-    assert said(frame, speaker) == said(frame, speaker)
-    assert is_accepted(said(frame, speaker))
+    assert said(frame, principal) == said(frame, principal)
+    assert is_accepted(said(frame, principal))
 
 
 def test_one_key_at_different_endpoints_is_one_message_each(world: World) -> None:

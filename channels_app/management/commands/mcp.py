@@ -1,8 +1,6 @@
 """``manage.py mcp``: the MCP server on standard input and output ([D7])."""
 
 import asyncio
-from importlib import import_module
-from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -10,6 +8,7 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey
+from channels_app.asgi.principal import Principal
 from core.database.transactions import in_thread
 from core.models import User
 
@@ -24,17 +23,17 @@ class Command(BaseCommand):
         token, session_id = settings.GATEWAY_API_KEY, settings.GATEWAY_SESSION_ID
         if user_of(token) is None:
             raise CommandError("GATEWAY_API_KEY is not a personal key with the scope send_result.")
-        server: Any = import_module("channels_app.mcp.server")
+        from channels_app.mcp import server  # noqa: PLC0415 - refuse a wrong key at once
 
-        async def who(context: object) -> Any:
-            """Check the key on every call: it may have been revoked."""
+        async def identify(context: object) -> Principal:
+            """Return whose key it is, at every call: it may be revoked meanwhile."""
             del context
             user = await in_thread(user_of, token)
             if user is None:
                 raise server.RefusedCallError("This key is no longer valid.")
-            return server.Asker(user, session_id)
+            return Principal(user, session_id=session_id)
 
-        asyncio.run(server.serve_stdio(who))
+        asyncio.run(server.serve_stdio(identify))
 
 
 def user_of(token: str) -> User | None:

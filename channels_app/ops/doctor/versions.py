@@ -15,7 +15,6 @@ FLOORS: Mapping[str, str] = {
     "django": "5.2.14",
     "daphne": "4.2.3",
     "channels": "4.3",
-    "channels-redis": "4.3",
     "celery": "5.5",
     "redis": "6",
     "cryptography": "45",

@@ -17,8 +17,9 @@ from pytest_django import Settings
 from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi import authentication, throttling
-from channels_app.asgi.authentication import Caller, Shown, callers_of
+from channels_app.asgi.authentication import Shown, callers_of
 from channels_app.asgi.http import RefusedError, Request
+from channels_app.asgi.principal import Principal
 from channels_app.openai_api import endpoints, fields
 from core.database import batching, transactions
 from core.database.transactions import in_thread
@@ -33,12 +34,12 @@ def key_of(name: str, **more: Any) -> str:
     return keys.create(name=name, user=user, scopes=["chat"], **more)[1]
 
 
-def told(outcome: Caller | Exception) -> str | int:
+def told(outcome: Principal | Exception) -> str | int:
     """Whose key it is, or the status of the refusal."""
     if isinstance(outcome, RefusedError):
         return outcome.status
-    assert isinstance(outcome, Caller)
-    return outcome.user.username if outcome.user else outcome.key.name
+    assert isinstance(outcome, Principal)
+    return outcome.user.username if outcome.user else getattr(outcome.account, "name", "")
 
 
 @pytest.mark.django_db
@@ -54,7 +55,7 @@ def test_a10_keys_that_come_together_are_one_question_and_each_its_own_answer() 
     callers_of(shown)  # notes that they were used
     with CaptureQueriesContext(connection) as asked:
         found = [told(each) for each in callers_of(shown)]
-    assert found == ["ann", 401, "bea", 401, 401, 401, 401, "over", "ann", 401, 403]
+    assert found == ["ann", 401, "bea", 401, 401, 401, 401, "irc", "ann", 401, 403]
     assert len(asked) == 1
 
 
@@ -94,7 +95,7 @@ async def test_requests_that_wait_are_looked_up_together(
     visits: list[int] = []
     original = authentication.callers_of
 
-    def counted(shown: list[Shown]) -> list[Caller | Exception]:
+    def counted(shown: list[Shown]) -> list[Principal | Exception]:
         visits.append(len(shown))
         return original(shown)
 
@@ -117,7 +118,7 @@ async def test_requests_whose_keys_are_looked_up_are_waited_for_and_stored_toget
     groups: list[tuple[str, int]] = []
     look_up, store = authentication.callers_of, batching.all_of
 
-    def looked_up(shown: list[Shown]) -> list[Caller | Exception]:
+    def looked_up(shown: list[Shown]) -> list[Principal | Exception]:
         groups.append(("known", len(shown)))
         assert others_are_here.wait(60)
         return look_up(shown)

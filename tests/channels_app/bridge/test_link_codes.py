@@ -11,8 +11,8 @@ from allowlist.models import AuditEntry, UnknownRequest
 from allowlist.permissions import Sender, decide
 from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError
+from channels_app.asgi.principal import Principal
 from channels_app.webchat import calls, frames
-from channels_app.webchat.access import Speaker
 from core.models import ChannelAccount, Delivery, InboundMessage, Run, User
 from tests.channels_app.bridge.conftest import Bridge
 
@@ -124,11 +124,11 @@ def test_a_code_on_process_is_answered_to_the_callback(bridge: Bridge, ann: User
 def test_a_code_in_the_plain_form_of_the_socket(bridge: Bridge, ann: User) -> None:
     """The words are the answer; a wrong code is an error."""
     throttling.people = throttling.Rate()
-    speaker = Speaker(user=None, account=bridge.account, key_id=1, session_key="")
+    principal = Principal(user=None, account=bridge.account, key_id=1, session_key="")
     wrong = frames.Say(text="/link AAAA-AAAA", user_id=STRANGER, plain=True)
     with pytest.raises(RefusedError, match="not valid"):
-        calls.accept(wrong, speaker=speaker)
+        calls.accept(wrong, principal=principal)
     right = frames.Say(text=f"/link {code_of(ann)}", user_id=STRANGER, plain=True)
-    run, _ = calls.accept(right, speaker=speaker)
+    run, _ = calls.accept(right, principal=principal)
     assert "linked to ann" in calls.result(run.id)["text"]
     assert who(bridge.account) == ann

@@ -9,8 +9,8 @@ from pytest_django import Settings
 
 from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError
+from channels_app.asgi.principal import Principal
 from channels_app.webchat import calls, frames
-from channels_app.webchat.access import Speaker
 from tests.channels_app.bridge.conftest import Bridge
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,7 +29,7 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 def ask(bridge: Bridge, request: pytest.FixtureRequest) -> Ask:
     """Something that a sender says at the door, which answers with this status."""
     door: str = request.param
-    speaker = Speaker(user=None, account=bridge.account, key_id=7)
+    principal = Principal(user=None, account=bridge.account, key_id=7)
 
     def inbound(sender: str) -> int:
         return bridge.inbound(text="hello", user_id=sender)[0]
@@ -39,7 +39,7 @@ def ask(bridge: Bridge, request: pytest.FixtureRequest) -> Ask:
 
     def socket(sender: str) -> int:
         try:
-            calls.accept(frames.Say(text="hello", user_id=sender, plain=True), speaker=speaker)
+            calls.accept(frames.Say(text="hello", user_id=sender, plain=True), principal=principal)
         except RefusedError as error:
             return error.status
         return 200

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app.asgi.authentication import Caller
 from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.principal import Principal
 from channels_app.intake.inbound import Receipt
 from channels_app.openai_api import endpoints, fields
 from channels_app.openai_api.sessions import ORIGIN, Lane, chat_of, first_lanes, free_lane
@@ -21,6 +21,11 @@ from core.models import ChannelAccount, ChatSession, Run, User
 from tests import settings
 
 CHAT = "key:1"
+
+
+def principal_of(key: ApiKey) -> Principal:
+    """The person behind a key."""
+    return Principal(key.user, key_id=key.pk, scopes=key.scopes)
 
 
 @pytest.fixture
@@ -121,7 +126,7 @@ def new_key(name: str) -> ApiKey:
 def conversation(key: ApiKey) -> ChatSession:
     """The key's own."""
     assert key.user is not None
-    return inbox.open_session(user=key.user, account=door_account(ORIGIN), chat=chat_of(key))
+    return inbox.open_session(user=key.user, account=door_account(ORIGIN), chat=chat_of(key.pk))
 
 
 @on_postgresql
@@ -134,7 +139,7 @@ def test_the_lanes_of_several_keys_are_one_question(transactional_db: None) -> N
         begin(conversation(busy), state)
     ChatSession.objects.filter(id=conversation(moved).id).update(user=new.user)
     with transaction.atomic(), CaptureQueriesContext(connection) as seen:
-        found = first_lanes([free, busy, new, free, moved])
+        found = first_lanes([principal_of(key) for key in (free, busy, new, free, moved)])
     assert found[0] == Lane(session, is_busy=False)
     assert found[1] is not None
     assert found[1].is_busy
@@ -147,7 +152,7 @@ def test_they_are_locked_as_one_alone_is(transactional_db: None) -> None:
     key = new_key("ann")
     session = conversation(key)
     with transaction.atomic():
-        [lane] = first_lanes([key])
+        [lane] = first_lanes([principal_of(key)])
         assert lane is not None
         with CaptureQueriesContext(connection) as seen:
             free_lane(account=session.account, chat=session.chat, user=session.user, first=lane)
@@ -182,19 +187,19 @@ def test_each_of_the_requests_of_one_moment_has_a_lane_of_its_own(transactional_
     asked = fields.read({"model": model, "messages": [{"role": "user", "content": "hello"}]})
 
     def accept(key: ApiKey, lane: Lane | None) -> Receipt:
-        return endpoints.accept(Caller(key, key.user, None), asked, "", None, lane)
+        return endpoints.accept(principal_of(key), asked, "", None, lane)
 
     works = [
-        batching.Informed(partial(accept, key), asked=key, find=first_lanes)
+        batching.Informed(partial(accept, key), asked=principal_of(key), find=first_lanes)
         for key in (ann, bea, ann, ann)
     ]
     receipts = [each for each in batching.all_of(works) if isinstance(each, Receipt)]
     lanes = [(each.session.chat, each.session.thread) for each in receipts if each.session]
     assert lanes == [
-        (chat_of(ann), "2"),
-        (chat_of(bea), ""),
-        (chat_of(ann), "3"),
-        (chat_of(ann), "4"),
+        (chat_of(ann.pk), "2"),
+        (chat_of(bea.pk), ""),
+        (chat_of(ann.pk), "3"),
+        (chat_of(ann.pk), "4"),
     ]
     assert [each.run.user_id for each in receipts if each.run] == [
         ann.user_id,

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from channels_app.asgi.principal import Principal
 from channels_app.webchat import access, periodic_checks
-from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following
 from core.signals.pubsub import Listener
 
@@ -23,11 +23,11 @@ async def test_only_a_socket_that_follows_a_run_is_woken(monkeypatch: pytest.Mon
     monkeypatch.setattr(periodic_checks, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(periodic_checks, "POLL_AWAY_SECONDS", 0.02)
     idle, busy = Listener(frozenset()), Listener(frozenset())
-    speaker, follows = Speaker(None, key_id=1), Following()
+    principal, follows = Principal(None, key_id=1), Following()
     follows.start("a-run")
     with (
-        periodic_checks.local().watch(idle, speaker, Following()),
-        periodic_checks.local().watch(busy, speaker, follows),
+        periodic_checks.local().watch(idle, principal, Following()),
+        periodic_checks.local().watch(busy, principal, follows),
     ):
         async with asyncio.timeout(BOUND_SECONDS):
             assert await busy.wait() == []
@@ -45,16 +45,16 @@ async def test_rws6_a_credential_is_asked_for_once_and_who_lost_it_is_woken(
     monkeypatch.setattr(periodic_checks, "RECHECK_SECONDS", 0.0)
     asked: list[list[int]] = []
 
-    def ended(speakers: Sequence[Speaker]) -> set[tuple[str, int]]:
-        asked.append(sorted(each.key_id for each in speakers))
+    def ended(principals: Sequence[Principal]) -> set[tuple[str, int]]:
+        asked.append(sorted(each.key_id for each in principals))
         return {("", 1)}
 
     monkeypatch.setattr(access, "ended", ended)
     lost, also_lost, kept = (Listener(frozenset()) for _ in range(3))
     with ExitStack() as stack:
         for listener, number in ((lost, 1), (also_lost, 1), (kept, 2)):
-            speaker = Speaker(None, key_id=number)
-            stack.enter_context(periodic_checks.local().watch(listener, speaker, Following()))
+            principal = Principal(None, key_id=number)
+            stack.enter_context(periodic_checks.local().watch(listener, principal, Following()))
         async with asyncio.timeout(BOUND_SECONDS):
             await lost.wait()
             await also_lost.wait()
@@ -70,15 +70,15 @@ async def test_a_check_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(periodic_checks, "RECHECK_SECONDS", 0.0)
     answers: list[set[tuple[str, int]]] = [{("", 1)}]
 
-    def ended(speakers: Sequence[Speaker]) -> set[tuple[str, int]]:
+    def ended(principals: Sequence[Principal]) -> set[tuple[str, int]]:
         if answers:
             answers.clear()
             raise OSError("away")
-        return {each.credential for each in speakers}
+        return {each.credential for each in principals}
 
     monkeypatch.setattr(access, "ended", ended)
     listener = Listener(frozenset())
-    with periodic_checks.local().watch(listener, Speaker(None, key_id=1), Following()):
+    with periodic_checks.local().watch(listener, Principal(None, key_id=1), Following()):
         async with asyncio.timeout(BOUND_SECONDS):
             await listener.wait()
     assert listener.take_lag()
@@ -90,11 +90,11 @@ async def test_a_socket_that_opens_as_the_last_one_closes_is_looked_after(
     """The timer of the last one is ending, and not yet over."""
     monkeypatch.setattr(periodic_checks, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(periodic_checks, "POLL_AWAY_SECONDS", 0.02)
-    speaker, follows = Speaker(None, key_id=1), Following()
+    principal, follows = Principal(None, key_id=1), Following()
     follows.start("a-run")
-    with periodic_checks.local().watch(Listener(frozenset()), speaker, Following()):
+    with periodic_checks.local().watch(Listener(frozenset()), principal, Following()):
         pass
     listener = Listener(frozenset())
-    with periodic_checks.local().watch(listener, speaker, follows):
+    with periodic_checks.local().watch(listener, principal, follows):
         async with asyncio.timeout(BOUND_SECONDS):
             assert await listener.wait() == []

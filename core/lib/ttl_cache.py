@@ -1,0 +1,36 @@
+"""Values that are believed for some seconds, in this process."""
+
+import time
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class TtlCache(Generic[K, V]):
+    """Values by key, each valid for ``seconds``. Usable from any thread.
+
+    Expired values stay until they are replaced: the keys must be few, never what a client chooses.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        """Make it empty."""
+        self._seconds = seconds
+        self._kept: dict[K, tuple[V, float]] = {}
+
+    def get(self, key: K, *, expired: bool = False) -> V | None:
+        """Return the value of ``key``, also when it is ``expired`` if so asked; None without."""
+        kept = self._kept.get(key)
+        if kept is None or not (expired or time.monotonic() < kept[1]):
+            return None
+        return kept[0]
+
+    def put(self, key: K, value: V) -> V:
+        """Keep ``value`` from now on, and return it."""
+        self._kept[key] = value, time.monotonic() + self._seconds
+        return value
+
+    def clear(self) -> None:
+        """Empty the cache."""
+        self._kept.clear()
