@@ -4,13 +4,12 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Literal
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
-from core.database import statements
-from core.database.queries import Instances, Param
+from core.database.queries import Among, Instances, Param
 from core.models import ChannelAccount, ChannelIdentity, User
 
 __all__ = ["Decision", "InvalidIdentity", "Row", "Sender", "decide", "explain", "normalise"]
@@ -18,26 +17,22 @@ __all__ = ["Decision", "InvalidIdentity", "Row", "Sender", "decide", "explain", 
 logger = logging.getLogger(__name__)
 
 MOST_WARNINGS = 50
-# Asked for every message: what the rule looks at, the names that its reason says, and where they
-# spoke last.
-LOOKED_AT = (
-    (ChannelIdentity, ()),
-    (
-        User,
-        (
-            *("username", "first_name", "last_name", "display_name", "is_active", "is_owner"),
-            *("last_account", "last_target", "last_spoke_at"),
-        ),
-    ),
+IDENTITIES = Instances(
+    lambda: (
+        ChannelIdentity.objects.select_related("user")
+        .filter(kind=Param("kind"), value=Param("value"))
+        .order_by("user_id", "id")
+    )
 )
-WHOSE = """JOIN "core_user" ON "core_user"."id" = "core_channelidentity"."user_id"
-    WHERE "core_channelidentity"."kind" = %s AND "core_channelidentity"."value" {these}
-    ORDER BY "core_channelidentity"."user_id", "core_channelidentity"."id" """
-LISTED = statements.Select(*LOOKED_AT, tail=WHOSE.format(these="= %s"))
-LISTED_AT_ONCE = statements.Select(*LOOKED_AT, tail=WHOSE.format(these="= ANY(%s)"))
+IDENTITIES_OF_ALL = Instances(
+    lambda: (
+        ChannelIdentity.objects.select_related("user")
+        .filter(Among("value", "values"), kind=Param("kind"))
+        .order_by("user_id", "id")
+    )
+)
 
 Rule = Literal["listed", "open", "group", "nobody", "invalid", "error"]
-Listed: TypeAlias = tuple[Any, ...]  # an identity and its user
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +74,9 @@ class Row:
     user: User | None = None
 
 
-def decide(*, sender: Sender, now: datetime, listed: Sequence[Listed] | None = None) -> Decision:
+def decide(
+    *, sender: Sender, now: datetime, listed: Sequence[ChannelIdentity] | None = None
+) -> Decision:
     """Who ``sender`` is at ``now``. Denies on anything unexpected; at most three queries.
 
     ``listed``: the identities of the sender's value, where :func:`listed_at_once` has found them.
@@ -110,15 +107,15 @@ def _decision(sender: Sender, steps: Iterator[Row]) -> Decision:
     return Decision(None, last.rule, last.reason, unknown.strip())
 
 
-def listed_at_once(senders: Sequence[Sender]) -> list[list[Listed]]:
+def listed_at_once(senders: Sequence[Sender]) -> list[list[ChannelIdentity]]:
     """The identities of each of ``senders``, in one visit to PostgreSQL. All are of one kind.
 
     Raises InvalidIdentity when one of them can be nobody.
     """
     values = [value_of(sender) for sender in senders]
-    found: dict[str, list[Listed]] = {value: [] for value in values}
-    for identity, user in LISTED_AT_ONCE.rows(senders[0].kind, sorted(found)):
-        found[identity.value].append((identity, user))
+    found: dict[str, list[ChannelIdentity]] = {value: [] for value in values}
+    for identity in IDENTITIES_OF_ALL.all(kind=senders[0].kind, values=sorted(found)):
+        found[identity.value].append(identity)
     return [found[value] for value in values]
 
 
@@ -131,20 +128,23 @@ def value_of(sender: Sender) -> str:
     return value
 
 
-def _steps(sender: Sender, now: datetime, listed: Sequence[Listed] | None = None) -> Iterator[Row]:
+def _steps(
+    sender: Sender, now: datetime, listed: Sequence[ChannelIdentity] | None = None
+) -> Iterator[Row]:
     """The rule, step by step; it ends at the step that decides."""
     channel, value = sender.account.channel, value_of(sender)
     if sender.group:
         group = normalise(kind="im", value=sender.group, channel=channel)
         allowed = False
-        for row in _listed(LISTED.rows("im", group), account=sender.account, now=now):
+        groups = IDENTITIES.all(kind="im", value=group)
+        for row in _listed(groups, account=sender.account, now=now):
             allowed = allowed or row.matched
             # A group's row lets nobody in by itself: no user, the sender is asked next.
             yield Row("group", row.matched, f"group: {row.reason}")
         if not allowed:
             yield Row("group", matched=False, reason=f"the group {group} is not listed")
             return
-    found = LISTED.rows(sender.kind, value) if listed is None else listed
+    found = IDENTITIES.all(kind=sender.kind, value=value) if listed is None else listed
     for row in _listed(found, account=sender.account, now=now):
         yield row
         if row.matched:
@@ -154,10 +154,11 @@ def _steps(sender: Sender, now: datetime, listed: Sequence[Listed] | None = None
     )
 
 
-def _listed(listed: Iterable[Listed], *, account: ChannelAccount, now: datetime) -> Iterator[Row]:
+def _listed(
+    listed: Iterable[ChannelIdentity], *, account: ChannelAccount, now: datetime
+) -> Iterator[Row]:
     """A row for each identity of a value, in the order of users; it ends at the first match."""
-    for identity, user in listed:
-        identity.user = user
+    for identity in listed:
         obstacle = _obstacle(identity, account, now)
         if obstacle:
             yield Row("listed", matched=False, reason=obstacle, user=identity.user)
@@ -191,13 +192,13 @@ def _open(kind: str) -> Row | None:
     return Row("open", matched=True, reason=f"{user} is open to everyone on {kind}", user=user)
 
 
-def open_users(kind: str | Param) -> QuerySet[User]:
-    """Users who let everybody of ``kind`` in, in their order."""
-    listed = ChannelIdentity.objects.filter(user=OuterRef("pk"), kind=kind)
-    return User.objects.filter(~Exists(listed), only_listed=False, is_active=True).order_by("pk")
+def users_without(identities: QuerySet[ChannelIdentity]) -> QuerySet[User]:
+    """Active users who have none of ``identities`` and whose empty list means everyone."""
+    theirs = identities.filter(user=OuterRef("pk"))
+    return User.objects.filter(~Exists(theirs), only_listed=False, is_active=True).order_by("pk")
 
 
-OPEN = Instances(lambda: open_users(Param("kind"))[:1])
+OPEN = Instances(lambda: users_without(ChannelIdentity.objects.filter(kind=Param("kind")))[:1])
 
 
 def open_kinds(*, only: User | None = None) -> dict[User, list[str]]:
@@ -205,6 +206,7 @@ def open_kinds(*, only: User | None = None) -> dict[User, list[str]]:
     which = Q() if only is None else Q(pk=only.pk)
     found: dict[User, list[str]] = {}
     for kind in ChannelIdentity.Kind.values:
-        for user in open_users(kind).filter(which)[:MOST_WARNINGS]:
+        users = users_without(ChannelIdentity.objects.filter(kind=kind)).filter(which)
+        for user in users[:MOST_WARNINGS]:
             found.setdefault(user, []).append(kind)
     return found

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 
 from core.database import statements, transactions
 from core.database.queries import Among, Instances, Param, Update, Values
-from core.database.writes import Do, Insert, Set, Write, write_all, write_deferred
+from core.database.writes import Do, Insert, Set, Write, insert_or_find, write_all, write_deferred
 from core.lib.ids import is_public_id, public_id
 from core.lib.text import clean, one_line
 from core.lib.tokens import estimate
@@ -200,7 +200,7 @@ def store(
     """Insert the message of ``draft``: (the row, whether it is new). Inside a transaction."""
     row = message_of(draft=draft, state=state, now=now, user=user, session=session, note=note)
     find = partial(find_duplicate, draft)
-    return statements.insert_or_find(row, find, unless_known=draft.may_come_twice)
+    return insert_or_find(row, find, unless_known=draft.may_come_twice)
 
 
 def take_over(
@@ -336,9 +336,12 @@ def store_waiting(
     began = min(session.batch_started_at or now, now)  # later than now: the clock was set back
     batch = {"batch_started_at": began, "flush_at": min(now + wait.idle, began + wait.most)}
     put_off = Set(ChatSession, session.pk, batch)
-    new = Insert(row, unless_known=draft.may_come_twice)
-    message, is_new = statements.stored_or_found(
-        row, partial(write_all, new, *also, put_off), partial(find_duplicate, draft)
+    message, is_new = insert_or_find(
+        row,
+        partial(find_duplicate, draft),
+        *also,
+        put_off,
+        unless_known=draft.may_come_twice,
     )
     if is_new:
         session.batch_started_at, session.flush_at = batch["batch_started_at"], batch["flush_at"]
@@ -366,7 +369,7 @@ def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
         return None
     if session.flush_at == now and session.batch_started_at == now - longest_wait():
         return None
-    statements.update(ChatSession, session.pk, flush_at=None, batch_started_at=None)
+    write_all(Set(ChatSession, session.pk, {"flush_at": None, "batch_started_at": None}))
     session.flush_at = session.batch_started_at = None
     return run_waiting(session=session, now=now)
 

@@ -1,46 +1,52 @@
-"""Several writes in one visit to the database.
+"""INSERT and UPDATE by id, and several writes in one round trip.
 
-    written(Insert(run), Insert(message), Set(ChatSession, 7, {"title": "…"}))
+    write_all(Insert(run), Insert(message), Set(ChatSession, 7, {"title": "…"}))
 
-PostgreSQL gets one statement (a WITH of all of them, docs/decisions/152): each statement more is a
-way there and back, two changes of process on a busy machine. SQLite, which lives in this process,
-gets them one after the other. A foreign key to a row of the same visit gets its id.
+PostgreSQL gets one statement, a WITH of all writes (docs/decisions/152): each further statement is
+another round trip. SQLite runs in this process and gets them one after the other. A foreign key to
+a row of the same call gets its id.
 
-    written(Insert(message, unless_known=True), Set(ChatSession, 7, {"flush_at": soon}))
+    write_all(Insert(message, unless_known=True), Set(ChatSession, 7, {"flush_at": soon}))
 
-is one of them too: nothing of it happens when somebody has stored that message before.
+writes nothing when a unique constraint has that message already.
 
     with gathered():
         write_deferred(Insert(run), Insert(message))
         write_deferred(Insert(other_run), Insert(other_message))
 
-tells PostgreSQL of the second before it is asked what became of the first (docs/decisions/158).
+sends PostgreSQL the second before it waits for the result of the first (docs/decisions/158).
+
+Constraints, defaults and ``auto_now_add`` count as with the ORM; there are no signals.
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, TypeAlias
+from functools import cache, lru_cache
+from typing import Any, TypeAlias, TypeVar
 
+from django.db import IntegrityError
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Model
+from django.db.models import Field, Model, QuerySet
 
-from core.database import driver, statements
-from core.database.queries import Update
+from core.database import driver
+from core.database.queries import Param, Update
 
+M = TypeVar("M", bound=Model)
 KEPT_STATEMENTS = 200
+# A row that a unique constraint refused may be deleted before it is looked up.
+INSERT_ATTEMPTS = 2
 # Which of a part's values is the id of which new row.
 References: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """A new row, whose id the database gives.
+    """INSERT a row; the database gives its id.
 
-    ``unless_known``: not where a unique constraint has one already; what follows, which may only
-    be :class:`Set`, does not happen then either. It comes first.
+    ``unless_known``: write neither the row nor the :class:`Set` that follow when a unique
+    constraint has the row already. Must come first.
     """
 
     row: Model
@@ -49,7 +55,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Columns of the row with this id; a foreign key is named with its ``_id``."""
+    """UPDATE columns of the row with this id; a foreign key is named with its ``_id``."""
 
     model: type[Model]
     row_id: int
@@ -58,7 +64,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Do:
-    """A compiled change with its values; a new row stands for its id."""
+    """Execute a compiled UPDATE with these values; a new row stands for its id."""
 
     change: Update
     values: Mapping[str, Any]
@@ -69,15 +75,15 @@ Part: TypeAlias = tuple[str, list[Any]]
 
 
 def write_all(*writes: Write) -> bool:
-    """Carry out ``writes``, none of which looks at what another one changes. In a transaction.
+    """Execute ``writes``, none of which reads what another one changes. Inside a transaction.
 
-    False: the row that comes first is known already. Raises IntegrityError; ValueError for an
-    ``unless_known`` that is not where it may be.
+    Returns False when the first row is ``unless_known`` and is known. Raises IntegrityError, and
+    ValueError for an ``unless_known`` in a wrong place.
     """
     check_order(writes)
     here = driver.this_connection()
     if here.vendor == "sqlite" or len(writes) <= 1:
-        return all(one_by_itself(write, here) for write in writes)
+        return all(write_one(write, here) for write in writes)
     rows = [write.row for write in writes if isinstance(write, Insert)]
     text, given = all_at_once([part_of(write, here) for write in writes], writes, rows)
     (ids,) = driver.fetch(here, text, given)
@@ -134,10 +140,79 @@ def carry_out(waiting: Mapping[str, list[tuple[list[Model], list[Any]]]]) -> Non
             are_stored(rows, ids, here)
 
 
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """The INSERT of a model whose primary key the database gives."""
+
+    into: str
+    fields: tuple["Field[Any, Any]", ...]
+
+    def text(self, *, unless_known: bool) -> str:
+        """The statement, which returns the new id; no row when it is ``unless_known`` and known."""
+        values = ", ".join(["%s"] * len(self.fields))
+        conflict = " ON CONFLICT DO NOTHING" if unless_known else ""
+        return f'{self.into} VALUES ({values}){conflict} RETURNING "id"'
+
+    def values(self, row: Model, here: BaseDatabaseWrapper) -> list[Any]:
+        """The driver's parameters for ``row``."""
+        return [
+            field.get_db_prep_save(field.pre_save(row, add=True), here) for field in self.fields
+        ]
+
+
+@cache
+def insertion(model: type[Model]) -> Insertion:
+    """The INSERT of ``model``."""
+    fields = tuple(each for each in model._meta.concrete_fields if not each.primary_key)
+    columns = ", ".join(f'"{each.column}"' for each in fields)
+    return Insertion(f'INSERT INTO "{model._meta.db_table}" ({columns})', fields)
+
+
+@cache
+def update_by_id(model: type[Model], names: tuple[str, ...]) -> Update:
+    """The UPDATE of these columns of one row."""
+    fields = [model._meta.get_field(name) for name in names]
+    changes = {each.name: Param(name, each) for name, each in zip(names, fields, strict=True)}
+    return Update(lambda: (QuerySet(model).filter(pk=Param("pk")), changes))
+
+
+def insert(write: Insert, here: BaseDatabaseWrapper) -> bool:
+    """Insert one row; False when it is known. Raises IntegrityError."""
+    statement = insertion(type(write.row))
+    text = statement.text(unless_known=write.unless_known)
+    found = driver.fetch(here, text, statement.values(write.row, here))
+    if found:
+        set_id(write.row, found[0][0], here)
+    return bool(found)
+
+
+def insert_or_find(
+    row: M, find: Callable[[], M | None], *also: Set, unless_known: bool = True
+) -> tuple[M, bool]:
+    """Insert ``row`` and write ``also`` with it: (it, True). When a unique constraint has it
+    already: (what ``find`` finds, False), and nothing is written.
+
+    Inside a transaction. Raises IntegrityError, also for any conflict without ``unless_known``.
+    """
+    for _ in range(INSERT_ATTEMPTS):
+        if write_all(Insert(row, unless_known=unless_known), *also):
+            return row, True
+        known = find()
+        if known is not None:
+            return known, False
+    raise IntegrityError("the row conflicts with one that cannot be found")
+
+
+def set_id(row: Model, row_id: int, here: BaseDatabaseWrapper) -> None:
+    """Mark ``row`` as stored with this id."""
+    row.pk = row_id
+    row._state.adding, row._state.db = False, here.alias
+
+
 def are_stored(rows: Sequence[Model], ids: Sequence[int], here: BaseDatabaseWrapper) -> None:
     """Give ``rows``, which are in the database now, their ids and those of each other."""
     for row, row_id in zip(rows, ids, strict=True):
-        statements.keep_id(row, row_id, here)
+        set_id(row, row_id, here)
     for row in rows:
         know_parents(row)
 
@@ -150,11 +225,11 @@ def check_order(writes: Sequence[Write]) -> None:
         raise ValueError("a row that may be known comes first, and only Set may follow")
 
 
-def one_by_itself(write: Write, here: BaseDatabaseWrapper) -> bool:
+def write_one(write: Write, here: BaseDatabaseWrapper) -> bool:
     """Carry out one of several, where those before it have been; False when its row is known."""
     if isinstance(write, Insert):
         know_parents(write.row)
-        return statements.insert(write.row, unless_known=write.unless_known)
+        return insert(write, here)
     text, given = part_of(write, here)
     values = [each.pk if isinstance(each, Model) else each for each in given]
     driver.execute(here, text, values)
@@ -170,22 +245,22 @@ def know_parents(row: Model) -> None:
 def part_of(write: Write, here: BaseDatabaseWrapper) -> Part:
     """The text and the values of one write; a row that is not stored yet stands for its id."""
     if isinstance(write, Insert):
-        known, parents = statements.insertion(type(write.row)), dict(parents_of(write.row))
-        values = (each.pre_save(write.row, add=True) for each in known.fields)
-        given = known.given(values, here)
-        return known.unless_known if write.unless_known else known.sql, [
+        statement, parents = insertion(type(write.row)), dict(parents_of(write.row))
+        given = statement.values(write.row, here)
+        return statement.text(unless_known=write.unless_known), [
             parents.get(field.attname, value)
-            for field, value in zip(known.fields, given, strict=True)
+            for field, value in zip(statement.fields, given, strict=True)
         ]
     if isinstance(write, Set):
-        change = statements.updating(write.model, tuple(write.values))
-        return change.sql, [*change.given(write.values.values(), here), write.row_id]
-    return write.change.filled(write.values)
+        update = update_by_id(write.model, tuple(write.values)).sql.get()
+        return update.text, update.bind({**write.values, "pk": write.row_id})
+    update = write.change.sql.get()
+    return update.text, update.bind(write.values)
 
 
 def parents_of(row: Model) -> Iterator[tuple[str, Model]]:
     """The columns of ``row`` whose row had no id when it was made, each with that row."""
-    for field in statements.insertion(type(row)).fields:
+    for field in insertion(type(row)).fields:
         if field.is_relation and getattr(row, field.attname) is None:
             parent = row._state.fields_cache.get(field.name)
             if parent is not None:

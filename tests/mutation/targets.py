@@ -22,7 +22,7 @@ TARGETS = (
         "the rule",
         "allowlist/permissions.py",
         RULE,
-        "Decision.allowed decide _decision _steps _listed _obstacle _open open_users",
+        "Decision.allowed decide _decision _steps _listed _obstacle _open users_without",
     ),
     Target(
         "who is meant",
