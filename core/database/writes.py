@@ -9,17 +9,9 @@ gets them one after the other. A foreign key to a row of the same visit gets its
     written(Insert(message, unless_known=True), Set(ChatSession, 7, {"flush_at": soon}))
 
 is one of them too: nothing of it happens when somebody has stored that message before.
-
-    with gathered():
-        write_deferred(Insert(run), Insert(message))
-        write_deferred(Insert(other_run), Insert(other_message))
-
-tells PostgreSQL of the second before it is asked what became of the first (docs/decisions/158).
 """
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -85,53 +77,6 @@ def write_all(*writes: Write) -> bool:
         return False
     are_stored(rows, ids, here)
     return True
-
-
-class Gathering(threading.local):
-    """What this thread writes at the end of :func:`gathered`: rows and values, by statement."""
-
-    waiting: dict[str, list[tuple[list[Model], list[Any]]]] | None = None
-
-
-_gathering = Gathering()
-
-
-@contextmanager
-def gathered() -> Iterator[None]:
-    """What is :func:`write_deferred` meanwhile is carried out at the end. Inside a
-    transaction, which an error of any of it ends."""
-    _gathering.waiting = {}
-    try:
-        yield
-        carry_out(_gathering.waiting)
-    finally:
-        _gathering.waiting = None
-
-
-def write_deferred(*writes: Write) -> None:
-    """:func:`written`, or, on PostgreSQL and while they are :func:`gathered`, at the end of that:
-    new rows have no ids until then. For what nobody asks the database about in between.
-
-    Raises ValueError for an ``unless_known``, whose answer would come too late.
-    """
-    if any(isinstance(each, Insert) and each.unless_known for each in writes):
-        raise ValueError("whether a row is known is not known soon")
-    here = driver.this_connection()
-    if _gathering.waiting is None or here.vendor == "sqlite":
-        write_all(*writes)
-        return
-    rows = [write.row for write in writes if isinstance(write, Insert)]
-    text, given = all_at_once([part_of(write, here) for write in writes], writes, rows)
-    _gathering.waiting.setdefault(text, []).append((rows, given))
-
-
-def carry_out(waiting: Mapping[str, list[tuple[list[Model], list[Any]]]]) -> None:
-    """Write what was gathered."""
-    here = driver.this_connection()
-    for text, each in waiting.items():
-        found = driver.fetch_each(here, text, [given for _, given in each])
-        for (rows, _), (ids,) in zip(each, found, strict=True):
-            are_stored(rows, ids, here)
 
 
 def are_stored(rows: Sequence[Model], ids: Sequence[int], here: BaseDatabaseWrapper) -> None:
