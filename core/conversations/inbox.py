@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 
 from core.database import statements, transactions
 from core.database.queries import Among, Instances, Param, Update, Values
-from core.database.writes import Do, Insert, Set, Write, insert_or_find, write_all, write_deferred
+from core.database.writes import Do, Insert, Set, Write, insert_or_find, write_all
 from core.lib.ids import is_public_id, public_id
 from core.lib.text import clean, one_line
 from core.lib.tokens import estimate
@@ -433,8 +433,7 @@ def start_run(
     """One run for ``messages``, with its route taken now ([C3]); None when there are none.
 
     Messages that are not stored yet are stored as the run's; ``also`` is written with it. Inside a
-    transaction: of several that are gathered (:func:`core.database.writes.gathered`) the run
-    has its id at the end of that. A ``runs`` worker is woken after the commit.
+    transaction. A ``runs`` worker is woken after the commit.
     """
     if not messages:
         return None
@@ -466,14 +465,14 @@ def start_run(
     session.last_message_at = now
     session.title = session.title or one_line(text, TITLE_CHARACTERS)
     changes = {"last_message_at": now, "title": session.title}
-    write_deferred(
+    write_all(
         Insert(run),
         *given_to(run, messages),
         Insert(said),
         *also,
         Set(ChatSession, session.pk, changes),  # the last is locked first: a session, its person
     )
-    wakeups.new_run(run)
+    wakeups.run(run.pk)
     return run
 
 

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from django.db import InterfaceError, OperationalError, connection
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from core.database import driver, writes
+from core.database import driver
 from core.database.transactions import atomic_write, in_thread_of, pool
 
 logger = logging.getLogger(__name__)
@@ -183,9 +183,7 @@ def all_of(works: Sequence[Work[R]]) -> list[R | Exception]:
             with atomic_write():
                 give_way()
                 told, others = informed(works)
-                with writes.gathered():
-                    done = [work() for work in told]
-                return [*done, *(work() for work in others)]
+                return [work() for work in (*told, *others)]
         except (OperationalError, InterfaceError) as error:
             if not isinstance(error.__cause__, DeadlockDetected | LockNotAvailable):
                 return [error for _ in works]

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, OperationalError, connection, transaction
+from django.db import OperationalError, connection, transaction
 
-from core.database import batching, transactions, writes
+from core.database import batching, transactions
 from core.database.transactions import atomic_write
 from core.models import User
 from tests import settings
@@ -169,31 +169,6 @@ def test_what_several_want_to_know_is_asked_once_and_each_gets_its_answer() -> N
     assert isinstance(outcomes[1], ValueError)
 
 
-def test_one_whose_rows_are_refused_at_the_end_takes_no_other_with_it() -> None:
-    """What those who were told write is carried out when all of them have been asked: the error of
-    one comes from there."""
-
-    def store(name: str) -> batching.Informed[str, str, str]:
-        def work(found: str | None) -> str:
-            with atomic_write(joins=True):
-                asked.append((name, found))
-                writes.write_deferred(writes.Insert(User(username=name)))
-            return name
-
-        return batching.Informed(work, asked=name, find=lookup)
-
-    def lookup(names: Sequence[str]) -> list[str | None]:
-        return ["told" for _ in names]
-
-    asked: list[tuple[str, str | None]] = []
-    User.objects.create(username="taken")
-    done = batching.all_of([store("a"), store("taken"), store("b")])
-    assert [done[0], done[2]] == ["a", "b"]
-    assert isinstance(done[1], IntegrityError)
-    assert sorted(names()) == ["a", "b", "taken"]
-    assert [found for _, found in asked if found is None] == [None] * 3, "then each by itself"
-
-
 def test_those_on_their_way_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten come from a visit that tells the first of them a moment before the others: they are one
     visit, and who comes when nobody is on the way does not wait."""
@@ -269,7 +244,7 @@ def test_d6_nobody_is_told_that_it_is_done_when_the_commit_fails(
             yield
             raise OperationalError("database or disk is full")
 
-    monkeypatch.setattr(batching, "write", full)
+    monkeypatch.setattr(batching, "atomic_write", full)
     done = do_at_once(make("a"), make("b"))
     assert [type(each) for each in done] == [OperationalError] * 2
     assert names() == []
