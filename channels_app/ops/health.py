@@ -13,7 +13,6 @@ import redis
 from django.conf import settings
 from django.contrib.auth import get_user
 from django.db import Error as DatabaseFailure
-from django.db import connection
 from django.http import HttpRequest, parse_cookie
 from django.utils import timezone
 from prometheus_client import (
@@ -35,7 +34,7 @@ from channels_app.owner import outages
 from channels_app.worker import account_watcher
 from core import VERSION
 from core.conversations import outbox, runs
-from core.database import schema_version
+from core.database import schema_version, transactions
 from core.database.transactions import in_thread, in_thread_of, pool
 from core.files import storage
 from core.models import Run
@@ -173,8 +172,7 @@ def model_problems() -> list[str]:
 def problems_now() -> list[str]:
     """What is wrong, in words for the owner."""
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        transactions.ping()
     except DatabaseFailure:
         return [NO_DATABASE]
     problems = []

@@ -10,11 +10,11 @@ from typing import Any
 
 import orjson
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
-from django.db.models import DateTimeField, Q
+from django.db import IntegrityError, transaction
+from django.db.models import DateTimeField, Q, QuerySet
 from django.db.models.functions import Now
 
-from core.database import statements, transactions
+from core.database import transactions
 from core.database.queries import Among, Instances, Param, Update, Values
 from core.database.writes import Do, Insert, Set, Write, insert_or_find, write_all
 from core.lib.ids import is_public_id, public_id
@@ -33,29 +33,47 @@ TAKEN_OVER = (
     *("body_digest", "note", "received_at"),
 )
 
-# The conditions repeat those of the partial indexes, letter by letter: SQLite takes no other. So
-# does each side of an OR.
-HERE = """ "core_chatsession"."account_id" = %s AND "core_chatsession"."chat" = %s
-    AND "core_chatsession"."thread" = %s AND "core_chatsession"."user_id" = %s
-    AND "core_chatsession"."closed_at" IS NULL"""
-OPEN_HERE = statements.Select(
-    (ChatSession, ()), tail=f'WHERE {HERE} AND NOT "core_chatsession"."for_agent"'
+
+def open_here(**more: bool) -> Q:
+    """The open sessions of a person in one platform conversation.
+
+    Each side of an OR has all of these conditions: they are those of the partial indexes.
+    """
+    return Q(
+        account_id=Param("account"),
+        chat=Param("chat"),
+        thread=Param("thread"),
+        user_id=Param("user"),
+        closed_at__isnull=True,
+        **more,
+    )
+
+
+def locked() -> QuerySet[ChatSession]:
+    """Sessions whose rows stay locked until the end of the transaction; SQLite has one writer."""
+    return ChatSession.objects.select_for_update(no_key=True, of=("self",))
+
+
+OPEN_HERE = Instances(lambda: locked().filter(open_here(for_agent=False)))
+MEANT_HERE = Instances(
+    lambda: (
+        locked()
+        .filter(
+            open_here(for_agent=False)
+            | open_here(for_agent=True)
+            & (Q(own_topic=True) | Q(reply_until__gt=Param("now", DateTimeField())))
+        )
+        .order_by("-for_agent", "id")
+    )
 )
-MEANT_HERE = statements.Select(
-    (ChatSession, ()),
-    tail=f"""WHERE ({HERE} AND NOT "core_chatsession"."for_agent")
-    OR ({HERE} AND "core_chatsession"."for_agent"
-    AND ("core_chatsession"."own_topic" OR "core_chatsession"."reply_until" > %s))
-    ORDER BY "core_chatsession"."for_agent" DESC, "core_chatsession"."id" """,
-)
-WAITING = statements.Select(
-    (
-        InboundMessage,
-        ("session", "external_message_id", "chat", "thread", "text", "media", "options"),
-    ),
-    tail="""WHERE "core_inboundmessage"."session_id" = %s
-    AND "core_inboundmessage"."state" = 'received' ORDER BY "core_inboundmessage"."id"
-    """,
+WAITING = Instances(
+    lambda: (
+        InboundMessage.objects.filter(
+            session_id=Param("session"), state=InboundMessage.State.RECEIVED
+        )
+        .defer("raw")
+        .order_by("id")
+    )
 )
 BATCH = Update(
     lambda: (
@@ -265,20 +283,12 @@ def session_here(
 ) -> ChatSession | None:
     """The open session of a platform conversation. On PostgreSQL its row is locked until the end
     of the transaction: of two messages that come at once, one begins the batch."""
-    for (found,) in OPEN_HERE.rows(account.pk, chat, thread, user.pk, more=locked()):
-        return known_session(found, user, account)
-    return None
-
-
-def locked() -> str:
-    """The end of a SELECT whose conversations nobody else changes until the end of the
-    transaction."""
-    has_locks = connection.features.has_select_for_no_key_update
-    return ' FOR NO KEY UPDATE OF "core_chatsession"' if has_locks else ""
+    found = OPEN_HERE.first(account=account.pk, chat=chat, thread=thread, user=user.pk)
+    return known_session(found, user, account) if found else None
 
 
 def known_session(found: ChatSession, user: User, account: ChannelAccount) -> ChatSession:
-    """``found`` with what is known of it already: two queries less."""
+    """Set the related objects of ``found`` that the caller has loaded already."""
     found.user, found.account = user, account
     return found
 
@@ -288,11 +298,8 @@ def session_meant(
 ) -> ChatSession | None:
     """The open session that what a person writes here is meant for: an agent's that listens, else
     the assistant's. Locked as that of :func:`session_here` is."""
-    moment = statements.prepared(ChatSession, "reply_until", now)
-    here = (account.pk, chat, thread, user.pk)
-    for (found,) in MEANT_HERE.rows(*here, *here, moment, more=locked()):
-        return known_session(found, user, account)
-    return None
+    found = MEANT_HERE.first(account=account.pk, chat=chat, thread=thread, user=user.pk, now=now)
+    return known_session(found, user, account) if found else None
 
 
 def close_session(*, session: ChatSession) -> None:
@@ -408,7 +415,7 @@ def flush_due(*, session_id: int, now: datetime) -> Run | None:
 
 def run_waiting(*, session: ChatSession, now: datetime) -> Run | None:
     """Make runs of what waits in a session; the last one. Inside a transaction."""
-    waiting = [row for (row,) in WAITING.rows(session.pk)]
+    waiting = WAITING.all(session=session.pk)
     run = None
     for start in range(0, len(waiting), MAX_BATCH):
         run = start_run(session=session, messages=waiting[start : start + MAX_BATCH], now=now)
