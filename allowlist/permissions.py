@@ -1,7 +1,7 @@
 """The one rule that says who may speak ([A1], [A2]), and the same rule explained ([A8])."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
@@ -31,10 +31,9 @@ LOOKED_AT = (
     ),
 )
 WHOSE = """JOIN "core_user" ON "core_user"."id" = "core_channelidentity"."user_id"
-    WHERE "core_channelidentity"."kind" = %s AND "core_channelidentity"."value" {these}
+    WHERE "core_channelidentity"."kind" = %s AND "core_channelidentity"."value" = %s
     ORDER BY "core_channelidentity"."user_id", "core_channelidentity"."id" """
-LISTED = statements.Select(*LOOKED_AT, tail=WHOSE.format(these="= %s"))
-LISTED_AT_ONCE = statements.Select(*LOOKED_AT, tail=WHOSE.format(these="= ANY(%s)"))
+LISTED = statements.Select(*LOOKED_AT, tail=WHOSE)
 
 Rule = Literal["listed", "open", "group", "nobody", "invalid", "error"]
 Listed: TypeAlias = tuple[Any, ...]  # an identity and its user
@@ -79,13 +78,10 @@ class Row:
     user: User | None = None
 
 
-def decide(*, sender: Sender, now: datetime, listed: Sequence[Listed] | None = None) -> Decision:
-    """Who ``sender`` is at ``now``. Denies on anything unexpected; at most three queries.
-
-    ``listed``: the identities of the sender's value, where :func:`listed_at_once` has found them.
-    """
+def decide(*, sender: Sender, now: datetime) -> Decision:
+    """Who ``sender`` is at ``now``. Denies on anything unexpected; at most three queries."""
     try:
-        return _decision(sender, _steps(sender, now, listed))
+        return _decision(sender, _steps(sender, now))
     except InvalidIdentity as error:
         return Decision(None, "invalid", str(error))
     except Exception:
@@ -110,18 +106,6 @@ def _decision(sender: Sender, steps: Iterator[Row]) -> Decision:
     return Decision(None, last.rule, last.reason, unknown.strip())
 
 
-def listed_at_once(senders: Sequence[Sender]) -> list[list[Listed]]:
-    """The identities of each of ``senders``, in one visit to PostgreSQL. All are of one kind.
-
-    Raises InvalidIdentity when one of them can be nobody.
-    """
-    values = [value_of(sender) for sender in senders]
-    found: dict[str, list[Listed]] = {value: [] for value in values}
-    for identity, user in LISTED_AT_ONCE.rows(senders[0].kind, sorted(found)):
-        found[identity.value].append((identity, user))
-    return [found[value] for value in values]
-
-
 def value_of(sender: Sender) -> str:
     """The value by which ``sender`` is listed. Raises InvalidIdentity."""
     channel = sender.account.channel
@@ -131,7 +115,7 @@ def value_of(sender: Sender) -> str:
     return value
 
 
-def _steps(sender: Sender, now: datetime, listed: Sequence[Listed] | None = None) -> Iterator[Row]:
+def _steps(sender: Sender, now: datetime) -> Iterator[Row]:
     """The rule, step by step; it ends at the step that decides."""
     channel, value = sender.account.channel, value_of(sender)
     if sender.group:
@@ -144,8 +128,7 @@ def _steps(sender: Sender, now: datetime, listed: Sequence[Listed] | None = None
         if not allowed:
             yield Row("group", matched=False, reason=f"the group {group} is not listed")
             return
-    found = LISTED.rows(sender.kind, value) if listed is None else listed
-    for row in _listed(found, account=sender.account, now=now):
+    for row in _listed(LISTED.rows(sender.kind, value), account=sender.account, now=now):
         yield row
         if row.matched:
             return

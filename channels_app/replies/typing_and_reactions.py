@@ -21,7 +21,7 @@ from channels_app.base import Account, Channel, ChannelError, Reacts, Target, Ty
 from channels_app.delivery.sending import account_of
 from core.conversations import outbox
 from core.database import statements
-from core.database.batching import AT_ONCE, asked_at_once, attempt, in_shared_transaction
+from core.database.batching import MAX_BATCH, attempt, in_shared_call, in_shared_transaction
 from core.database.queries import Among, Param, Update, Values
 from core.database.transactions import atomic_write_statement
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run
@@ -58,7 +58,7 @@ TO_MARK = statements.Select(
             WHERE "core_delivery"."run_id" = "core_inboundmessage"."run_id"
             AND "core_delivery"."state" IN ('pending', 'sending')
         )
-    ) ORDER BY "core_inboundmessage"."ack", "core_inboundmessage"."id" LIMIT {MOST * AT_ONCE}""",  # noqa: S608 - our own names
+    ) ORDER BY "core_inboundmessage"."ack", "core_inboundmessage"."id" LIMIT {MOST * MAX_BATCH}""",  # noqa: S608 - our own names
 )
 SHOWN = Update(
     lambda: (
@@ -112,7 +112,7 @@ def place_of_run(run: Run) -> Place | None:
 
 async def refresh(session_id: int) -> None:
     """Put reactions on what waits in a session and take them off what was answered."""
-    marks = await asked_at_once(marks_of, session_id)
+    marks = await in_shared_call(marks_of, session_id)
     await asyncio.gather(*(apply(mark) for mark in marks))
 
 
@@ -166,7 +166,7 @@ async def apply(mark: Mark) -> None:
         return
     if not mark.show:
         await in_shared_transaction(partial(cleared, mark.id))
-    elif await asked_at_once(were_answered, mark.id):
+    elif await in_shared_call(were_answered, mark.id):
         # The run ended while the reaction was on its way, and was cleared before it was there.
         await apply(replace(mark, show=False))
 
