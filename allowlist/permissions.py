@@ -1,7 +1,7 @@
 """The one rule that says who may speak ([A1], [A2]), and the same rule explained ([A8])."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -9,7 +9,7 @@ from typing import Literal
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
-from core.database.queries import Among, Instances, Param
+from core.database.queries import Instances, Param
 from core.models import ChannelAccount, ChannelIdentity, User
 
 __all__ = ["Decision", "InvalidIdentity", "Row", "Sender", "decide", "explain", "normalise"]
@@ -24,14 +24,6 @@ IDENTITIES = Instances(
         .order_by("user_id", "id")
     )
 )
-IDENTITIES_OF_ALL = Instances(
-    lambda: (
-        ChannelIdentity.objects.select_related("user")
-        .filter(Among("value", "values"), kind=Param("kind"))
-        .order_by("user_id", "id")
-    )
-)
-
 Rule = Literal["listed", "open", "group", "nobody", "invalid", "error"]
 
 
@@ -74,15 +66,10 @@ class Row:
     user: User | None = None
 
 
-def decide(
-    *, sender: Sender, now: datetime, listed: Sequence[ChannelIdentity] | None = None
-) -> Decision:
-    """Who ``sender`` is at ``now``. Denies on anything unexpected; at most three queries.
-
-    ``listed``: the identities of the sender's value, where :func:`listed_at_once` has found them.
-    """
+def decide(*, sender: Sender, now: datetime) -> Decision:
+    """Who ``sender`` is at ``now``. Denies on anything unexpected; at most three queries."""
     try:
-        return _decision(sender, _steps(sender, now, listed))
+        return _decision(sender, _steps(sender, now))
     except InvalidIdentity as error:
         return Decision(None, "invalid", str(error))
     except Exception:
@@ -107,18 +94,6 @@ def _decision(sender: Sender, steps: Iterator[Row]) -> Decision:
     return Decision(None, last.rule, last.reason, unknown.strip())
 
 
-def listed_at_once(senders: Sequence[Sender]) -> list[list[ChannelIdentity]]:
-    """The identities of each of ``senders``, in one visit to PostgreSQL. All are of one kind.
-
-    Raises InvalidIdentity when one of them can be nobody.
-    """
-    values = [value_of(sender) for sender in senders]
-    found: dict[str, list[ChannelIdentity]] = {value: [] for value in values}
-    for identity in IDENTITIES_OF_ALL.all(kind=senders[0].kind, values=sorted(found)):
-        found[identity.value].append(identity)
-    return [found[value] for value in values]
-
-
 def value_of(sender: Sender) -> str:
     """The value by which ``sender`` is listed. Raises InvalidIdentity."""
     channel = sender.account.channel
@@ -128,9 +103,7 @@ def value_of(sender: Sender) -> str:
     return value
 
 
-def _steps(
-    sender: Sender, now: datetime, listed: Sequence[ChannelIdentity] | None = None
-) -> Iterator[Row]:
+def _steps(sender: Sender, now: datetime) -> Iterator[Row]:
     """The rule, step by step; it ends at the step that decides."""
     channel, value = sender.account.channel, value_of(sender)
     if sender.group:
@@ -144,8 +117,8 @@ def _steps(
         if not allowed:
             yield Row("group", matched=False, reason=f"the group {group} is not listed")
             return
-    found = IDENTITIES.all(kind=sender.kind, value=value) if listed is None else listed
-    for row in _listed(found, account=sender.account, now=now):
+    identities = IDENTITIES.all(kind=sender.kind, value=value)
+    for row in _listed(identities, account=sender.account, now=now):
         yield row
         if row.matched:
             return
