@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from django.db import connection
-
 from allowlist.models import AuditEntry
 from core.database import transactions
 from core.lib.text import clean
@@ -45,7 +43,7 @@ def record(
     last in a transaction.
     """
     with transactions.atomic_write():
-        _queue()
+        transactions.lock_until_commit(CHAIN_LOCK)
         previous = AuditEntry.objects.order_by("-id").values_list("digest", flat=True).first()
         entry = AuditEntry(
             # Milliseconds: JSON, in which `dumpdata` moves rows, keeps no more.
@@ -132,13 +130,6 @@ def lines(*, after: int = 0) -> Iterator[str]:
 def data_text(entry: AuditEntry) -> str:
     """Return the data of ``entry`` as one line of JSON for display."""
     return json.dumps(entry.data, sort_keys=True, ensure_ascii=False)
-
-
-def _queue() -> None:
-    """Wait for concurrent writers; on SQLite the write transaction has already waited."""
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CHAIN_LOCK])
 
 
 def _storable(data: dict[str, object]) -> dict[str, object]:

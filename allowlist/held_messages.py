@@ -3,26 +3,16 @@
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import QuerySet, Value
+from django.db.models import QuerySet, Sum, Value
 from django.db.models.functions import Concat
 
 from allowlist.models import UnknownRequest
-from core.database import transactions
 from core.models import InboundMessage, User
 
 HELD = InboundMessage.State.HELD
 AT_ONCE = 500
 MEGABYTE = 1_000_000
-MEDIA_HELD = """
-SELECT coalesce(sum(media_bytes), 0) FROM core_inboundmessage
-WHERE state = 'held' AND media_bytes > 0
-"""
 MEDIA_DROPPED = "The attached files were not kept: unknown senders sent too many."
-NEXT_NEWEST = """
-SELECT id FROM core_inboundmessage
-WHERE account_id = %s AND kind = %s AND sender = %s AND state = 'held'
-ORDER BY id DESC LIMIT 1 OFFSET %s
-"""
 
 
 def of(request: UnknownRequest) -> QuerySet[InboundMessage]:
@@ -75,8 +65,7 @@ def bound(row: UnknownRequest, message: InboundMessage | None) -> None:
             InboundMessage.objects.filter(pk=message.pk).update(sender=row.sender)
     if row.count > settings.HELD_MESSAGES_PER_SENDER:
         most: int = settings.HELD_MESSAGES_PER_SENDER
-        surplus = transactions.value_of(NEXT_NEWEST, row.account_id, row.kind, row.sender, most)
-        if surplus is not None:
+        for surplus in of(row).order_by("-id").values_list("pk", flat=True)[most : most + 1]:
             of(row).filter(pk__lte=surplus).delete()
 
 
@@ -86,9 +75,10 @@ def bound_media(message: InboundMessage) -> None:
     """
     if not message.media_bytes:
         return
-    surplus = transactions.value_of(MEDIA_HELD) - settings.HELD_MEDIA_MB * MEGABYTE
     dropped: list[int] = []
     rows = InboundMessage.objects.filter(state=HELD, media_bytes__gt=0).order_by("id")
+    held = rows.aggregate(bytes=Sum("media_bytes", default=0))["bytes"]
+    surplus = held - settings.HELD_MEDIA_MB * MEGABYTE
     for pk, size in rows.values_list("pk", "media_bytes").iterator(chunk_size=AT_ONCE):
         if surplus <= 0:
             break

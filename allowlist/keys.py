@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.db.models import Q
@@ -13,7 +13,7 @@ from django.utils import timezone
 from allowlist import audit, revocation
 from allowlist.models import ApiKey
 from core.database import transactions
-from core.database.queries import Among, Instances
+from core.database.queries import Instances, Param
 from core.models import ChannelAccount, User
 
 TOKEN = re.compile(r"lk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
@@ -25,7 +25,7 @@ AUDITED_EVERY = timedelta(days=1)
 
 
 NAMED = Instances(
-    lambda: ApiKey.objects.select_related("user", "account").filter(Among("prefix", "prefixes"))
+    lambda: ApiKey.objects.select_related("user", "account").filter(prefix=Param("prefix"))
 )
 
 
@@ -71,29 +71,16 @@ def create(
     return key, token
 
 
-def named(tokens: Iterable[str]) -> dict[str, ApiKey]:
-    """The keys that ``tokens`` name, by prefix, with their users and accounts: one visit to the
-    database. Whether they are these keys is :func:`authenticate`'s question."""
-    found = [match[1] for token in tokens if (match := TOKEN.fullmatch(token))]
-    return {key.prefix: key for key in NAMED.all(prefixes=found)} if found else {}
-
-
 def authenticate(*, token: str, now: datetime) -> ApiKey | None:
-    """Authenticate one token with :func:`authenticated`."""
-    return authenticated(token=token, known=named([token]), now=now)
+    """Return the key that ``token`` is, valid at ``now``, with its user and account loaded.
 
-
-def authenticated(*, token: str, known: Mapping[str, ApiKey], now: datetime) -> ApiKey | None:
-    """The key that ``token`` is, when it is valid at ``now``; its user and account are loaded.
-
-    ``known``: what :func:`named` found for it, among others. Everything else is None, and takes the
-    same steps: an unknown prefix, a wrong secret, a key that was revoked or has expired, an
-    inactive user, a disabled account.
+    Everything else is None, and takes the same steps: an unknown prefix, a wrong secret, a key that
+    was revoked or has expired, an inactive user, a disabled account.
     """
     match = TOKEN.fullmatch(token)
     if match is None:
         return None
-    key = known.get(match[1])
+    key = NAMED.first(prefix=match[1])
     expected = key.digest if key is not None else _digest("")
     if not hmac.compare_digest(expected, _digest(token)) or key is None:
         return None

@@ -15,12 +15,13 @@ from django.db.models import F, Q
 from allowlist import audit, held_messages, pending_count
 from allowlist.models import BlockPattern, UnknownRequest
 from core.database import transactions
+from core.database.queries import Values
 from core.models import ChannelAccount, User
 
 MOST = 200
 MOST_GROUPS = 100
 FEWEST_LITERALS = 2
-ANY = "SELECT id FROM allowlist_blockpattern LIMIT 1"
+ANY = Values(lambda: BlockPattern.objects.values_list("id")[:1])
 
 
 class InvalidPattern(ValueError):
@@ -44,7 +45,7 @@ def matches(pattern: str, sender: str) -> bool:
 
 def hit(*, account: ChannelAccount, kind: str, sender: str, now: datetime) -> bool:
     """Return whether a pattern denies this sender, and count the hit. In a transaction."""
-    if transactions.value_of(ANY) is None:
+    if not ANY():
         return False
     for row in BlockPattern.objects.filter(_reaches(account.pk, kind)).order_by("id")[:MOST]:
         if matches(row.pattern, sender):

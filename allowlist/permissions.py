@@ -1,15 +1,14 @@
 """The access rule ([A1], [A2]), and its explanation ([A8])."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Literal
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
-from core.database import statements
 from core.database.queries import Instances, Param
 from core.models import ChannelAccount, ChannelIdentity, User
 
@@ -18,26 +17,14 @@ __all__ = ["Decision", "InvalidIdentity", "Row", "Sender", "decide", "explain", 
 logger = logging.getLogger(__name__)
 
 MOST_WARNINGS = 50
-# Asked for every message: what the rule looks at, the names that its reason says, and where they
-# spoke last.
-LOOKED_AT = (
-    (ChannelIdentity, ()),
-    (
-        User,
-        (
-            *("username", "first_name", "last_name", "display_name", "is_active", "is_owner"),
-            *("last_account", "last_target", "last_spoke_at"),
-        ),
-    ),
+IDENTITIES = Instances(
+    lambda: (
+        ChannelIdentity.objects.select_related("user")
+        .filter(kind=Param("kind"), value=Param("value"))
+        .order_by("user_id", "id")
+    )
 )
-WHOSE = """JOIN "core_user" ON "core_user"."id" = "core_channelidentity"."user_id"
-    WHERE "core_channelidentity"."kind" = %s AND "core_channelidentity"."value" {these}
-    ORDER BY "core_channelidentity"."user_id", "core_channelidentity"."id" """
-LISTED = statements.Select(*LOOKED_AT, tail=WHOSE.format(these="= %s"))
-LISTED_AT_ONCE = statements.Select(*LOOKED_AT, tail=WHOSE.format(these="= ANY(%s)"))
-
 Rule = Literal["listed", "open", "group", "nobody", "invalid", "error"]
-Listed: TypeAlias = tuple[Any, ...]  # an identity and its user
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +68,10 @@ class Row:
     user: User | None = None
 
 
-def decide(*, sender: Sender, now: datetime, listed: Sequence[Listed] | None = None) -> Decision:
-    """Who ``sender`` is at ``now``. Denies on anything unexpected; at most three queries.
-
-    ``listed``: the identities of the sender's value, where :func:`listed_at_once` has found them.
-    """
+def decide(*, sender: Sender, now: datetime) -> Decision:
+    """Who ``sender`` is at ``now``. Denies on anything unexpected; at most three queries."""
     try:
-        return _decision(sender, _steps(sender, now, listed))
+        return _decision(sender, _steps(sender, now))
     except InvalidIdentity as error:
         return Decision(None, "invalid", str(error))
     except Exception:
@@ -112,18 +96,6 @@ def _decision(sender: Sender, steps: Iterator[Row]) -> Decision:
     return Decision(None, last.rule, last.reason, unknown.strip())
 
 
-def listed_at_once(senders: Sequence[Sender]) -> list[list[Listed]]:
-    """The identities of each of ``senders``, in one visit to PostgreSQL. All are of one kind.
-
-    Raises InvalidIdentity when one of them can be nobody.
-    """
-    values = [value_of(sender) for sender in senders]
-    found: dict[str, list[Listed]] = {value: [] for value in values}
-    for identity, user in LISTED_AT_ONCE.rows(senders[0].kind, sorted(found)):
-        found[identity.value].append((identity, user))
-    return [found[value] for value in values]
-
-
 def value_of(sender: Sender) -> str:
     """Return the value by which ``sender`` is listed. Raises InvalidIdentity."""
     channel = sender.account.channel
@@ -133,21 +105,22 @@ def value_of(sender: Sender) -> str:
     return value
 
 
-def _steps(sender: Sender, now: datetime, listed: Sequence[Listed] | None = None) -> Iterator[Row]:
+def _steps(sender: Sender, now: datetime) -> Iterator[Row]:
     """Yield the steps of the rule; ends at the step that decides."""
     channel, value = sender.account.channel, value_of(sender)
     if sender.group:
         group = normalise(kind="im", value=sender.group, channel=channel)
         allowed = False
-        for row in _listed(LISTED.rows("im", group), account=sender.account, now=now):
+        groups = IDENTITIES.all(kind="im", value=group)
+        for row in _listed(groups, account=sender.account, now=now):
             allowed = allowed or row.matched
             # A group's row does not decide by itself: no user; the sender is checked next.
             yield Row("group", row.matched, f"group: {row.reason}")
         if not allowed:
             yield Row("group", matched=False, reason=f"the group {group} is not listed")
             return
-    found = LISTED.rows(sender.kind, value) if listed is None else listed
-    for row in _listed(found, account=sender.account, now=now):
+    identities = IDENTITIES.all(kind=sender.kind, value=value)
+    for row in _listed(identities, account=sender.account, now=now):
         yield row
         if row.matched:
             return
@@ -156,10 +129,11 @@ def _steps(sender: Sender, now: datetime, listed: Sequence[Listed] | None = None
     )
 
 
-def _listed(listed: Iterable[Listed], *, account: ChannelAccount, now: datetime) -> Iterator[Row]:
+def _listed(
+    listed: Iterable[ChannelIdentity], *, account: ChannelAccount, now: datetime
+) -> Iterator[Row]:
     """Yield a row for each identity of a value, in the order of users; ends at the first match."""
-    for identity, user in listed:
-        identity.user = user
+    for identity in listed:
         obstacle = _obstacle(identity, account, now)
         if obstacle:
             yield Row("listed", matched=False, reason=obstacle, user=identity.user)
@@ -193,13 +167,13 @@ def _open(kind: str) -> Row | None:
     return Row("open", matched=True, reason=f"{user} is open to everyone on {kind}", user=user)
 
 
-def open_users(kind: str | Param) -> QuerySet[User]:
-    """Return the users that are open to everyone for ``kind``, in their order."""
-    listed = ChannelIdentity.objects.filter(user=OuterRef("pk"), kind=kind)
-    return User.objects.filter(~Exists(listed), only_listed=False, is_active=True).order_by("pk")
+def users_without(identities: QuerySet[ChannelIdentity]) -> QuerySet[User]:
+    """Active users who have none of ``identities`` and whose empty list means everyone."""
+    theirs = identities.filter(user=OuterRef("pk"))
+    return User.objects.filter(~Exists(theirs), only_listed=False, is_active=True).order_by("pk")
 
 
-OPEN = Instances(lambda: open_users(Param("kind"))[:1])
+OPEN = Instances(lambda: users_without(ChannelIdentity.objects.filter(kind=Param("kind")))[:1])
 
 
 def open_kinds(*, only: User | None = None) -> dict[User, list[str]]:
@@ -207,6 +181,7 @@ def open_kinds(*, only: User | None = None) -> dict[User, list[str]]:
     which = Q() if only is None else Q(pk=only.pk)
     found: dict[User, list[str]] = {}
     for kind in ChannelIdentity.Kind.values:
-        for user in open_users(kind).filter(which)[:MOST_WARNINGS]:
+        users = users_without(ChannelIdentity.objects.filter(kind=kind)).filter(which)
+        for user in users[:MOST_WARNINGS]:
             found.setdefault(user, []).append(kind)
     return found

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from django.conf import settings
-from django.db import connection
 
 from allowlist import audit, held_messages, patterns, pending_count
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
@@ -15,6 +14,7 @@ from allowlist.models import UnknownRequest
 from allowlist.permissions import Sender
 from allowlist.permissions import decide as may_speak
 from core.database import transactions
+from core.database.queries import Instances, Param
 from core.lib.ids import is_public_id, public_id
 from core.lib.text import clean, one_line
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
@@ -31,11 +31,12 @@ STATES: dict[str, str] = {
     "block": State.BLOCKED,
 }
 SHORT_GRANT = timedelta(hours=24)
-# Written out: it is asked for every message of a flood, and the ORM takes long to build it.
-OF_SENDER = (
-    "SELECT * FROM allowlist_unknownrequest WHERE account_id = %s AND kind = %s AND sender = %s"
+# For every message of a flood.
+OF_SENDER = Instances(
+    lambda: UnknownRequest.objects.select_for_update().filter(
+        account_id=Param("account"), kind=Param("kind"), sender=Param("sender")
+    )
 )
-ALL = "SELECT count(*) FROM allowlist_unknownrequest"
 # Deletion order at the limit. Blocked ones stay: the row is the block.
 EVICTED = (State.EXPIRED, State.DENIED, State.APPROVED, State.PENDING)
 
@@ -421,12 +422,11 @@ def _unseen(knock: Knock, address: str, now: datetime) -> UnknownRequest:
 
 
 def _locked(account: ChannelAccount, kind: str, sender: str) -> UnknownRequest | None:
-    """Return the sender's row, locked until the transaction ends."""
-    lock = " FOR UPDATE" if connection.features.has_select_for_update else ""
-    for row in UnknownRequest.objects.raw(OF_SENDER + lock, [account.pk, kind, sender]):
+    """Return the row of a sender, locked until the transaction ends."""
+    row = OF_SENDER.first(account=account.pk, kind=kind, sender=sender)
+    if row is not None:
         row.account = account
-        return row
-    return None
+    return row
 
 
 def _let_in_meanwhile(row: UnknownRequest, account: ChannelAccount, now: datetime) -> bool:
@@ -462,7 +462,7 @@ def _make_room() -> None:
 
     One in a hundred is deleted at once, so that not every further sender causes a search.
     """
-    surplus = transactions.value_of(ALL) + 1 - settings.UNKNOWN_REQUESTS_MAX
+    surplus = UnknownRequest.objects.count() + 1 - settings.UNKNOWN_REQUESTS_MAX
     if surplus > 0:
         surplus += settings.UNKNOWN_REQUESTS_MAX // 100
     for state in EVICTED:

@@ -1,8 +1,7 @@
 """Identity from the credential, never from the body: API keys at the HTTP doors ([A10])."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 from django.conf import settings
@@ -13,19 +12,10 @@ from allowlist.models import ApiKey
 from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
-from core.database.batching import CONCURRENT_BATCHES, Batcher, attempt, local
+from core.database.batching import in_shared_thread
 from core.models import ChannelAccount
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="latchkey"'}
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What a request shows: its key, the scope that its door wants, where it comes from."""
-
-    token: str
-    scope: str
-    address: str
 
 
 def token_of(request: Request) -> str:
@@ -43,13 +33,10 @@ async def authenticate(request: Request, *, scope: str) -> Principal:
     # On the loop, so that a flood costs no database thread.
     subject = throttling.network_of(request.address)
     throttling.addresses.here(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
-    shown = Shown(token_of(request), scope, request.address)
-    return await being_known().do(shown)
-
-
-def being_known() -> Batcher[Shown, Principal]:
-    """Whose keys are looked up now."""
-    return local("callers", callers_of, lanes=CONCURRENT_BATCHES)
+    token = token_of(request)
+    return await in_shared_thread(
+        partial(caller_of, token=token, scope=scope, address=request.address)
+    )
 
 
 def count_address(address: str) -> None:
@@ -86,34 +73,15 @@ def count_sender(account: ChannelAccount, sender: str) -> None:
 
 
 def caller_of(*, token: str, scope: str, address: str) -> Principal:
-    """The caller with ``token``. Raises RefusedError 401, 403 or 429."""
-    (caller,) = callers_of([Shown(token, scope, address)])
-    if isinstance(caller, Exception):
-        raise caller
-    return caller
-
-
-def callers_of(shown: list[Shown]) -> list[Principal | Exception]:
-    """Each one's caller, or RefusedError 401, 403 or 429: all keys in one visit to the database."""
-    counted = [attempt(partial(count_everywhere, each.address)) for each in shown]
-    known = keys.named(
-        each.token for each, refused in zip(shown, counted, strict=True) if refused is None
-    )
-    return [
-        attempt(partial(known_caller, each, known)) if refused is None else refused
-        for each, refused in zip(shown, counted, strict=True)
-    ]
-
-
-def known_caller(shown: Shown, known: Mapping[str, ApiKey]) -> Principal:
-    """The caller whose key is among ``known``. Raises RefusedError 401, 403 or 429."""
-    key = keys.authenticated(token=shown.token, known=known, now=timezone.now())
+    """Return the caller with ``token``, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
+    count_everywhere(address)
+    key = keys.authenticate(token=token, now=timezone.now())
     if key is None:
-        if shown.token:
-            count_failure(shown.address)
+        if token:
+            count_failure(address)
         raise DeniedError(headers=CHALLENGE)
-    if shown.scope not in key.scopes:
-        raise RefusedError(403, f"This key has no scope {str(shown.scope)!r}.")
+    if scope not in key.scopes:
+        raise RefusedError(403, f"This key has no scope {str(scope)!r}.")
     count_caller(key)
     return Principal(user=key.user, account=key.account, key_id=key.pk, scopes=key.scopes)
 

@@ -20,8 +20,7 @@ from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.http_api import adapter, fields
 from channels_app.intake import slash_commands
-from channels_app.intake.inbound import Receipt, receive_personal, receive_sender
-from channels_app.intake.known_senders import may_speak
+from channels_app.intake.inbound import Receipt, may_speak, receive_personal, receive_sender
 from channels_app.rendering.links import Links
 from channels_app.rendering.outbound_format import classified
 from core.conversations import events, runs

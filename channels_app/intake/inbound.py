@@ -24,13 +24,12 @@ from channels_app.asgi import quota
 from channels_app.asgi.http import RefusedError
 from channels_app.intake import link_codes as linking
 from channels_app.intake import media, slash_commands
-from channels_app.intake.known_senders import KnownSender
 from channels_app.owner import auto_replies, notices
 from core.conversations import inbox
 from core.conversations.inbox import Draft
 from core.database.transactions import atomic_write
 from core.database.writes import Set, write_all
-from core.models import ChatSession, InboundMessage, Run, User
+from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
 from core.signals import wakeups
 
 # The items of an album come one by one, without an end marker.
@@ -99,17 +98,11 @@ def receive_personal(
         return accept(draft=draft, user=user, session=session, now=now, origin=origin)
 
 
-def receive_known(*, draft: Draft, known: KnownSender | None) -> Receipt:
-    """A message, which may wait for more, of a sender whom a platform names; ``known``: whose it is
-    and where it belongs, as :func:`channels_app.intake.known_senders.known_at_once` says."""
-    if known is None:
-        return receive_sender(draft=draft, now=timezone.now(), debounce=True)
-    draft = without_codes(draft)
-    with atomic_write(joins=True):
-        # By the moment in which it was looked up: an agent may stop listening meanwhile.
-        return accept(
-            draft=draft, user=known.user, session=known.session, now=known.now, debounce=True
-        )
+def may_speak(account: ChannelAccount, sender: str) -> bool:
+    """Return whether the allowlist lets a sender of a bridge in ([A1])."""
+    kind = str(account.config.get("kind", "im"))
+    named = permissions.Sender(account, kind, sender)
+    return permissions.decide(sender=named, now=timezone.now()).allowed
 
 
 def receive_sender(

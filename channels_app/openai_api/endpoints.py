@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -14,12 +14,11 @@ from django.utils import timezone
 
 from allowlist.models import ApiKey
 from channels_app.asgi import chat_messages, http
-from channels_app.asgi.authentication import authenticate, being_known, count_sender, slot
+from channels_app.asgi.authentication import authenticate, count_sender, slot
 from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
 from channels_app.asgi.principal import DeniedError, Principal
-from channels_app.intake.inbound import Receipt, receive_personal, receive_sender
-from channels_app.intake.known_senders import may_speak
+from channels_app.intake.inbound import Receipt, may_speak, receive_personal, receive_sender
 from channels_app.openai_api import adapter, errors, fields, sessions
 from channels_app.openai_api.completion import completion
 from channels_app.openai_api.wire import DONE, ErrorFrame, Frame
@@ -27,7 +26,7 @@ from channels_app.rendering import follow_run
 from channels_app.rendering.links import Links
 from core.conversations import runs
 from core.conversations.inbox import Draft, RepeatKey, body_digest
-from core.database.batching import Informed, in_shared_transaction
+from core.database.batching import in_shared_transaction
 from core.database.transactions import atomic_write, in_thread
 from core.messages import MessageDict
 from core.models import ChannelAccount, Run
@@ -77,9 +76,8 @@ async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
         # Before anything is stored: a refused request must not leave a run behind.
         with slot(caller, sender=asked.user), listener_of(caller) as heard:
             await prepare(caller, asked)
-            said = partial(work_of, caller, asked, request, session, key, heard)
             work = await in_shared_transaction(
-                accepting(caller, session, said), after=being_known()
+                partial(work_of, caller, asked, request, session, key, heard)
             )
             if work is None:
                 raise DeniedError
@@ -108,16 +106,6 @@ async def prepare(caller: Principal, asked: fields.Asked) -> None:
     await chat_messages.fetch_pictures(asked.messages)
 
 
-def accepting(
-    caller: Principal, session: str, accept: Callable[[sessions.Lane | None], Work | None]
-) -> Callable[[], Work | None]:
-    """``accept``, told the lane of the caller's key, which is looked up with those of others who
-    ask at the same time. Neither a bridge nor who names a session has one."""
-    if caller.user is None or session:
-        return partial(accept, None)
-    return Informed(accept, asked=caller, find=sessions.first_lanes)
-
-
 def listener_of(caller: Principal) -> AbstractContextManager[pubsub.Listener | None]:
     """Hears what the caller's runs say; None for a bridge, whose senders are told apart later."""
     if caller.user is None:
@@ -140,13 +128,9 @@ def repeat_key(
 
 
 def accept(
-    caller: Principal,
-    asked: fields.Asked,
-    session: str,
-    repeat: RepeatKey | None,
-    lane: sessions.Lane | None = None,
+    caller: Principal, asked: fields.Asked, session: str, repeat: RepeatKey | None
 ) -> Receipt:
-    """Put what was asked into the inbox. ``lane``: the key's, if known. Raises RefusedError."""
+    """Put what was asked into the inbox. Raises RefusedError."""
     text = chat_messages.last_said(asked.messages)
     media = chat_messages.take_files(asked.messages)
     options: dict[str, Any] = {
@@ -163,9 +147,7 @@ def accept(
         mine = sessions.own(user=caller.user, name=session)
         thread, known = sessions.named_thread(session), None
         if not thread:
-            thread, known = sessions.free_lane(
-                account=account, chat=chat, user=caller.user, first=lane
-            )
+            thread, known = sessions.free_session(account=account, chat=chat, user=caller.user)
         draft = Draft(
             account=account,
             chat=chat,
@@ -221,13 +203,12 @@ def work_of(
     session: str,
     repeat: RepeatKey | None,
     heard: pubsub.Listener | None,
-    lane: sessions.Lane | None,
 ) -> Work | None:
     """Accept what was asked: the run to wait for; None when its sender is unknown.
 
     Nothing of what it stored stays when it raises RefusedError; what a stranger said is kept.
     """
-    receipt = accept(caller, asked, session, repeat, lane)
+    receipt = accept(caller, asked, session, repeat)
     run = receipt.run
     if run is None or receipt.session is None:
         return None

@@ -5,25 +5,20 @@ session of that key. Without it a key has one session; requests that come at the
 lanes beside it, because runs of one session wait for each other.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from django.conf import settings
-from django.db import connection
+from django.db.models import Exists, OuterRef
 
-from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.chat_messages import refused
 from channels_app.asgi.fields import MAX_SESSION_NAME
-from channels_app.asgi.principal import Principal
 from core.conversations import inbox
-from core.database import statements
-from core.database.queries import Param, Values
+from core.database.queries import Instances, Param, Values
 from core.models import ChannelAccount, ChatSession, Run, User
 
 ORIGIN = "openai"
 HEADER = "X-Session-Id"
 
 
+# The threads of a conversation in which a run is queued or running.
 BUSY = Values(
     lambda: ChatSession.objects.filter(
         account_id=Param("account"),
@@ -33,31 +28,20 @@ BUSY = Values(
         runs__state__in=(Run.State.QUEUED, Run.State.RUNNING),
     ).values_list("thread")
 )
-# With its open runs, if it has any: what is asked of every request, in one visit.
-WITH_RUNS = """LEFT JOIN "core_run" ON "core_run"."session_id" = "core_chatsession"."id"
-    AND "core_run"."state" IN ('queued', 'running')
-    WHERE "core_chatsession"."account_id" = %s AND "core_chatsession"."thread" = ''
-    AND "core_chatsession"."closed_at" IS NULL AND NOT "core_chatsession"."for_agent" AND """
-FIRST_LANE = statements.Select(
-    (ChatSession, ()),
-    (Run, ("id",)),
-    tail=WITH_RUNS
-    + """"core_chatsession"."chat" = %s AND "core_chatsession"."user_id" = %s LIMIT 1""",
+# The main session of a key, and whether it has an open run.
+MAIN = Instances(
+    lambda: (
+        inbox.locked()
+        .filter(inbox.open_here(for_agent=False))
+        .annotate(
+            is_busy=Exists(
+                Run.objects.filter(
+                    session=OuterRef("id"), state__in=(Run.State.QUEUED, Run.State.RUNNING)
+                )
+            )
+        )
+    )
 )
-FIRST_LANES = statements.Select(
-    (ChatSession, ()),
-    (Run, ("id",)),
-    tail=WITH_RUNS + """"core_chatsession"."chat" = ANY(%s) ORDER BY "core_chatsession"."id" """,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """The nameless lane of a key: its open session (locked), if it has one, and whether something
-    runs there."""
-
-    session: ChatSession | None
-    is_busy: bool
 
 
 def checked(name: str) -> str:
@@ -82,53 +66,27 @@ def own(*, user: User, name: str) -> str:
     return name if inbox.own_session(user=user, session_id=name) else ""
 
 
-def free_lane(
-    *, account: ChannelAccount, chat: str, user: User, first: Lane | None = None
+def free_session(
+    *, account: ChannelAccount, chat: str, user: User
 ) -> tuple[str, ChatSession | None]:
-    """The first thread of ``chat`` where nothing runs, with its open session where that was looked
-    up on the way (locked, as :func:`core.conversations.inbox.session_here` does).
-    Inside a transaction.
+    """Return the first thread of ``chat`` without an open run, and its session.
 
-    ``first``: the nameless lane, where somebody has looked at it already.
+    The session is None where it is not known or does not exist yet; else it is locked as
+    :func:`core.conversations.inbox.session_here` locks it. Inside a transaction. A run that another
+    process stores in the same moment may not be seen: the two runs then take turns.
     """
-    lane = first_lane(account=account, chat=chat, user=user) if first is None else first
-    if lane.is_busy:
-        return next_lane(account=account, chat=chat, user=user), None
-    if lane.session is None:
+    main = MAIN.first(account=account.pk, chat=chat, thread="", user=user.pk)
+    if main is None:
         return "", None
-    return "", inbox.known_session(lane.session, user, account)
+    if main.is_busy:
+        return parallel_thread(account=account, chat=chat, user=user), None
+    return "", inbox.known_session(main, user, account)
 
 
-def first_lane(*, account: ChannelAccount, chat: str, user: User) -> Lane:
-    """The nameless lane of one key."""
-    for session, run in FIRST_LANE.rows(account.pk, chat, user.pk, more=inbox.locked()):
-        return Lane(session, is_busy=run.pk is not None)
-    return Lane(None, is_busy=False)
-
-
-def first_lanes(asked: Sequence[Principal]) -> list[Lane | None]:
-    """The nameless lanes of these keys of people, in one visit to PostgreSQL; None where that is
-    not known yet: of a key that is there more than once only the first is told. On SQLite, which
-    lives in this process, nobody is. Inside a transaction.
-
-    What comes in another process in this very moment may not be seen: a run then waits for its.
-    """
-    if connection.vendor == "sqlite":
-        return [None] * len(asked)
-    chats = [chat_of(each.key_id) for each in asked]
-    found: dict[str, Lane | None] = dict.fromkeys(chats, Lane(None, is_busy=False))
-    owners = {chat: each.person.pk for chat, each in zip(chats, asked, strict=True)}
-    account = door_account(ORIGIN)
-    for session, run in FIRST_LANES.rows(account.pk, sorted(found), more=inbox.locked()):
-        theirs = session.user_id == owners[session.chat]
-        found[session.chat] = Lane(session, is_busy=run.pk is not None) if theirs else None
-    return [found.pop(chat, None) for chat in chats]
-
-
-def next_lane(*, account: ChannelAccount, chat: str, user: User) -> str:
-    """The first thread of ``chat`` where nothing runs; asked when the nameless one is busy."""
+def parallel_thread(*, account: ChannelAccount, chat: str, user: User) -> str:
+    """Return the first thread of ``chat`` without an open run; the main one when all are busy."""
     busy = {row[0] for row in BUSY(account=account.pk, chat=chat, user=user.pk)}
     if "" not in busy:
         return ""
-    lanes = (str(number) for number in range(2, settings.MAX_STREAMS_PER_USER + 1))
-    return next((each for each in lanes if each not in busy), "")
+    threads = (str(number) for number in range(2, settings.MAX_STREAMS_PER_USER + 1))
+    return next((each for each in threads if each not in busy), "")

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import redis
 from django.conf import settings
 from django.db import Error as DatabaseFailure
-from django.db import connection
 from django.http import parse_cookie
 from django.utils import timezone
 from prometheus_client import (
@@ -33,7 +32,7 @@ from channels_app.webchat.access import user_of_session
 from channels_app.worker import account_watcher
 from core import VERSION
 from core.conversations import outbox, runs
-from core.database import schema_version
+from core.database import schema_version, transactions
 from core.database.transactions import in_thread, in_thread_of, pool
 from core.files import storage
 from core.lib.ttl_cache import TtlCache
@@ -172,8 +171,7 @@ def model_problems() -> list[str]:
 def problems_now() -> list[str]:
     """Return the current problems as sentences."""
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        transactions.ping()
     except DatabaseFailure:
         return [NO_DATABASE]
     problems = []

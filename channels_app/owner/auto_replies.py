@@ -7,17 +7,22 @@ Both lines are settings, and the ``config`` of an account may override them (``d
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db.models import DateTimeField
 
 from allowlist.models import UnknownRequest
 from channels_app import registry
 from core.conversations import outbox
-from core.database import transactions
+from core.database.queries import Param, Values
 from core.models import ChannelAccount
 
 MOST_CHARACTERS = 1000
 # A flood of unknown senders must not cause a flood of replies: the platform would mute the bot.
 LINES_AN_HOUR = 60
-ANSWERED = "SELECT count(*) FROM allowlist_unknownrequest WHERE answered_at > %s"
+ANSWERED_SINCE = Values(
+    lambda: UnknownRequest.objects.filter(
+        answered_at__gt=Param("since", DateTimeField())
+    ).values_list("id")[:LINES_AN_HOUR]
+)
 
 
 def turned_away(request: UnknownRequest, *, now: datetime) -> None:
@@ -29,7 +34,7 @@ def turned_away(request: UnknownRequest, *, now: datetime) -> None:
     line = text(request.account, "denied_reply", settings.STRANGER_DENIED_REPLY)
     if not line:
         return
-    if transactions.value_of(ANSWERED, now - timedelta(hours=1)) >= LINES_AN_HOUR:
+    if len(ANSWERED_SINCE(since=now - timedelta(hours=1))) == LINES_AN_HOUR:
         return
     UnknownRequest.objects.filter(pk=request.pk).update(answered_at=now)
     say(request, key=f"denied:{request.account_id}:{request.sender}", line=line)

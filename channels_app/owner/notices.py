@@ -12,7 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import DateTimeField, Q
 from django.utils import timezone
 
 from allowlist import pending_count
@@ -22,6 +22,7 @@ from channels_app.delivery import secret_blocks
 from channels_app.owner import notice_targets
 from core.conversations import outbox
 from core.database import transactions
+from core.database.queries import Param, Values
 from core.lib.text import one_line
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, ModelTrouble, User
 from core.providers import health
@@ -30,7 +31,11 @@ from core.signals import pubsub
 
 HOURLY = 5
 DAY_SECONDS = 86_400
-TOLD = "SELECT count(*) FROM allowlist_unknownrequest WHERE notice_at > %s AND notice_at <= %s"
+NOTICES_BETWEEN = Values(
+    lambda: UnknownRequest.objects.filter(
+        notice_at__gt=Param("since", DateTimeField()), notice_at__lte=Param("now", DateTimeField())
+    ).values_list("id")[:HOURLY]
+)
 LOOKED_AFTER = 100
 # A notice that is undelivered for longer than this is sent to the owner's other channels too.
 PATIENCE = timedelta(minutes=5)
@@ -76,7 +81,7 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
 
 def is_spent(now: datetime) -> bool:
     """Return whether the owners' hourly limit of notices is reached."""
-    return bool(transactions.value_of(TOLD, now - timedelta(hours=1), now) >= HOURLY)
+    return len(NOTICES_BETWEEN(since=now - timedelta(hours=1), now=now)) == HOURLY
 
 
 def put_request(request: UnknownRequest, owner: User, target: notice_targets.Target) -> None:

@@ -14,17 +14,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 
 from channels_app import registry
 from channels_app.base import Account, Channel, ChannelError, Reacts, Target, Types
 from channels_app.delivery.sending import account_of
 from core.conversations import outbox
-from core.database import statements
-from core.database.batching import AT_ONCE, asked_at_once, attempt, in_shared_transaction
-from core.database.queries import Among, Param, Update, Values
+from core.database.batching import MAX_BATCH, attempt, in_shared_call, in_shared_transaction
+from core.database.queries import Among, Instances, Param, Update, Values
 from core.database.transactions import atomic_write_statement
-from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run
+from core.models import ChatSession, Delivery, InboundMessage, Run
 
 logger = logging.getLogger(__name__)
 
@@ -34,32 +33,35 @@ MOST = 100
 
 Ack = InboundMessage.Ack
 WAITING = (InboundMessage.State.RECEIVED, InboundMessage.State.BATCHED)
-# Three ways to few rows, each by its index: of what a session has ever had nearly all is answered.
-# Those that wait first: their people look.
-TO_MARK = statements.Select(
-    (InboundMessage, ("session", "ack", "chat", "thread", "external_message_id")),
-    (ChannelAccount, ("channel", "name", "config", "secrets")),
-    tail=f"""JOIN "core_channelaccount"
-    ON "core_channelaccount"."id" = "core_inboundmessage"."account_id"
-    WHERE "core_inboundmessage"."id" IN (
-        SELECT "id" FROM "core_inboundmessage" WHERE "session_id" {statements.AMONG}
-        AND "state" = 'received' AND "ack" = '' AND "external_message_id" <> ''
-        UNION ALL
-        SELECT "said"."id" FROM "core_run"
-        JOIN "core_inboundmessage" AS "said" ON "said"."run_id" = "core_run"."id"
-        WHERE "core_run"."session_id" {statements.AMONG}
-        AND "core_run"."state" IN ('queued', 'running')
-        AND "said"."state" = 'batched' AND "said"."ack" = '' AND "said"."external_message_id" <> ''
-        UNION ALL
-        SELECT "id" FROM "core_inboundmessage" WHERE "session_id" {statements.AMONG}
-        AND "ack" = 'shown' AND "state" NOT IN ('received', 'batched')
-        AND NOT EXISTS (
-            SELECT 1 FROM "core_delivery"
-            WHERE "core_delivery"."run_id" = "core_inboundmessage"."run_id"
-            AND "core_delivery"."state" IN ('pending', 'sending')
-        )
-    ) ORDER BY "core_inboundmessage"."ack", "core_inboundmessage"."id" LIMIT {MOST * AT_ONCE}""",  # noqa: S608 - our own names
-)
+
+
+def to_mark() -> QuerySet[InboundMessage]:
+    """Messages of some sessions whose reaction has to be put on or taken off.
+
+    A union of three queries, each with its index: nearly all messages of a session are answered
+    and need nothing. Those to be put on come first.
+    """
+    messages = InboundMessage.objects.filter(Among("session_id", "sessions"))
+    unmarked = {"ack": "", "external_message_id__gt": ""}
+    received = messages.filter(state=InboundMessage.State.RECEIVED, **unmarked)
+    in_open_run = InboundMessage.objects.filter(
+        Among("run__session_id", "sessions"),
+        state=InboundMessage.State.BATCHED,
+        run__state__in=(Run.State.QUEUED, Run.State.RUNNING),
+        **unmarked,
+    )
+    undelivered = Delivery.objects.filter(run_id=OuterRef("run_id"), state__in=outbox.OPEN)
+    answered = messages.filter(~Exists(undelivered), ack=Ack.SHOWN).exclude(state__in=WAITING)
+    ids = [each.values("id") for each in (received, in_open_run, answered)]
+    return (
+        InboundMessage.objects.filter(id__in=ids[0].union(*ids[1:], all=True))
+        .select_related("account")
+        .defer("raw", "text", "media")
+        .order_by("ack", "id")[: MOST * MAX_BATCH]
+    )
+
+
+TO_MARK = Instances(to_mark)
 SHOWN = Update(
     lambda: (
         InboundMessage.objects.filter(Among("id", "ids"), state__in=WAITING, ack=""),
@@ -112,7 +114,7 @@ def place_of_run(run: Run) -> Place | None:
 
 async def refresh(session_id: int) -> None:
     """Put reactions on what waits in a session and take them off what was answered."""
-    marks = await asked_at_once(marks_of, session_id)
+    marks = await in_shared_call(marks_of, session_id)
     await asyncio.gather(*(apply(mark) for mark in marks))
 
 
@@ -120,9 +122,7 @@ def marks_of(session_ids: list[int]) -> list[list[Mark] | Exception]:
     """The changes due in each of these sessions. What is to be shown is written down before it is
     shown."""
     due: dict[int, list[InboundMessage]] = {session_id: [] for session_id in session_ids}
-    asked = statements.numbers(due)
-    for row, account in TO_MARK.rows(asked, asked, asked):
-        row.account = account
+    for row in TO_MARK.all(sessions=session_ids):
         due[row.session_id].append(row)
     found = [attempt(partial(marks_in, due[session_id][:MOST])) for session_id in session_ids]
     known = (marks for marks in found if not isinstance(marks, Exception))
@@ -166,7 +166,7 @@ async def apply(mark: Mark) -> None:
         return
     if not mark.show:
         await in_shared_transaction(partial(cleared, mark.id))
-    elif await asked_at_once(were_answered, mark.id):
+    elif await in_shared_call(were_answered, mark.id):
         # The run ended while the reaction was on its way, and was cleared before it was there.
         await apply(replace(mark, show=False))
 

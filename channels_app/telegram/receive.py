@@ -4,7 +4,6 @@ Everything it does is committed when it returns; Telegram is told only after tha
 """
 
 import logging
-from functools import partial
 from typing import Any
 
 import orjson
@@ -14,14 +13,13 @@ from allowlist import audit, link_codes, permissions
 from allowlist.identities import InvalidIdentity
 from allowlist.unknown_requests import STATES, NotAnOwner, RequestNotFound, choice
 from channels_app.base import Account, ChannelError
-from channels_app.intake import decisions, known_senders, slash_commands
-from channels_app.intake.inbound import receive_known, receive_sender
+from channels_app.intake import decisions, slash_commands
+from channels_app.intake.inbound import receive_sender
 from channels_app.owner import notices, outages
 from channels_app.telegram import plain, updates
 from channels_app.telegram.addressing import Addressed, Bot, understand, with_quote
 from core.conversations import inbox, outbox
 from core.conversations.inbox import Draft
-from core.database.batching import Informed, Work
 from core.database.transactions import atomic_write, in_thread
 from core.lib.text import one_line
 from core.lib.ttl_cache import TtlCache
@@ -99,54 +97,28 @@ def needs_name(value: object) -> bool:
 
 
 def take(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> str:
-    """Do what an update asks for; what became of it, in a word."""
-    return asked_of(row=row, bot=bot, value=value, raw=raw)()
-
-
-def asked_of(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> Work[str]:
-    """What an update asks for; doing it tells what became of it, in a word.
-
-    Who wrote a message to the bot alone is asked together with others.
-    """
+    """Do what an update asks for; return what became of it, in a word."""
     try:
         update = updates.read(value)
     except updates.UnparsableError as error:
-        return partial(quarantine, row=row, value=value, raw=raw, why=str(error))
+        return quarantine(row=row, value=value, raw=raw, why=str(error))
     match update:
         case updates.NewMessage():
-            meant = understand(update.message, bot=bot)
-            if is_plain(update.message, meant):
-                draft = draft_of(row=row, update=update, meant=meant, raw=raw)
-                return Informed(partial(keep, draft), asked=draft, find=known_senders.known_at_once)
-            return partial(take_message, row=row, meant=meant, update=update, raw=raw)
+            return take_message(row=row, bot=bot, update=update, raw=raw)
         case updates.Edited():
-            return partial(take_edit, row=row, bot=bot, message=update.message)
+            return take_edit(row=row, bot=bot, message=update.message)
         case updates.Pressed():
-            return partial(take_press, row=row, press=update)
+            return take_press(row=row, press=update)
         case updates.Membership():
-            return partial(take_membership, row=row, change=update)
+            return take_membership(row=row, change=update)
         case updates.Other():
-            return partial(ignore, row=row, update_id=update.update_id, kind=update.kind)
+            return ignore(row=row, update_id=update.update_id, kind=update.kind)
 
 
-def is_plain(message: updates.TelegramMessage, meant: Addressed) -> bool:
-    """Whether these are words for the assistant, of somebody who writes to the bot alone."""
-    by_themselves = not (message.is_group or message.thread)
-    return by_themselves and (
-        bool(message.media) or slash_commands.parse(meant.command_text) is None
-    )
-
-
-def keep(draft: Draft, known: known_senders.KnownSender | None) -> str:
-    """Put a plain message into the inbox; what became of it."""
-    return receive_known(draft=draft, known=known).outcome
-
-
-def take_message(
-    *, row: ChannelAccount, meant: Addressed, update: updates.NewMessage, raw: bytes
-) -> str:
-    """A message: what is not meant for us is forgotten, the rest goes to the inbox."""
+def take_message(*, row: ChannelAccount, bot: Bot, update: updates.NewMessage, raw: bytes) -> str:
+    """Put a message that is addressed to the bot into the inbox; ignore any other."""
     message = update.message
+    meant = understand(message, bot=bot)
     if not meant.addressed and not is_of_our_album(row, message):
         return "not addressed"
     draft = draft_of(row=row, update=update, meant=meant, raw=raw)

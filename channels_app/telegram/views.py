@@ -1,6 +1,7 @@
 """``POST /telegram/<account>/webhook`` [D6]: secret, body, one call, 200 after the commit."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from django.conf import settings
 
@@ -11,7 +12,7 @@ from channels_app.base import Account
 from channels_app.delivery.sending import account_of
 from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
-from core.database import batching
+from core.database.batching import in_shared_transaction
 from core.database.transactions import in_thread
 from core.lib.encryption import DecryptError
 from core.lib.ttl_cache import TtlCache
@@ -60,8 +61,8 @@ async def handle(request: Request) -> str:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
     named = receive.needs_name(value)
     bot = await receive.bot_of(door.account) if named else Bot(0, "")
-    return await batching.in_shared_transaction(
-        receive.asked_of(row=door.row, bot=bot, value=value, raw=raw)
+    return await in_shared_transaction(
+        partial(receive.take, row=door.row, bot=bot, value=value, raw=raw)
     )
 
 

@@ -45,7 +45,7 @@ class Begun:
 class Claims(Batcher[int, Begun | None]):
     """Claims runs for ``worker``: what is woken while one claim is on its way is claimed at once.
 
-    ``do(run_id)``: the run with what its turn needs; None when it is not for us to begin.
+    ``submit(run_id)``: the run with what its turn needs; None when it is not for us to begin.
     """
 
     def __init__(self, worker: str) -> None:

@@ -39,7 +39,7 @@ from channels_app.worker.finish_run import end_queued
 from channels_app.worker.run_turn import Held
 from core.conversations import events, inbox, jobs, outbox, runs
 from core.database import schema_version
-from core.database.batching import asked_at_once, attempt, in_shared_transaction
+from core.database.batching import attempt, in_shared_call, in_shared_transaction
 from core.database.transactions import atomic_write, checkpoint, in_thread
 from core.files import cleanup
 from core.lib import leases
@@ -351,7 +351,7 @@ class Runner:
 
     async def _flush(self, session_id: int) -> None:
         """Wait until the batch of a session is due, and make it a run ([C2])."""
-        at, place = await asked_at_once(waiting, session_id)
+        at, place = await in_shared_call(waiting, session_id)
         if at is None:
             return
         async with self._typing(place):
@@ -394,7 +394,7 @@ class Runner:
 
     async def _execute(self, run_id: int) -> None:
         async with self._places:
-            begun = await self._claims.do(run_id)
+            begun = await self._claims.submit(run_id)
             if begun is None:
                 return
             task = self.loop.create_task(self._turn(begun))

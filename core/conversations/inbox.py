@@ -10,13 +10,13 @@ from typing import Any
 
 import orjson
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
-from django.db.models import DateTimeField, Q
+from django.db import IntegrityError, transaction
+from django.db.models import DateTimeField, Q, QuerySet
 from django.db.models.functions import Now
 
-from core.database import statements, transactions
+from core.database import transactions
 from core.database.queries import Among, Instances, Param, Update, Values
-from core.database.writes import Do, Insert, Set, Write, write_all, write_deferred
+from core.database.writes import Do, Insert, Set, Write, insert_or_find, write_all
 from core.lib.ids import is_public_id, public_id
 from core.lib.text import clean, one_line
 from core.lib.tokens import estimate
@@ -33,29 +33,47 @@ TAKEN_OVER = (
     *("body_digest", "note", "received_at"),
 )
 
-# The conditions repeat those of the partial indexes, letter by letter: SQLite takes no other. So
-# does each side of an OR.
-HERE = """ "core_chatsession"."account_id" = %s AND "core_chatsession"."chat" = %s
-    AND "core_chatsession"."thread" = %s AND "core_chatsession"."user_id" = %s
-    AND "core_chatsession"."closed_at" IS NULL"""
-OPEN_HERE = statements.Select(
-    (ChatSession, ()), tail=f'WHERE {HERE} AND NOT "core_chatsession"."for_agent"'
+
+def open_here(**more: bool) -> Q:
+    """The open sessions of a person in one platform conversation.
+
+    Each side of an OR has all of these conditions: they are those of the partial indexes.
+    """
+    return Q(
+        account_id=Param("account"),
+        chat=Param("chat"),
+        thread=Param("thread"),
+        user_id=Param("user"),
+        closed_at__isnull=True,
+        **more,
+    )
+
+
+def locked() -> QuerySet[ChatSession]:
+    """Sessions whose rows stay locked until the end of the transaction; SQLite has one writer."""
+    return ChatSession.objects.select_for_update(no_key=True, of=("self",))
+
+
+OPEN_HERE = Instances(lambda: locked().filter(open_here(for_agent=False)))
+MEANT_HERE = Instances(
+    lambda: (
+        locked()
+        .filter(
+            open_here(for_agent=False)
+            | open_here(for_agent=True)
+            & (Q(own_topic=True) | Q(reply_until__gt=Param("now", DateTimeField())))
+        )
+        .order_by("-for_agent", "id")
+    )
 )
-MEANT_HERE = statements.Select(
-    (ChatSession, ()),
-    tail=f"""WHERE ({HERE} AND NOT "core_chatsession"."for_agent")
-    OR ({HERE} AND "core_chatsession"."for_agent"
-    AND ("core_chatsession"."own_topic" OR "core_chatsession"."reply_until" > %s))
-    ORDER BY "core_chatsession"."for_agent" DESC, "core_chatsession"."id" """,
-)
-WAITING = statements.Select(
-    (
-        InboundMessage,
-        ("session", "external_message_id", "chat", "thread", "text", "media", "options"),
-    ),
-    tail="""WHERE "core_inboundmessage"."session_id" = %s
-    AND "core_inboundmessage"."state" = 'received' ORDER BY "core_inboundmessage"."id"
-    """,
+WAITING = Instances(
+    lambda: (
+        InboundMessage.objects.filter(
+            session_id=Param("session"), state=InboundMessage.State.RECEIVED
+        )
+        .defer("raw")
+        .order_by("id")
+    )
 )
 BATCH = Update(
     lambda: (
@@ -200,7 +218,7 @@ def store(
     """Insert the message of ``draft``: (the row, whether it is new). Inside a transaction."""
     row = message_of(draft=draft, state=state, now=now, user=user, session=session, note=note)
     find = partial(find_duplicate, draft)
-    return statements.insert_or_find(row, find, unless_known=draft.may_come_twice)
+    return insert_or_find(row, find, unless_known=draft.may_come_twice)
 
 
 def take_over(
@@ -265,20 +283,12 @@ def session_here(
 ) -> ChatSession | None:
     """The open session of a platform conversation. On PostgreSQL its row is locked until the end
     of the transaction: of two messages that come at once, one begins the batch."""
-    for (found,) in OPEN_HERE.rows(account.pk, chat, thread, user.pk, more=locked()):
-        return known_session(found, user, account)
-    return None
-
-
-def locked() -> str:
-    """The end of a SELECT whose conversations nobody else changes until the end of the
-    transaction."""
-    has_locks = connection.features.has_select_for_no_key_update
-    return ' FOR NO KEY UPDATE OF "core_chatsession"' if has_locks else ""
+    found = OPEN_HERE.first(account=account.pk, chat=chat, thread=thread, user=user.pk)
+    return known_session(found, user, account) if found else None
 
 
 def known_session(found: ChatSession, user: User, account: ChannelAccount) -> ChatSession:
-    """``found`` with what is known of it already: two queries less."""
+    """Set the related objects of ``found`` that the caller has loaded already."""
     found.user, found.account = user, account
     return found
 
@@ -288,11 +298,8 @@ def session_meant(
 ) -> ChatSession | None:
     """The open session that what a person writes here is meant for: an agent's that listens, else
     the assistant's. Locked as that of :func:`session_here` is."""
-    moment = statements.prepared(ChatSession, "reply_until", now)
-    here = (account.pk, chat, thread, user.pk)
-    for (found,) in MEANT_HERE.rows(*here, *here, moment, more=locked()):
-        return known_session(found, user, account)
-    return None
+    found = MEANT_HERE.first(account=account.pk, chat=chat, thread=thread, user=user.pk, now=now)
+    return known_session(found, user, account) if found else None
 
 
 def close_session(*, session: ChatSession) -> None:
@@ -336,9 +343,12 @@ def store_waiting(
     began = min(session.batch_started_at or now, now)  # later than now: the clock was set back
     batch = {"batch_started_at": began, "flush_at": min(now + wait.idle, began + wait.most)}
     put_off = Set(ChatSession, session.pk, batch)
-    new = Insert(row, unless_known=draft.may_come_twice)
-    message, is_new = statements.stored_or_found(
-        row, partial(write_all, new, *also, put_off), partial(find_duplicate, draft)
+    message, is_new = insert_or_find(
+        row,
+        partial(find_duplicate, draft),
+        *also,
+        put_off,
+        unless_known=draft.may_come_twice,
     )
     if is_new:
         session.batch_started_at, session.flush_at = batch["batch_started_at"], batch["flush_at"]
@@ -366,7 +376,7 @@ def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
         return None
     if session.flush_at == now and session.batch_started_at == now - longest_wait():
         return None
-    statements.update(ChatSession, session.pk, flush_at=None, batch_started_at=None)
+    write_all(Set(ChatSession, session.pk, {"flush_at": None, "batch_started_at": None}))
     session.flush_at = session.batch_started_at = None
     return run_waiting(session=session, now=now)
 
@@ -405,7 +415,7 @@ def flush_due(*, session_id: int, now: datetime) -> Run | None:
 
 def run_waiting(*, session: ChatSession, now: datetime) -> Run | None:
     """Make runs of what waits in a session; the last one. Inside a transaction."""
-    waiting = [row for (row,) in WAITING.rows(session.pk)]
+    waiting = WAITING.all(session=session.pk)
     run = None
     for start in range(0, len(waiting), MAX_BATCH):
         run = start_run(session=session, messages=waiting[start : start + MAX_BATCH], now=now)
@@ -430,8 +440,7 @@ def start_run(
     """One run for ``messages``, with its route taken now ([C3]); None when there are none.
 
     Messages that are not stored yet are stored as the run's; ``also`` is written with it. Inside a
-    transaction: of several that are gathered (:func:`core.database.writes.gathered`) the run
-    has its id at the end of that. A ``runs`` worker is woken after the commit.
+    transaction. A ``runs`` worker is woken after the commit.
     """
     if not messages:
         return None
@@ -463,14 +472,14 @@ def start_run(
     session.last_message_at = now
     session.title = session.title or one_line(text, TITLE_CHARACTERS)
     changes = {"last_message_at": now, "title": session.title}
-    write_deferred(
+    write_all(
         Insert(run),
         *given_to(run, messages),
         Insert(said),
         *also,
         Set(ChatSession, session.pk, changes),  # the last is locked first: a session, its person
     )
-    wakeups.new_run(run)
+    wakeups.run(run.pk)
     return run
 
 

@@ -17,8 +17,9 @@ from django.db import transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from core.database import statements, transactions
+from core.database import transactions
 from core.database.queries import Instances, Param, Update, Values
+from core.database.writes import insert_or_find
 from core.lib.leases import OWN_LEASE, Lease, elapsed
 from core.models import ChannelAccount, ChatSession, Delivery
 from core.signals import wakeups
@@ -74,7 +75,7 @@ def enqueue(
         run_id=run_id,
         block_index=block_index,
     )
-    delivery, is_new = statements.insert_or_find(row, partial(KNOWN.first, key=key))
+    delivery, is_new = insert_or_find(row, partial(KNOWN.first, key=key))
     if is_new:
         wakeups.delivery(delivery.id)
     return delivery

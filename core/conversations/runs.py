@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from core.database import driver, schema_version, transactions
+from core.database import schema_version, transactions
 from core.database.queries import Among, Instances, Param, Update, UpdateReturning, Values
 from core.database.writes import Do, Insert, Write, write_all
 from core.lib.tokens import estimate
@@ -273,21 +273,16 @@ def release(*, held: dict[int, int]) -> None:
         wakeups.send("core.runs.wake", run_id)
 
 
-# By the database's clock; as texts of SQLite compare like those that Django writes.
-CLOCK = {
-    "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')",
-    "postgresql": "STATEMENT_TIMESTAMP()",
-}
-HEARD = """INSERT INTO core_workerheartbeat (name, queue, seen_at, problem)
-    VALUES (%s, %s, {clock}, %s) ON CONFLICT (name) DO UPDATE SET
-    queue = excluded.queue, seen_at = excluded.seen_at, problem = excluded.problem"""
-
-
 def heard_from(*, worker: str, queue: str, problem: str = "") -> None:
-    """Note that a worker process is alive, and why it takes no work (``problem``)."""
-    here = driver.this_connection()
-    with transactions.atomic_write_statement():
-        driver.execute(here, HEARD.format(clock=CLOCK[here.vendor]), (worker, queue, problem[:200]))
+    """Record that a worker process is alive, and why it takes no work (``problem``)."""
+    beat = WorkerHeartbeat(name=worker, queue=queue, seen_at=Now(), problem=problem[:200])
+    with transactions.atomic_write():
+        WorkerHeartbeat.objects.bulk_create(
+            [beat],
+            update_conflicts=True,
+            update_fields=["queue", "seen_at", "problem"],
+            unique_fields=["name"],
+        )
 
 
 def forget_silent() -> None:

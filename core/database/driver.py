@@ -43,21 +43,6 @@ def fetch(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Rows:
     return found
 
 
-def fetch_each(here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[Any]]) -> list[Rows]:
-    """What :func:`fetched` gives for each of ``rows``: PostgreSQL is told all of them before it is
-    asked what became of the first."""
-    if len(rows) == 1 or here.vendor == "sqlite" or is_watched(here):
-        return [fetch(here, sql, given) for given in rows]
-    found: list[Rows] = []
-    with here.wrap_database_errors:
-        cursor = cursor_of(here, ready(here))
-        cursor.executemany(sql, rows, returning=True)
-        found.append(cursor.fetchall())
-        while cursor.nextset():
-            found.append(cursor.fetchall())
-    return found
-
-
 def execute(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> int:
     """How many rows a statement changed."""
     if is_watched(here):

@@ -1,28 +1,28 @@
-"""Statements of the hot path, compiled once a thread.
+"""ORM querysets that are compiled to SQL once per thread.
 
-The ORM builds the SQL of a query anew at every call; that was half of a turn's CPU. Here a query is
-written with the ORM as everywhere else, with :class:`Given` where a value comes later, and only its
-first call builds it:
+The ORM builds the SQL of a query at every call; that was half of a turn's CPU. On the hot path a
+queryset is written once, with :class:`Param` for each value that comes with a call, and only its
+first call in a thread compiles it:
 
-    CLAIM = Change(lambda: (Run.objects.filter(id=Given("id")), {"state": "running"}))
+    CLAIM = Update(lambda: (Run.objects.filter(id=Param("id")), {"state": "running"}))
     CLAIM(id=7)
 
-What is sent is what the ORM makes of it, for the database at hand. Values of settings that may
-change belong into a :class:`Given` too.
+The SQL is the ORM's, with its constants in the text (:func:`inline_constants`). Pass the values of
+settings that may change as a :class:`Param` too.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import orjson
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import query as queries
 from django.db.models.expressions import Expression, Func
+from django.db.models.query import get_related_populators
 from django.db.models.sql.subqueries import UpdateQuery
 from psycopg import sql
 
@@ -38,45 +38,43 @@ Params = Mapping[str, Any]
 class Param(Expression):
     """A value that comes with each call, by name.
 
-    ``field``: how it is written, where that is not how Python has it (dates, durations, JSON).
+    ``field`` converts it for the database; without one the driver gets it as it is.
     """
 
     def __init__(self, name: str, field: models.Field[Any, Any] | None = None) -> None:
         super().__init__(output_field=field)
         self.name = name
-        self.written_as = field
+        self.convert = field
 
     def as_sql(self, *_: Any, **__: Any) -> tuple[str, Any]:
-        """A place for the value; it is its own parameter until then."""
+        """A placeholder whose parameter is this object until :meth:`Sql.bind`."""
         return "%s", [self]
 
     def value(self, values: Params, connection: BaseDatabaseWrapper) -> Any:
-        """What the database is given for it."""
+        """The parameter for the driver."""
         found = values[self.name]
-        if self.written_as is None:
-            return found
-        return self.written_as.get_db_prep_value(found, connection)
+        return found if self.convert is None else self.convert.get_db_prep_save(found, connection)
 
 
-class Numbers(Param):
-    """Whole numbers that come with each call, by name: how many does not change the statement."""
+class ListParam(Param):
+    """A list of numbers or texts as one parameter: its length does not change the statement."""
 
     def value(self, values: Params, connection: BaseDatabaseWrapper) -> Any:
-        """A list, or for SQLite, which has none, its JSON."""
-        found = values[self.name]
+        """A list, or JSON for SQLite, which has no arrays."""
+        found = list(values[self.name])
         return orjson.dumps(found).decode() if connection.vendor == "sqlite" else found
 
 
 class Among(Func):
-    """Whether a column is one of the :class:`Numbers` called ``name``."""
+    """Whether a column is in the list that a call passes as ``name``."""
 
     output_field = models.BooleanField()
 
     def __init__(self, column: str, name: str) -> None:
-        super().__init__(column, Numbers(name))
+        super().__init__(column, ListParam(name))
 
     def as_postgresql(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, Any]:
-        """With its own lists."""
+        """With an array."""
         return self.as_sql(compiler, connection, template="%(expressions)s)", arg_joiner=" = ANY(")
 
     def as_sqlite(
@@ -93,46 +91,57 @@ class Among(Func):
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """One statement of one connection."""
+    """A compiled statement of one connection; ``params`` holds a :class:`Param` for each value that
+    a call passes."""
 
     connection: BaseDatabaseWrapper
     text: str
     params: tuple[Any, ...]
 
-    def filled(self, values: Params) -> list[Any]:
-        """Its parameters for ``values``."""
+    def bind(self, values: Params) -> list[Any]:
+        """The driver's parameters for ``values``."""
         return [
             each.value(values, self.connection) if isinstance(each, Param) else each
             for each in self.params
         ]
 
+    def fetch(self, values: Params) -> driver.Rows:
+        """Execute it with ``values`` and return its rows."""
+        return driver.fetch(self.connection, self.text, self.bind(values))
+
 
 def inline_constants(connection: BaseDatabaseWrapper, text: str, params: Sequence[Any]) -> Sql:
-    """The statement with the words that are always the same in its text.
+    """Write constant strings and numbers into the SQL text; other parameters stay.
 
-    A statement that PostgreSQL has planned once for all values uses a partial index only when its
-    condition is there.
+    A prepared statement uses a partial index only when the index's condition is in its text.
     """
+    literals = [literal(each, connection) for each in params]
+    places = tuple("%s" if each is None else each.replace("%", "%%") for each in literals)
+    rest = (each for each, written in zip(params, literals, strict=True) if written is None)
+    return Sql(connection, text.replace("%%", "%%%%") % places, tuple(rest))
+
+
+def literal(value: object, connection: BaseDatabaseWrapper) -> str | None:
+    """The SQL literal of a string or an integer; None for any other type."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(int(value))  # Django wraps numbers for PostgreSQL in types of psycopg
+    if not isinstance(value, str):
+        return None
     if connection.vendor == "sqlite":
-        return Sql(connection, text, tuple(params))
-    places = tuple(
-        sql.quote(str(each)).replace("%", "%%") if isinstance(each, str) else "%s"
-        for each in params
-    )
-    left = (each for each in params if not isinstance(each, str))
-    return Sql(connection, text.replace("%%", "%%%%") % places, tuple(left))
+        return "'" + value.replace("'", "''") + "'"
+    return sql.quote(value)
 
 
 class PerThread(Generic[T]):
-    """What is built once a thread: a connection belongs to one, and so does what is made for it."""
+    """An object built once per thread, because a database connection belongs to one thread."""
 
     def __init__(self, build: Callable[[BaseDatabaseWrapper], T]) -> None:
-        """``build`` is called when it is needed first."""
+        """``build`` is called at the first :meth:`get` of a thread."""
         self._build = build
         self._local = threading.local()
 
     def get(self) -> T:
-        """It, for this thread's connection."""
+        """The object for this thread's connection."""
         connection = connections[ALIAS]
         kept: tuple[BaseDatabaseWrapper, T] | None = getattr(self._local, "kept", None)
         if kept is None or kept[0] is not connection:
@@ -140,47 +149,42 @@ class PerThread(Generic[T]):
         return kept[1]
 
 
-Changing = Callable[[], tuple[models.QuerySet[Any], Params]]
+# A queryset, and the values that the UPDATE sets by field name.
+BuildUpdate = Callable[[], tuple[models.QuerySet[Any], Params]]
 
 
 class Update:
-    """An UPDATE: a queryset and what it sets; how many rows it changed."""
+    """A compiled UPDATE; a call returns how many rows it changed."""
 
-    def __init__(self, build: Changing) -> None:
-        """``build`` is called when the statement is needed first."""
-        self._sql = PerThread(lambda connection: updating(build, connection))
+    def __init__(self, build: BuildUpdate) -> None:
+        """``build`` is called at the first use in a thread."""
+        self.sql = PerThread(lambda connection: compile_update(build, connection))
 
     def __call__(self, **values: Any) -> int:
         """Execute it with ``values``."""
-        sql = self._sql.get()
-        return driver.execute(sql.connection, sql.text, sql.filled(values))
-
-    def filled(self, values: Params) -> tuple[str, list[Any]]:
-        """Its text and its parameters."""
-        sql = self._sql.get()
-        return sql.text, sql.filled(values)
+        sql = self.sql.get()
+        return driver.execute(sql.connection, sql.text, sql.bind(values))
 
 
 class UpdateReturning:
-    """An UPDATE of rows that somebody else may take; the ids of those that it changed."""
+    """A compiled UPDATE; a call returns the ids of the rows that it changed."""
 
-    def __init__(self, build: Changing) -> None:
-        """``build`` is called when the statement is needed first."""
+    def __init__(self, build: BuildUpdate) -> None:
+        """``build`` is called at the first use in a thread."""
 
-        def compiled(connection: BaseDatabaseWrapper) -> Sql:
-            sql = updating(build, connection)
+        def compile_returning(connection: BaseDatabaseWrapper) -> Sql:
+            sql = compile_update(build, connection)
             return replace(sql, text=f"{sql.text} RETURNING id")
 
-        self._sql = PerThread(compiled)
+        self._sql = PerThread(compile_returning)
 
     def __call__(self, **values: Any) -> list[int]:
         """Execute it with ``values``."""
-        sql = self._sql.get()
-        return [row[0] for row in driver.fetch(sql.connection, sql.text, sql.filled(values))]
+        return [row[0] for row in self._sql.get().fetch(values)]
 
 
-def updating(build: Changing, connection: BaseDatabaseWrapper) -> Sql:
-    """The UPDATE of what ``build`` gives."""
+def compile_update(build: BuildUpdate, connection: BaseDatabaseWrapper) -> Sql:
+    """Compile the UPDATE of what ``build`` returns."""
     queryset, changes = build()
     query: Any = queryset.query.chain(UpdateQuery)
     query.add_update_values(dict(changes))
@@ -189,26 +193,22 @@ def updating(build: Changing, connection: BaseDatabaseWrapper) -> Sql:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A SELECT, and the compiler that knows what its columns are.
-
-    ``converters``: of the columns that the driver does not give as Python's types already.
-    """
+    """A compiled SELECT; ``converters`` of the columns whose driver type is not the field's."""
 
     sql: Sql
     compiler: Any
     converters: dict[int, Any]
 
-    def rows(self, values: Params) -> Iterable[Sequence[Any]]:
+    def rows(self, values: Params) -> list[Sequence[Any]]:
         """Its rows for ``values``, with Python's types."""
-        found = driver.fetch(self.sql.connection, self.sql.text, self.sql.filled(values))
-        rows: Iterable[Sequence[Any]] = found
+        found: Any = self.sql.fetch(values)
         if found and self.converters:
-            rows = self.compiler.apply_converters(found, self.converters)
-        return rows
+            found = list(self.compiler.apply_converters(found, self.converters))
+        return found  # type: ignore[no-any-return]  # Django's compiler has no types
 
 
-def reading(queryset: models.QuerySet[Any, Any], connection: BaseDatabaseWrapper) -> Reading:
-    """The compiled form of ``queryset``."""
+def compile_select(queryset: models.QuerySet[Any, Any], connection: BaseDatabaseWrapper) -> Reading:
+    """Compile ``queryset``."""
     compiler: Any = queryset.query.get_compiler(using=ALIAS)
     text, params = compiler.as_sql()
     columns = [each[0] for each in compiler.select[: compiler.col_count]]
@@ -217,56 +217,59 @@ def reading(queryset: models.QuerySet[Any, Any], connection: BaseDatabaseWrapper
 
 
 class Values:
-    """A SELECT of some columns (``values_list``)."""
+    """A compiled SELECT of some columns (``values_list``)."""
 
     def __init__(self, build: Callable[[], models.QuerySet[Any, Any]]) -> None:
-        """``build`` is called when the statement is needed first."""
-        self._reading = PerThread(lambda connection: reading(build(), connection))
+        """``build`` is called at the first use in a thread."""
+        self.reading = PerThread(lambda connection: compile_select(build(), connection))
 
     def __call__(self, **values: Any) -> list[Sequence[Any]]:
-        """The rows that it finds for ``values``."""
-        return list(self._reading.get().rows(values))
+        """The rows for ``values``."""
+        return self.reading.get().rows(values)
+
+
+class Instances(Generic[M]):
+    """A compiled SELECT of model instances, with ``select_related`` and annotations."""
+
+    def __init__(self, build: Callable[[], models.QuerySet[M]]) -> None:
+        """``build`` is called at the first use in a thread."""
+        self._shape: PerThread[Shape[M]] = PerThread(lambda connection: shape(build(), connection))
+
+    def all(self, **values: Any) -> list[M]:
+        """The instances for ``values``."""
+        made = self._shape.get()
+        return [made.instance(row) for row in made.reading.rows(values)]
+
+    def first(self, **values: Any) -> M | None:
+        """The first instance for ``values``, or None."""
+        return next(iter(self.all(**values)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape(Generic[M]):
-    """A SELECT whose rows become instances of ``model``."""
+    """How a row of ``reading`` becomes an instance of ``model``."""
 
     reading: Reading
     model: type[M]
     names: list[str]
     columns: slice
+    annotations: dict[str, int]
     related: list[Any]
 
     def instance(self, row: Sequence[Any]) -> M:
-        """The instance of one row, with what was selected with it."""
+        """The instance of one row, with its annotations and related instances."""
         found = self.model.from_db(ALIAS, self.names, row[self.columns])
+        for name, place in self.annotations.items():
+            setattr(found, name, row[place])
         for each in self.related:
             each.populate(row, found)
         return found
 
 
-class Instances(Generic[M]):
-    """A SELECT of model instances."""
-
-    def __init__(self, build: Callable[[], models.QuerySet[M]]) -> None:
-        """``build`` is called when the statement is needed first."""
-        self._shape: PerThread[Shape[M]] = PerThread(lambda connection: shape(build(), connection))
-
-    def all(self, **values: Any) -> list[M]:
-        """The instances that it finds for ``values``."""
-        made = self._shape.get()
-        return [made.instance(row) for row in made.reading.rows(values)]
-
-    def first(self, **values: Any) -> M | None:
-        """The first instance that it finds, or None."""
-        return next(iter(self.all(**values)), None)
-
-
 def shape(queryset: models.QuerySet[M], connection: BaseDatabaseWrapper) -> Shape[M]:
-    """How the rows of ``queryset`` become instances."""
-    read = reading(queryset, connection)
-    populators: Any = queries.get_related_populators  # its types are of another Django
+    """Compile ``queryset`` of whole instances, as ``ModelIterable`` does."""
+    read = compile_select(queryset, connection)
+    populators: Any = get_related_populators  # django-stubs know another signature
     info, select = read.compiler.klass_info, read.compiler.select
     first, last = info["select_fields"][0], info["select_fields"][-1]
     return Shape(
@@ -274,5 +277,6 @@ def shape(queryset: models.QuerySet[M], connection: BaseDatabaseWrapper) -> Shap
         model=info["model"],
         names=[each[0].target.attname for each in select[first : last + 1]],
         columns=slice(first, last + 1),
+        annotations=read.compiler.annotation_col_map,
         related=populators(info, select, ALIAS),
     )

@@ -167,18 +167,19 @@ def checkpoint() -> None:
             cursor.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
-def value_of(sql: str, *params: Any) -> Any:
-    """The first column of the first row of ``sql``; None when there is none.
+def ping() -> None:
+    """Raises DatabaseError or InterfaceError when the database does not answer."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
 
-    For what is asked of every message, whoever sends it: the ORM builds a SELECT anew each time,
-    which takes ten times as long as the database needs to answer it.
+
+def lock_until_commit(number: int) -> None:
+    """Take the advisory lock ``number`` of PostgreSQL until the end of the transaction.
+
+    SQLite needs none: it has one write transaction at a time.
     """
-    given = [
-        connection.ops.adapt_datetimefield_value(each) if isinstance(each, datetime) else each
-        for each in params
-    ]
-    rows = driver.fetch(driver.this_connection(), sql, given)
-    return rows[0][0] if rows else None
+    if connection.vendor != "sqlite":
+        driver.fetch(driver.this_connection(), "SELECT pg_advisory_xact_lock(%s)", [number])
 
 
 def now() -> datetime:
@@ -300,9 +301,10 @@ __all__ = [
     "close_pool",
     "in_thread",
     "in_thread_of",
+    "lock_until_commit",
     "now",
     "passed",
+    "ping",
     "pool",
     "pools",
-    "value_of",
 ]

@@ -1,46 +1,44 @@
-"""Several writes in one visit to the database.
+"""INSERT, UPDATE by id, and several writes in one round trip.
 
-    written(Insert(run), Insert(message), Set(ChatSession, 7, {"title": "…"}))
+    write_all(Insert(run), Insert(message), Set(ChatSession, 7, {"title": "…"}))
 
-PostgreSQL gets one statement (a WITH of all of them, docs/decisions/152): each statement more is a
-way there and back, two changes of process on a busy machine. SQLite, which lives in this process,
-gets them one after the other. A foreign key to a row of the same visit gets its id.
+PostgreSQL gets one statement, a WITH of all writes (docs/decisions/152): each further statement is
+another round trip. SQLite runs in this process and gets them one after the other. A foreign key to
+a row of the same call gets its id.
 
-    written(Insert(message, unless_known=True), Set(ChatSession, 7, {"flush_at": soon}))
+    write_all(Insert(message, unless_known=True), Set(ChatSession, 7, {"flush_at": soon}))
 
-is one of them too: nothing of it happens when somebody has stored that message before.
+writes nothing when a unique constraint has that message already.
 
-    with gathered():
-        write_deferred(Insert(run), Insert(message))
-        write_deferred(Insert(other_run), Insert(other_message))
-
-tells PostgreSQL of the second before it is asked what became of the first (docs/decisions/158).
+Constraints, defaults and ``auto_now_add`` count as with the ORM; there are no signals.
 """
 
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Any, TypeAlias, TypeVar
 
+from django.db import IntegrityError
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Model
+from django.db.models import Field, Model, QuerySet
 
-from core.database import driver, statements
-from core.database.queries import Update
+from core.database import driver
+from core.database.queries import Param, PerThread, Sql, Update, Values
 
+M = TypeVar("M", bound=Model)
 KEPT_STATEMENTS = 200
+# A row that a unique constraint refused may be deleted before it is looked up.
+INSERT_ATTEMPTS = 2
 # Which of a part's values is the id of which new row.
 References: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """A new row, whose id the database gives.
+    """INSERT a row; the database gives its id.
 
-    ``unless_known``: not where a unique constraint has one already; what follows, which may only
-    be :class:`Set`, does not happen then either. It comes first.
+    ``unless_known``: write neither the row nor the :class:`Set` that follow when a unique
+    constraint has the row already. Must come first.
     """
 
     row: Model
@@ -49,7 +47,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Columns of the row with this id; a foreign key is named with its ``_id``."""
+    """UPDATE columns of the row with this id; a foreign key is named with its ``_id``."""
 
     model: type[Model]
     row_id: int
@@ -58,7 +56,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Do:
-    """A compiled change with its values; a new row stands for its id."""
+    """Execute a compiled UPDATE with these values; a new row stands for its id."""
 
     change: Update
     values: Mapping[str, Any]
@@ -69,137 +67,155 @@ Part: TypeAlias = tuple[str, list[Any]]
 
 
 def write_all(*writes: Write) -> bool:
-    """Carry out ``writes``, none of which looks at what another one changes. In a transaction.
+    """Execute ``writes``, none of which reads what another one changes. Inside a transaction.
 
-    False: the row that comes first is known already. Raises IntegrityError; ValueError for an
-    ``unless_known`` that is not where it may be.
+    Returns False when the first row is ``unless_known`` and is known. Raises IntegrityError, and
+    ValueError for an ``unless_known`` in a wrong place.
     """
     check_order(writes)
     here = driver.this_connection()
     if here.vendor == "sqlite" or len(writes) <= 1:
-        return all(one_by_itself(write, here) for write in writes)
+        return all(write_one(write, here) for write in writes)
     rows = [write.row for write in writes if isinstance(write, Insert)]
-    text, given = all_at_once([part_of(write, here) for write in writes], writes, rows)
+    text, given = combine([part_of(write, here) for write in writes], writes, rows)
     (ids,) = driver.fetch(here, text, given)
     if None in ids:
         return False
-    are_stored(rows, ids, here)
+    store_ids(rows, ids, here)
     return True
 
 
-class Gathering(threading.local):
-    """What this thread writes at the end of :func:`gathered`: rows and values, by statement."""
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """The INSERT of a model whose primary key the database gives."""
 
-    waiting: dict[str, list[tuple[list[Model], list[Any]]]] | None = None
+    into: str
+    fields: tuple["Field[Any, Any]", ...]
+
+    @property
+    def places(self) -> str:
+        """VALUES with a placeholder for each field."""
+        return f"VALUES ({', '.join(['%s'] * len(self.fields))})"
+
+    def text(self, *, unless_known: bool) -> str:
+        """The statement, which returns the new id; no row when it is ``unless_known`` and known."""
+        conflict = " ON CONFLICT DO NOTHING" if unless_known else ""
+        return f'{self.into} {self.places}{conflict} RETURNING "id"'
+
+    def values(self, row: Model, here: BaseDatabaseWrapper) -> list[Any]:
+        """The driver's parameters for ``row``."""
+        return [
+            field.get_db_prep_save(field.pre_save(row, add=True), here) for field in self.fields
+        ]
 
 
-_gathering = Gathering()
+@cache
+def insertion(model: type[Model]) -> Insertion:
+    """The INSERT of ``model``."""
+    fields = tuple(each for each in model._meta.concrete_fields if not each.primary_key)
+    columns = ", ".join(f'"{each.column}"' for each in fields)
+    return Insertion(f'INSERT INTO "{model._meta.db_table}" ({columns})', fields)
 
 
-@contextmanager
-def gathered() -> Iterator[None]:
-    """What is :func:`write_deferred` meanwhile is carried out at the end. Inside a
-    transaction, which an error of any of it ends."""
-    _gathering.waiting = {}
-    try:
-        yield
-        carry_out(_gathering.waiting)
-    finally:
-        _gathering.waiting = None
+@cache
+def update_by_id(model: type[Model], names: tuple[str, ...]) -> Update:
+    """The UPDATE of these columns of one row."""
+    fields = [model._meta.get_field(name) for name in names]
+    changes = {each.name: Param(name, each) for name, each in zip(names, fields, strict=True)}
+    return Update(lambda: (QuerySet(model).filter(pk=Param("pk")), changes))
 
 
-def write_deferred(*writes: Write) -> None:
-    """:func:`written`, or, on PostgreSQL and while they are :func:`gathered`, at the end of that:
-    new rows have no ids until then. For what nobody asks the database about in between.
+def insert_or_find(
+    row: M, find: Callable[[], M | None], *also: Set, unless_known: bool = True
+) -> tuple[M, bool]:
+    """Insert ``row`` and write ``also`` with it: (it, True). When a unique constraint has it
+    already: (what ``find`` finds, False), and nothing is written.
 
-    Raises ValueError for an ``unless_known``, whose answer would come too late.
+    Inside a transaction. Raises IntegrityError, also for any conflict without ``unless_known``.
     """
-    if any(isinstance(each, Insert) and each.unless_known for each in writes):
-        raise ValueError("whether a row is known is not known soon")
-    here = driver.this_connection()
-    if _gathering.waiting is None or here.vendor == "sqlite":
-        write_all(*writes)
-        return
-    rows = [write.row for write in writes if isinstance(write, Insert)]
-    text, given = all_at_once([part_of(write, here) for write in writes], writes, rows)
-    _gathering.waiting.setdefault(text, []).append((rows, given))
+    for _ in range(INSERT_ATTEMPTS):
+        if write_all(Insert(row, unless_known=unless_known), *also):
+            return row, True
+        known = find()
+        if known is not None:
+            return known, False
+    raise IntegrityError("the row conflicts with one that cannot be found")
 
 
-def carry_out(waiting: Mapping[str, list[tuple[list[Model], list[Any]]]]) -> None:
-    """Write what was gathered."""
-    here = driver.this_connection()
-    for text, each in waiting.items():
-        found = driver.fetch_each(here, text, [given for _, given in each])
-        for (rows, _), (ids,) in zip(each, found, strict=True):
-            are_stored(rows, ids, here)
+def set_id(row: Model, row_id: int, here: BaseDatabaseWrapper) -> None:
+    """Mark ``row`` as stored with this id."""
+    row.pk = row_id
+    row._state.adding, row._state.db = False, here.alias
 
 
-def are_stored(rows: Sequence[Model], ids: Sequence[int], here: BaseDatabaseWrapper) -> None:
-    """Give ``rows``, which are in the database now, their ids and those of each other."""
+def store_ids(rows: Sequence[Model], ids: Sequence[int], here: BaseDatabaseWrapper) -> None:
+    """Give ``rows``, which are stored now, their ids and those of each other."""
     for row, row_id in zip(rows, ids, strict=True):
-        statements.keep_id(row, row_id, here)
+        set_id(row, row_id, here)
     for row in rows:
-        know_parents(row)
+        set_parent_ids(row)
 
 
 def check_order(writes: Sequence[Write]) -> None:
-    """Raises ValueError where what belongs to a row that may be known could not be left out."""
+    """Raises ValueError where writes that depend on an ``unless_known`` could not be left out."""
     unsure = [isinstance(each, Insert) and each.unless_known for each in writes]
-    belongs = all(isinstance(each, Set) for each in writes[1:])
-    if any(unsure[1:]) or (any(unsure) and not belongs):
+    only_set_follows = all(isinstance(each, Set) for each in writes[1:])
+    if any(unsure[1:]) or (any(unsure) and not only_set_follows):
         raise ValueError("a row that may be known comes first, and only Set may follow")
 
 
-def one_by_itself(write: Write, here: BaseDatabaseWrapper) -> bool:
-    """Carry out one of several, where those before it have been; False when its row is known."""
-    if isinstance(write, Insert):
-        know_parents(write.row)
-        return statements.insert(write.row, unless_known=write.unless_known)
+def write_one(write: Write, here: BaseDatabaseWrapper) -> bool:
+    """Execute one of several writes after those before it; False when its row is known."""
     text, given = part_of(write, here)
     values = [each.pk if isinstance(each, Model) else each for each in given]
-    driver.execute(here, text, values)
-    return True
+    if not isinstance(write, Insert):
+        driver.execute(here, text, values)
+        return True
+    found = driver.fetch(here, text, values)
+    if found:
+        store_ids([write.row], found[0], here)
+    return bool(found)
 
 
-def know_parents(row: Model) -> None:
+def set_parent_ids(row: Model) -> None:
     """Give ``row`` the ids of the rows that it refers to, which are stored by now."""
     for name, parent in list(parents_of(row)):
         setattr(row, name, parent.pk)
 
 
 def part_of(write: Write, here: BaseDatabaseWrapper) -> Part:
-    """The text and the values of one write; a row that is not stored yet stands for its id."""
+    """The SQL and the parameters of one write; a row without an id stands for its id."""
     if isinstance(write, Insert):
-        known, parents = statements.insertion(type(write.row)), dict(parents_of(write.row))
-        values = (each.pre_save(write.row, add=True) for each in known.fields)
-        given = known.given(values, here)
-        return known.unless_known if write.unless_known else known.sql, [
+        insert, parents = insertion(type(write.row)), dict(parents_of(write.row))
+        given = insert.values(write.row, here)
+        return insert.text(unless_known=write.unless_known), [
             parents.get(field.attname, value)
-            for field, value in zip(known.fields, given, strict=True)
+            for field, value in zip(insert.fields, given, strict=True)
         ]
     if isinstance(write, Set):
-        change = statements.updating(write.model, tuple(write.values))
-        return change.sql, [*change.given(write.values.values(), here), write.row_id]
-    return write.change.filled(write.values)
+        update = update_by_id(write.model, tuple(write.values)).sql.get()
+        return update.text, update.bind({**write.values, "pk": write.row_id})
+    update = write.change.sql.get()
+    return update.text, update.bind(write.values)
 
 
 def parents_of(row: Model) -> Iterator[tuple[str, Model]]:
-    """The columns of ``row`` whose row had no id when it was made, each with that row."""
-    for field in statements.insertion(type(row)).fields:
+    """Foreign key columns of ``row`` that are empty, each with the row assigned to its field."""
+    for field in insertion(type(row)).fields:
         if field.is_relation and getattr(row, field.attname) is None:
             parent = row._state.fields_cache.get(field.name)
             if parent is not None:
                 yield field.attname, parent
 
 
-def all_at_once(
+def combine(
     parts: Sequence[Part], writes: Sequence[Write], rows: Sequence[Model]
 ) -> tuple[str, list[Any]]:
-    """One statement of PostgreSQL whose only row holds the ids of ``rows``, and its values.
+    """One statement of PostgreSQL that returns one row, the ids of ``rows``; and its parameters.
 
-    New rows are inserted first; then the server carries out the other writes from the last to the
-    first, and locks their rows in that order (not its manual's word, but what nodeModifyTable.c of
-    PostgreSQL does: ``es_auxmodifytables``).
+    INSERTs run first; then the server runs the other writes from the last to the first and locks
+    their rows in that order (undocumented; nodeModifyTable.c of PostgreSQL,
+    ``es_auxmodifytables``).
     """
     number = {id(row): place for place, row in enumerate(rows)}
     references = tuple(
@@ -212,15 +228,15 @@ def all_at_once(
     once = isinstance(writes[0], Insert) and writes[0].unless_known
     end = ' AND EXISTS (SELECT FROM "new_0")' if once else ""
     texts = tuple(text + (end if place else "") for place, (text, _) in enumerate(parts))
-    text = statement(texts, references, inserts)
+    text = with_of(texts, references, inserts)
     return text, [each for _, given in parts for each in given if not isinstance(each, Model)]
 
 
 @lru_cache(KEPT_STATEMENTS)
-def statement(
+def with_of(
     texts: tuple[str, ...], references: tuple[References, ...], inserts: tuple[bool, ...]
 ) -> str:
-    """The WITH of ``texts``; those that ``inserts`` says give ids, in this order."""
+    """The WITH of ``texts``, which selects the ids of those that ``inserts`` marks, in order."""
     names = [f"new_{place}" for place, inserts_one in enumerate(inserts) if inserts_one]
     ids = [f'(SELECT "id" FROM "{name}")' for name in names]  # noqa: S608 - our own names
     parts = []
@@ -232,3 +248,69 @@ def statement(
         whole = "".join(each for pair in zip(pieces, [*values, ""], strict=True) for each in pair)
         parts.append(f'"new_{place}" AS ({whole})')
     return f"WITH {', '.join(parts)} SELECT {', '.join(ids)}"
+
+
+Row: TypeAlias = tuple[Any, ...]
+
+
+def insert_rows(model: type[Model], rows: Sequence[Row]) -> None:
+    """Insert ``rows``, each the values of all columns but an automatic id, as the driver takes
+    them."""
+    if rows:
+        insert = insertion(model)
+        driver.execute_each(driver.this_connection(), f"{insert.into} {insert.places}", rows)
+
+
+class FencedInsert:
+    """INSERT child rows whose parent is still at the attempt of their writer.
+
+    ``owned``: the parents, filtered with ``Among("id", "ids")``, as ``values_list("id",
+    "attempt")``. ``parent``: the child's column that refers to them.
+
+    PostgreSQL needs one statement, which locks the parents and commits by itself: BEGIN, SELECT,
+    INSERT and COMMIT would be four round trips. SQLite needs a write transaction.
+    """
+
+    def __init__(
+        self, model: type[Model], parent: str, owned: Callable[[], QuerySet[Any, Any]]
+    ) -> None:
+        """Nothing is compiled before the first use in a thread."""
+        self._model, self._owned = model, Values(owned)
+        self._place = [each.column for each in insertion(model).fields].index(parent)
+        self._parent = parent
+        self._sql = PerThread(self._compile)
+
+    def __call__(self, ids: Sequence[int], rows: Sequence[tuple[int, Row]]) -> dict[int, int]:
+        """Insert those of ``rows`` (attempt, values) whose parent is at that attempt.
+
+        Returns the attempts of the ``owned`` among ``ids``.
+        """
+        here = driver.this_connection()
+        if here.vendor == "sqlite":
+            found = dict(self._owned(ids=ids))
+            insert_rows(
+                self._model,
+                [row for attempt, row in rows if found.get(row[self._place]) == attempt],
+            )
+            return found
+        width = len(insertion(self._model).fields) + 1
+        columns = list(zip(*((attempt, *row) for attempt, row in rows), strict=True))
+        arrays = [driver.array(each) for each in columns or [()] * width]
+        sql = self._sql.get()
+        return dict(driver.fetch(here, sql.text, [*sql.bind({"ids": ids}), *arrays]))
+
+    def _compile(self, here: BaseDatabaseWrapper) -> Sql:
+        """The statement of PostgreSQL; its last parameters are one array a column."""
+        owned = self._owned.reading.get().sql
+        insert = insertion(self._model)
+        columns = ", ".join(f'new."{each.column}"' for each in insert.fields)
+        names = ", ".join(f'"{each.column}"' for each in insert.fields)
+        types = ["integer", *(each.db_type(here) for each in insert.fields)]
+        arrays = ", ".join(f"%s::{each}[]" for each in types)
+        text = f"""WITH owned (id, attempt) AS ({owned.text} FOR NO KEY UPDATE),
+        added AS (
+            {insert.into} SELECT {columns} FROM unnest({arrays}) AS new (attempt, {names})
+            JOIN owned ON owned.id = new."{self._parent}" AND owned.attempt = new.attempt
+        )
+        SELECT id, attempt FROM owned"""  # noqa: S608 - our own names
+        return replace(owned, text=text)

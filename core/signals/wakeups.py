@@ -15,7 +15,6 @@ from functools import cache, partial
 from celery import Celery
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Model
 from django.utils.module_loading import import_string
 
 from core.signals import pubsub
@@ -112,11 +111,6 @@ def leave(take: TakeHere) -> None:
 def run(run_id: int) -> None:
     """Wake a ``runs`` worker for a queued run, after the commit."""
     on_commit("core.runs.wake", run_id)
-
-
-def new_run(row: Model) -> None:
-    """:func:`run` for one that is being stored: it may have its id only then."""
-    transaction.on_commit(lambda: send("core.runs.wake", row.pk))
 
 
 def batch(session_id: int) -> None:

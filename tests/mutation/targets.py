@@ -22,7 +22,7 @@ TARGETS = (
         "the rule",
         "allowlist/permissions.py",
         RULE,
-        "Decision.allowed decide _decision _steps _listed _obstacle _open open_users",
+        "Decision.allowed decide _decision _steps _listed _obstacle _open users_without",
     ),
     Target(
         "who is meant",
@@ -79,7 +79,7 @@ TARGETS = (
         "the writer's fence",
         "core/conversations/events.py",
         ("tests/core/conversations/test_fences.py", "tests/core/conversations/test_events.py"),
-        "OWN Log.append Log.close Writer.close abandon write_batch add rows_in rows_of "
+        "ADD Log.append Log.close Writer.close abandon write_batch rows_in rows_of "
         "append_all_unheld",
     ),
 )

@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from channels_app.worker import claim_runs
 from core.agent import prompt
 from core.conversations import events, runs
-from core.database.batching import AT_ONCE
+from core.database.batching import MAX_BATCH
 from core.database.queries import Among, Param, UpdateReturning
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, ChatSession, Run, User
@@ -156,10 +156,10 @@ async def test_whoever_waits_for_a_run_gets_that_run(
     new_runs: NewRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However they gather; an error reaches those who waited, and the next ones begin."""
-    queued = await in_thread(new_runs, AT_ONCE + 3)
+    queued = await in_thread(new_runs, MAX_BATCH + 3)
     waiting = claim_runs.Claims(worker="worker")
     async with asyncio.timeout(120):
-        found = await asyncio.gather(*(waiting.do(run.id) for run in queued))
+        found = await asyncio.gather(*(waiting.submit(run.id) for run in queued))
     assert [each.run.id for each in found if each] == [run.id for run in queued]
 
     def down(run_ids: list[int], worker: str) -> list[claim_runs.Begun | Exception | None]:
@@ -167,7 +167,7 @@ async def test_whoever_waits_for_a_run_gets_that_run(
 
     monkeypatch.setattr(claim_runs, "begin", down)
     with pytest.raises(DatabaseError):
-        await waiting.do(queued[0].id)
+        await waiting.submit(queued[0].id)
     monkeypatch.undo()
     async with asyncio.timeout(120):
-        assert await waiting.do(queued[0].id) is None  # it is running already
+        assert await waiting.submit(queued[0].id) is None  # it is running already

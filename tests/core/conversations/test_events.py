@@ -512,7 +512,7 @@ def test_a_frame_is_one_transaction_also_without_an_end(
     fetched = driver.fetch
 
     def watched(here: Any, sql: str, given: Any) -> Any:
-        if "core_run " in sql:
+        if 'FROM "core_run"' in sql:
             fenced.append(connection.in_atomic_block or "INSERT" in sql)
         return fetched(here, sql, given)
 

@@ -15,8 +15,7 @@ from django.utils import timezone
 from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi.builtin_accounts import door_account
-from channels_app.asgi.principal import Principal
-from channels_app.intake import inbound, known_senders
+from channels_app.intake import inbound
 from channels_app.openai_api import sessions
 from channels_app.replies import outbound, typing_and_reactions
 from channels_app.telegram import receive, updates
@@ -133,9 +132,8 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
     now = timezone.now()
     key = keys.authenticate(token=token, now=now)
     assert key is not None
-    sessions.first_lanes([Principal(key.user, key_id=key.pk)])
-    sessions.free_lane(account=account, chat="key:1", user=user)
-    sessions.next_lane(account=account, chat="key:1", user=user)
+    sessions.free_session(account=account, chat="key:1", user=user)
+    sessions.parallel_thread(account=account, chat="key:1", user=user)
     platform = Draft(
         account=account,
         sender=SENDER,
@@ -144,7 +142,6 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
         message_id=f"new-{now.timestamp()}",
         text="hello",
     )
-    known_senders.known_at_once([platform])
     inbound.receive_sender(draft=platform, now=now, debounce=True)
     runner.waiting([session.id])
     [marks] = typing_and_reactions.marks_of([session.id])

@@ -1,17 +1,14 @@
 """Writes that go together: one statement on PostgreSQL, the same rows on both databases."""
 
 import threading
-from collections.abc import Sequence
 
 import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from core.conversations import inbox, runs
-from core.database import driver
-from core.database.writes import Do, Insert, Set, gathered, write_all, write_deferred
+from core.database.writes import Do, Insert, Set, write_all
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from tests import settings
 from tests.servers import wait_until
@@ -196,67 +193,3 @@ def test_a_row_that_may_be_known_comes_first_and_only_changes_follow(session: Ch
         with pytest.raises(ValueError, match="comes first"):
             write_all(*writes)
     assert not InboundMessage.objects.exists()
-
-
-def test_what_is_gathered_is_stored_at_the_end_as_if_each_had_been_by_itself(
-    session: ChatSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where it is two statements: a run with a message, and one without."""
-    runs_made = [Run(session=session, user=session.user, text=str(each)) for each in range(4)]
-    asked: list[int] = []
-    fetched_each = driver.fetch_each
-
-    def counted(
-        here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[object]]
-    ) -> list[driver.Rows]:
-        asked.append(len(rows))
-        return fetched_each(here, sql, rows)
-
-    monkeypatch.setattr(driver, "fetch_each", counted)
-    with transaction.atomic(), gathered():
-        for run in runs_made[:3]:
-            said = Message(session=session, run=run, role="user", text=run.text)
-            write_deferred(
-                Insert(run), Insert(said), Set(ChatSession, session.pk, {"title": run.text})
-            )
-        write_deferred(
-            Insert(runs_made[3]), Set(User, session.user_id, {"last_target": {"chat": "x"}})
-        )
-        stored = Run.objects.count()
-    assert stored == (4 if connection.vendor == "sqlite" else 0)
-    assert asked == ([] if connection.vendor == "sqlite" else [3, 1])
-    assert list(Run.objects.order_by("id")) == runs_made
-    said_by = Message.objects.order_by("id").values_list("run_id", "text")
-    assert list(said_by) == [(run.pk, run.text) for run in runs_made[:3]]
-    session.refresh_from_db()
-    session.user.refresh_from_db()
-    assert (session.title, session.user.last_target) == ("2", {"chat": "x"})
-
-
-def test_an_error_of_what_is_gathered_ends_its_transaction_and_the_connection_goes_on(
-    session: ChatSession,
-) -> None:
-    inbound, _ = rows_of(session, Run())
-    inbound.run = None
-    for outcome in (IntegrityError, None):
-        again = InboundMessage(account=session.account, received_at=timezone.now())
-        again.external_update_id = "u1" if outcome else "u2"
-        try:
-            with transaction.atomic(), gathered():
-                for row in (inbound, again):
-                    run = Run(session=session, user=session.user)
-                    write_deferred(Insert(run), Insert(row))
-        except IntegrityError:
-            assert outcome is IntegrityError
-            assert (Run.objects.count(), InboundMessage.objects.count()) == (0, 0)
-        else:
-            assert outcome is None
-    assert (Run.objects.count(), InboundMessage.objects.count()) == (2, 2)
-    write_deferred(Insert(Run(session=session, user=session.user)))  # by itself: at once
-    assert Run.objects.count() == 3
-
-
-def test_whether_a_row_is_known_is_not_asked_too_late(session: ChatSession) -> None:
-    message, _ = rows_of(session, Run())
-    with pytest.raises(ValueError, match="known"):
-        write_deferred(Insert(message, unless_known=True))

@@ -1,4 +1,4 @@
-"""Which conversation of a key a request goes to, and what it costs to find out."""
+"""Which session of a key a request gets, and how many statements finding it takes."""
 
 import threading
 from functools import partial
@@ -14,7 +14,7 @@ from channels_app.asgi.builtin_accounts import door_account
 from channels_app.asgi.principal import Principal
 from channels_app.intake.inbound import Receipt
 from channels_app.openai_api import endpoints, fields
-from channels_app.openai_api.sessions import ORIGIN, Lane, chat_of, first_lanes, free_lane
+from channels_app.openai_api.sessions import ORIGIN, chat_of, free_session
 from core.conversations import inbox
 from core.database import batching
 from core.models import ChannelAccount, ChatSession, Run, User
@@ -30,7 +30,7 @@ def principal_of(key: ApiKey) -> Principal:
 
 @pytest.fixture
 def account(transactional_db: None) -> ChannelAccount:
-    """The door's account."""
+    """The account of the OpenAI endpoints."""
     return ChannelAccount.objects.create(channel="openai", name="door")
 
 
@@ -42,36 +42,36 @@ def user(account: ChannelAccount) -> User:
 
 @pytest.fixture
 def session(account: ChannelAccount, user: User) -> ChatSession:
-    """The conversation of their key."""
+    """The main session of that person's key."""
     return inbox.open_session(user=user, account=account, chat=CHAT)
 
 
 def found(account: ChannelAccount, user: User) -> tuple[str, ChatSession | None, int]:
-    """The lane, its session, and how many statements that took."""
+    """Return the free thread, its session, and how many statements that took."""
     with transaction.atomic(), CaptureQueriesContext(connection) as seen:
-        lane, session = free_lane(account=account, chat=CHAT, user=user)
-    return lane, session, len(seen)
+        thread, session = free_session(account=account, chat=CHAT, user=user)
+    return thread, session, len(seen)
 
 
 def begin(session: ChatSession, state: str) -> Run:
-    """A run in that session."""
+    """Create a run in a session."""
     return Run.objects.create(session=session, user=session.user, origin="test", state=state)
 
 
-def test_a_key_that_never_asked_has_the_first_lane(account: ChannelAccount, user: User) -> None:
+def test_a_new_key_gets_its_main_session(account: ChannelAccount, user: User) -> None:
     assert found(account, user) == ("", None, 1)
 
 
-def test_a_free_lane_comes_with_its_session_in_one_statement(session: ChatSession) -> None:
+def test_a_free_session_is_found_in_one_statement(session: ChatSession) -> None:
     begin(session, "succeeded")
-    lane, known, statements = found(session.account, session.user)
-    assert (lane, known, statements) == ("", session, 1)
+    thread, known, statements = found(session.account, session.user)
+    assert (thread, known, statements) == ("", session, 1)
     assert known is not None
     assert (known.user, known.account) == (session.user, session.account)
 
 
 @pytest.mark.parametrize("state", ["queued", "running"])
-def test_beside_a_busy_lane_there_is_another(session: ChatSession, state: str) -> None:
+def test_a_key_with_an_open_run_gets_a_parallel_session(session: ChatSession, state: str) -> None:
     begin(session, state)
     assert found(session.account, session.user)[:2] == ("2", None)
     other = inbox.open_session(user=session.user, account=session.account, chat=CHAT, thread="2")
@@ -79,7 +79,7 @@ def test_beside_a_busy_lane_there_is_another(session: ChatSession, state: str) -
     assert found(session.account, session.user)[:2] == ("3", None)
 
 
-def test_a_closed_conversation_is_none(session: ChatSession) -> None:
+def test_a_closed_session_is_not_returned(session: ChatSession) -> None:
     begin(session, "queued")
     inbox.close_session(session=session)
     assert found(session.account, session.user)[:2] == ("", None)
@@ -91,15 +91,16 @@ on_postgresql = pytest.mark.skipif(
 
 
 @on_postgresql
-def test_what_changes_in_the_same_moment_is_waited_for(session: ChatSession) -> None:
-    """A name given, an agent that listens, a conversation closed: none of it is undone."""
-    lanes: list[ChatSession | None] = []
+def test_concurrent_changes_of_the_session_are_waited_for_and_kept(session: ChatSession) -> None:
+    """A new title, an agent that listens, a closed session: none of it is undone."""
+    sessions: list[ChatSession | None] = []
     began = threading.Event()
 
     def look() -> None:
         with transaction.atomic():
             began.set()
-            lanes.append(free_lane(account=session.account, chat=CHAT, user=session.user)[1])
+            found = free_session(account=session.account, chat=CHAT, user=session.user)
+            sessions.append(found[1])
         connection.close()
 
     thread = threading.Thread(target=look)
@@ -110,59 +111,35 @@ def test_what_changes_in_the_same_moment_is_waited_for(session: ChatSession) -> 
         thread.start()
         assert began.wait(30)
         thread.join(0.5)
-        assert not lanes, "it waits"
+        assert not sessions, "it waits"
     thread.join(30)
-    [known] = lanes
+    [known] = sessions
     assert known is not None
     assert (known.title, known.reply_until) == ("named", until)
 
 
 def new_key(name: str) -> ApiKey:
-    """A key of a new person."""
+    """Create a key of a new person."""
     user = User.objects.create(username=name)
     return keys.create(name=name, user=user, scopes=["chat"])[0]
 
 
-def conversation(key: ApiKey) -> ChatSession:
-    """The key's own."""
+def main_session(key: ApiKey) -> ChatSession:
+    """Open the main session of a key."""
     assert key.user is not None
     return inbox.open_session(user=key.user, account=door_account(ORIGIN), chat=chat_of(key.pk))
 
 
 @on_postgresql
-def test_the_lanes_of_several_keys_are_one_question(transactional_db: None) -> None:
-    """A key that is there twice is told once: what its first request stores changes the answer."""
-    free, busy, new, moved = (new_key(name) for name in ("free", "busy", "new", "moved"))
-    session = conversation(free)
-    begin(session, "succeeded")
-    for state in ("running", "queued"):
-        begin(conversation(busy), state)
-    ChatSession.objects.filter(id=conversation(moved).id).update(user=new.user)
-    with transaction.atomic(), CaptureQueriesContext(connection) as seen:
-        found = first_lanes([principal_of(key) for key in (free, busy, new, free, moved)])
-    assert found[0] == Lane(session, is_busy=False)
-    assert found[1] is not None
-    assert found[1].is_busy
-    assert found[2:] == [Lane(None, is_busy=False), None, None]
-    assert [each["sql"].split()[0] for each in seen if "core_" in each["sql"]] == ["SELECT"]
-
-
-@on_postgresql
-def test_they_are_locked_as_one_alone_is(transactional_db: None) -> None:
-    key = new_key("ann")
-    session = conversation(key)
+def test_a_free_session_is_locked_until_the_end_of_the_transaction(session: ChatSession) -> None:
     with transaction.atomic():
-        [lane] = first_lanes([principal_of(key)])
-        assert lane is not None
-        with CaptureQueriesContext(connection) as seen:
-            free_lane(account=session.account, chat=session.chat, user=session.user, first=lane)
-        assert not seen, "nothing is asked again"
+        free_session(account=session.account, chat=session.chat, user=session.user)
         assert is_locked(session)
     assert not is_locked(session)
 
 
 def is_locked(session: ChatSession) -> bool:
-    """Whether somebody else has to wait for it."""
+    """Return whether another transaction would have to wait for the row."""
     outcome: list[bool] = []
 
     def look() -> None:
@@ -177,25 +154,22 @@ def is_locked(session: ChatSession) -> bool:
     return outcome[0]
 
 
-def test_each_of_the_requests_of_one_moment_has_a_lane_of_its_own(transactional_db: None) -> None:
-    """Three of one key, of which one is running already, and one of another: no run waits for
-    another, and each lies in a conversation of its own person."""
+def test_requests_that_share_a_transaction_get_parallel_sessions(transactional_db: None) -> None:
+    """Three of one key, in whose main session a run is open, and one of another key: no run waits
+    for another, and each belongs to a session of its own person."""
     ann, bea = new_key("ann"), new_key("bea")
-    begin(conversation(ann), "running")
-    conversation(bea)
+    begin(main_session(ann), "running")
+    main_session(bea)
     model = next(iter(fields.models()))
     asked = fields.read({"model": model, "messages": [{"role": "user", "content": "hello"}]})
 
-    def accept(key: ApiKey, lane: Lane | None) -> Receipt:
-        return endpoints.accept(principal_of(key), asked, "", None, lane)
+    def accept(key: ApiKey) -> Receipt:
+        return endpoints.accept(principal_of(key), asked, "", None)
 
-    works = [
-        batching.Informed(partial(accept, key), asked=principal_of(key), find=first_lanes)
-        for key in (ann, bea, ann, ann)
-    ]
-    receipts = [each for each in batching.all_of(works) if isinstance(each, Receipt)]
-    lanes = [(each.session.chat, each.session.thread) for each in receipts if each.session]
-    assert lanes == [
+    works = [partial(accept, key) for key in (ann, bea, ann, ann)]
+    receipts = [each for each in batching.run_all(works) if isinstance(each, Receipt)]
+    sessions = [(each.session.chat, each.session.thread) for each in receipts if each.session]
+    assert sessions == [
         (chat_of(ann.pk), "2"),
         (chat_of(bea.pk), ""),
         (chat_of(ann.pk), "3"),
