@@ -35,7 +35,7 @@ from core.signals import wakeups
 # The items of an album come one by one, without an end marker.
 ALBUM = inbox.Wait(timedelta(seconds=1), timedelta(seconds=10))
 JUST_NOW = timedelta(seconds=1)
-# Where a refused message keeps what its sender was told: the same request again gets the same.
+# The option of a denied message with the answer to its sender: a repeated request gets the same.
 SAID = "said"
 
 
@@ -145,7 +145,7 @@ def receive_sender(
         if session is None:
             duplicate = inbox.find_duplicate(draft)
             if duplicate is not None and not waits_for_sender(duplicate):
-                return repeated(duplicate, draft)  # its conversation was closed: it stays closed
+                return repeated(duplicate, draft)  # its session was closed: it stays closed
             session = inbox.open_session(
                 user=decision.user, account=draft.account, chat=draft.chat, thread=draft.thread
             )
@@ -303,7 +303,7 @@ def accept(
     of the message do not fit into the sender's quota, 422 for a key that stands for another
     message.
     """
-    check_room(draft=draft, user=user)
+    check_quota(draft=draft, user=user)
     used = last_used(user=user, draft=draft, session=session, now=now) if listed else []
     for_agent = sessions.listens(session, now=now)
     if debounce and not for_agent:
@@ -337,7 +337,7 @@ def let_wait(*, draft: Draft, session: ChatSession, now: datetime, used: list[Se
     )
 
 
-def check_room(*, draft: Draft, user: User) -> None:
+def check_quota(*, draft: Draft, user: User) -> None:
     """Check that the files in a message fit into the person's quota. Raises RefusedError 413.
 
     Files that are still on their platform are checked when they are fetched.
@@ -356,7 +356,7 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
     if not new:
         if draft.repeat is None or waits_for_sender(message):
             return repeated(message, draft)
-        return None  # it was accepted: of what became of it only those are told who may speak
+        return None  # it was accepted: its outcome is only for allowed senders
     if group:
         request = unknown_requests.record_group(
             account=draft.account,
@@ -448,7 +448,9 @@ def replay(messages: list[InboundMessage]) -> None:
             user=message.user, account=message.account, chat=message.chat, thread=message.thread
         )
         InboundMessage.objects.filter(id=message.id).update(session=session)
-        if slash_commands.parse(message.text) is not None:  # "/start" is how strangers say hello
+        if (
+            slash_commands.parse(message.text) is not None
+        ):  # most unknown senders begin with "/start"
             InboundMessage.objects.filter(id=message.id).update(
                 state=InboundMessage.State.ANSWERED, note="a command of before the approval"
             )
