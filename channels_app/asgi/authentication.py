@@ -1,4 +1,5 @@
-"""Identity from the credential, never from the body: API keys at the HTTP doors ([A10])."""
+"""Authentication of HTTP requests by API key: identity from the credential, never the body
+([A10])."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ CHALLENGE = {"WWW-Authenticate": 'Bearer realm="latchkey"'}
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who holds the key: a person, or a bridge account that names its senders."""
+    """The holder of an API key: a person, or a bridge account, which names its senders."""
 
     key: ApiKey
     user: User | None
@@ -28,7 +29,8 @@ class Caller:
 
 
 def token_of(request: Request) -> str:
-    """The key of a request. Raises RefusedError 400 when it stands in the address (logs!)."""
+    """Return the key of a request. Raises RefusedError 400 if it is in the URL, which gets
+    logged."""
     if any(request.query(name) for name in ("key", "api_key", "token", "access_token")):
         raise RefusedError(400, "A key must not be in the address: send it as a header.")
     scheme, _, token = request.header("authorization").partition(" ")
@@ -38,7 +40,7 @@ def token_of(request: Request) -> str:
 
 
 async def authenticate(request: Request, *, scope: str) -> Caller:
-    """The caller of a request, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
+    """Return the caller of a request, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
     # On the loop, so that a flood costs no database thread.
     subject = throttling.network_of(request.address)
     throttling.addresses.here(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
@@ -49,34 +51,36 @@ async def authenticate(request: Request, *, scope: str) -> Caller:
 
 
 def count_address(address: str) -> None:
-    """One request from there, before anybody is known. Raises RefusedError 429."""
+    """Count a request of an address before it is authenticated. Raises RefusedError 429."""
     subject = throttling.network_of(address)
     throttling.addresses.check(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
 
 
 def count_everywhere(address: str) -> None:
-    """The same request, which :func:`authenticate` counted here, in the broker. Raises RefusedError
-    429."""
+    """Count in the broker a request that :func:`authenticate` has counted in this process.
+
+    Raises RefusedError 429.
+    """
     subject = throttling.network_of(address)
     throttling.addresses.everywhere(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
 
 
 def count_failure(address: str) -> None:
-    """One wrong key from there. Raises RefusedError 429."""
+    """Count a wrong key from an address. Raises RefusedError 429."""
     subject = throttling.network_of(address)
     throttling.failures.check(subject=subject, limit=settings.WRONG_KEYS_PER_MINUTE)
 
 
 def count_caller(key: ApiKey) -> None:
-    """One request of a key, and of its person. Raises RefusedError 429."""
+    """Count a request of a key and of its person. Raises RefusedError 429."""
     throttling.keys.check(subject=str(key.pk), limit=settings.RATE_PER_MINUTE_KEY)
     if key.user_id:
         throttling.people.check(subject=f"user:{key.user_id}", limit=settings.RATE_PER_MINUTE_USER)
 
 
 def count_sender(account: ChannelAccount, sender: str) -> None:
-    """One request of a sender whom a bridge names: one of them must not use up what is there for
-    all. It may wait for the broker, so not on an event loop. Raises RefusedError 429."""
+    """Count a request of a sender that a bridge names, so that one sender cannot use up the limit
+    of all. It may wait for the broker: not on an event loop. Raises RefusedError 429."""
     subject = f"account:{account.pk}:{sender.strip().casefold()}"
     throttling.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
 
@@ -97,7 +101,7 @@ def caller_of(*, token: str, scope: str, address: str) -> Caller:
 
 @contextmanager
 def slot(caller: Caller, *, sender: str = "", wanted: bool = True) -> Iterator[None]:
-    """One of the streams that a person, or a bridge's sender, may have open at once.
+    """Hold one of the streams that a person, or a sender of a bridge, may have open at once.
 
     Raises RefusedError 429.
     """

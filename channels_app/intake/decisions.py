@@ -1,4 +1,4 @@
-"""Deciding unknown requests from any door: the allowlist decides, the pipeline replays ([A6])."""
+"""Decide an unknown request from any channel: the allowlist decides, the inbox replays ([A6])."""
 
 from datetime import datetime
 from functools import partial
@@ -19,7 +19,8 @@ def decide(
     user: User | None = None,
     everywhere: bool = False,
 ) -> unknown_requests.Verdict:
-    """Decide the unknown request ``request`` (its public id); what was held runs on approval.
+    """Decide the unknown request ``request`` (its public id); after an approval its messages are
+    run.
 
     Raises what ``allowlist.unknown_requests.decide`` raises.
     """

@@ -1,8 +1,8 @@
-"""What every door calls: who is it, may they speak, and the message is in the inbox.
+"""Accept a message: check the sender, find the session, store the message in the inbox.
 
     allowed? ──no──► held + unknown request ([A5])
       │ yes
-    session, message ──known already──► what the first one became
+    session, message ──known already──► the outcome of the first one
       │ new
     run now, or wait for more ([C2]); last-used channel
 
@@ -35,13 +35,13 @@ from core.signals import wakeups
 # The items of an album come one by one, without an end marker.
 ALBUM = inbox.Wait(timedelta(seconds=1), timedelta(seconds=10))
 JUST_NOW = timedelta(seconds=1)
-# Where a refused message keeps what its sender was told: the same request again gets the same.
+# The option of a denied message with the answer to its sender: a repeated request gets the same.
 SAID = "said"
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a message: accepted, duplicate, denied or unknown_session.
+    """The outcome for a message: accepted, duplicate, denied or unknown_session.
 
     ``said``: why a typed code was refused, for an endpoint that says so in its response.
     """
@@ -64,10 +64,11 @@ def receive_personal(
     command: slash_commands.Command | None = None,
     may_decide: bool = False,
 ) -> Receipt:
-    """A message of a person known by their own credential (web session, personal key) [A10].
+    """Accept a message of a person with a credential of their own (web session, personal key)
+    [A10].
 
-    ``session``: the open conversation of ``draft``, where the door has looked it up already.
-    ``command``: what it asks of the gateway itself; ``may_decide``: whether the credential, when it
+    ``session``: the open session of ``draft``, if the endpoint has looked it up already.
+    ``command``: what it asks of the gateway itself; ``may_decide``: whether the credential, if it
     is an owner's, decides unknown requests. Raises RefusedError 413, and 422 for a key that stands
     for another message.
     """
@@ -113,12 +114,12 @@ def receive_sender(
     debounce: bool = False,
     command: slash_commands.Command | None = None,
 ) -> Receipt:
-    """A message of a sender whom a platform or a bridge names: the rule decides [A1].
+    """Accept a message of a sender that a platform or a bridge names: the rule decides [A1].
 
-    ``command``: what the message asks of the gateway itself; a stranger's is held like any word.
-    The rule is asked before a repetition is looked for: a key that a client chose tells nothing of
-    a message to a sender who may not speak (any more). Raises RefusedError 413, and 422 for a key
-    that stands for another message of the same sender.
+    ``command``: what the message asks of the gateway itself; an unknown sender's is held like any
+    text. The rule comes before the search for a duplicate: an idempotency key must tell nothing
+    about a message to a sender who may not write (any more). Raises RefusedError 413, and 422 for a
+    key that stands for another message of the same sender.
     """
     sender = permissions.Sender(
         account=draft.account, kind=draft.kind, value=draft.sender, group=group
@@ -144,7 +145,7 @@ def receive_sender(
         if session is None:
             duplicate = inbox.find_duplicate(draft)
             if duplicate is not None and not waits_for_sender(duplicate):
-                return repeated(duplicate, draft)  # its conversation was closed: it stays closed
+                return repeated(duplicate, draft)  # its session was closed: it stays closed
             session = inbox.open_session(
                 user=decision.user, account=draft.account, chat=draft.chat, thread=draft.thread
             )
@@ -172,8 +173,8 @@ def receive_sender(
 def session_for(
     *, draft: Draft, user: User, command: slash_commands.Command | None, now: datetime
 ) -> ChatSession | None:
-    """The open session that a message is meant for: an agent's that listens, else the assistant's,
-    to whom every command is said."""
+    """Return the open session that a message is meant for: an agent's that listens, else the
+    assistant's, which gets every command."""
     if command is None:
         return inbox.session_meant(
             user=user, account=draft.account, chat=draft.chat, thread=draft.thread, now=now
@@ -184,7 +185,7 @@ def session_for(
 
 
 def without_codes(draft: Draft) -> Draft:
-    """``draft`` as it is stored: a link code in it may still be good, and is nobody's to read."""
+    """Return ``draft`` as it is stored: without link codes, which may still be valid."""
     text = link_codes.without_codes(draft.text)
     for message in draft.options.get("messages", ()):  # a client's own history (/v1, /ui/chat)
         hide_codes(message)
@@ -192,7 +193,7 @@ def without_codes(draft: Draft) -> Draft:
 
 
 def hide_codes(message: dict[str, Any]) -> None:
-    """Take link codes out of the texts of one message of a client's history."""
+    """Remove link codes from the texts of one message of a client's history."""
     content = message.get("content")
     if isinstance(content, str):
         message["content"] = link_codes.without_codes(content)
@@ -205,18 +206,18 @@ def hide_codes(message: dict[str, Any]) -> None:
 def take_code(
     *, draft: Draft, command: slash_commands.Command, now: datetime
 ) -> tuple[Draft, slash_commands.Command]:
-    """Try the code that somebody typed who is not listed; the message and the command from here on,
-    without the code."""
+    """Try the code of a sender who is not listed; return the message and the command without it."""
     typed = linking.type_code(draft=draft, code=command.argument, now=now)
     replay(typed.held)
-    options = {**draft.options, SAID: typed.words} if command.at_door else draft.options
+    options = {**draft.options, SAID: typed.words} if command.in_response else draft.options
     hidden = dataclasses.replace(draft, text=link_codes.hide(draft.text), raw=b"", options=options)
     return hidden, dataclasses.replace(command, argument="", said=typed.words, is_spent=typed.spent)
 
 
 def refused_code(held: Receipt, *, draft: Draft, command: slash_commands.Command) -> Receipt:
-    """The receipt of a stranger's command; why a code is none they are told where they asked."""
-    if command.at_door:
+    """Return the receipt of an unknown sender's command, and tell the sender why a code is
+    refused."""
+    if command.in_response:
         return dataclasses.replace(held, said=command.said)
     linking.answer(draft=draft, words="" if command.is_spent else command.said)
     return held
@@ -234,9 +235,9 @@ def obey(
 ) -> Receipt:
     """Carry out an allowed command; what follows ``/new`` is a message. Inside a transaction.
 
-    ``listed``: the sender is one of the person's identities; false for whoever came in by an open
-    list, for whom nothing of an owner is done. ``may_decide``: the credential may decide unknown
-    requests, if the person is an owner.
+    ``listed``: the sender is one of the person's identities; false for a sender that an open list
+    lets in, for whom no owner's command is carried out. ``may_decide``: the credential may decide
+    unknown requests, if the person is an owner.
     """
     message, new = inbox.store(
         draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session
@@ -278,7 +279,7 @@ def obey(
         run = inbox.start_run(session=session, messages=[message], now=now)
         return Receipt("accepted", message=message, run=run, session=session)
     wakeups.batch(session.id)
-    if not command.at_door:
+    if not command.in_response:
         return Receipt("accepted", message=message, session=session)
     run = results.settled_command(session=session, asked=draft.text, words=said)
     InboundMessage.objects.filter(id=message.id).update(run=run)
@@ -297,11 +298,12 @@ def accept(
 ) -> Receipt:
     """Store an allowed message; start its run, or let it wait for more. Inside a transaction.
 
-    Whoever came in by an open list (not ``listed``) moves no last-used channel ([A4]): the notices
-    of the person whose list it is would go to them. Raises RefusedError 413 when its sender may not
-    keep the files that are in it, 422 for a key that stands for another message.
+    A sender that an open list lets in (not ``listed``) moves no last-used channel ([A4]): that
+    sender would get the notices of the person with the list. Raises RefusedError 413 if the files
+    of the message do not fit into the sender's quota, 422 for a key that stands for another
+    message.
     """
-    check_room(draft=draft, user=user)
+    check_quota(draft=draft, user=user)
     used = last_used(user=user, draft=draft, session=session, now=now) if listed else []
     for_agent = sessions.listens(session, now=now)
     if debounce and not for_agent:
@@ -335,10 +337,10 @@ def let_wait(*, draft: Draft, session: ChatSession, now: datetime, used: list[Se
     )
 
 
-def check_room(*, draft: Draft, user: User) -> None:
-    """Whether the files in a message may be kept. Raises RefusedError 413.
+def check_quota(*, draft: Draft, user: User) -> None:
+    """Check that the files in a message fit into the person's quota. Raises RefusedError 413.
 
-    Those that wait on their platform are looked at when they are fetched.
+    Files that are still on their platform are checked when they are fetched.
     """
     sizes = media.sizes_to_keep(draft.media, user_id=user.id)
     if sizes:
@@ -346,15 +348,15 @@ def check_room(*, draft: Draft, user: User) -> None:
 
 
 def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
-    """Keep the message of an unknown sender, or note the unlisted ``group``. Inside a transaction.
+    """Store the message of an unknown sender, or note the unlisted ``group``. Inside a transaction.
 
-    None: an owner let the sender in between the question and now; ask the rule again.
+    None: an owner approved the sender since the rule was read; read it again.
     """
     message, new = inbox.store(draft=draft, state=InboundMessage.State.HELD, now=now)
     if not new:
         if draft.repeat is None or waits_for_sender(message):
             return repeated(message, draft)
-        return None  # it was accepted: of what became of it only those are told who may speak
+        return None  # it was accepted: its outcome is only for allowed senders
     if group:
         request = unknown_requests.record_group(
             account=draft.account,
@@ -385,20 +387,20 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
 
 
 def waits_for_sender(message: InboundMessage) -> bool:
-    """Whether a message was refused because its sender was unknown."""
+    """Return whether a message was denied because its sender was unknown."""
     return message.state in {InboundMessage.State.HELD, InboundMessage.State.PURGED}
 
 
 def refused_again(message: InboundMessage) -> Receipt:
-    """The receipt of a repetition of a sender who may not speak: only why it was refused."""
+    """Return the receipt of a repeated message of a denied sender: only why it was refused."""
     said = str(message.options.get(SAID, "")) if waits_for_sender(message) else ""
     return Receipt("denied", message=message, said=said)
 
 
 def repeated(message: InboundMessage, draft: Draft) -> Receipt:
-    """The receipt of a message that the same sender sent before.
+    """Return the receipt of a message that the same sender sent before.
 
-    Raises RefusedError 422 when ``draft`` is another message under the same key.
+    Raises RefusedError 422 if ``draft`` is another message under the same key.
     """
     if waits_for_sender(message):
         return refused_again(message)
@@ -409,16 +411,16 @@ def repeated(message: InboundMessage, draft: Draft) -> Receipt:
 
 
 def is_same(message: InboundMessage, repeat: inbox.RepeatKey) -> bool:
-    """Whether a stored message has the body of the request that ``repeat`` is the key of."""
+    """Return whether a stored message has the body of the request that ``repeat`` is the key of."""
     session = message.session
     elsewhere = repeat.session and (session is None or session.public_id != repeat.session)
     return message.body_digest in {"", repeat.digest} and not elsewhere
 
 
 def last_used(*, user: User, draft: Draft, session: ChatSession, now: datetime) -> list[Set]:
-    """What moves the last-used channel of an allowed person here ([A4]).
+    """Return the write that moves the last-used channel of an allowed person here ([A4]).
 
-    ``user`` as the database has them now: who has just spoken there is not moved again.
+    ``user`` as the database has it now: nothing is written again within JUST_NOW.
     """
     target = {"chat": session.chat, "thread": session.thread}
     here = user.last_account_id == draft.account.pk and user.last_target == target
@@ -430,7 +432,7 @@ def last_used(*, user: User, draft: Draft, session: ChatSession, now: datetime) 
 
 
 def let_in(request: str, messages: list[InboundMessage]) -> None:
-    """What follows an approval: the line for who was let in, then what they had said ([A7])."""
+    """After an approval: tell the sender, then replay the held messages ([A7])."""
     row = UnknownRequest.objects.select_related("account").filter(public_id=request).first()
     if row is not None:
         auto_replies.let_in(row)
@@ -438,14 +440,17 @@ def let_in(request: str, messages: list[InboundMessage]) -> None:
 
 
 def replay(messages: list[InboundMessage]) -> None:
-    """Run held messages of a person who was let in, in order ([A7]). Inside a transaction."""
+    """Start runs for the held messages of an approved sender, in order ([A7]). Inside a
+    transaction."""
     for message in messages:
         assert message.user is not None  # noqa: S101 - set by the decision
         session = inbox.open_session(
             user=message.user, account=message.account, chat=message.chat, thread=message.thread
         )
         InboundMessage.objects.filter(id=message.id).update(session=session)
-        if slash_commands.parse(message.text) is not None:  # "/start" is how strangers say hello
+        if (
+            slash_commands.parse(message.text) is not None
+        ):  # most unknown senders begin with "/start"
             InboundMessage.objects.filter(id=message.id).update(
                 state=InboundMessage.State.ANSWERED, note="a command of before the approval"
             )

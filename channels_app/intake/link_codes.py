@@ -1,4 +1,4 @@
-"""A code typed on a channel: whose it is, what the sender is told, and that the owners hear of it.
+"""A link code typed on a channel: try it, answer the sender and notify the owners.
 
 The codes themselves are the allowlist's (``link_codes``).
 """
@@ -16,7 +16,7 @@ from core.models import InboundMessage, User
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What became of a code: whose it was (None: nobody's), the answer, and what had been held.
+    """The outcome of a code: its person (None: refused), the answer, and the messages held so far.
 
     ``spent``: nothing was tried, and the answer is not worth a message.
     """
@@ -43,7 +43,7 @@ def type_code(*, draft: Draft, code: str, now: datetime) -> Typed:
 
 
 def tell_owners(user: User, draft: Draft, now: datetime) -> None:
-    """Every owner hears of an address that was added without them."""
+    """Notify every owner of an address that was added without them."""
     sender = one_line(draft.sender, notices.SENDER_LENGTH)
     text = f"{user} linked another address with a code: {sender} on {draft.account}."
     moment = int(now.timestamp() * 1000)
@@ -53,7 +53,7 @@ def tell_owners(user: User, draft: Draft, now: datetime) -> None:
 
 
 def answer(*, draft: Draft, words: str) -> None:
-    """Tell a stranger why the code is none; no words: nothing. Inside a transaction."""
+    """Tell an unknown sender why a code is refused; nothing for no words. Inside a transaction."""
     if not words:
         return
     outbox.enqueue(

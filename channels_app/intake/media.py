@@ -1,7 +1,7 @@
-"""The media of a run become text before the agent sees them ([C6]).
+"""Turn the media of a run into text before the agent sees them ([C6]).
 
-Each is fetched once, kept as a ``StoredFile`` and turned into words; what was understood is
-written down at once, so that a run that is tried again does not do it again. Failures are told.
+Each is fetched once, stored as a ``StoredFile`` and described; the description is stored at once,
+so that another attempt of the run does not repeat it. Failures are told to the person.
 """
 
 import base64
@@ -34,12 +34,13 @@ MEGABYTE = 1024 * 1024
 
 
 def is_waiting(run: Run) -> bool:
-    """Whether media of this run still wait: on their platform, or to be kept and read."""
+    """Return whether media of this run must still be fetched, stored or described."""
     return any(waits(item) for item in run.route.get("media", []))
 
 
 def waits(item: dict[str, Any]) -> bool:
-    """Whether nobody has looked into a medium yet. Pictures in a data URL are seen by the model."""
+    """Return whether a medium is not described yet. Pictures in a data URL go to the model
+    itself."""
     if "text" in item:
         return False
     url = str(item.get("url", ""))
@@ -48,7 +49,7 @@ def waits(item: dict[str, Any]) -> bool:
 
 
 def is_picture(url: str) -> bool:
-    """Whether a data URL holds a picture of a type that models take, by its first bytes."""
+    """Return whether a data URL holds a picture of a type that models take, by its first bytes."""
     start = url.partition(",")[2][:64]
     try:
         return media_type(base64.b64decode(start[: len(start) // 4 * 4])) in storage.PICTURES
@@ -57,9 +58,9 @@ def is_picture(url: str) -> bool:
 
 
 async def prepare(run: Run) -> dict[str, str]:
-    """Fetch and understand the media of ``run``; its text then says what they are.
+    """Fetch and describe the media of ``run``, and put the descriptions into its text.
 
-    The pictures that were made for a model on the way, by the file's public id.
+    Returns the pictures that were made for a model on the way, by the file's public id.
     """
     made: dict[str, str] = {}
     channel = registry.get(run.session.account.channel)
@@ -79,9 +80,9 @@ async def prepare(run: Run) -> dict[str, str]:
 
 
 async def pictures(run: Run, made: dict[str, str]) -> list[str]:
-    """The pictures of a run's files (a frame of each film) as data URLs, for a model that sees.
+    """Return the pictures of a run's files (a frame of each film) as data URLs, for a vision model.
 
-    ``made`` are those that are known already; a run that is tried again makes them anew.
+    ``made`` are those that exist already; another attempt of a run makes them again.
     """
     found = []
     for item in run.route.get("media", [])[: settings.MAX_ATTACHMENTS]:
@@ -93,14 +94,14 @@ async def pictures(run: Run, made: dict[str, str]) -> list[str]:
 
 
 async def picture_of_file(run: Run, item: dict[str, Any]) -> str:
-    """The picture of one medium, from its kept file; "" when that is gone."""
+    """Return the picture of one medium, from its stored file; "" if that is gone."""
     own = StoredFile.objects.filter(user_id=run.user_id, purged_at=None)
     stored = await in_thread(own.filter(public_id=item["file"]).first)
     return await seen_picture(stored, item["kind"], item.get("duration")) if stored else ""
 
 
 async def seen_picture(stored: StoredFile, kind: str, duration: int | None) -> str:
-    """A picture, or a frame of a film, as a data URL; "" where there is none to see."""
+    """Return a picture, or a frame of a film, as a data URL; "" where there is none."""
     if kind == "video":
         content = await frame.of_video(storage.path_of(stored), duration=duration)
         return picture.url_of(content) if content is not None else ""
@@ -108,24 +109,24 @@ async def seen_picture(stored: StoredFile, kind: str, duration: int | None) -> s
 
 
 def refusals(run: Run) -> list[str]:
-    """What the person must be told, whatever the model says: files that were not kept."""
+    """Return what the person must be told, whatever the model says: files that were not stored."""
     found = [item["refused"] for item in run.route.get("media", []) if "refused" in item]
     return list(dict.fromkeys(found))
 
 
 def messages_of(run_id: int) -> list[InboundMessage]:
-    """The messages of a run, in order."""
+    """Return the messages of a run, in order."""
     return list(InboundMessage.objects.filter(run_id=run_id).order_by("id"))
 
 
 def keep(message: InboundMessage) -> None:
-    """Write down what was understood of the media of one message."""
+    """Store the descriptions of the media of one message."""
     with atomic_write():
         InboundMessage.objects.filter(id=message.id).update(media=message.media)
 
 
 def rewrite(run: Run, messages: list[InboundMessage]) -> None:
-    """Put the words into the run and its line of the transcript."""
+    """Put the descriptions into the run and its line of the transcript."""
     run.text = "\n".join(text for text in map(spoken, messages) if text)
     media = [without_remote(item) for message in messages for item in message.media]
     run.route = {**run.route, "media": media}
@@ -139,12 +140,12 @@ def rewrite(run: Run, messages: list[InboundMessage]) -> None:
 
 
 def without_remote(item: dict[str, Any]) -> dict[str, Any]:
-    """A medium that waits for nothing any more."""
+    """Return a medium that waits for nothing any more."""
     return {key: value for key, value in item.items() if key not in {"remote", "text"}}
 
 
 def spoken(message: InboundMessage) -> str:
-    """What one message says: its media in words (captions included), else its text."""
+    """Return the text of a message: its media in words (captions included), else its text."""
     texts = [item["text"] for item in message.media if "text" in item]
     return "\n".join(texts) if texts else message.text
 
@@ -156,10 +157,11 @@ async def understood(
     caption: str,
     made: dict[str, str],
 ) -> dict[str, Any]:
-    """What is added to one medium: the words for it, its kind, and the handle of the kept file.
+    """Return what is added to one medium: its description, its kind, and the handle of the stored
+    file.
 
     The kind is what the file is, whatever its sender called it. ``made`` gets the picture of one
-    that the model itself will see.
+    that goes to the model itself.
     """
     medium = Medium(
         kind=item["kind"],
@@ -189,7 +191,7 @@ async def understood(
 
 
 def kind_of(said: str, stored: StoredFile) -> str:
-    """Whether a kept file is an image, audio, video, or a document, whatever its sender says."""
+    """Return whether a stored file is an image, audio, video, or a document, by its content."""
     found = family(stored.content_type)
     if found:
         return found
@@ -199,7 +201,7 @@ def kind_of(said: str, stored: StoredFile) -> str:
 
 
 async def stored_of(run: Run, channel: Channel | None, item: dict[str, Any]) -> StoredFile:
-    """The kept file of a medium: uploaded before, in the message itself, or on its platform.
+    """Return the stored file of a medium: uploaded before, in the message, or on its platform.
 
     Raises ChannelError.
     """
@@ -214,7 +216,7 @@ async def stored_of(run: Run, channel: Channel | None, item: dict[str, Any]) -> 
 
 
 def uploaded(run: Run, name: str) -> StoredFile:
-    """The file that the run's own user uploaded; it belongs to the conversation from now on.
+    """Return the file that the run's own user uploaded; it belongs to the session from now on.
 
     Raises ChannelError.
     """
@@ -230,7 +232,7 @@ def uploaded(run: Run, name: str) -> StoredFile:
 
 
 def sizes_to_keep(items: list[dict[str, Any]], *, user_id: int) -> list[int]:
-    """The bytes of each file in a message that would be kept anew, read off its length."""
+    """Return the bytes of each file in a message that would be stored anew, by its length."""
     found = []
     for item in items:
         url = str(item.get("url", ""))
@@ -247,13 +249,14 @@ def sizes_to_keep(items: list[dict[str, Any]], *, user_id: int) -> list[int]:
 
 
 def is_kept(url: str, *, user_id: int) -> bool:
-    """Whether this person keeps the very file of a data URL already (clients repeat themselves)."""
+    """Return whether this person has this file of a data URL already (clients repeat
+    themselves)."""
     digest = hashlib.sha256(base64.b64decode(url.partition(",")[2])).hexdigest()
     return StoredFile.objects.filter(user_id=user_id, sha256=digest, purged_at=None).exists()
 
 
 def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
-    """Keep what a data URL holds. Raises ChannelError."""
+    """Store the file in a data URL. Raises ChannelError."""
     head, _, data = item["url"].partition(",")
     mime = head.removeprefix("data:").partition(";")[0]
     try:
@@ -277,7 +280,7 @@ def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
 
 
 async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, Any]) -> StoredFile:
-    """Download and keep one file; its size is looked at first. Raises ChannelError."""
+    """Download and store one file; its size is checked first. Raises ChannelError."""
     if not isinstance(channel.outbound, Downloads):
         raise ChannelError("this channel gives no files", permanent=True)
     most = channel.outbound.max_download_bytes
@@ -307,9 +310,9 @@ MEDIA_KINDS = frozenset(EXTENSIONS)
 
 
 async def in_words(medium: Medium, stored: StoredFile, *, is_seen: bool) -> Medium:
-    """The medium with what a model or Whisper made of it; a failure is a note.
+    """Return the medium with the description by a model or Whisper; a failure is a note.
 
-    ``is_seen``: the model gets the picture itself, which needs no words.
+    ``is_seen``: the picture itself goes to the model and needs no description.
     """
     try:
         if medium.kind == "image" and is_seen:
@@ -333,7 +336,7 @@ async def in_words(medium: Medium, stored: StoredFile, *, is_seen: bool) -> Medi
 
 
 async def excerpt(stored: StoredFile) -> str:
-    """The text of a short document; nothing of a long one: that is what ``document_read`` is for.
+    """Return the text of a short document; "" for a long one, which ``document_read`` reads.
 
     Raises DocumentError.
     """
@@ -345,12 +348,13 @@ async def excerpt(stored: StoredFile) -> str:
 
 
 async def heard(stored: StoredFile) -> str:
-    """What is said in a recording."""
+    """Return the transcript of a recording."""
     return await transcribe.speech(storage.path_of(stored), name=stored.name)
 
 
 async def seen(medium: Medium, stored: StoredFile, *, is_seen: bool) -> Medium:
-    """A video: a frame of it in words, unless the model sees it, and what is said in it."""
+    """Return the description of a video: a frame, unless it goes to the model, and the
+    transcript."""
     description = ""
     content = (
         None if is_seen else await frame.of_video(storage.path_of(stored), duration=medium.duration)

@@ -1,4 +1,4 @@
-"""What came in and could not be read: kept, shown to the owner, read again on demand."""
+"""Updates that could not be parsed: stored, shown to the owner, parsed again on demand."""
 
 from channels_app import registry
 from channels_app.base import ReadsAgain
@@ -8,13 +8,13 @@ from core.models import InboundMessage
 
 
 class CannotReadAgainError(Exception):
-    """This message is not one to be read again; the text says why."""
+    """This message cannot be parsed again; the text says why."""
 
 
 def read_again(message: InboundMessage) -> str:
-    """Read a quarantined update once more, as if it came now; what became of it, in a word.
+    """Parse a quarantined update again, as if it came now; return its outcome in a word.
 
-    One transaction: it is either still there or has become something else. Raises
+    In one transaction: it stays in quarantine unless it becomes something else. Raises
     CannotReadAgainError, DecryptError.
     """
     channel = registry.get(message.account.channel)

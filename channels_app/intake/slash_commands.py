@@ -1,7 +1,7 @@
-"""What a person says to the gateway itself ([C8]): ``/stop``, ``/new`` and the like.
+"""Commands to the gateway itself ([C8]): ``/stop``, ``/new`` and the like.
 
-A command is answered through the outbox, at once, past the debounce and the queue. What follows
-``/new`` is said to the assistant; a command that we do not know is, too.
+A command is answered at once through the outbox, without debounce and queue. The text after
+``/new``, and an unknown command, go to the assistant.
 """
 
 import re
@@ -45,29 +45,30 @@ Decide = Callable[[str, Choice], str]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command and what follows it. ``said``: the answer, when it is carried out already.
+    """A command and its argument. ``said``: the answer, if it is carried out already.
 
-    ``at_door``: the door gives the answer in its own response; nothing goes to the outbox.
-    ``is_spent``: a stranger who tries too many codes; what is said is not worth a message.
+    ``in_response``: the endpoint answers in its own response; nothing goes to the outbox.
+    ``is_spent``: an unknown sender tried too many codes; the answer is not worth a message.
     """
 
     name: str
     argument: str = ""
     said: str = ""
-    at_door: bool = False
+    in_response: bool = False
     is_spent: bool = False
 
     @property
     def is_code(self) -> bool:
-        """Whether it is ``/link`` with a code."""
+        """Return whether it is ``/link`` with a code."""
         return self.name == "link" and self.argument != ""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Who gave a command, where. ``decide`` settles an unknown request: (id, choice) -> words.
+    """A command with its sender and place. ``decide`` settles an unknown request: (id, choice) ->
+    words.
 
-    ``listed``: the sender is an identity of ``user``; false for whoever came in by an open list.
+    ``listed``: the sender is an identity of ``user``; false for one that an open list lets in.
     ``may_decide``: the credential decides unknown requests, if ``user`` is an owner; false for an
     API key without the scope ``admin:requests`` ([A10]).
     """
@@ -83,17 +84,17 @@ class Asked:
 
     @property
     def of_owner(self) -> bool:
-        """Whether an owner asks, by an identity that is listed as theirs."""
+        """Return whether the sender is an owner, by a listed identity."""
         return self.user.is_owner and self.listed
 
     @property
     def of_decider(self) -> bool:
-        """Whether an owner asks who may see and decide unknown requests here."""
+        """Return whether the sender is an owner who may see and decide unknown requests here."""
         return self.of_owner and self.may_decide
 
 
 def parse(text: str) -> Command | None:
-    """The command that ``text`` is, if we know it."""
+    """Return the command that ``text`` is; None if it is none or unknown."""
     found = COMMAND.match(text.strip())
     if found is None or found[1].lower() not in ANSWERS:
         return None
@@ -101,18 +102,18 @@ def parse(text: str) -> Command | None:
 
 
 def answered_at_once(text: str) -> Command | None:
-    """The command that ``text`` is, for endpoints that answer in their own response."""
+    """Return the command that ``text`` is, for endpoints that answer in their own response."""
     command = parse(text)
-    return replace(command, at_door=True) if command is not None else None
+    return replace(command, in_response=True) if command is not None else None
 
 
 def carry_out(asked: Asked) -> str:
-    """Do what was asked and answer; the answer. Inside the transaction that stored the message."""
+    """Carry out a command; return the answer. Inside the transaction that stored the message."""
     text = ANSWERS[asked.command.name](asked)
     InboundMessage.objects.filter(id=asked.message.id).update(
         state=InboundMessage.State.ANSWERED, note=f"command /{asked.command.name}"
     )
-    if not text or asked.command.at_door:
+    if not text or asked.command.in_response:
         return text
     message = asked.message
     words = own_words(message, text)
@@ -145,7 +146,7 @@ def help_text(asked: Asked) -> str:
 
 
 def new(asked: Asked) -> str:
-    """``/new``: forget the history; what follows is answered afresh."""
+    """``/new``: close the session; the text after it starts a new one."""
     last = (
         Message.objects.filter(session=asked.session).order_by("-id").values_list("id", flat=True)
     )
@@ -154,7 +155,7 @@ def new(asked: Asked) -> str:
 
 
 def stop(asked: Asked) -> str:
-    """``/stop``: end what runs and drop what waits ([C9])."""
+    """``/stop``: stop the open runs and drop waiting messages ([C9])."""
     going = list(Run.objects.filter(session=asked.session, state__in=OPEN).order_by("id"))
     for run in going:
         runs.request_cancel(run=run)
@@ -163,7 +164,7 @@ def stop(asked: Asked) -> str:
 
 
 def status(asked: Asked) -> str:
-    """``/status``: what is going on in this conversation."""
+    """``/status``: the state of this session."""
     states = list(
         Run.objects.filter(session=asked.session, state__in=OPEN).values_list("state", flat=True)
     )
@@ -190,7 +191,8 @@ def whoami(asked: Asked) -> str:
 
 
 def link(asked: Asked) -> str:
-    """``/link``: a code for another channel. One that was typed is settled at the door."""
+    """``/link``: make a code for another channel. A typed code is settled when its message comes
+    in."""
     if asked.command.said:
         return asked.command.said
     if asked.command.argument:
@@ -198,7 +200,7 @@ def link(asked: Asked) -> str:
     if not asked.listed:  # else the address would stay theirs when the list is closed
         note_refusal(asked, "link.refused", f"user:{asked.user.pk}")
         return "This address is on no list: ask the owner to add it first."
-    if asked.command.at_door:  # the answer is kept in the transcript, where no code belongs
+    if asked.command.in_response:  # the answer is kept in the transcript, where no code belongs
         return "Codes are given in the menu of the web chat, and in private chats of messengers."
     channel = registry.get(asked.message.account.channel)
     if channel is None or channel.is_group(asked.message.chat):
@@ -220,7 +222,7 @@ def link(asked: Asked) -> str:
 
 
 def _expiry(asked: Asked) -> datetime | None:
-    """When the address that asks ends; what it links must not outlive it."""
+    """Return when the sender's own identity expires; what it links must not outlive it."""
     message = asked.message
     found = ChannelIdentity.objects.filter(
         user=asked.user, kind=message.kind, value=message.sender, expires_at__isnull=False
@@ -229,7 +231,7 @@ def _expiry(asked: Asked) -> datetime | None:
 
 
 def requests(asked: Asked) -> str:
-    """``/requests``: who waits, for owners."""
+    """``/requests``: list the unknown requests, for owners."""
     if not asked.of_decider:
         return NO_SCOPE if asked.of_owner else "Only the owner can do that."
     rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
@@ -252,7 +254,7 @@ def deny(asked: Asked) -> str:
 
 
 def decision(asked: Asked, choice: Choice) -> str:
-    """Settle the request that the argument names; for owners by a listed identity or a credential
+    """Decide the request that the argument names; for owners by a listed identity or a credential
     that may."""
     if asked.user.is_owner and not asked.of_decider:
         note_refusal(asked, "request.refused", asked.command.argument)
@@ -264,8 +266,8 @@ def decision(asked: Asked, choice: Choice) -> str:
 
 
 def note_refusal(asked: Asked, action: str, subject: str) -> None:
-    """Audit what was asked for by a sender who came in by an open list, or by a key without the
-    scope."""
+    """Write to the audit log that a command was refused: its sender came in by an open list, or its
+    key lacks the scope."""
     message = asked.message
     sender = f"{message.account}:{message.kind}:{message.sender}"
     audit.record(

@@ -1,4 +1,4 @@
-"""Thumbs on the sources of an answer: stored, changed, taken back; shown to the owner."""
+"""Feedback on the sources of an answer: stored, changed, taken back; shown to the owner."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +16,14 @@ VERDICTS = ("up", "down", "")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A source of a run, and the retrieval that it is in."""
+    """A source of a run, and the retrieval that contains it."""
 
     retrieval: RetrievalMessage
     source: RetrievalSource
 
 
 def record(*, user: User, run_id: str, source_id: str, verdict: str, message_id: str = "") -> str:
-    """Note a person's thumb on a source of their own run; the verdict as it now stands.
+    """Store a person's feedback on a source of their own run; return the verdict as it now stands.
 
     ``verdict``: up, down, or empty to take it back. ``message_id`` is needed only when several
     retrievals of the run have a source of that id. Raises LookupError when there is no such run or
@@ -53,7 +53,7 @@ def record(*, user: User, run_id: str, source_id: str, verdict: str, message_id:
 
 
 def find(run: Run, *, source_id: str, message_id: str) -> Found | None:
-    """The source of a run's log; the first of that id when no retrieval is named."""
+    """Return the source of a run's log; the first of that id when no retrieval is named."""
     transcript = Transcript()
     for _, event in events.after(run_id=run.id, seq=0):
         if event["type"] == "retrieval":
@@ -68,7 +68,7 @@ def find(run: Run, *, source_id: str, message_id: str) -> Found | None:
 
 
 def described(found: Found) -> dict[str, str]:
-    """What is kept of a source."""
+    """Return what is stored of a source."""
     return {
         "title": one_line(str(found.source.get("title") or ""), 300),
         "url": one_line(str(found.source.get("url") or ""), 1000),

@@ -1,8 +1,8 @@
-"""Which conversation a request belongs to, when its client keeps the history itself.
+"""Which session a request of the OpenAI API belongs to, as its client keeps the history itself.
 
-`X-Session-Id` names one of the person's own sessions, or any name of the client's own choice, a
-session of that key. Without it a key has one session; requests that come at the same time get
-lanes beside it, because runs of one session wait for each other.
+`X-Session-Id` is the public id of one of the person's own sessions, or any name of the client's
+choice: a session of that key. Without it a key has one main session; requests that come at the same
+time get parallel sessions, because runs of one session wait for each other.
 """
 
 from django.conf import settings
@@ -46,24 +46,24 @@ MAIN = Instances(
 
 
 def checked(name: str) -> str:
-    """The header's value. Raises RefusedError 400."""
+    """Return the value of the header. Raises RefusedError 400."""
     if len(name) > MAX_SESSION_NAME or not name.isascii() or not (name == "" or name.isprintable()):
         raise refused(f"must be at most {MAX_SESSION_NAME} printable ASCII characters", HEADER)
     return name
 
 
 def chat_of(key: ApiKey) -> str:
-    """The conversation of a key."""
+    """Return the chat of a key."""
     return f"key:{key.pk}"
 
 
 def named_thread(name: str) -> str:
-    """The thread of a name that a client chose."""
+    """Return the thread of a name that a client chose."""
     return f"={name}" if name else ""
 
 
 def own(*, user: User, name: str) -> str:
-    """``name`` when it is the public id of an open session of this person, else nothing."""
+    """Return ``name`` if it is the public id of an open session of this person, else ""."""
     return name if inbox.own_session(user=user, session_id=name) else ""
 
 

@@ -1,4 +1,4 @@
-"""The inbox: what was accepted is committed, deduplicated, batched, and becomes a run."""
+"""The inbox: accepted messages are stored, deduplicated, batched, and become runs."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ TITLE_CHARACTERS = 60
 MAX_BATCH = 100
 ALBUM_IDLE = timedelta(seconds=1)  # the longest window that is no setting
 DUE_AT_ONCE = 500
-# What the repetition of a refused message changes in it.
+# The columns that a denied message gets anew when it is sent again.
 TAKEN_OVER = (
     *("state", "user", "session", "sender_name", "text", "media", "options", "raw"),
     *("body_digest", "note", "received_at"),
@@ -85,11 +85,11 @@ BATCH = Update(
 
 @dataclass(frozen=True, slots=True)
 class RepeatKey:
-    """The name that a client gives its request, so that it may send the request again.
+    """The idempotency key that a client gives its request, so that it may send the request again.
 
-    ``scope`` names the endpoint, and the credential of a person; a sender whom a bridge names is
+    ``scope`` names the endpoint, and the credential of a person; a sender that a bridge names is
     part of the key by :meth:`stored`. ``field`` is the client's word for the key, ``digest`` that
-    of the request's body and ``session`` the conversation that it names, if any: the same key with
+    of the request's body and ``session`` the session that it names, if any: the same key with
     others is an error.
     """
 
@@ -100,9 +100,9 @@ class RepeatKey:
     session: str = ""
 
     def stored(self, sender: str) -> str:
-        """What the inbox keeps: unique for an account, at most 200 characters.
+        """Return what the inbox stores: unique for an account, at most 200 characters.
 
-        The key of a named sender is kept as a digest: both may be long.
+        The key of a named sender is stored as a digest: both may be long.
         """
         if not sender:
             return f"{self.scope}:{self.key}"
@@ -111,16 +111,16 @@ class RepeatKey:
 
 
 def body_digest(*parts: object) -> str:
-    """The digest of a request's normalised body; ``parts`` are JSON values of its fields."""
+    """Return the digest of a request's normalised body; ``parts`` are JSON values of its fields."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a door understood of one message. Ids are the platform's; empty: no deduplication.
+    """A parsed message. Ids are the platform's; an empty one: no deduplication.
 
     ``repeat``: the key that a client chose, in place of ``update_id``. ``via_key``: the primary key
-    of the API key that was shown; 0 for none.
+    of the API key of the request; 0 for none.
     """
 
     account: ChannelAccount
@@ -140,17 +140,17 @@ class Draft:
 
     @property
     def known_by(self) -> str:
-        """By what a repetition is known: the platform's id, or the client's key and its sender."""
+        """Return the deduplication id: the platform's, or the client's key with its sender."""
         return self.update_id if self.repeat is None else self.repeat.stored(self.sender)
 
     @property
     def may_come_twice(self) -> bool:
-        """Whether it has an id by which a repetition is known."""
+        """Return whether it has an id by which a duplicate is recognised."""
         return bool(self.known_by or self.message_id)
 
 
 def find_duplicate(draft: Draft) -> InboundMessage | None:
-    """The message that was already stored for the same update or platform message."""
+    """Return the message that was already stored for the same update or platform message."""
     if not draft.may_come_twice:
         return None
     rows = InboundMessage.objects.filter(account=draft.account)
@@ -176,7 +176,7 @@ def message_of(
     session: ChatSession | None = None,
     note: str = "",
 ) -> InboundMessage:
-    """The message of ``draft``, which is not stored yet."""
+    """Make the message of ``draft``, which is not stored yet."""
     return InboundMessage(
         account=draft.account,
         user=user,
@@ -202,7 +202,7 @@ def message_of(
 
 
 def size_of(media: list[dict[str, Any]]) -> int:
-    """How many bytes ``media`` takes as JSON; 0 for none."""
+    """Return how many bytes ``media`` takes as JSON; 0 for none."""
     return len(orjson.dumps(media)) if media else 0
 
 
@@ -229,8 +229,10 @@ def take_over(
     session: ChatSession,
     now: datetime,
 ) -> bool:
-    """Make of a message that was refused, and whose sender may speak now, the same request sent
-    again; False when it was not refused, or is taken already. Inside a transaction."""
+    """Turn a denied message into the same request, sent again by a sender who is allowed now.
+
+    False if it was not denied, or is taken already. Inside a transaction.
+    """
     refused = (InboundMessage.State.HELD, InboundMessage.State.PURGED)
     if message.state not in refused:
         return False
@@ -246,7 +248,7 @@ def take_over(
 
 
 def own_session(*, user: User, session_id: str) -> ChatSession | None:
-    """The open session with this public id, if it is the person's own."""
+    """Return the open session with this public id, if it is the person's own."""
     if not is_public_id(session_id):
         return None
     own = ChatSession.objects.select_related("account")
@@ -259,7 +261,7 @@ def own_session(*, user: User, session_id: str) -> ChatSession | None:
 def open_session(
     *, user: User, account: ChannelAccount, chat: str = "", thread: str = "", title: str = ""
 ) -> ChatSession:
-    """The open session of a platform conversation, made when there is none; no chat: a new one."""
+    """Return the open session of a platform chat, made if there is none; no chat: a new one."""
     if not chat:
         name = public_id()
         return ChatSession.objects.create(
@@ -281,14 +283,17 @@ def open_session(
 def session_here(
     *, user: User, account: ChannelAccount, chat: str, thread: str
 ) -> ChatSession | None:
-    """The open session of a platform conversation. On PostgreSQL its row is locked until the end
-    of the transaction: of two messages that come at once, one begins the batch."""
+    """Return the open session of a platform chat.
+
+    On PostgreSQL its row is locked until the end of the transaction: of two concurrent messages one
+    starts the batch.
+    """
     found = OPEN_HERE.first(account=account.pk, chat=chat, thread=thread, user=user.pk)
     return known_session(found, user, account) if found else None
 
 
 def known_session(found: ChatSession, user: User, account: ChannelAccount) -> ChatSession:
-    """Set the related objects of ``found`` that the caller has loaded already."""
+    """Return ``found`` with its user and account set, which saves two queries."""
     found.user, found.account = user, account
     return found
 
@@ -296,14 +301,14 @@ def known_session(found: ChatSession, user: User, account: ChannelAccount) -> Ch
 def session_meant(
     *, user: User, account: ChannelAccount, chat: str, thread: str, now: datetime
 ) -> ChatSession | None:
-    """The open session that what a person writes here is meant for: an agent's that listens, else
-    the assistant's. Locked as that of :func:`session_here` is."""
+    """Return the open session that a person's message is meant for: an agent's that listens, else
+    the assistant's. Locked as by :func:`session_here`."""
     found = MEANT_HERE.first(account=account.pk, chat=chat, thread=thread, user=user.pk, now=now)
     return known_session(found, user, account) if found else None
 
 
 def close_session(*, session: ChatSession) -> None:
-    """Close a conversation: nothing more is accepted in it. Inside a transaction."""
+    """Close a session: no message is accepted in it any more. Inside a transaction."""
     ChatSession.objects.filter(id=session.id, closed_at__isnull=True).update(closed_at=Now())
 
 
@@ -316,7 +321,7 @@ class Wait:
 
 
 def usual_wait() -> Wait:
-    """What the settings say."""
+    """Return the wait that the settings define."""
     return Wait(timedelta(milliseconds=settings.DEBOUNCE_IDLE_MILLISECONDS), longest_wait())
 
 
@@ -328,10 +333,10 @@ def store_waiting(
     wait: Wait,
     also: Sequence[Set] = (),
 ) -> tuple[InboundMessage, bool]:
-    """:func:`store` a message of ``session`` that waits for more, and put off the flush of its
-    batch. ``also`` is written with it, when it is new.
+    """Store a message of ``session`` that waits for more, and postpone the flush of its batch.
 
-    Inside the transaction that found ``session``.
+    Returns the row, and whether it is new; only then ``also`` is written with it. Inside the
+    transaction that found ``session``.
     """
     row = message_of(
         draft=draft,
@@ -357,20 +362,20 @@ def store_waiting(
 
 
 def longest_wait() -> timedelta:
-    """How long the first message of a batch waits at most."""
+    """Return how long the first message of a batch waits at most."""
     return timedelta(milliseconds=settings.DEBOUNCE_MAX_MILLISECONDS)
 
 
 def furthest_flush() -> timedelta:
-    """How far ahead the flush of a batch is at most: the longest window that a message opens."""
+    """Return how far ahead a flush is at most: the longest window that a message opens."""
     return max(longest_wait(), ALBUM_IDLE)
 
 
 def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
-    """Flush the batch that a new message comes too late for. Inside the transaction that found
+    """Flush the batch whose window ended before a new message. Inside the transaction that found
     ``session``.
 
-    A message in the very moment of the idle window's end is too late, in that of the cap it is not.
+    A message at the exact end of the idle window is too late, at that of the cap it is not.
     """
     if session.flush_at is None or session.flush_at > now:
         return None
@@ -398,14 +403,14 @@ WITH_ACCOUNTS = Instances(
 
 
 def flush_at(session_id: int) -> datetime | None:
-    """When the batch that waits in a session is due; None when there is none."""
+    """Return when the batch that waits in a session is due; None when there is none."""
     return next((row[0] for row in FLUSH_AT(id=session_id)), None)
 
 
 def flush_due(*, session_id: int, now: datetime) -> Run | None:
-    """Make a run of the waiting batch of a session when its time has come. Inside a transaction.
+    """Make a run of the waiting batch of a session if it is due. Inside a transaction.
 
-    A time further ahead than it can be set has come as well: the clock was set back. More than
+    A time further ahead than it can be set is due as well: the clock was set back. More than
     MAX_BATCH messages become several runs; the last one is returned.
     """
     due = FLUSH(id=session_id, now=now, furthest=now + furthest_flush())
@@ -414,7 +419,7 @@ def flush_due(*, session_id: int, now: datetime) -> Run | None:
 
 
 def run_waiting(*, session: ChatSession, now: datetime) -> Run | None:
-    """Make runs of what waits in a session; the last one. Inside a transaction."""
+    """Make runs of a session's waiting messages; return the last one. Inside a transaction."""
     waiting = WAITING.all(session=session.pk)
     run = None
     for start in range(0, len(waiting), MAX_BATCH):
@@ -423,7 +428,7 @@ def run_waiting(*, session: ChatSession, now: datetime) -> Run | None:
 
 
 def due_sessions(*, now: datetime) -> list[int]:
-    """The sessions whose batch should have been flushed by now."""
+    """Return the sessions whose batch should have been flushed by now."""
     passed = transactions.passed("flush_at", most=furthest_flush(), now=now)
     due = ChatSession.objects.filter(passed).order_by("flush_at")
     return list(due.values_list("id", flat=True)[:DUE_AT_ONCE])
@@ -437,7 +442,7 @@ def start_run(
     origin: str = "",
     also: Sequence[Set] = (),
 ) -> Run | None:
-    """One run for ``messages``, with its route taken now ([C3]); None when there are none.
+    """Store one run for ``messages``, with its route taken now ([C3]); None when there are none.
 
     Messages that are not stored yet are stored as the run's; ``also`` is written with it. Inside a
     transaction. A ``runs`` worker is woken after the commit.
@@ -484,7 +489,7 @@ def start_run(
 
 
 def given_to(run: Run, messages: list[InboundMessage]) -> Iterator[Write]:
-    """What makes the messages that run's from now on."""
+    """Yield the writes that assign the messages to a run."""
     stored = [message.pk for message in messages if message.pk is not None]
     if stored:
         yield Do(BATCH, {"run": run, "ids": stored})
@@ -497,7 +502,7 @@ def given_to(run: Run, messages: list[InboundMessage]) -> Iterator[Write]:
 def edit_waiting(
     *, account: ChannelAccount, chat: str, message_id: str, sender: str, text: str
 ) -> bool:
-    """Change a message that no run has begun to answer yet; whether there was one.
+    """Change a message whose run has not started; return whether there was one.
 
     Only its own sender can. Inside a transaction.
     """
@@ -525,13 +530,13 @@ def edit_waiting(
 
 
 def bring_near() -> None:
-    """Count the time of held messages from now, where they were received in the future."""
+    """Count the age of held messages from now, where they were received in the future."""
     held = InboundMessage.objects.filter(state=InboundMessage.State.HELD)
     transactions.bring_near(held, "received_at", most=timedelta(minutes=1))
 
 
 def drop_waiting(*, session: ChatSession, note: str) -> int:
-    """Put away what waits in a session and was not given to a run; how many. In a transaction."""
+    """Drop a session's waiting messages that have no run; return how many. In a transaction."""
     ChatSession.objects.filter(id=session.id).update(flush_at=None, batch_started_at=None)
     return InboundMessage.objects.filter(
         session=session, state=InboundMessage.State.RECEIVED

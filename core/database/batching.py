@@ -1,15 +1,18 @@
-"""Group commit: database work that is submitted while other work runs shares a transaction.
+"""Group commit: database work that is submitted while other work runs becomes one batch.
 
     submitted ─┬─ nothing runs ──► a batch of one, at once
-               └─ a batch runs ──► waits for its end, then all that waits is the next batch
+               └─ a batch runs ──► after it: first all reads in one thread, then all writes in one
+                                   transaction
 
-A transaction costs a sync to disk, however much it writes, and on SQLite a wait for the other
-writers. There is no pause: work that comes alone is done at once (docs/decisions/117, 180).
+A transaction costs a sync to disk however much it writes, and on SQLite a wait for other writers.
+There is no pause: work that comes alone is done at once (docs/decisions/117, 180).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -24,10 +27,11 @@ logger = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Work = Callable[[], Result]
+Pending = tuple[Item, asyncio.Future[Result]]
 RunBatch = Callable[[list[Item]], Sequence[Result | Exception]]
 MAX_BATCH = 16  # SQLite has one writer at a time: other processes want to write as well
-# On PostgreSQL a batch may wait for a row lock, or for a server far away: a second one starts after
-# this. Not at once: of two that share a core both end when the later one does (decision 152).
+# A batch may wait for a lock, or for a server far away: a second one starts after this. Not at
+# once: of two that share a core both end when the later one does (docs/decisions/152).
 CONCURRENT_BATCHES = 2
 SLOW_BATCH_SECONDS = 0.03
 # Two transactions with rows of several people may deadlock; PostgreSQL detects that only after 1 s.
@@ -35,12 +39,12 @@ LIMIT_LOCK_WAIT = "SELECT set_config('lock_timeout', '50ms', true)"
 
 
 class Batcher(Generic[Item, Result]):
-    """Calls ``run_batch`` with the items that one event loop submits, in their order.
+    """Calls ``run_batch`` with the items that one event loop submits, at most ``most`` at a time.
 
-    ``run_batch`` gets at most ``most`` items, in a database thread that is kept for ``name``. It
-    returns one result for each, in the same order; an Exception is raised where that item was
-    submitted. If ``run_batch`` itself raises, that is the outcome of all its items. ``concurrent``:
-    how many batches may run at once; all but the first start after SLOW_BATCH_SECONDS.
+    ``run_batch`` is called in a database thread that is kept for ``name``. It returns one result
+    for each item, in their order; an Exception is raised where that item was submitted. If it
+    raises, that is the outcome of all its items. ``concurrent``: how many batches may run at once;
+    all but the first start only when another one has taken SLOW_BATCH_SECONDS.
     """
 
     def __init__(
@@ -51,9 +55,10 @@ class Batcher(Generic[Item, Result]):
         most: int = MAX_BATCH,
         concurrent: int = 1,
     ) -> None:
+        """Start nothing: the first item starts a batch."""
         self._run_batch, self._most = run_batch, most
         self._name, self._concurrent = name, concurrent
-        self._pending: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._pending: list[Pending[Item, Result]] = []
         self._running: set[asyncio.Task[Any] | None] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -78,26 +83,31 @@ class Batcher(Generic[Item, Result]):
 
     async def _run(self) -> None:
         try:
-            await self._run_batches()
+            while batch := self._take():
+                await self._run_one(batch)
+                await asyncio.sleep(0)  # what its results make others submit is in the next batch
         finally:
-            # Here, not in a callback of the task: what submits next must find it ended.
+            # Not in a callback of the task: whoever submits next must find it ended.
             self._running.discard(asyncio.current_task())
 
-    async def _run_batches(self) -> None:
-        while self._pending:
-            batch, self._pending = self._pending[: self._most], self._pending[self._most :]
-            outcomes: Sequence[Result | Exception]
-            try:
-                threads = pool(self._name, most=self._concurrent)
-                outcomes = await in_thread_of(threads, self._run_batch, [item for item, _ in batch])
-            except Exception as error:  # noqa: BLE001 - raised where the items were submitted
-                outcomes = [error] * len(batch)
-            if all(isinstance(outcome, OperationalError) for outcome in outcomes):
-                # The database is away: the items that wait must not wait for the same error again.
-                batch, self._pending = batch + self._pending, []
-                outcomes = [outcomes[0]] * len(batch)
-            for (_, future), outcome in zip(batch, outcomes, strict=True):
-                settle(future, outcome)
+    async def _run_one(self, batch: list[Pending[Item, Result]]) -> None:
+        items = [item for item, _ in batch]
+        outcomes: Sequence[Result | Exception]
+        try:
+            threads = pool(self._name, most=self._concurrent)
+            outcomes = await in_thread_of(threads, self._run_batch, items)
+        except Exception as error:  # noqa: BLE001 - raised where the items were submitted
+            outcomes = [error] * len(batch)
+        if all(isinstance(outcome, OperationalError) for outcome in outcomes):
+            # The database is away: what is pending must not wait for the same error again.
+            batch, self._pending = batch + self._pending, []
+            outcomes = [outcomes[0]] * len(batch)
+        for (_, future), outcome in zip(batch, outcomes, strict=True):
+            settle(future, outcome)
+
+    def _take(self) -> list[Pending[Item, Result]]:
+        batch, self._pending = self._pending[: self._most], self._pending[self._most :]
+        return batch
 
 
 def settle(future: "asyncio.Future[Result]", outcome: Result | Exception) -> None:
@@ -110,6 +120,48 @@ def settle(future: "asyncio.Future[Result]", outcome: Result | Exception) -> Non
         future.set_result(outcome)
 
 
+@dataclass(frozen=True, slots=True)
+class Task(Generic[Result]):
+    """Work that shares a transaction with other work, or only a thread."""
+
+    work: Work[Result]
+    in_transaction: bool
+
+
+class TaskBatcher(Batcher[Task[Result], Result]):
+    """Runs work without a transaction first: so several requests that come at the same time are
+    all authenticated when the transaction that stores them begins.
+
+    Work in a transaction waits for one batch of the other kind at most. SQLite has one writer: no
+    second transaction is begun beside another one, so the order of messages stays.
+    """
+
+    _was_deferred = False
+    _writing = 0
+
+    def _take(self) -> list[Pending[Task[Result], Result]]:
+        writes = [each for each in self._pending if each[0].in_transaction]
+        reads = [each for each in self._pending if not each[0].in_transaction]
+        may_write = bool(writes) and not (self._writing and connection.vendor == "sqlite")
+        if reads and not (may_write and self._was_deferred):
+            self._was_deferred = may_write
+            batch, self._pending = reads[: self._most], reads[self._most :] + writes
+        elif may_write:
+            self._was_deferred = False
+            batch, self._pending = writes[: self._most], writes[self._most :] + reads
+        else:
+            batch = []
+        return batch
+
+    async def _run_one(self, batch: list[Pending[Task[Result], Result]]) -> None:
+        writes = batch[0][0].in_transaction
+        self._writing += writes
+        try:
+            await super()._run_one(batch)
+        finally:
+            self._writing -= writes
+
+
 async def in_shared_transaction(work: Work[Result], *, most: int = MAX_BATCH) -> Result:
     """Run ``work`` in a database thread and return its result after the commit.
 
@@ -118,32 +170,39 @@ async def in_shared_transaction(work: Work[Result], *, most: int = MAX_BATCH) ->
     own (``atomic_write(joins=True)``). It is run a second time, after a rollback, if other work of
     its batch fails or if two such transactions wait for one another (docs/decisions/149).
     """
-    concurrent = 1 if connection.vendor == "sqlite" else CONCURRENT_BATCHES
-    return await batcher("accepting", run_all, concurrent=concurrent, most=most).submit(work)
+    batcher: TaskBatcher[Result] = task_batcher(most)
+    return await batcher.submit(Task(work, in_transaction=True))
 
 
 async def in_shared_thread(work: Work[Result]) -> Result:
-    """Run ``work``, which only reads, in a database thread.
+    """Run ``work``, a short read, in a database thread and return its result.
 
     Work that is submitted at the same time is run there one after the other: the way into a thread
-    and back costs more than a SELECT by an index.
+    and back takes longer than a SELECT by an index.
     """
-    return await batcher("asking", run_each, concurrent=CONCURRENT_BATCHES).submit(work)
+    batcher: TaskBatcher[Result] = task_batcher(MAX_BATCH)
+    return await batcher.submit(Task(work, in_transaction=False))
 
 
-async def in_shared_call(run_batch: RunBatch[Item, Result], item: Item) -> Result:
-    """Return what ``run_batch``, a function of a module, returns for ``item``.
+def task_batcher(most: int) -> TaskBatcher[Any]:
+    """Return the running event loop's batcher of transactions with at most ``most`` works each."""
+    make = partial(
+        TaskBatcher, run_tasks, name="accepting", most=most, concurrent=CONCURRENT_BATCHES
+    )
+    batcher: TaskBatcher[Any] = of_this_loop(most, make)
+    return batcher
 
-    It is called in a database thread, with all items that are submitted at the same time.
-    """
-    return await batcher("asking", run_batch, concurrent=CONCURRENT_BATCHES).submit(item)
+
+def run_tasks(tasks: Sequence[Task[Result]]) -> list[Result | Exception]:
+    """Return the result or the error of each of ``tasks``, which are of one kind."""
+    works = [task.work for task in tasks]
+    return run_in_transaction(works) if tasks[0].in_transaction else run_each(works)
 
 
-def run_all(works: Sequence[Work[Result]]) -> list[Result | Exception]:
-    """Return the result or the error of each of ``works``.
+def run_in_transaction(works: Sequence[Work[Result]]) -> list[Result | Exception]:
+    """Return the result or the error of each of ``works``, which share a transaction.
 
-    They share a transaction; if one of them fails, each gets its own. While the database is away
-    all of them have its error.
+    If one of them fails, each gets its own. While the database is away all have its error.
     """
     if len(works) > 1:
         try:
@@ -179,16 +238,22 @@ def attempt(work: Work[Result]) -> Result | Exception:
         return error
 
 
-# By the function that runs a batch, and by how many items it gets.
-Batchers = dict[tuple[Callable[..., Any], int], Batcher[Any, Any]]
-_by_loop: "WeakKeyDictionary[asyncio.AbstractEventLoop, Batchers]" = WeakKeyDictionary()
+async def in_shared_call(run_batch: RunBatch[Item, Result], item: Item) -> Result:
+    """Return what ``run_batch``, a function of a module, returns for ``item``.
+
+    It is called in a database thread, with all items that are submitted at the same time.
+    """
+    make = partial(Batcher, run_batch, name="asking", concurrent=CONCURRENT_BATCHES)
+    batcher: Batcher[Item, Result] = of_this_loop(run_batch, make)
+    return await batcher.submit(item)
 
 
-def batcher(
-    name: str, run_batch: RunBatch[Item, Result], *, concurrent: int, most: int = MAX_BATCH
-) -> Batcher[Item, Result]:
-    """Return the running event loop's batcher for ``run_batch``."""
+_by_loop: "WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, Any]]" = WeakKeyDictionary()
+
+
+def of_this_loop(key: Hashable, make: Callable[[], Any]) -> Any:
+    """Return the running event loop's batcher for ``key``, made on first use."""
     batchers = _by_loop.setdefault(asyncio.get_running_loop(), {})
-    if (run_batch, most) not in batchers:
-        batchers[run_batch, most] = Batcher(run_batch, name=name, most=most, concurrent=concurrent)
-    return batchers[run_batch, most]
+    if key not in batchers:
+        batchers[key] = make()
+    return batchers[key]

@@ -162,7 +162,7 @@ def test_requests_that_share_a_transaction_get_parallel_sessions(transactional_d
         return endpoints.accept(Caller(key, key.user, None), asked, "", None)
 
     works = [partial(accept, key) for key in (ann, bea, ann, ann)]
-    receipts = [each for each in batching.run_all(works) if isinstance(each, Receipt)]
+    receipts = [each for each in batching.run_in_transaction(works) if isinstance(each, Receipt)]
     sessions = [(each.session.chat, each.session.thread) for each in receipts if each.session]
     assert sessions == [
         (chat_of(ann), "2"),

@@ -126,7 +126,8 @@ def test_each_update_of_a_group_has_the_outcome_that_it_would_have_alone(
                 -30:
             ]
             outcomes = [work_of(alone, update)() for update in group]
-            assert batching.run_all([work_of(grouped, update) for update in group]) == outcomes
+            works = [work_of(grouped, update) for update in group]
+            assert batching.run_in_transaction(works) == outcomes
             if chance.random() < 0.1:
                 closed = chance.choice(people)
                 for session in ChatSession.objects.filter(user=closed, for_agent=False):

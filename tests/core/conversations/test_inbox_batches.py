@@ -1,4 +1,4 @@
-"""What requests put into the inbox at once is committed at once, and a refusal is its own."""
+"""Requests that share a transaction: a refusal affects only its own request."""
 
 import asyncio
 from collections import Counter
@@ -15,7 +15,7 @@ from core.models import User
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_refused_request_leaves_nothing_and_the_others_do_not_notice() -> None:
+def test_a_refused_request_stores_nothing_and_does_not_affect_the_others() -> None:
     done: Counter[str] = Counter()
     refusal = RefusedError(413, "too large")
 
@@ -38,4 +38,4 @@ def test_a_refused_request_leaves_nothing_and_the_others_do_not_notice() -> None
 
     assert asyncio.run(ask()) == ["first", "a", refusal, "b"]
     assert set(User.objects.values_list("username", flat=True)) == {"first", "a", "b"}
-    assert max(done.values()) <= 2, "once together, once for itself"
+    assert max(done.values()) <= 2, "once in the shared transaction, once in its own"

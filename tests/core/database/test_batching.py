@@ -174,6 +174,82 @@ def test_an_error_of_a_whole_batch_is_raised_for_each_item_and_the_next_batch_ru
     assert batches == [[1, 2], [3]]
 
 
+def batches_of_requests(*, others: int = 0, reads: int = 0) -> list[tuple[str, int]]:
+    """Return kind and size of each batch of a request that reads and then writes.
+
+    ``others`` more such requests come while its read runs; ``reads`` reads come with it, each when
+    the one before is done.
+    """
+    batches: list[tuple[str, int]] = []
+    proceed = threading.Event()
+
+    def run(tasks: list[batching.Task[None]]) -> list[None]:
+        batches.append(("write" if tasks[0].in_transaction else "read", len(tasks)))
+        assert proceed.wait(BOUND_SECONDS)
+        return [None for _ in tasks]
+
+    async def ask() -> None:
+        batcher: batching.TaskBatcher[None] = batching.TaskBatcher(run, name="requests")
+
+        async def submit(*, in_transaction: bool) -> None:
+            await batcher.submit(batching.Task(lambda: None, in_transaction=in_transaction))
+
+        async def request() -> None:
+            await submit(in_transaction=False)
+            await submit(in_transaction=True)
+
+        async def read_on() -> None:
+            for _ in range(reads):
+                await submit(in_transaction=False)
+
+        requests = [asyncio.ensure_future(request()), asyncio.ensure_future(read_on())]
+        while not batches:
+            await asyncio.sleep(0.001)
+        requests += [asyncio.ensure_future(request()) for _ in range(others)]
+        await asyncio.sleep(0)
+        proceed.set()
+        await asyncio.gather(*requests)
+
+    asyncio.run(ask())
+    return batches
+
+
+def test_requests_of_one_moment_are_all_read_before_they_are_written_in_one_batch() -> None:
+    """The first of ten is read alone, a moment before the others."""
+    assert batches_of_requests(others=9) == [("read", 1), ("read", 9), ("write", 10)]
+
+
+def test_a_write_waits_for_one_batch_of_reads_at_most() -> None:
+    assert batches_of_requests(reads=4) == [
+        *(("read", 2), ("read", 1), ("write", 1)),
+        *(("read", 1), ("read", 1)),
+    ]
+
+
+def test_a_read_is_not_held_up_by_a_transaction_that_waits() -> None:
+    """Nor is a second transaction, where the database has several writers."""
+    held_up, proceed = threading.Event(), threading.Event()
+
+    def hold_up() -> str:
+        held_up.set()
+        assert proceed.wait(BOUND_SECONDS)
+        return "held up"
+
+    async def ask() -> list[str]:
+        first = asyncio.ensure_future(batching.in_shared_transaction(hold_up))
+        while not held_up.is_set():
+            await asyncio.sleep(0.001)
+        second = asyncio.ensure_future(batching.in_shared_transaction(lambda: "written"))
+        read = await asyncio.wait_for(batching.in_shared_thread(lambda: "read"), BOUND_SECONDS)
+        await asyncio.wait([second], timeout=batching.SLOW_BATCH_SECONDS * 3)
+        if connection.vendor == "sqlite":
+            assert not second.done()
+        proceed.set()
+        return [await first, await second, read]
+
+    assert asyncio.run(ask()) == ["held up", "written", "read"]
+
+
 def test_items_that_wait_while_the_database_is_away_get_the_same_error_at_once() -> None:
     batches: list[int] = []
 
