@@ -78,7 +78,7 @@ def free_session(
     main = MAIN.first(account=account.pk, chat=chat, thread="", user=user.pk)
     if main is None:
         return "", None
-    if main.is_busy:
+    if main.is_busy:  # type: ignore[attr-defined]  # an annotation
         return parallel_thread(account=account, chat=chat, user=user), None
     return "", inbox.known_session(main, user, account)
 

@@ -44,11 +44,11 @@ def to_mark() -> QuerySet[InboundMessage]:
     messages = InboundMessage.objects.filter(Among("session_id", "sessions"))
     unmarked = {"ack": "", "external_message_id__gt": ""}
     received = messages.filter(state=InboundMessage.State.RECEIVED, **unmarked)
+    open_runs = Run.objects.filter(
+        Among("session_id", "sessions"), state__in=(Run.State.QUEUED, Run.State.RUNNING)
+    )
     in_open_run = InboundMessage.objects.filter(
-        Among("run__session_id", "sessions"),
-        state=InboundMessage.State.BATCHED,
-        run__state__in=(Run.State.QUEUED, Run.State.RUNNING),
-        **unmarked,
+        run__in=open_runs, state=InboundMessage.State.BATCHED, **unmarked
     )
     undelivered = Delivery.objects.filter(run_id=OuterRef("run_id"), state__in=outbox.OPEN)
     answered = messages.filter(~Exists(undelivered), ack=Ack.SHOWN).exclude(state__in=WAITING)
@@ -121,7 +121,7 @@ async def refresh(session_id: int) -> None:
 def marks_of(session_ids: list[int]) -> list[list[Mark] | Exception]:
     """The changes due in each of these sessions. What is to be shown is written down before it is
     shown."""
-    due: dict[int, list[InboundMessage]] = {session_id: [] for session_id in session_ids}
+    due: dict[int | None, list[InboundMessage]] = {session_id: [] for session_id in session_ids}
     for row in TO_MARK.all(sessions=session_ids):
         due[row.session_id].append(row)
     found = [attempt(partial(marks_in, due[session_id][:MOST])) for session_id in session_ids]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, connection
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from core.database import driver
@@ -83,15 +83,14 @@ class Batcher(Generic[Item, Result]):
 
     async def _run(self) -> None:
         try:
-            while self._pending:
-                await self._run_one()
+            while batch := self._take():
+                await self._run_one(batch)
                 await asyncio.sleep(0)  # what its results make others submit is in the next batch
         finally:
             # Not in a callback of the task: whoever submits next must find it ended.
             self._running.discard(asyncio.current_task())
 
-    async def _run_one(self) -> None:
-        batch = self._take()
+    async def _run_one(self, batch: list[Pending[Item, Result]]) -> None:
         items = [item for item, _ in batch]
         outcomes: Sequence[Result | Exception]
         try:
@@ -133,19 +132,34 @@ class TaskBatcher(Batcher[Task[Result], Result]):
     """Runs work without a transaction first: so several requests that come at the same time are
     all authenticated when the transaction that stores them begins.
 
-    Work in a transaction waits for one batch of the other kind at most.
+    Work in a transaction waits for one batch of the other kind at most. SQLite has one writer: no
+    second transaction is begun beside another one, so the order of messages stays.
     """
 
     _was_deferred = False
+    _writing = 0
 
     def _take(self) -> list[Pending[Task[Result], Result]]:
         writes = [each for each in self._pending if each[0].in_transaction]
         reads = [each for each in self._pending if not each[0].in_transaction]
-        reads_first = bool(reads) and not (writes and self._was_deferred)
-        self._was_deferred = reads_first and bool(writes)
-        first, then = (reads, writes) if reads_first else (writes, reads)
-        self._pending = first[self._most :] + then
-        return first[: self._most]
+        may_write = bool(writes) and not (self._writing and connection.vendor == "sqlite")
+        if reads and not (may_write and self._was_deferred):
+            self._was_deferred = may_write
+            batch, self._pending = reads[: self._most], reads[self._most :] + writes
+        elif may_write:
+            self._was_deferred = False
+            batch, self._pending = writes[: self._most], writes[self._most :] + reads
+        else:
+            batch = []
+        return batch
+
+    async def _run_one(self, batch: list[Pending[Task[Result], Result]]) -> None:
+        writes = batch[0][0].in_transaction
+        self._writing += writes
+        try:
+            await super()._run_one(batch)
+        finally:
+            self._writing -= writes
 
 
 async def in_shared_transaction(work: Work[Result], *, most: int = MAX_BATCH) -> Result:

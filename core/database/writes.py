@@ -120,8 +120,8 @@ def insertion(model: type[Model]) -> Insertion:
 @cache
 def update_by_id(model: type[Model], names: tuple[str, ...]) -> Update:
     """The UPDATE of these columns of one row."""
-    fields = [model._meta.get_field(name) for name in names]
-    changes = {each.name: Param(name, each) for name, each in zip(names, fields, strict=True)}
+    fields = {each.attname: each for each in model._meta.concrete_fields}
+    changes = {fields[name].name: Param(name, fields[name]) for name in names}
     return Update(lambda: (QuerySet(model).filter(pk=Param("pk")), changes))
 
 
@@ -287,7 +287,7 @@ class FencedInsert:
         """
         here = driver.this_connection()
         if here.vendor == "sqlite":
-            found = dict(self._owned(ids=ids))
+            found = {row[0]: row[1] for row in self._owned(ids=ids)}
             insert_rows(
                 self._model,
                 [row for attempt, row in rows if found.get(row[self._place]) == attempt],

@@ -30,7 +30,7 @@ def run_as_one_batch(*works: Callable[[], str]) -> list[Any]:
     """Return the outcomes of ``works``, all submitted while an earlier batch runs."""
     begin = threading.Event()
     held_up: list[None] = []
-    concurrent = batching.CONCURRENT_BATCHES
+    concurrent = 1 if connection.vendor == "sqlite" else batching.CONCURRENT_BATCHES
 
     def hold_up() -> str:
         held_up.append(None)
@@ -224,6 +224,30 @@ def test_a_write_waits_for_one_batch_of_reads_at_most() -> None:
         *(("read", 2), ("read", 1), ("write", 1)),
         *(("read", 1), ("read", 1)),
     ]
+
+
+def test_a_read_is_not_held_up_by_a_transaction_that_waits() -> None:
+    """Nor is a second transaction, where the database has several writers."""
+    held_up, proceed = threading.Event(), threading.Event()
+
+    def hold_up() -> str:
+        held_up.set()
+        assert proceed.wait(BOUND_SECONDS)
+        return "held up"
+
+    async def ask() -> list[str]:
+        first = asyncio.ensure_future(batching.in_shared_transaction(hold_up))
+        while not held_up.is_set():
+            await asyncio.sleep(0.001)
+        second = asyncio.ensure_future(batching.in_shared_transaction(lambda: "written"))
+        read = await asyncio.wait_for(batching.in_shared_thread(lambda: "read"), BOUND_SECONDS)
+        await asyncio.wait([second], timeout=batching.SLOW_BATCH_SECONDS * 3)
+        if connection.vendor == "sqlite":
+            assert not second.done()
+        proceed.set()
+        return [await first, await second, read]
+
+    assert asyncio.run(ask()) == ["held up", "written", "read"]
 
 
 def test_items_that_wait_while_the_database_is_away_get_the_same_error_at_once() -> None:
