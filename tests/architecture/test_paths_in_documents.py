@@ -81,7 +81,7 @@ def test_paths_exist(document: Path) -> None:
 
 
 def exists(path: str) -> bool:
-    """Return whether a path, or pattern of paths, of the repository exists; NNN is a placeholder."""
+    """Return whether a path or pattern exists in the repository; NNN is a placeholder."""
     return "NNN" in path or any(ROOT.glob(path))
 
 
