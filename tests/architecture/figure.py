@@ -5,6 +5,7 @@ docs/architecture.md.
 """
 
 import sys
+from itertools import pairwise
 
 from tests.architecture import contracts
 from tests.architecture.contracts import Layers
@@ -16,7 +17,7 @@ def nodes(layers: Layers) -> list[str]:
     boxes = [
         f'    {name}["{" · ".join(floor)}"]' for name, floor in zip(ids, layers.floors, strict=True)
     ]
-    arrows = [f"    {one} --> {other}" for one, other in zip(ids[:-1], ids[1:], strict=True)]
+    arrows = [f"    {one} --> {other}" for one, other in pairwise(ids)]
     return boxes + arrows
 
 
@@ -31,7 +32,7 @@ def mermaid() -> str:
             lines.append(f"  {name}")
         else:
             lines += [f"  subgraph {name}", *nodes(inner), "  end"]
-    lines += [f"  {one} --> {other}" for one, other in zip(top[:-1], top[1:], strict=True)]
+    lines += [f"  {one} --> {other}" for one, other in pairwise(top)]
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""docs/architecture.md: its figure is that of the import contracts, its files and packages exist."""
+"""docs/architecture.md: the figure of the import contracts, and files and packages that exist."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A webhook update, a stream and an approval go through the modules that docs/architecture.md lists.
+"""A webhook update, a stream and an approval enter the modules that docs/architecture.md lists.
 
 ``python -m tests.architecture`` writes the lists and the ceilings of calls.
 """
@@ -20,7 +20,7 @@ WRITE = os.environ.get("WRITE_WALKS") == "1"
 
 
 def parts(name: str, trace: Trace) -> dict[str, str]:
-    """The lists of a walk: in the web process in order; tasks of a worker run beside one another."""
+    """The lists of a walk: in order in the web process; by name in a worker, whose tasks overlap."""
     made = {f"{name} web": document.files(trace.modules("web"))}
     if name != "approval":
         made[f"{name} worker"] = document.files(sorted(trace.modules("worker")))
