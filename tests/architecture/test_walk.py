@@ -20,7 +20,7 @@ WRITE = os.environ.get("WRITE_WALKS") == "1"
 
 
 def parts(name: str, trace: Trace) -> dict[str, str]:
-    """The lists of a walk: in order in the web process; by name in a worker, whose tasks overlap."""
+    """The lists of a walk: in order in the web process, by name in a worker (tasks overlap)."""
     made = {f"{name} web": document.files(trace.modules("web"))}
     if name != "approval":
         made[f"{name} worker"] = document.files(sorted(trace.modules("worker")))

@@ -99,7 +99,7 @@ def profiled(patch: pytest.MonkeyPatch) -> Iterator[None]:
     try:
         yield
     finally:
-        threading.setprofile(None)  # type: ignore[arg-type]  # typeshed lacks None
+        threading.setprofile(None)
 
 
 class Loop:
