@@ -1,7 +1,7 @@
 """A client's own history in OpenAI's form, checked message by message.
 
 What a client calls ``system`` or ``developer`` becomes a user's message, or stays what it is, to be
-told after the gateway's own rules: it is taken into account and replaces nothing ([O3]). Errors
+told after the gateway's own rules: it is taken into account and replaces nothing ([RO3]). Errors
 name the field by its path.
 """
 

@@ -1,4 +1,4 @@
-"""The tools that a client offers and runs itself: shape, size, and schemas that end ([O4])."""
+"""The tools that a client offers and runs itself: shape, size, and schemas that end ([RO4])."""
 
 from graphlib import CycleError, TopologicalSorter
 from typing import Any

@@ -58,7 +58,7 @@ def models() -> list[str]:
 
 
 def known_model(value: Any) -> str:
-    """A model's name. Raises RefusedError 400, or 404 for one that is not here ([O2])."""
+    """A model's name. Raises RefusedError 400, or 404 for one that is not here ([RO2])."""
     if not isinstance(value, str) or not value:
         raise refused("must be the name of a model", "model")
     if value not in models():
@@ -88,7 +88,7 @@ def refuse_what_we_lack(body: Json) -> None:
 
 
 def include_usage(value: Any, *, stream: bool) -> bool:
-    """Whether the stream ends with its usage. Raises RefusedError 400 ([O11])."""
+    """Whether the stream ends with its usage. Raises RefusedError 400 ([RO11])."""
     if value is None:
         return False
     if not isinstance(value, dict):
@@ -99,7 +99,7 @@ def include_usage(value: Any, *, stream: bool) -> bool:
 
 
 def sender(value: Any) -> str:
-    """Whom a bridge key speaks for; with a personal key it says nothing ([A10], [O6])."""
+    """Whom a bridge key speaks for; with a personal key it says nothing ([A10], [RO6])."""
     if value is None:
         return ""
     if not isinstance(value, str) or not is_clean(value) or len(value) > 256:

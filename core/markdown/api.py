@@ -161,7 +161,7 @@ def split(
 
 
 def live_view(text: object) -> str:
-    """The Markdown to show of a text that is still being written ([C6])."""
+    """The Markdown to show of a text that is still being written ([C5])."""
     return _guarded(text, growing_text, _same)
 
 

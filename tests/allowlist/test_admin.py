@@ -1,4 +1,4 @@
-"""The owner's desk: who gets in, what each page shows and does (issue 6, Q17, Q18, Q19)."""
+"""The owner's desk: who gets in, what each page shows and does ([RQ17] [RQ18] [RQ19])."""
 
 import re
 import time
@@ -165,10 +165,10 @@ def lists() -> list[str]:
 # Who gets in.
 
 
-def test_q17_the_desk_is_not_there_for_anybody_but_staff(
+def test_rq17_the_desk_is_not_there_for_anybody_but_staff(
     client: Client, make_user: MakeUser, owner: User
 ) -> None:
-    """Q17: 404 for strangers and members, on every address, the sign-in page of Django included."""
+    """[RQ17] 404 for strangers and members, on every address, Django's sign-in page included."""
     addresses = ["/admin/", "/admin/login/", "/admin/logout/", "/admin/nothing/", *lists()]
     for user in (None, make_user("guest"), make_user("gone", active=False)):
         if user is not None:
@@ -181,8 +181,8 @@ def test_q17_the_desk_is_not_there_for_anybody_but_staff(
     assert client.get("/admin/login/").headers["Location"] == "/admin/"
 
 
-def test_q17_a_post_without_its_token_is_refused(owner: User, request_row: UnknownRequest) -> None:
-    """Q17: a page of another site cannot press our buttons."""
+def test_rq17_a_post_without_its_token_is_refused(owner: User, request_row: UnknownRequest) -> None:
+    """RQ17: a page of another site cannot press our buttons."""
     browser = Client(enforce_csrf_checks=True)
     browser.force_login(owner)
     address = reverse("admin:allowlist_unknownrequest_decide", args=[request_row.public_id])
@@ -192,8 +192,8 @@ def test_q17_a_post_without_its_token_is_refused(owner: User, request_row: Unkno
     assert request_row.state == "pending"
 
 
-def test_q17_pages_may_not_be_framed_and_run_no_inline_script(desk: Client) -> None:
-    """Q17: the policy of the desk, on a page and on an answer to an action."""
+def test_rq17_pages_may_not_be_framed_and_run_no_inline_script(desk: Client) -> None:
+    """RQ17: the policy of the desk, on a page and on an answer to an action."""
     for answer in (desk.get("/admin/"), desk.get("/admin/core/user/")):
         policy = answer.headers["Content-Security-Policy"]
         assert "frame-ancestors 'none'" in policy
@@ -215,7 +215,7 @@ def test_signing_out_of_the_desk_is_a_post_and_ends_at_the_front_door(desk: Clie
 def test_every_list_has_search_and_filters_and_every_row_a_page(
     desk: Client, conversation: Run, request_row: UnknownRequest
 ) -> None:
-    """And none of them shows a stranger's text unescaped or with hidden characters (Q18, X7)."""
+    """And none of them shows a stranger's text unescaped or with hidden characters (RQ18, RX7)."""
     for model, model_admin in admin.site._registry.items():
         assert model_admin.search_fields, model
         assert model_admin.list_filter, model
@@ -445,7 +445,7 @@ def identities(*rows: dict[str, str], initial: int = 0) -> dict[str, str]:
 def test_a2_identities_are_normalised_and_refused_in_the_form(
     desk: Client, make_user: MakeUser, telegram: ChannelAccount
 ) -> None:
-    """[A2] Q6: an odd Telegram id is refused with a reason; an address is written in one form."""
+    """[A2] RQ6: an odd Telegram id is refused with a reason; an address is written in one form."""
     ann = make_user("ann")
     address = f"/admin/core/user/{ann.pk}/change/"
     person = {"username": "ann", "only_listed": "on", "is_active": "on"}
@@ -465,7 +465,7 @@ def test_a2_identities_are_normalised_and_refused_in_the_form(
 
 
 def test_a9_an_identity_that_is_removed_ends_its_runs(desk: Client, conversation: Run) -> None:
-    """[A9] Q11: and the audit has a row."""
+    """[A9] RQ11: and the audit has a row."""
     identity = ChannelIdentity.objects.get()
     person = {"username": "ann", "only_listed": "on", "is_active": "on"}
     row = {"id": str(identity.pk), "kind": "im", "value": "42", "DELETE": "on", "user": "x"}
@@ -574,10 +574,10 @@ def test_the_owner_makes_a_sign_in_link_that_is_shown_once(
     assert desk.post(address).status_code == 404
 
 
-def test_q19_staff_cannot_give_rights_nor_touch_who_has_them(
+def test_rq19_staff_cannot_give_rights_nor_touch_who_has_them(
     client: Client, staff: User, owner: User, make_user: MakeUser
 ) -> None:
-    """Q19: not to themselves, not to others, not by password, link or deletion."""
+    """RQ19: not to themselves, not to others, not by password, link or deletion."""
     client.force_login(staff)
     rights = {"is_staff": "on", "is_superuser": "on", "is_owner": "on", "user_permissions": "1"}
     ann = make_user("ann")
@@ -692,10 +692,10 @@ def test_a10_a_key_is_revoked_in_the_list_and_never_changed_or_deleted(
     assert AuditEntry.objects.filter(action="key.revoked").count() == 1
 
 
-def test_q19_staff_see_make_and_revoke_their_own_keys_only(
+def test_rq19_staff_see_make_and_revoke_their_own_keys_only(
     client: Client, staff: User, conversation: Run, telegram: ChannelAccount
 ) -> None:
-    """Q19: another's key answers like one that does not exist."""
+    """RQ19: another's key answers like one that does not exist."""
     client.force_login(staff)
     other = ApiKey.objects.get()
     assert other.prefix not in page(client, "/admin/allowlist/apikey/")

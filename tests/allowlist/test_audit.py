@@ -1,4 +1,4 @@
-"""The audit is append-only and chained: whatever is changed in it is found (issue 6, [A6])."""
+"""The audit is append-only and chained: whatever is changed in it is found ([A6])."""
 
 import io
 import json

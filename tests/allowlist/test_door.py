@@ -53,7 +53,7 @@ def approve(
 def test_a5_a_stranger_is_held_and_recorded_and_nothing_runs(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A3][A5] Q2: no run, no session, no transcript; one held message, one request."""
+    """[A3][A5] RQ2: no run, no session, no transcript; one held message, one request."""
     make_user("ann", im=["42"])
     assert say(telegram, now, "hello").outcome == "denied"
     assert InboundMessage.objects.get().state == "held"
@@ -79,7 +79,7 @@ def test_a5_the_platform_repeats_itself_and_the_stranger_is_counted_once(
 def test_a4_the_last_used_channel_is_moved_by_allowed_messages_only(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A4] Q15: a stranger who names the owner's chat does not move it."""
+    """[A4] RQ15: a stranger who names the owner's chat does not move it."""
     ann = make_user("ann", im=["42"])
     say(telegram, now, "hello", sender="41", chat="42")
     ann.refresh_from_db()
@@ -131,7 +131,7 @@ def test_a7_what_a_refused_stranger_said_is_gone_and_never_runs(
 def test_a3_a_message_in_an_unlisted_group_asks_for_the_group_and_keeps_nothing(
     telegram: ChannelAccount, owner: User, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A3] W17: whoever speaks; after the group is listed, its strangers ask for themselves."""
+    """[A3] RW17: whoever speaks; after the group is listed, its strangers ask for themselves."""
     ann = make_user("ann", im=["42"])
     for sender in ("41", "42", "43"):
         assert say(telegram, now, "hi", sender, chat="-100", group="-100").outcome == "denied"
@@ -180,7 +180,7 @@ def test_a7_every_message_of_a_stranger_is_answered_once_when_approved_while_the
 def test_a5_a_flood_of_strangers_stays_bounded_and_a_legitimate_one_is_found(
     telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
-    """[A5] Q13: as many rows as may be, and the held messages of the others are gone."""
+    """[A5] RQ13: as many rows as may be, and the held messages of the others are gone."""
     settings.UNKNOWN_REQUESTS_MAX = 50
     for number in range(200):
         say(telegram, now + timedelta(seconds=number), "spam", str(1000 + number))

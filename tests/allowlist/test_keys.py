@@ -23,7 +23,7 @@ def ann(make_user: MakeUser) -> User:
 
 
 def test_a10_a_key_is_256_random_bits_kept_as_a_hash_only(ann: User) -> None:
-    """[A10] O8: public prefix, the token nowhere in the row."""
+    """[A10] RO8: public prefix, the token nowhere in the row."""
     key, token = keys.create(name="laptop", user=ann, scopes=["chat"])
     other, other_token = keys.create(name="laptop", user=ann, scopes=["chat"])
     assert re.fullmatch(r"lk_[0-9a-f]{12}_[A-Za-z0-9_-]{43}", token)

@@ -82,10 +82,10 @@ def test_a_trouble_is_told_once_a_day_while_it_lasts(
     assert [told(day + timedelta(days=1)), told(day + timedelta(days=30))] == [3, 4]
 
 
-def test_q13_trouble_in_a_chat_where_nobody_speaks_is_not_told(
+def test_rq13_trouble_in_a_chat_where_nobody_speaks_is_not_told(
     telegram: ChannelAccount, owner: User, make_user: MakeUser
 ) -> None:
-    """[redteam Q13] A stranger has as many chats as they like; a guest's is told, the owner's own
+    """[RQ13] A stranger has as many chats as they like; a guest's is told, the owner's own
     is not told into itself."""
     speaks_from(owner, telegram, "555")
     guest = make_user("guest", im=["556"])
@@ -99,7 +99,7 @@ def test_q13_trouble_in_a_chat_where_nobody_speaks_is_not_told(
 
 
 @pytest.mark.parametrize("chat", ["", "-100"])
-def test_a5_q14_an_owner_who_cannot_be_written_to_finds_it_in_the_admin(
+def test_a5_rq14_an_owner_who_cannot_be_written_to_finds_it_in_the_admin(
     telegram: ChannelAccount, owner: User, now: datetime, chat: str
 ) -> None:
     """[A5] No channel yet, or a group, where it would be for everybody: no notice, no loop."""

@@ -92,7 +92,7 @@ def test_a1_the_first_user_wins(
 def test_a1_an_identity_that_names_a_channel_counts_there_only(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A1] And of that channel, if the identity names one. Q7: not on another account."""
+    """[A1] And of that channel, if the identity names one. RQ7: not on another account."""
     bridge = ChannelAccount.objects.create(channel="bridge", name="matrix")
     second = ChannelAccount.objects.create(channel="telegram", name="second")
     ann = make_user("ann")
@@ -171,7 +171,7 @@ def test_a3_an_open_list_opens_no_group(
 def test_a3_a_group_is_no_sender(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """W16: who writes in the name of a group is nobody, even when the group is listed."""
+    """RW16: who writes in the name of a group is nobody, even when the group is listed."""
     make_user("ann", im=["-1001"])
     assert decide(sender=im(telegram, "-1001"), now=now).rule == "invalid"
 
@@ -180,7 +180,7 @@ def test_a3_a_group_is_no_sender(
 def test_a2_telegram_takes_the_numeric_id_only(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime, value: str
 ) -> None:
-    """[A2] Never ``@username`` (W15, Q6, Q8): refused on write, denied on compare."""
+    """[A2] Never ``@username`` (RW15, RQ6, RQ8): refused on write, denied on compare."""
     make_user("ann", only_listed=True, im=[value or "42"])
     with pytest.raises(InvalidIdentity):
         normalise(kind="im", value=value, channel="telegram")
@@ -238,7 +238,7 @@ def test_a2_one_form_on_write_and_on_compare(kind: str, given: str, stored: str)
     ],
 )
 def test_a2_what_is_no_address_is_refused(kind: str, value: str) -> None:
-    """[A2] Q5, Q6: look-alikes, display names, quoted parts, letters, unknown kinds."""
+    """[A2] RQ5, RQ6: look-alikes, display names, quoted parts, letters, unknown kinds."""
     with pytest.raises(InvalidIdentity):
         normalise(kind=kind, value=value)
 

@@ -105,7 +105,7 @@ def test_a5_rows_are_told_apart_by_account_kind_and_sender(
 def test_a5_what_a_stranger_writes_is_one_short_line(
     telegram: ChannelAccount, now: datetime
 ) -> None:
-    """[A5] Q12: one line, 200 characters, no control or format characters, no NUL."""
+    """[A5] RQ12: one line, 200 characters, no control or format characters, no NUL."""
     row = knock(
         telegram,
         now,
@@ -269,7 +269,7 @@ def test_a5_a_blocked_sender_is_only_counted(
 def test_a6_the_second_decision_learns_who_when_and_where(
     telegram: ChannelAccount, owner: User, make_user: MakeUser, replays: Replays, now: datetime
 ) -> None:
-    """[A6] First decision wins. Q9."""
+    """[A6] First decision wins. RQ9."""
     other = make_user("second")
     User.objects.filter(pk=other.pk).update(is_owner=True)
     other.refresh_from_db()
@@ -288,7 +288,7 @@ def test_a6_the_second_decision_learns_who_when_and_where(
 def test_a6_only_owners_decide(
     telegram: ChannelAccount, make_user: MakeUser, replays: Replays, now: datetime
 ) -> None:
-    """[A6] W18: a stranger's tap changes nothing and is recorded."""
+    """[A6] RW18: a stranger's tap changes nothing and is recorded."""
     row = knock(telegram, now)
     with pytest.raises(unknown_requests.NotAnOwner):
         decide(row, "approve", make_user("guest"), now, replays)
@@ -411,7 +411,7 @@ def test_a3_an_unlisted_group_is_one_request_and_keeps_nothing(
     replays: Replays,
     now: datetime,
 ) -> None:
-    """[A3] W17: the group is asked for, once, whoever speaks in it; approving lists the group."""
+    """[A3] RW17: the group is asked for, once, whoever speaks in it; approving lists the group."""
     ann = make_user("ann", im=["42"])
     for text in ("hi", "anybody?"):
         message = hold(sender="42", text=text)
@@ -435,7 +435,7 @@ def test_a5_the_rows_are_bounded_and_the_least_useful_go_first(
     now: datetime,
     settings: Settings,
 ) -> None:
-    """[A5] Q13: denied rows before waiting ones, blocked ones never; held messages go with them."""
+    """[A5] RQ13: denied rows before waiting ones, blocked ones never; held messages go too."""
     settings.UNKNOWN_REQUESTS_MAX = 10
     decide(knock(telegram, now, sender="1"), "block", owner, now, replays)
     decide(knock(telegram, now, sender="2"), "deny", owner, now, replays)
@@ -507,7 +507,7 @@ def test_a6_200_presses_at_once_are_one_decision_one_identity_one_replay_one_aud
 def test_a6_approve_deny_and_block_at_once_have_one_winner(
     telegram: ChannelAccount, owner: User, hold: Hold, replays: Replays, now: datetime
 ) -> None:
-    """[A6] Q9: approve and deny at once; what follows fits the winner."""
+    """[A6] RQ9: approve and deny at once; what follows fits the winner."""
     row = knock(telegram, now, message=hold(sender="41", text="hello"))
     choices: tuple[unknown_requests.Choice, ...] = ("approve", "deny", "block", "approve_24h")
     verdicts = at_once(

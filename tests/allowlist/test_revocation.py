@@ -1,4 +1,4 @@
-"""What ends with a revoked identity, key or person, and with the clock ([A9], issue 6 item 5)."""
+"""What ends with a revoked identity, key or person, and with the clock ([A9])."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -81,7 +81,7 @@ def test_a9_the_runs_of_a_person_end_and_their_sockets_are_told(
 def test_a9_the_runs_of_an_identity_end_and_not_those_of_another_of_the_same_person(
     make_user: MakeUser, start: Callable[..., Run], heard: Heard
 ) -> None:
-    """[A9] Q11: the sockets of the person ask again who they are."""
+    """[A9] RQ11: the sockets of the person ask again who they are."""
     ann = make_user("ann", im=["42", "43"])
     mine, other = start(ann, "42"), start(ann, "43")
     ann.identities.filter(value="42").delete()

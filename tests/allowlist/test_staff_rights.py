@@ -1,5 +1,5 @@
 """Each staff permission alone, on every page, action, inline and field of the admin: what its
-holder sees is no secret, and it makes them nobody else ([A6] [A10], Q17, Q19).
+holder sees is no secret, and it makes them nobody else ([A6] [A10], RQ17, RQ19).
 
 The walk is built from the registered pages and from the permissions that exist: a new page, action
 or field is walked without a line here.
@@ -295,7 +295,7 @@ class undone:  # noqa: N801 - reads as a statement
 
 
 @pytest.mark.parametrize("of", [*PAGES, "anything else"])
-def test_a6_a10_q19_a_permission_alone_shows_no_secret_and_makes_nobody_somebody_else(
+def test_a6_a10_rq19_a_permission_alone_shows_no_secret_and_makes_nobody_somebody_else(
     house: House, make_user: MakeUser, of: str
 ) -> None:
     """One permission after the other; on the tables that it opens every page, on the others the
@@ -404,7 +404,7 @@ def test_a_superuser_gives_roles_which_are_recorded_and_others_see_their_names(
     assert b"May read conversations" in shown
 
 
-def test_q19_a_password_is_set_by_superusers_only(make_user: MakeUser) -> None:
+def test_rq19_a_password_is_set_by_superusers_only(make_user: MakeUser) -> None:
     """Whoever sets a password is that person: the page is refused, not only its button."""
     ann, sam = make_user("ann"), make_user("sam")
     User.objects.filter(pk=sam.pk).update(is_staff=True)
@@ -420,7 +420,7 @@ def test_q19_a_password_is_set_by_superusers_only(make_user: MakeUser) -> None:
     assert Client().post("/sign-in", fields).status_code == 401
 
 
-def test_q19_staff_with_all_rights_on_people_and_accounts_still_let_nobody_in(
+def test_rq19_staff_with_all_rights_on_people_and_accounts_still_let_nobody_in(
     house: House, make_user: MakeUser
 ) -> None:
     """The rights together: identities, people and accounts are changed by owners."""

@@ -139,7 +139,7 @@ def survived(
     assert str(strangers) in groups
 
 
-def test_a5_q13_a_hundred_strangers_in_an_hour(
+def test_a5_rq13_a_hundred_strangers_in_an_hour(
     telegram: ChannelAccount, at_home: User, desk: Client, now: datetime, settings: Settings
 ) -> None:
     """[A5] Five notices and one digest in an hour, bounded rows; a small one of the next."""
@@ -151,7 +151,7 @@ def test_a5_q13_a_hundred_strangers_in_an_hour(
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a5_q13_a_thousand_strangers_who_go_on(
+def test_a5_rq13_a_thousand_strangers_who_go_on(
     telegram: ChannelAccount, at_home: User, desk: Client, now: datetime, settings: Settings
 ) -> None:
     """[A5] Twice each; ten times each, ten thousand messages, in ``make soak`` (FLOOD_EACH)."""

@@ -1,4 +1,4 @@
-"""The web chat in a real browser [D3] [M1] [C9] [A6], redteam WS5 and X3."""
+"""The web chat in a real browser [D3] [M1] [C9] [A6], RWS5 and RX3."""
 
 import os
 import re
@@ -285,7 +285,7 @@ def test_chats_are_found_renamed_and_deleted(visit: Visit, gateway: Gateway) -> 
     expect(page.locator("#sessions-empty")).to_be_visible()
 
 
-def test_ws5_the_page_talks_to_its_own_host_whatever_the_address_says(
+def test_rws5_the_page_talks_to_its_own_host_whatever_the_address_says(
     visit: Visit, gateway: Gateway
 ) -> None:
     page, seen = visit(gateway, "/?gatewayUrl=wss://evil.example/ws&ws=wss://evil.example")

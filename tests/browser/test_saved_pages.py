@@ -1,5 +1,5 @@
 """What a stored page can do to the outside, in a real Chromium: nothing. A server of the test
-listens and must not be asked for anything, whatever the page holds ([L4], F4, X3)."""
+listens and must not be asked for anything, whatever the page holds ([L4], RF4, RX3)."""
 
 import socket
 import threading
@@ -260,10 +260,10 @@ def test_the_listener_hears_a_page_that_nothing_hinders(
 
 
 @pytest.mark.parametrize("origin", ["sent", "made"])
-def test_f4_a_stored_page_asks_the_outside_for_nothing(
+def test_rf4_a_stored_page_asks_the_outside_for_nothing(
     origin: str, browser: Browser, listener: Listener, links: dict[str, str]
 ) -> None:
-    """[F4] [X3] Every way in one file, as the gateway serves it."""
+    """[RF4] [RX3] Every way in one file, as the gateway serves it."""
     listener.forget()
     page = visited(browser, links[f"all {origin}"], lambda page: page.keyboard.press("Tab"))
     assert page.url == links[f"all {origin}"]
@@ -271,13 +271,13 @@ def test_f4_a_stored_page_asks_the_outside_for_nothing(
     assert (listener.asked, listener.packets) == ([], [])
 
 
-def test_f4_no_way_out_is_left_by_the_headers_of_a_stored_page(
+def test_rf4_no_way_out_is_left_by_the_headers_of_a_stored_page(
     browser: Browser,
     listener: Listener,
     links: dict[str, str],
     every_way: Callable[[dict[str, str]], None],
 ) -> None:
-    """[F4] [X3] Each way alone: in one file, the first could hide the others."""
+    """[RF4] [RX3] Each way alone: in one file, the first could hide the others."""
     page = browser.new_context().new_page()
     sent, made = (policies(headers_at(page, links[f"all {each}"])) for each in ("sent", "made"))
     page.context.close()
@@ -292,8 +292,8 @@ def policies(sent: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in sent.items() if name in names}
 
 
-def test_f4_a_page_opens_no_box_under_our_address(browser: Browser, links: dict[str, str]) -> None:
-    """[F4] ``alert``, ``confirm``, ``prompt``: they look as if the gateway asked."""
+def test_rf4_a_page_opens_no_box_under_our_address(browser: Browser, links: dict[str, str]) -> None:
+    """[RF4] ``alert``, ``confirm``, ``prompt``: they look as if the gateway asked."""
     boxes: list[str] = []
 
     def noted(box: Dialog) -> None:
@@ -325,10 +325,10 @@ def test_a_deck_of_ours_runs_its_script_and_no_other(
     assert (listener.asked, listener.packets) == ([], [])
 
 
-def test_x3_a_result_page_loads_nothing_also_as_a_file_on_a_disk(
+def test_rx3_a_result_page_loads_nothing_also_as_a_file_on_a_disk(
     browser: Browser, listener: Listener, tmp_path: Path
 ) -> None:
-    """[X3] A document on Telegram has no headers: its own head says what it may load."""
+    """[RX3] A document on Telegram has no headers: its own head says what it may load."""
     content = listener.fill(ALL) + f"<img id=own alt=own src='/files/{'A' * 22}'>"
     page = page_of(
         Result("Saved", content, is_html=True),

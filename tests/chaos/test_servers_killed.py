@@ -43,8 +43,8 @@ def test_a_server_killed_in_mid_stream_costs_no_event_and_shows_none_twice(
     check_logs(it)
 
 
-def test_c4_flushall_in_the_middle_loses_nothing(arena: MakeArena) -> None:
-    """[redteam C4]"""
+def test_rc4_flushall_in_the_middle_loses_nothing(arena: MakeArena) -> None:
+    """[RC4]"""
     it = arena(chaotic=False)
     with Socket(it.gateway, it.ada.token) as socket:
         run, session = socket.say("slow one", client_id="flushed")
@@ -65,8 +65,8 @@ def flush(arena: Arena) -> None:
         client.flushall()
 
 
-def test_c5_messages_are_accepted_and_answered_while_the_broker_is_away(arena: MakeArena) -> None:
-    """[redteam C5]"""
+def test_rc5_messages_are_accepted_and_answered_while_the_broker_is_away(arena: MakeArena) -> None:
+    """[RC5]"""
     it = arena(chaotic=False)
     it.gateway.kill("broker")
     started = time.monotonic()
@@ -86,8 +86,8 @@ def answers_quickly(arena: Arena) -> bool:
     return time.monotonic() - started < 0.5
 
 
-def test_c5_a_broker_that_hangs_delays_nobody_at_the_door(arena: MakeArena) -> None:
-    """[redteam C5]"""
+def test_rc5_a_broker_that_hangs_delays_nobody_at_the_door(arena: MakeArena) -> None:
+    """[RC5]"""
     it = arena(chaotic=False)
     assert it.ada.say("hello").status == 200
     os.kill(it.gateway.pid("broker"), signal.SIGSTOP)
@@ -100,8 +100,8 @@ def test_c5_a_broker_that_hangs_delays_nobody_at_the_door(arena: MakeArena) -> N
         os.kill(it.gateway.pid("broker"), signal.SIGCONT)
 
 
-def test_c5_a_full_broker_delays_nobody_at_the_door(arena: MakeArena) -> None:
-    """[redteam C5]"""
+def test_rc5_a_full_broker_delays_nobody_at_the_door(arena: MakeArena) -> None:
+    """[RC5]"""
     it = arena(chaotic=False)
     with redis.Redis.from_url(it.gateway.broker.url) as client:
         client.config_set("maxmemory", "1")
@@ -130,7 +130,7 @@ def test_sigterm_gives_runs_back_at_once(arena: MakeArena) -> None:
     check_logs(it)
 
 
-def test_c8_two_workers_never_run_one_run_twice(arena: MakeArena) -> None:
+def test_rc8_two_workers_never_run_one_run_twice(arena: MakeArena) -> None:
     """The wake-up of every run reaches both workers, and both sweep every second."""
     # No run may look abandoned only because the machine is slow.
     it = arena(chaotic=False, RUN_LEASE_SECONDS="60")
@@ -222,7 +222,7 @@ def unwritable(arena: Arena, postgres: Postgres | None) -> Iterator[None]:
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (infinite, infinite))
 
 
-def test_c6_what_cannot_be_stored_is_not_acknowledged(
+def test_rc6_what_cannot_be_stored_is_not_acknowledged(
     arena: MakeArena, postgres: Postgres | None
 ) -> None:
     it = arena(chaotic=False)

@@ -30,7 +30,7 @@ def has_died(arena: Arena, times: int) -> bool:
     return len(arena.deaths()) >= times
 
 
-def test_c8_every_accepted_message_has_one_answer_wherever_the_worker_dies(
+def test_rc8_every_accepted_message_has_one_answer_wherever_the_worker_dies(
     arena: MakeArena,
 ) -> None:
     it = arena()

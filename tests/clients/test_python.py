@@ -96,7 +96,7 @@ def test_stream_helper_and_tools(client: openai.OpenAI) -> None:
 
 
 def test_errors(client: openai.OpenAI, scripted: Gateway) -> None:
-    """[D5] [O2] Each error is the exception that the client has for it."""
+    """[D5] [RO2] Each error is the exception that the client has for it."""
     question: list[openai.types.chat.ChatCompletionMessageParam] = [
         {"role": "user", "content": "break"}
     ]

@@ -135,7 +135,7 @@ def credentials(door: str, body: bytes) -> tuple[str, str, dict[str, str]]:
 def test_no_value_is_a_failure(
     door: str, house: House, value: Any, where: int, *, whole: bool
 ) -> None:
-    """[I8] [W10] [W13] [W14] [O11] The whole body, or one part of a valid one, may be anything."""
+    """[RI8] [RW10] [RW13] [RW14] [RO11] The whole body, or one part of it, may be anything."""
     path, valid = DOORS[door]
     body = value if whole else with_one_part_changed(valid, value, where)
     if isinstance(body, dict) and path in {"/inbound", "/v1/chat/completions"}:
@@ -320,7 +320,7 @@ def posted(door: str, house: House, body: Any) -> houses.Answer:
 def test_a_hostile_value_in_any_place_is_refused_by_name_on_both_databases(
     door: str, house: House
 ) -> None:
-    """[I8] [O11] [W13] NUL, lone surrogates and huge numbers, in every text, key and number."""
+    """[RI8] [RO11] [RW13] NUL, lone surrogates and huge numbers, in every text, key and number."""
     valid = json.loads(house.fill(json.dumps(FULL.get(door, DOORS[door][1]))))
     # Without the hostile value all of it is taken; the sender of the bridge is on nobody's list.
     assert posted(door, house, valid).status in ({401} if door == "process" else range(200, 300))
@@ -339,7 +339,7 @@ def test_a_hostile_value_in_any_place_is_refused_by_name_on_both_databases(
 @CHEAP
 @given(value=VALUES, where=st.integers(0, 20), kind=st.integers(0, 6))
 def test_no_frame_is_more_than_refused(value: Any, where: int, kind: int) -> None:
-    """[WS7] What a socket is told is a frame of ours, or a refusal that names the field."""
+    """[RWS7] What a socket is told is a frame of ours, or a refusal that names the field."""
     every: list[dict[str, Any]] = [
         {
             "type": "message",

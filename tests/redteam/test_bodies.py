@@ -55,8 +55,8 @@ def send_to_django(settings: Any, *, parts: list[bytes], declared: str = "") -> 
         ([b"x" * 1000] * 50, "10", 413, 2000),
     ],
 )
-def test_w11_no_more_than_the_limit_reaches_django(
+def test_rw11_no_more_than_the_limit_reaches_django(
     parts: list[bytes], declared: str, status: int, reached: int, settings: Any
 ) -> None:
-    """[W11] Whatever length was declared."""
+    """[RW11] Whatever length was declared."""
     assert send_to_django(settings, parts=parts, declared=declared) == (status, reached)

@@ -93,10 +93,10 @@ def knock_everywhere(house: House) -> list[str]:
     return said
 
 
-def test_log4_no_planted_secret_is_found_anywhere(
+def test_rlog4_no_planted_secret_is_found_anywhere(
     caplog: pytest.LogCaptureFixture, settings: Any, transactional_db: None
 ) -> None:
-    """[LOG4] [O9] Logs, answers, admin pages, every column of every table, the broker."""
+    """[RLOG4] [RO9] Logs, answers, admin pages, every column of every table, the broker."""
     caplog.set_level(logging.DEBUG)
     settings.METRICS_TOKEN, settings.LLM_API_KEY = METRICS, MODEL
     house = houses.build()
@@ -155,8 +155,8 @@ def test_the_search_finds_what_is_there(transactional_db: None) -> None:
     client.close()
 
 
-def test_log1_a_sender_cannot_forge_a_line_of_the_log() -> None:
-    """[LOG1]"""
+def test_rlog1_a_sender_cannot_forge_a_line_of_the_log() -> None:
+    """[RLOG1]"""
     record = logging.LogRecord(
         "x", logging.INFO, "", 0, "denied %s", ("a\n2026-01-01 INFO approved\r\x1b[2J\u2028",), None
     )
@@ -166,8 +166,8 @@ def test_log1_a_sender_cannot_forge_a_line_of_the_log() -> None:
     assert line.isascii()
 
 
-def test_log4_a_key_does_not_show_its_secret(db: None) -> None:
-    """[LOG4] Neither its row's text nor its fields hold the token."""
+def test_rlog4_a_key_does_not_show_its_secret(db: None) -> None:
+    """[RLOG4] Neither its row's text nor its fields hold the token."""
     from allowlist.models import ApiKey
 
     house = houses.build()

@@ -107,8 +107,8 @@ def test_plain_http_on_this_machine_alone_is_fine_and_on_a_public_port_is_not(sa
     assert ("warning", "daphne") in ids(configuration.examine())
 
 
-def test_c3_a_broker_that_answers_strangers_is_an_error(safe: Any, tmp_path: Path) -> None:
-    """[redteam C3]"""
+def test_rc3_a_broker_that_answers_strangers_is_an_error(safe: Any, tmp_path: Path) -> None:
+    """[RC3]"""
     server = Valkey(folder=tmp_path / "open", password="")
     server.process.stdin = server.process.stdin.replace("requirepass \n", "")
     server.folder.mkdir()
@@ -124,17 +124,17 @@ def test_c3_a_broker_that_answers_strangers_is_an_error(safe: Any, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("host", "level"), [("127.0.0.1", "warning"), ("192.0.2.1", "error")])
-def test_c3_an_address_without_a_password_is_named(
+def test_rc3_an_address_without_a_password_is_named(
     host: str, level: str, safe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[redteam C3]"""
+    """[RC3]"""
     monkeypatch.setattr(configuration, "answers_strangers", lambda *_: False)
     safe.REDIS_URL = f"redis://{host}:6379/0"
     assert ids(configuration.examine()) == {(level, "broker-password")}
 
 
-def test_c3_in_production_a_start_with_an_open_broker_elsewhere_is_refused(tmp_path: Path) -> None:
-    """[redteam C3]"""
+def test_rc3_in_production_a_start_with_an_open_broker_elsewhere_is_refused(tmp_path: Path) -> None:
+    """[RC3]"""
     env = {
         "PATH": os.environ["PATH"],
         "GATEWAY_HOME": str(tmp_path),

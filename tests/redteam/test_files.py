@@ -97,8 +97,8 @@ def test_a_part_of_a_file_is_sent_when_it_is_asked_for(
             assert answer.headers["accept-ranges"] == "bytes"
 
 
-def test_f1_a_link_opens_only_as_it_was_made(house: House) -> None:
-    """[F1] Every character changed once, another file's id, a later end, an older signature."""
+def test_rf1_a_link_opens_only_as_it_was_made(house: House) -> None:
+    """[RF1] Every character changed once, another file's id, a later end, an older signature."""
     file, other = kept(house), kept(house, name="b.txt")
     link = storage.link(file)
     assert opened(house, link).body == SECRET
@@ -127,8 +127,8 @@ def test_f1_a_link_opens_only_as_it_was_made(house: House) -> None:
 @pytest.mark.parametrize(
     "name", ["report.html", "picture.svg", "a.xhtml", "a.xml", "a.js", "a.css", "a.swf", "a.mht"]
 )
-def test_f4_a_stored_page_runs_nothing_with_our_rights(name: str, house: House) -> None:
-    """[F4] Saved, or shown in a sandbox without an origin; never sniffed, framed or cached."""
+def test_rf4_a_stored_page_runs_nothing_with_our_rights(name: str, house: House) -> None:
+    """[RF4] Saved, or shown in a sandbox without an origin; never sniffed, framed or cached."""
     found = opened(house, storage.link(kept(house, name=name, content=b"<svg onload=alert(1)>")))
     policy = found.headers["content-security-policy"]
     assert found.status == 200
@@ -144,8 +144,8 @@ def test_f4_a_stored_page_runs_nothing_with_our_rights(name: str, house: House) 
 
 
 @pytest.mark.parametrize("name", NASTY_NAMES)
-def test_f5_a_name_is_no_header_no_type_and_no_path(name: str, house: House) -> None:
-    """[F5] [F3] By upload and by whoever makes files; the type comes from the extension alone."""
+def test_rf5_a_name_is_no_header_no_type_and_no_path(name: str, house: House) -> None:
+    """[RF5] [RF3] By upload and by whoever makes files; the type comes from the extension alone."""
     asked = quote(name.encode("utf-8", "surrogatepass"))
     sent = house.ask("own", "POST", f"/files?name={asked}", SECRET)
     assert sent.status == 201
@@ -160,14 +160,14 @@ def test_f5_a_name_is_no_header_no_type_and_no_path(name: str, house: House) -> 
         assert storage.path_of(file).resolve().is_relative_to(storage.folder().resolve())
 
 
-def test_f5_no_header_of_ours_can_hold_a_line_end() -> None:
-    """[F5] Whatever a door puts into one: uvicorn writes it as it is."""
+def test_rf5_no_header_of_ours_can_hold_a_line_end() -> None:
+    """[RF5] Whatever a door puts into one: uvicorn writes it as it is."""
     (*_, (name, value)) = http.encoded({"X-Name": "a\r\nSet-Cookie: b\x00\x7f…"})
     assert (name, value) == (b"x-name", b"a  Set-Cookie: b  ?")
 
 
-def test_f7_an_answer_shows_no_picture_of_somebody_else(house: House) -> None:
-    """[F7] A model repeats what it is told; an id is no right, a link that has ended is none."""
+def test_rf7_an_answer_shows_no_picture_of_somebody_else(house: House) -> None:
+    """[RF7] A model repeats what it is told; an id is no right, a link that has ended is none."""
     picture = kept(house, name="a.png", content=b"\x89PNG")
     own, other = house.people["own"].id, house.people["other"].id
     address = f"/files/{picture.public_id}"
@@ -196,14 +196,14 @@ def office(folder: Path, entries: dict[str, bytes]) -> Path:
     return path
 
 
-async def test_doc6_an_archive_of_too_much_is_not_unpacked(tmp_path: Path) -> None:
-    """[DOC6] By the number of its entries; by their size: ``test_l5_bombs_end_the_reader_only``."""
+async def test_rdoc6_an_archive_of_too_much_is_not_unpacked(tmp_path: Path) -> None:
+    """[RDOC6] By number of entries; by their size: ``test_l5_bombs_end_the_reader_only``."""
     many = {f"word/{number}.xml": b"" for number in range(25_000)}
     assert "too large inside" in await refused(office(tmp_path, many))
 
 
-async def test_doc6_archives_inside_and_names_that_climb_touch_nothing(tmp_path: Path) -> None:
-    """[DOC6] Nothing is ever unpacked to a disk, nor one archive out of another."""
+async def test_rdoc6_archives_inside_and_names_that_climb_touch_nothing(tmp_path: Path) -> None:
+    """[RDOC6] Nothing is ever unpacked to a disk, nor one archive out of another."""
     inner = io.BytesIO()
     with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("bomb", b"\x00" * 1_000_000)
@@ -261,8 +261,8 @@ def huge_to_unicode() -> bytes:
     [doubly_packed, looping_xref, pages_without_end, huge_to_unicode],
     ids=lambda f: f.__name__,
 )
-async def test_doc8_an_evil_pdf_ends_its_reader_only(evil: Any, tmp_path: Path) -> None:
-    """[DOC8] Read, or refused in words; by a process with bounds, which has ended either way."""
+async def test_rdoc8_an_evil_pdf_ends_its_reader_only(evil: Any, tmp_path: Path) -> None:
+    """[RDOC8] Read, or refused in words; by a process with bounds, which has ended either way."""
     path = tmp_path / "a.pdf"
     path.write_bytes(evil())
     found, error = await outcome(path)
@@ -271,8 +271,8 @@ async def test_doc8_an_evil_pdf_ends_its_reader_only(evil: Any, tmp_path: Path) 
     assert error == "" or error in WORDS
 
 
-def test_doc8_the_reader_bounds_itself_before_it_opens_the_file() -> None:
-    """[DOC8] At most 1 GB of address space and 30 s of processor; the caller waits for 60 s."""
+def test_rdoc8_the_reader_bounds_itself_before_it_opens_the_file() -> None:
+    """[RDOC8] At most 1 GB of address space and 30 s of processor; the caller waits for 60 s."""
     code = (
         "import resource as r; from core.documents import reader; reader.limit();"
         "print(*r.getrlimit(r.RLIMIT_AS), *r.getrlimit(r.RLIMIT_CPU), *r.getrlimit(r.RLIMIT_FSIZE))"
@@ -285,8 +285,8 @@ def test_doc8_the_reader_bounds_itself_before_it_opens_the_file() -> None:
     assert read.SECONDS <= 60
 
 
-async def test_doc8_a_thousand_pages_are_read_within_the_bounds(tmp_path: Path) -> None:
-    """[DOC8] [L4] The bounds are no obstacle to a book."""
+async def test_rdoc8_a_thousand_pages_are_read_within_the_bounds(tmp_path: Path) -> None:
+    """[RDOC8] [L4] The bounds are no obstacle to a book."""
     path = tmp_path / "book.pdf"
     path.write_bytes(papers.pdf([f"page {n} " + "many words " * 300 for n in range(1000)]))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -298,10 +298,10 @@ async def test_doc8_a_thousand_pages_are_read_within_the_bounds(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("bound", ["ENOUGH_CPU_SECONDS", "ENOUGH_SECONDS", "MOST_CHARACTERS"])
-def test_doc8_what_takes_too_long_is_cut_and_says_so(
+def test_rdoc8_what_takes_too_long_is_cut_and_says_so(
     bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[DOC8] What was read until then is worth having; that it is not all of it is said."""
+    """[RDOC8] What was read until then is worth having; that it is not all of it is said."""
     path = tmp_path / "a.md"
     path.write_text("# One\nuno\n# Two\ndos\n")
     said: list[object] = []
@@ -330,8 +330,8 @@ LINKS = ["https://evil.example", "external:c:\\x", "internal:A1", "mailto:a@b.ex
 
 
 @pytest.mark.parametrize("label", ACTIVE + LINKS)
-def test_doc11_a_label_of_a_chart_is_text_in_its_workbook(label: str) -> None:
-    """[DOC11] The one table that we write for a spreadsheet: categories and names of series."""
+def test_rdoc11_a_label_of_a_chart_is_text_in_its_workbook(label: str) -> None:
+    """[RDOC11] The one table that we write for a spreadsheet: categories and names of series."""
     deck = pptx.Presentation()
     slide = deck.slides.add_slide(deck.slide_layouts[6])
     chart = Chart("bar", [label, "\t" + label], [Series(label, [1, 2])])

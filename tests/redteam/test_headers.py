@@ -127,8 +127,8 @@ class Failing:
     urlpatterns = [path("broken", broken), *ours]
 
 
-def test_log3_an_error_page_is_guarded_and_tells_nothing(settings: Any, db: None) -> None:
-    """[LOG3]"""
+def test_rlog3_an_error_page_is_guarded_and_tells_nothing(settings: Any, db: None) -> None:
+    """[RLOG3]"""
     settings.ROOT_URLCONF = Failing
     answer = houses.build().ask("own", "GET", "/broken")
     assert answer.status == 500
@@ -137,8 +137,8 @@ def test_log3_an_error_page_is_guarded_and_tells_nothing(settings: Any, db: None
         assert secret not in answer.body
 
 
-def test_log3_a_host_that_is_not_ours_gets_a_400_without_settings(settings: Any, db: None) -> None:
-    """[LOG3]"""
+def test_rlog3_a_host_that_is_not_ours_gets_a_400_without_settings(settings: Any, db: None) -> None:
+    """[RLOG3]"""
     found = Client().get("/", SERVER_NAME="evil.example")
     assert found.status_code == 400
     assert b"ALLOWED_HOSTS" not in found.content

@@ -300,8 +300,8 @@ def test_daphne_has_bounds_of_its_own(
         web.stop()
 
 
-def test_ws12_sockets_that_only_wait_keep_nobody_out(web: Gateway) -> None:
-    """[WS12] 250 of one address show no key; a client with a key, from there too, comes in."""
+def test_rws12_sockets_that_only_wait_keep_nobody_out(web: Gateway) -> None:
+    """[RWS12] 250 of one address show no key; a client with a key, from there too, comes in."""
     ada = people(web, number=1)[0]
     upgrade = (*UPGRADE, "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version: 13")
     with contextlib.ExitStack() as every:

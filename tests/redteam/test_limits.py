@@ -82,8 +82,8 @@ def with_pictures(count: int) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [{"type": "text", "text": "look"}, *[part] * count]}]
 
 
-async def test_o5_named_pictures_are_no_more_than_sent_ones(settings: Any) -> None:
-    """[O5] A short request must not make us hold sixteen large pictures."""
+async def test_ro5_named_pictures_are_no_more_than_sent_ones(settings: Any) -> None:
+    """[RO5] A short request must not make us hold sixteen large pictures."""
     settings.MAX_BODY_BYTES = 5_000
     asked: list[str] = []
 
@@ -100,8 +100,8 @@ async def test_o5_named_pictures_are_no_more_than_sent_ones(settings: Any) -> No
     assert caught.value.status == 413
 
 
-async def test_o5_pictures_that_do_not_come_are_not_waited_for(settings: Any) -> None:
-    """[O5]"""
+async def test_ro5_pictures_that_do_not_come_are_not_waited_for(settings: Any) -> None:
+    """[RO5]"""
     settings.BODY_SECONDS = 0.05
 
     async def get(url: str) -> Fetched:

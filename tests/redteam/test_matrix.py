@@ -125,8 +125,8 @@ def hidden(answer: Answer) -> bytes:
     return re.sub(rb'value="[A-Za-z0-9]{64}"', b"", answer.body)
 
 
-def test_q17_the_admin_does_not_exist_for_who_is_not_staff(db: None) -> None:
-    """[Q19] And staff without rights see no page but the first one and their own password."""
+def test_rq17_the_admin_does_not_exist_for_who_is_not_staff(db: None) -> None:
+    """[RQ19] And staff without rights see no page but the first one and their own password."""
     house = houses.build()
     assert len(ADMIN) > 50
     for route in ADMIN:

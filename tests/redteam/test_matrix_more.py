@@ -108,7 +108,7 @@ def test_every_tool_of_the_server_has_a_row(transactional_db: None) -> None:
 def test_a10_each_person_gets_of_a_tool_what_the_table_says(
     tool: str, transactional_db: None
 ) -> None:
-    """[A10] redteam M3: the key says whose sessions and files there are."""
+    """[A10] RM3: the key says whose sessions and files there are."""
     house = houses.build()
     template, statuses = TOOLS[tool]
     expected = dict(zip(WHO, statuses.split(), strict=True))
@@ -126,7 +126,7 @@ def test_a10_each_person_gets_of_a_tool_what_the_table_says(
 
 
 def test_a10_a_tool_names_no_session_and_no_file_of_others(transactional_db: None) -> None:
-    """[A10] redteam M3: with a session of one's own, another person's file does not exist."""
+    """[A10] RM3: with a session of one's own, another person's file does not exist."""
     house = houses.build()
     made = house.ask("other", "POST", "/api/agent-sessions", {"channel": "web"})
     session = orjson.loads(made.body)["id"]
@@ -178,8 +178,8 @@ class TestSockets:
         await houses.end_tasks()
 
     @pytest.mark.parametrize("path", SOCKETS)
-    async def test_ws1_a_cookie_opens_what_the_table_says(self, path: str) -> None:
-        """[WS1]"""
+    async def test_rws1_a_cookie_opens_what_the_table_says(self, path: str) -> None:
+        """[RWS1]"""
         house = await transactions.in_thread(houses.build)
         opens = set()
         for who in ("other", "own", "staff", "owner"):
@@ -238,8 +238,8 @@ def test_every_action_of_the_admin_has_a_row(db: None) -> None:
     }
 
 
-def test_q19_who_may_only_look_changes_nothing(db: None) -> None:
-    """[Q19] Staff without a right are offered nothing, nor are those who may see every page."""
+def test_rq19_who_may_only_look_changes_nothing(db: None) -> None:
+    """[RQ19] Staff without a right are offered nothing, nor are those who may see every page."""
     house = houses.build()
     staff = house.people["staff"]
     assert not any(offered(staff).values())

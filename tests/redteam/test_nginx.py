@@ -129,15 +129,15 @@ def test_a_stream_arrives_through_the_proxy_piece_by_piece(proxy: Proxy) -> None
     assert '"event":"done"' in lines[-1]
 
 
-def test_w11_the_proxy_refuses_a_body_above_its_own_limit(proxy: Proxy) -> None:
-    """[W11] The gateway here would take it: the refusal is nginx's."""
+def test_rw11_the_proxy_refuses_a_body_above_its_own_limit(proxy: Proxy) -> None:
+    """[RW11] The gateway here would take it: the refusal is nginx's."""
     with proxy.client() as client:
         answer = client.post("/inbound", content=b"x" * (17 * 2**20))
     assert answer.status_code == 413
 
 
-def test_ws12_a_head_that_never_ends_is_cut_by_the_proxy(proxy: Proxy) -> None:
-    """[WS12] What uvicorn waits for without end."""
+def test_rws12_a_head_that_never_ends_is_cut_by_the_proxy(proxy: Proxy) -> None:
+    """[RWS12] What uvicorn waits for without end."""
     context = ssl.create_default_context(cafile=str(proxy.certificate))
     with (
         socket.create_connection(("127.0.0.1", proxy.port), timeout=200) as plain,

@@ -33,16 +33,16 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("unix", "unix"),
     ],
 )
-def test_i17_an_ipv6_customer_is_one_asker(address: str, counted: str) -> None:
-    """[I17]"""
+def test_ri17_an_ipv6_customer_is_one_asker(address: str, counted: str) -> None:
+    """[RI17]"""
     assert throttling.network_of(address) == counted
 
 
 @pytest.mark.parametrize("path", ["/api/sessions", "/v1/models"])
-def test_i17_too_many_requests_are_a_429_that_says_when(
+def test_ri17_too_many_requests_are_a_429_that_says_when(
     path: str, settings: Any, transactional_db: None
 ) -> None:
-    """[I17] Of a person; another one is not held up."""
+    """[RI17] Of a person; another one is not held up."""
     settings.RATE_PER_MINUTE_USER = 2
     house = houses.build()
     statuses = [house.ask("own", "GET", path).status for _ in range(3)]
@@ -52,8 +52,8 @@ def test_i17_too_many_requests_are_a_429_that_says_when(
 
 
 @pytest.mark.parametrize("path", ["/api/sessions", "/v1/models"])
-def test_o8_guessing_keys_is_stopped_for_the_address(path: str, transactional_db: None) -> None:
-    """[O8] Twenty wrong ones in a minute, then no more answers to guesses."""
+def test_ro8_guessing_keys_is_stopped_for_the_address(path: str, transactional_db: None) -> None:
+    """[RO8] Twenty wrong ones in a minute, then no more answers to guesses."""
     house = houses.build()
     house.tokens["guess"] = "lk_000000000000_" + "x" * 43
     statuses = [house.ask("guess", "GET", path).status for _ in range(21)]
@@ -61,20 +61,20 @@ def test_o8_guessing_keys_is_stopped_for_the_address(path: str, transactional_db
 
 
 @pytest.mark.parametrize("path", ["/api/sessions", "/v1/models"])
-def test_i17_an_address_is_counted_before_anybody_is_known(
+def test_ri17_an_address_is_counted_before_anybody_is_known(
     path: str, settings: Any, transactional_db: None
 ) -> None:
-    """[I17]"""
+    """[RI17]"""
     settings.RATE_PER_MINUTE_ADDRESS = 3
     house = houses.build()
     statuses = [house.ask("anonymous", "GET", path).status for _ in range(4)]
     assert statuses == [401, 401, 401, 429]
 
 
-def test_i17_who_opens_links_to_files_is_counted_by_address(
+def test_ri17_who_opens_links_to_files_is_counted_by_address(
     settings: Any, transactional_db: None
 ) -> None:
-    """[I17] [F1] A link is a bearer: nobody is known who could be counted."""
+    """[RI17] [RF1] A link is a bearer: nobody is known who could be counted."""
     settings.RATE_PER_MINUTE_ADDRESS = 3
     house = houses.build()
     asked = [house.ask("anonymous", "GET", "/files/out?token=x") for _ in range(4)]
@@ -82,8 +82,8 @@ def test_i17_who_opens_links_to_files_is_counted_by_address(
     assert "retry-after" in asked[-1].headers
 
 
-def test_i18_files_on_their_way_are_counted(settings: Any, transactional_db: None) -> None:
-    """[I18] What was not stored yet counts for no quota: a hundred uploads that never end would."""
+def test_ri18_files_on_their_way_are_counted(settings: Any, transactional_db: None) -> None:
+    """[RI18] What is not stored yet counts for no quota; a hundred endless uploads would."""
     settings.MAX_STREAMS_PER_USER = 1
     house = houses.build()
     headers = [(b"authorization", f"Bearer {house.tokens['own']}".encode())]
@@ -117,10 +117,10 @@ def test_i18_files_on_their_way_are_counted(settings: Any, transactional_db: Non
     assert statuses == [429, 201, 201]
 
 
-def test_i17_files_that_a_page_sends_are_counted_with_the_persons_messages(
+def test_ri17_files_that_a_page_sends_are_counted_with_the_persons_messages(
     settings: Any, transactional_db: None
 ) -> None:
-    """[I17] A cookie is no way around the limit of a key's uploads."""
+    """[RI17] A cookie is no way around the limit of a key's uploads."""
     settings.RATE_PER_MINUTE_USER = 2
     house = houses.build()
     cookie = house.browser("own").cookies[settings.SESSION_COOKIE_NAME].value

@@ -74,8 +74,8 @@ def pour(connection: socket.socket, megabytes: int) -> int:
 
 
 @pytest.mark.parametrize("path", BODIES)
-def test_w11_300_megabytes_are_not_kept(path: str, house: Gateway, ada: Client) -> None:
-    """[W11] Declared, at a lean door, at a page and at an address that is not there."""
+def test_rw11_300_megabytes_are_not_kept(path: str, house: Gateway, ada: Client) -> None:
+    """[RW11] Declared, at a lean door, at a page and at an address that is not there."""
     request = head(ada, f"Content-Length: {300 * MEGABYTE}")
     with door(house) as connection:
         connection.sendall(request.replace(b"/inbound", path.encode(), 1))
@@ -85,8 +85,8 @@ def test_w11_300_megabytes_are_not_kept(path: str, house: Gateway, ada: Client) 
 
 
 @pytest.mark.parametrize("path", ["/inbound", "/none", "/files", "/ui/chat", "/api/sessions"])
-def test_w11_an_endless_chunked_body_is_cut(path: str, house: Gateway, ada: Client) -> None:
-    """[W11] No length is declared, and it never ends."""
+def test_rw11_an_endless_chunked_body_is_cut(path: str, house: Gateway, ada: Client) -> None:
+    """[RW11] No length is declared, and it never ends."""
     with door(house) as connection:
         request = head(ada, "Transfer-Encoding: chunked")
         connection.sendall(request.replace(b"/inbound", path.encode(), 1))
@@ -96,10 +96,10 @@ def test_w11_an_endless_chunked_body_is_cut(path: str, house: Gateway, ada: Clie
                 connection.sendall(piece)
 
 
-def test_ws12_hundreds_of_silent_and_half_open_connections_hold_nobody_up(
+def test_rws12_hundreds_of_silent_and_half_open_connections_hold_nobody_up(
     house: Gateway, ada: Client
 ) -> None:
-    """[WS12] Half a request line, half a head, half a body, a handshake that never goes on."""
+    """[RWS12] Half a request line, half a head, half a body, a handshake that never goes on."""
     beginnings = (
         b"",
         b"POST /inb",

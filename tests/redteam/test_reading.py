@@ -1,5 +1,5 @@
 """Looking changes nothing: link previews, crawlers and foreign pages make GET and HEAD requests,
-with whatever cookies there are, as often as they like (Q17).
+with whatever cookies there are, as often as they like (RQ17).
 
 Every URL of Django, of the lean routes and of the admin, for each of the people of the matrix.
 """
@@ -83,7 +83,7 @@ def house(transactional_db: None) -> House:
     return made
 
 
-def test_q17_no_get_and_no_head_signs_in_lets_in_or_uses_anything_up(
+def test_rq17_no_get_and_no_head_signs_in_lets_in_or_uses_anything_up(
     house: House, settings: Settings
 ) -> None:
     """[A6] Twice each; pages that are asked for by the wrong people too."""
@@ -109,7 +109,7 @@ def test_q17_no_get_and_no_head_signs_in_lets_in_or_uses_anything_up(
     assert asked > 900
 
 
-def test_q17_the_links_that_were_looked_at_still_work(house: House) -> None:
+def test_rq17_the_links_that_were_looked_at_still_work(house: House) -> None:
     """What the previews of a messenger saw is what the person presses."""
     for path in ("/sign-in/{link}", "/decide/{decision}"):
         for _ in range(3):

@@ -117,10 +117,10 @@ def test_every_answer_on_the_wire_is_guarded(method: str, path: str, web: Gatewa
 
 
 @pytest.mark.parametrize("name", NASTY_NAMES)
-def test_f5_no_name_of_a_file_becomes_a_header_on_the_wire(
+def test_rf5_no_name_of_a_file_becomes_a_header_on_the_wire(
     name: str, web: Gateway, ada: Client
 ) -> None:
-    """[F5]"""
+    """[RF5]"""
     asked = quote(name.encode("utf-8", "surrogatepass"))
     key = f"Authorization: Bearer {ada.token}"
     sent = ada.call("POST", f"/files?name={asked}", b"words")

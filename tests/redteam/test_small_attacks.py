@@ -23,8 +23,8 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     transactions.close_pool()
 
 
-def test_i19_no_route_lets_a_foreign_page_read_it(transactional_db: None) -> None:
-    """[I19] Neither the preflight nor the request itself names an allowed origin."""
+def test_ri19_no_route_lets_a_foreign_page_read_it(transactional_db: None) -> None:
+    """[RI19] Neither the preflight nor the request itself names an allowed origin."""
     house = houses.build()
     asked = {"Origin": ORIGIN, "Access-Control-Request-Method": "POST"}
     for rows in {**PAGES, **API, **DOORS}.values():
@@ -35,10 +35,10 @@ def test_i19_no_route_lets_a_foreign_page_read_it(transactional_db: None) -> Non
                 assert not any(name.startswith("access-control") for name in answer.headers), where
 
 
-def test_q14_an_owner_without_a_channel_finds_the_stranger_in_the_admin(
+def test_rq14_an_owner_without_a_channel_finds_the_stranger_in_the_admin(
     transactional_db: None,
 ) -> None:
-    """[Q14] Nothing is sent anywhere, and nothing tries."""
+    """[RQ14] Nothing is sent anywhere, and nothing tries."""
     house = houses.build()
     assert house.people["owner"].last_account is None
     assert UnknownRequest.objects.filter(state="pending").count() == 1

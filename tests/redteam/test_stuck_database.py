@@ -1,4 +1,4 @@
-"""A database that takes no writes: requests end with 503 soon, and readiness says so ([D8], C6)."""
+"""A database that takes no writes: requests end with 503 soon, readiness names it ([D8] [RC6])."""
 
 import contextlib
 import resource
@@ -69,7 +69,7 @@ def timed(call: Callable[[], Answer]) -> tuple[Answer, float]:
 
 
 @pytest.mark.parametrize("stuck", [locked, full])
-def test_c6_d8_requests_that_cannot_write_end_soon_and_readiness_says_so(
+def test_rc6_d8_requests_that_cannot_write_end_soon_and_readiness_says_so(
     stuck: Callable[[Gateway], contextlib.AbstractContextManager[None]],
     house: Gateway,
     ada: Client,

@@ -83,10 +83,10 @@ def state(run: Run) -> str:
 
 
 @pytest.mark.parametrize(("wrong", "words"), WRONG)
-def test_c10_a_worker_of_another_version_claims_nothing_until_they_fit(
+def test_rc10_a_worker_of_another_version_claims_nothing_until_they_fit(
     wrong: Callable[[], AbstractContextManager[None]], words: str, runner: Runner
 ) -> None:
-    """[redteam C10] It says why, and goes on by itself."""
+    """[RC10] It says why, and goes on by itself."""
     wait_until(lambda: runs.workers_alive("runs") == 1, seconds=SECONDS, what="a heartbeat")
     with wrong():
         wait_until(partial(is_told, words), seconds=SECONDS, what="the refusal")
@@ -101,10 +101,10 @@ def test_c10_a_worker_of_another_version_claims_nothing_until_they_fit(
     wait_until(lambda: runs.workers_alive("runs") == 1, seconds=SECONDS, what="work")
 
 
-def test_c10_a_worker_that_starts_on_an_old_database_takes_nothing_before_migrate(
+def test_rc10_a_worker_that_starts_on_an_old_database_takes_nothing_before_migrate(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[redteam C10] Not even what waits already when it starts."""
+    """[RC10] Not even what waits already when it starts."""
     run = ask("before")
     with older_than_the_code():
         made = Runner()
@@ -124,13 +124,13 @@ async def unexpected() -> None:
 
 
 @pytest.mark.parametrize(("wrong", "words"), WRONG)
-def test_c10_a_long_worker_leaves_its_job_in_the_queue(
+def test_rc10_a_long_worker_leaves_its_job_in_the_queue(
     wrong: Callable[[], AbstractContextManager[None]],
     words: str,
     transactional_db: None,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """[redteam C10]"""
+    """[RC10]"""
     job = Job.objects.create(run=ask("long"), tool_call_id="c", tool="run_skill")
     with wrong():
         process.work(job.id)
@@ -140,10 +140,10 @@ def test_c10_a_long_worker_leaves_its_job_in_the_queue(
 
 
 @pytest.mark.parametrize(("wrong", "words"), WRONG)
-def test_c10_readyz_and_the_doctor_of_an_outdated_process_say_so(
+def test_rc10_readyz_and_the_doctor_of_an_outdated_process_say_so(
     wrong: Callable[[], AbstractContextManager[None]], words: str, transactional_db: None
 ) -> None:
-    """[redteam C10]"""
+    """[RC10]"""
     assert schema_version.problem() == ""
     with wrong():
         assert any(words in each for each in health.problems_now())
@@ -152,8 +152,8 @@ def test_c10_readyz_and_the_doctor_of_an_outdated_process_say_so(
         assert "not-ready" not in found  # tables that we do not know are not read
 
 
-def test_c10_an_old_worker_beside_a_new_one_is_named_and_stops_nobody(db: None) -> None:
-    """[redteam C10] During a rolling update the gateway stays ready; the owner is told."""
+def test_rc10_an_old_worker_beside_a_new_one_is_named_and_stops_nobody(db: None) -> None:
+    """[RC10] During a rolling update the gateway stays ready; the owner is told."""
     runs.heard_from(worker="new", queue="runs")
     runs.heard_from(worker="old", queue="runs", problem="it is of yesterday.")
     runs.heard_from(worker="l", queue="long")
@@ -162,10 +162,10 @@ def test_c10_an_old_worker_beside_a_new_one_is_named_and_stops_nobody(db: None) 
     assert found == ["A runs worker takes no work: it is of yesterday."]
 
 
-def test_c10_what_a_deployment_puts_beside_a_running_process_is_not_its_own(
+def test_rc10_what_a_deployment_puts_beside_a_running_process_is_not_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """[redteam C10] The disk is read once, when Django starts."""
+    """[RC10] The disk is read once, when Django starts."""
     known = schema_version.own()
     assert set(known) == {"core", "allowlist", "channels_app"}
     assert min(known.values()) >= 2
@@ -174,8 +174,8 @@ def test_c10_what_a_deployment_puts_beside_a_running_process_is_not_its_own(
 
 
 @pytest.mark.slow
-def test_c10_running_processes_wait_for_their_version(gateway: Gateway) -> None:
-    """[redteam C10] The same with real workers: nothing is lost, and it is all said."""
+def test_rc10_running_processes_wait_for_their_version(gateway: Gateway) -> None:
+    """[RC10] The same with real workers: nothing is lost, and it is all said."""
     ada = people(gateway, number=1)[0]
     assert ada.say("hello").status == 200
     record = "from django.db.migrations.recorder import MigrationRecorder as R; "

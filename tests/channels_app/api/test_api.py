@@ -234,7 +234,7 @@ def test_a6_only_owners_decide(guest: User, client: Client) -> None:
         (b"{}", "verdict"),
     ],
 )
-def test_i9_bad_bodies_are_400_and_name_the_field(
+def test_ri9_bad_bodies_are_400_and_name_the_field(
     owner: User, client: Client, body: bytes, field: str
 ) -> None:
     """Never a 500, and nothing is decided."""
@@ -255,7 +255,7 @@ def test_a6_an_unknown_request_that_does_not_exist_is_404(owner: User, client: C
     assert answer.status_code == 404
 
 
-def test_w13_titles_with_characters_that_are_not_text_are_refused(
+def test_rw13_titles_with_characters_that_are_not_text_are_refused(
     owner: User, client: Client
 ) -> None:
     """NUL and lone surrogates never reach a database."""
@@ -274,7 +274,7 @@ def test_d9_the_openapi_document_is_there(owner: User, client: Client) -> None:
     assert b"/api/sessions" in answer.content
 
 
-def test_i17_too_many_requests_of_a_person_are_429_and_say_when_to_come_back(
+def test_ri17_too_many_requests_of_a_person_are_429_and_say_when_to_come_back(
     owner: User, client: Client, settings: Settings
 ) -> None:
     """In the shape of every other error."""

@@ -172,7 +172,7 @@ async def test_a_client_that_leaves_ends_the_stream_and_its_source() -> None:
     assert closed.is_set()
 
 
-async def test_i13_a_stalled_reader_is_left_and_its_source_closed(settings: Settings) -> None:
+async def test_ri13_a_stalled_reader_is_left_and_its_source_closed(settings: Settings) -> None:
     settings.STREAM_STALL_SECONDS = 0.05
     wire, closed = Wire(), asyncio.Event()
     wire.stalled = True
@@ -198,10 +198,10 @@ async def endless(closed: asyncio.Event) -> AsyncGenerator[bytes, None]:
         closed.set()
 
 
-async def test_i13_a_stream_has_a_most_of_bytes_and_its_source_is_closed(
+async def test_ri13_a_stream_has_a_most_of_bytes_and_its_source_is_closed(
     settings: Settings,
 ) -> None:
-    """[I13] The end is no clean one: the client knows that it has to resume."""
+    """[RI13] The end is no clean one: the client knows that it has to resume."""
     settings.MAX_STREAM_BYTES = 1050
     wire, closed = Wire(), asyncio.Event()
     assert not await http.stream(request(wire), wire.send, endless(closed))
@@ -210,8 +210,8 @@ async def test_i13_a_stream_has_a_most_of_bytes_and_its_source_is_closed(
     assert closed.is_set()
 
 
-async def test_i13_a_stream_has_a_most_of_seconds(settings: Settings) -> None:
-    """[I13]"""
+async def test_ri13_a_stream_has_a_most_of_seconds(settings: Settings) -> None:
+    """[RI13]"""
     settings.MAX_STREAM_SECONDS = 0.05
     wire, closed = Wire(), asyncio.Event()
     assert not await http.stream(request(wire), wire.send, endless(closed))
@@ -230,7 +230,7 @@ async def test_a_source_that_fails_is_not_hidden() -> None:
         await http.stream(request(wire), wire.send, broken())
 
 
-def test_i14_an_event_is_one_line_of_data() -> None:
+def test_ri14_an_event_is_one_line_of_data() -> None:
     event = http.sse({"text": "a\n\ndata: x\r\r\n\u2028"}, seq=7)
     assert event.startswith(b"id: 7\ndata: ")
     assert event.count(b"\n") == 3
@@ -245,8 +245,8 @@ def test_i14_an_event_is_one_line_of_data() -> None:
     ("error", "status"),
     [(OperationalError("x"), 503), (InterfaceError("closed"), 503), (KeyError("secret"), 500)],
 )
-async def test_c6_a_door_that_fails_answers_once(error: Exception, status: int) -> None:
-    """[redteam C6]"""
+async def test_rc6_a_door_that_fails_answers_once(error: Exception, status: int) -> None:
+    """[RC6]"""
 
     async def fails(scope: Any, receive: Any, send: Any) -> None:
         raise error
@@ -289,7 +289,7 @@ async def test_routes_match_whole_paths_and_django_gets_the_rest() -> None:
 # Limits ------------------------------------------------------------------------------------------
 
 
-def test_i17_the_101st_request_in_a_minute_is_refused_for_that_one_only() -> None:
+def test_ri17_the_101st_request_in_a_minute_is_refused_for_that_one_only() -> None:
     rate = throttling.Rate()
     for number in range(100):
         rate.check(subject="a", limit=100, now=1000 + number / 10)
@@ -326,7 +326,7 @@ def test_a_rate_counts_exactly_when_many_threads_ask() -> None:
     assert len(refused) == 16 * 200 - 1000
 
 
-def test_i18_streams_are_counted_and_given_back() -> None:
+def test_ri18_streams_are_counted_and_given_back() -> None:
     streams = throttling.Streams()
     streams.enter(user_id=1, limit=2)
     streams.enter(user_id=1, limit=2)
@@ -391,7 +391,7 @@ def test_any_bytes_are_a_value_or_a_refusal(data: bytes) -> None:
 
 @pytest.mark.parametrize(("depth", "fine"), [(5, True), (6, False)])
 @pytest.mark.parametrize(("before", "after"), [("[", "]"), ('{"a":', "}")])
-def test_i9_depth_is_bounded_exactly(depth: int, fine: bool, before: str, after: str) -> None:
+def test_ri9_depth_is_bounded_exactly(depth: int, fine: bool, before: str, after: str) -> None:
     data = (before * depth + "1" + after * depth).encode()
     if fine:
         strict_json.parse(data, max_depth=5)

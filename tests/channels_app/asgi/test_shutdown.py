@@ -1,5 +1,5 @@
 """A web process that is stopped while streams are open: each ends with an event that says how to go
-on, and its body ends as HTTP says ([D2], F4.10)."""
+on, and its body ends as HTTP says ([D2])."""
 
 import json
 from http.client import HTTPResponse

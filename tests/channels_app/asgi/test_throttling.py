@@ -1,4 +1,4 @@
-"""Rates that hold across processes, and while the broker is away (issue 6, I17, O8)."""
+"""Rates that hold across processes, and while the broker is away ([RI17] [RO8])."""
 
 import subprocess
 import sys
@@ -62,7 +62,7 @@ def allowed(rate: throttling.Rate, subject: str, *, limit: int, times: int) -> i
 
 
 @pytest.mark.slow
-def test_i17_two_processes_together_let_through_what_one_would(subject: str) -> None:
+def test_ri17_two_processes_together_let_through_what_one_would(subject: str) -> None:
     """Each asks 30 times under a limit of 20: 20 pass in all."""
     import os
 
@@ -85,7 +85,7 @@ def test_i17_two_processes_together_let_through_what_one_would(subject: str) -> 
     assert sum(passed) == 20
 
 
-def test_i17_two_counters_of_one_name_share_and_others_do_not(subject: str) -> None:
+def test_ri17_two_counters_of_one_name_share_and_others_do_not(subject: str) -> None:
     """As two processes do; another name, another subject, and no limit are apart."""
     first, second = throttling.Rate("test"), throttling.Rate("test")
     assert allowed(first, subject, limit=10, times=6) == 6
@@ -95,7 +95,7 @@ def test_i17_two_counters_of_one_name_share_and_others_do_not(subject: str) -> N
     assert allowed(second, subject, limit=0, times=6) == 6
 
 
-def test_i17_a_broker_that_is_away_or_hangs_shuts_nobody_out_and_each_process_counts(
+def test_ri17_a_broker_that_is_away_or_hangs_shuts_nobody_out_and_each_process_counts(
     settings: Settings, subject: str
 ) -> None:
     """The fallback is the process's own count; the broker is not asked again at once."""
@@ -105,7 +105,7 @@ def test_i17_a_broker_that_is_away_or_hangs_shuts_nobody_out_and_each_process_co
     assert allowed(throttling.Rate("test"), subject, limit=10, times=30) == 10
 
 
-def test_i17_the_count_comes_back_with_the_broker(
+def test_ri17_the_count_comes_back_with_the_broker(
     settings: Settings, subject: str, valkey: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the pause the broker is asked again."""
@@ -126,7 +126,7 @@ def test_an_ipv4_mapped_address_counts_as_the_ipv4_one() -> None:
 
 
 @pytest.mark.django_db
-def test_o8_the_address_is_counted_before_the_key_is_looked_at(
+def test_ro8_the_address_is_counted_before_the_key_is_looked_at(
     settings: Settings, subject: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A flood costs no key look-up beyond its limit; the right key is refused as well."""
@@ -149,7 +149,7 @@ def test_o8_the_address_is_counted_before_the_key_is_looked_at(
 
 
 @pytest.mark.django_db
-def test_i17_a_person_and_each_key_have_limits_of_their_own(settings: Settings) -> None:
+def test_ri17_a_person_and_each_key_have_limits_of_their_own(settings: Settings) -> None:
     """Two keys of one person share the person's; one key may have less."""
     user = User.objects.create(username=f"ann-{time.monotonic_ns()}")
     tokens = [keys.create(name=name, user=user, scopes=["chat"])[1] for name in ("a", "b")]

@@ -1,4 +1,4 @@
-"""Rates at a bridge's doors: of each sender, and of the key that speaks for all of them [I17]."""
+"""Rates at a bridge's doors: of each sender, and of the key that speaks for all of them [RI17]."""
 
 import json
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def ask(bridge: Bridge, request: pytest.FixtureRequest) -> Ask:
 
 
 @pytest.mark.parametrize("ask", DOORS, indirect=True)
-def test_i17_a_sender_who_floods_uses_up_nobody_elses_minute(ask: Ask, settings: Settings) -> None:
+def test_ri17_a_sender_who_floods_uses_up_nobody_elses_minute(ask: Ask, settings: Settings) -> None:
     """However the name is written: the rule takes them for the same."""
     settings.RATE_PER_MINUTE_USER = 3
     assert [ask("eve") for _ in range(3)] == [401] * 3
@@ -58,14 +58,14 @@ def test_i17_a_sender_who_floods_uses_up_nobody_elses_minute(ask: Ask, settings:
 
 
 @pytest.mark.parametrize("ask", DOORS, indirect=True)
-def test_i17_the_key_of_a_bridge_has_a_limit_for_all_of_them(ask: Ask, settings: Settings) -> None:
+def test_ri17_the_key_of_a_bridge_has_a_limit_for_all_of_them(ask: Ask, settings: Settings) -> None:
     """A thousand names do not help."""
     settings.RATE_PER_MINUTE_KEY = 5
     statuses = [ask(f"eve-{number}") for number in range(8)]
     assert statuses == [401] * 5 + [429] * 3
 
 
-def test_i17_a_refusal_says_when_to_come_back(bridge: Bridge, settings: Settings) -> None:
+def test_ri17_a_refusal_says_when_to_come_back(bridge: Bridge, settings: Settings) -> None:
     """[D1] In the door's own shape."""
     settings.RATE_PER_MINUTE_USER = 1
     bridge.inbound(text="a", user_id="eve")

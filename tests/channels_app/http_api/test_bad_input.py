@@ -68,7 +68,7 @@ def refused(answer: Answer, status: int, *, field: str = "") -> None:
     ],
     ids=lambda value: json.dumps(value)[:50] if isinstance(value, dict) else "",
 )
-def test_i3_i6_a_field_of_the_wrong_kind_is_named(
+def test_ri3_ri6_a_field_of_the_wrong_kind_is_named(
     body: dict[str, Any], status: int, field: str, ada: Client, house: Gateway
 ) -> None:
     before = counts(house)
@@ -103,7 +103,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_i8_i9_what_is_no_json_object_is_refused(name: str, ada: Client, house: Gateway) -> None:
+def test_ri8_ri9_what_is_no_json_object_is_refused(name: str, ada: Client, house: Gateway) -> None:
     before = counts(house)
     refused(ada.call("POST", "/inbound", BODIES[name]), 400, field="body")
     refused(ada.call("POST", "/inbound/cancel", BODIES[name]), 400, field="body")
@@ -165,14 +165,14 @@ def test_other_methods_are_refused(method: str, path: str, allow: str, ada: Clie
     answer = ada.call(method, path, b"{}")
     refused(answer, 405)
     assert answer.headers["allow"] == allow
-    assert "access-control-allow-origin" not in answer.headers  # I19
+    assert "access-control-allow-origin" not in answer.headers  # RI19
 
 
 @pytest.mark.parametrize(
     "token",
     ["", "x", "lk_000000000000_" + "x" * 43, "lk_" + "é" * 12, "a" * 5000, "Bearer"],
 )
-def test_i1_no_key_or_a_wrong_one_is_a_401(token: str, house: Gateway) -> None:
+def test_ri1_no_key_or_a_wrong_one_is_a_401(token: str, house: Gateway) -> None:
     before = counts(house)
     nobody = Client(house, token.encode("utf-8").decode("latin-1"))
     for answer in (
@@ -188,7 +188,7 @@ def test_i1_no_key_or_a_wrong_one_is_a_401(token: str, house: Gateway) -> None:
     assert counts(house) == before
 
 
-def test_o9_a_key_in_the_address_is_refused_and_not_logged(ada: Client, house: Gateway) -> None:
+def test_ro9_a_key_in_the_address_is_refused_and_not_logged(ada: Client, house: Gateway) -> None:
     for name in ("key", "api_key", "token", "access_token"):
         answer = Client(house, "").post(f"/inbound?{name}={ada.token}", {"text": "a"})
         assert answer.status == 400
@@ -204,7 +204,7 @@ def test_d1_the_key_may_come_in_a_header_of_its_own(key: str, ada: Client, house
     "run_id",
     ["", "x", "A" * 22, "../../etc", "%00", "' OR 1=1 --", "A" * 5000, "%F0%9F%98%80"],
 )
-def test_i15_an_unknown_run_and_another_persons_are_the_same_404(
+def test_ri15_an_unknown_run_and_another_persons_are_the_same_404(
     run_id: str, ada: Client, bob: Client, bridge: Client
 ) -> None:
     known = ada.say("hi").body["run_id"]
@@ -248,7 +248,7 @@ def test_a_run_id_that_is_no_string_is_named(ada: Client) -> None:
 @pytest.mark.parametrize(
     "after", ["-1", "1" + "0" * 30, "abc", "' OR 1=1", "1.5", "0x10", "１", "1e3"]
 )
-def test_i16_a_last_event_id_that_is_none_is_refused(after: str, ada: Client) -> None:
+def test_ri16_a_last_event_id_that_is_none_is_refused(after: str, ada: Client) -> None:
     run = ada.say("hi").body["run_id"]
     answer = ada.get(f"/runs/{run}/events?after={quote(after)}")
     refused(answer, 400, field="after")
@@ -256,7 +256,7 @@ def test_i16_a_last_event_id_that_is_none_is_refused(after: str, ada: Client) ->
     refused(ada.get(f"/runs/{run}/events", Last_Event_ID=header), 400, field="Last-Event-ID")
 
 
-def test_i16_a_position_after_the_end_ends_at_once(ada: Client) -> None:
+def test_ri16_a_position_after_the_end_ends_at_once(ada: Client) -> None:
     run = ada.say("hi").body["run_id"]
     assert ada.follow(run, Last_Event_ID="999999") == []
 

@@ -84,10 +84,10 @@ def test_a_stranger_behind_a_bridge_has_nothing_fetched_at_v1() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_i17_one_sender_of_a_bridge_does_not_use_up_the_others_at_v1(
+def test_ri17_one_sender_of_a_bridge_does_not_use_up_the_others_at_v1(
     settings: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[redteam I17] Counted by sender, as at ``/inbound``; the model is not asked."""
+    """[RI17] Counted by sender, as at ``/inbound``; the model is not asked."""
     monkeypatch.setattr(throttling, "people", throttling.Rate())
     settings.RATE_PER_MINUTE_USER = 2  # type: ignore[attr-defined]
     house = House()

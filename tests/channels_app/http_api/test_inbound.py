@@ -85,7 +85,7 @@ def test_d1_a_failing_model_is_said_and_what_was_said_stays(
     assert error in answer.body["error"]
 
 
-def test_w13_an_answer_that_no_database_holds_arrives_clean(ada: Client) -> None:
+def test_rw13_an_answer_that_no_database_holds_arrives_clean(ada: Client) -> None:
     assert ada.say("nul").body["text"] == "ab"
 
 
@@ -274,7 +274,7 @@ def test_d9_an_unknown_address_of_the_rest_interface_is_json(ada: Client) -> Non
         assert (answer.status, answer.body["ok"]) == (404, False)
 
 
-def test_i14_an_answer_cannot_forge_events(ada: Client) -> None:
+def test_ri14_an_answer_cannot_forge_events(ada: Client) -> None:
     found = ada.stream("POST", "/inbound", {"text": "inject", "stream": True})
     assert [event.data["event"] for event in found].count("done") == 1
     assert found[-1].data["text"] == INJECTION
@@ -309,14 +309,14 @@ def test_d2_a_live_stream_that_is_cut_and_resumed_over_and_over_is_whole(ada: Cl
     assert [event.raw for event in found] == [event.raw for event in ada.follow(run)]
 
 
-def test_i12_a_run_goes_on_when_its_client_leaves(ada: Client) -> None:
+def test_ri12_a_run_goes_on_when_its_client_leaves(ada: Client) -> None:
     found = ada.stream("POST", "/inbound", {"text": "slow", "stream": True}, stop_after=1)
     run = found[0].data["run_id"]
     wait_until(lambda: ended(ada, run), seconds=20)
     assert ada.follow(run)[-1].data["text"].count("word") == 60
 
 
-def test_i13_a_reader_that_stalls_is_cut_off_and_can_resume(ada: Client, house: Gateway) -> None:
+def test_ri13_a_reader_that_stalls_is_cut_off_and_can_resume(ada: Client, house: Gateway) -> None:
     """The rest of a huge answer waits in the database, not in the memory of the web process."""
     run = ada.start("huge")
     wait_until(lambda: ended(ada, run), seconds=30)

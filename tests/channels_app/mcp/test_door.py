@@ -1,4 +1,4 @@
-"""The door ``/mcp``: who may come in ([D7], redteam M1, M2, M9), asked with plain HTTP."""
+"""The door ``/mcp``: who may come in ([D7], RM1, RM2, RM9), asked with plain HTTP."""
 
 import http.client
 import json
@@ -54,7 +54,7 @@ def ask(
 def test_a_foreign_origin_or_host_is_refused_before_anything_else(
     served: Served, key: str, settings: Settings
 ) -> None:
-    """Redteam M1: DNS rebinding."""
+    """RM1: DNS rebinding."""
     for origin in ("http://evil.example", "null", "http://127.0.0.1:8000.evil.example"):
         assert ask(served, key=key, Origin=origin)[0] == 403
     for host in ("evil.example", f"evil.example:{served.port}", ""):
@@ -68,7 +68,7 @@ def test_a_foreign_origin_or_host_is_refused_before_anything_else(
 def test_only_a_persons_key_with_the_scope_opens_it(
     served: Served, owner: User, session: ChatSession, memory: ChannelAccount
 ) -> None:
-    """Redteam M2: a session id is no credential."""
+    """RM2: a session id is no credential."""
     status, body, headers = ask(served, X_Session_Id=session.public_id)
     assert status == 401
     assert headers["www-authenticate"].startswith("Bearer")
@@ -95,14 +95,14 @@ def test_a_revoked_key_opens_nothing(
 def test_a_batch_of_a_thousand_calls_is_too_much(
     served: Served, key: str, settings: Settings
 ) -> None:
-    """Redteam M9."""
+    """RM9."""
     assert ask(served, [LIST] * 3, key=key)[0] == 400
     settings.RATE_PER_MINUTE_USER = 100
     assert ask(served, [LIST] * 1000, key=key)[0] == 429
 
 
 def test_bad_bodies_are_refused_in_the_protocols_shape(served: Served, key: str) -> None:
-    """[I8] [I9] at this door: never a 5xx."""
+    """[RI8] [RI9] at this door: never a 5xx."""
     for body in (b"", b"{", b"\xff", b'{"a":1,"a":2}', b"[" * 100_000, b"5", b'{"x":NaN}'):
         status, answer, _ = ask(served, body, key=key)
         assert status == 400

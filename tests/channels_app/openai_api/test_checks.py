@@ -55,7 +55,7 @@ def said(content: Any) -> Json:
     ],
 )
 def test_a_wrong_message_is_named(messages: Any, field: str) -> None:
-    """[O11] By its path."""
+    """[RO11] By its path."""
     with pytest.raises(RefusedError) as caught:
         chat_messages.checked(messages)
     assert (caught.value.status, caught.value.field) == (400, field)
@@ -98,7 +98,7 @@ def test_an_assistant_that_only_called_has_no_text() -> None:
 
 
 async def test_a_picture_behind_an_address_is_fetched_and_looked_at() -> None:
-    """[O5] What comes must be a picture, whatever it is called."""
+    """[RO5] What comes must be a picture, whatever it is called."""
     png = base64.b64decode(PIXEL.split(",", 1)[1])
 
     async def get(url: str) -> Fetched:
@@ -123,7 +123,7 @@ async def test_a_picture_behind_an_address_is_fetched_and_looked_at() -> None:
 
 
 def test_pictures_are_known_by_their_first_bytes() -> None:
-    """[O5] PNG, JPEG, GIF, WebP; nothing else."""
+    """[RO5] PNG, JPEG, GIF, WebP; nothing else."""
     assert images.kind_of(b"\xff\xd8\xff\xe0") == "image/jpeg"
     assert images.kind_of(b"GIF89a...") == "image/gif"
     assert images.kind_of(b"RIFF....WEBP") == "image/webp"
@@ -155,7 +155,7 @@ def test_pictures_are_known_by_their_first_bytes() -> None:
     ],
 )
 def test_a_wrong_tool_is_named(tools: Any, field: str) -> None:
-    """[O4] By its path."""
+    """[RO4] By its path."""
     with pytest.raises(RefusedError) as caught:
         chat_tools.checked(tools)
     assert caught.value.field == field
@@ -181,7 +181,7 @@ LIST = {
 
 @pytest.mark.parametrize("schema", [TREE, LIST])
 def test_a_schema_may_hold_itself(schema: Json) -> None:
-    """[O4] Trees and lists are what tools are about."""
+    """[RO4] Trees and lists are what tools are about."""
     assert chat_tools.schema(schema, "x") is schema
 
 
@@ -199,13 +199,13 @@ def test_a_schema_may_hold_itself(schema: Json) -> None:
     ],
 )
 def test_a_schema_that_is_nothing_but_itself_is_refused(schema: Json) -> None:
-    """[O4] It leads nowhere."""
+    """[RO4] It leads nowhere."""
     with pytest.raises(RefusedError):
         chat_tools.schema(schema, "x")
 
 
 def test_a_schema_may_refer_to_its_own_parts() -> None:
-    """[O4] References that end are kept as they are; lists and escapes are followed."""
+    """[RO4] References that end are kept as they are; lists and escapes are followed."""
     schema = {
         "$defs": {"a/b": {"type": "string"}, "c": {"$ref": "#/$defs/a~1b"}},
         "anyOf": [{"$ref": "#/$defs/c"}, {"$ref": "#/$defs/c"}, {"type": "null"}],
@@ -244,7 +244,7 @@ def test_a_schema_may_refer_to_its_own_parts() -> None:
     ],
 )
 def test_a_wrong_option_is_named(body: Json, field: str) -> None:
-    """[O11] By its name."""
+    """[RO11] By its name."""
     tool = {"type": "function", "function": {"name": "f"}}
     whole = {"model": "default", "messages": [said("x")], "tools": [tool], **body}
     with pytest.raises(RefusedError) as caught:

@@ -215,7 +215,7 @@ def test_a_long_silence_is_filled_with_comments(client: httpx.Client) -> None:
 
 
 def test_models_are_listed_and_an_unknown_one_is_404(client: httpx.Client) -> None:
-    """[D5] [O2] In the list, by name, and in a request."""
+    """[D5] [RO2] In the list, by name, and in a request."""
     listed = client.get("/v1/models").json()
     assert [each["id"] for each in listed["data"]] == ["default"]
     assert client.get("/v1/models/default").json()["object"] == "model"
@@ -274,7 +274,7 @@ def test_only_a_key_with_the_scope_speaks(scripted: Gateway, tokens: dict[str, s
 def test_a_key_in_the_address_is_refused_and_not_logged(
     scripted: Gateway, tokens: dict[str, str]
 ) -> None:
-    """[O9] 400, whatever else is right."""
+    """[RO9] 400, whatever else is right."""
     with httpx.Client(base_url=scripted.base_url) as anyone:
         for name in ("key", "api_key", "token", "access_token"):
             answer = anyone.get("/v1/models", params={name: tokens["owner"]})
@@ -284,7 +284,7 @@ def test_a_key_in_the_address_is_refused_and_not_logged(
 
 
 def test_the_user_field_changes_nobody(client: httpx.Client, tokens: dict[str, str]) -> None:
-    """[O6] [A10] A personal key is its person, whatever ``user`` says."""
+    """[RO6] [A10] A personal key is its person, whatever ``user`` says."""
     answer = client.post("/v1/chat/completions", json=asked("x", user=tokens["member_id"]))
     session = answer.headers["x-session-id"]
     assert client.get(f"/api/sessions/{session}").status_code == 200
@@ -309,7 +309,7 @@ def test_a_bridge_names_its_sender_and_the_rule_decides(
 
 
 def test_garbage_is_refused_by_name(client: httpx.Client) -> None:
-    """[O11] 400 in OpenAI's shape; ``param`` says where."""
+    """[RO11] 400 in OpenAI's shape; ``param`` says where."""
     wrong: list[tuple[Json, str]] = [
         ({"stop": 5}, "stop"),
         ({"stop": ["a"] * 5}, "stop"),
@@ -367,7 +367,7 @@ def nested(depth: int) -> Json:
     ],
 )
 def test_a_tool_whose_schema_has_no_end_is_refused(client: httpx.Client, schema: Any) -> None:
-    """[O4] Loops, foreign references, depth, size."""
+    """[RO4] Loops, foreign references, depth, size."""
     tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
     answer = client.post("/v1/chat/completions", json=asked("x", tools=[tool]))
     assert answer.status_code == 400
@@ -391,7 +391,7 @@ def test_a_tool_whose_schema_has_no_end_is_refused(client: httpx.Client, schema:
     ],
 )
 def test_a_picture_that_is_none_or_not_public_is_refused(client: httpx.Client, url: str) -> None:
-    """[O5] Before anything is stored."""
+    """[RO5] Before anything is stored."""
     part = {"type": "image_url", "image_url": {"url": url}}
     body = {"model": "default", "messages": [{"role": "user", "content": [part]}]}
     answer = client.post("/v1/chat/completions", json=body)
@@ -400,7 +400,7 @@ def test_a_picture_that_is_none_or_not_public_is_refused(client: httpx.Client, u
 
 
 def test_a_picture_of_50_mb_is_refused(client: httpx.Client) -> None:
-    """[O5] By the limit of the body."""
+    """[RO5] By the limit of the body."""
     url = "data:image/png;base64," + "A" * 50_000_000
     part = {"type": "image_url", "image_url": {"url": url}}
     body = {"model": "default", "messages": [{"role": "user", "content": [part]}]}
@@ -413,7 +413,7 @@ def test_a_picture_of_50_mb_is_refused(client: httpx.Client) -> None:
 
 
 def test_guessing_keys_is_slowed_down(scripted: Gateway, client: httpx.Client) -> None:
-    """[O8] 429 after 20 wrong keys from one address; who has a key is not kept out."""
+    """[RO8] 429 after 20 wrong keys from one address; who has a key is not kept out."""
     with httpx.Client(base_url=scripted.base_url) as guesser:
         seen = []
         for number in range(30):

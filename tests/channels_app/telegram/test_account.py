@@ -191,8 +191,8 @@ def test_a_bot_that_is_blocked_or_removed_tells_the_owner_once(
     assert joined[1]["outcome"] == "membership"
 
 
-def test_q13_a_strangers_chats_are_no_news_for_the_owner(local: Local) -> None:
-    """[redteam Q13] [redteam W17] Anybody may make groups, add the bot and remove it, all day."""
+def test_rq13_a_strangers_chats_are_no_news_for_the_owner(local: Local) -> None:
+    """[RQ13] [RW17] Anybody may make groups, add the bot and remove it, all day."""
     local.say("I am here", user=555)
     sent = Delivery.objects.count()
     for group in range(3):

@@ -125,6 +125,6 @@ JSON = st.recursive(
 
 @given(kind=st.sampled_from(["message", "edited_message", "callback_query", "my_chat_member"]),
        value=JSON)  # fmt: skip
-def test_w10_any_json_is_read_or_refused_but_never_raises_otherwise(kind: str, value: Any) -> None:
+def test_rw10_any_json_is_read_or_refused_but_never_raises_otherwise(kind: str, value: Any) -> None:
     with suppress(UnparsableError):
         read({"update_id": 1, kind: value})

@@ -15,7 +15,7 @@ def test_c3_a_message_is_answered_as_a_reply_and_the_eyes_come_and_go(bots: Bots
     assert bots.api.of("sendChatAction", 556)
 
 
-def test_w1_w2_w4_a_wrong_secret_or_path_is_refused(bots: Bots) -> None:
+def test_rw1_rw2_rw4_a_wrong_secret_or_path_is_refused(bots: Bots) -> None:
     update = message("nobody hears this", user=557)
     assert bots.post(update, secret=None) == 403
     assert bots.post(update, secret="wrong") == 403

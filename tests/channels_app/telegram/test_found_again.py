@@ -277,7 +277,7 @@ def test_a_connection_that_was_refused_leaves_no_doubt(runner: Runner, local: Lo
 
 
 def test_a_pause_of_the_pace_is_no_try(runner: Runner, local: Local) -> None:
-    """F4.3, F4.4: what waits for its turn is not claimed."""
+    """What waits for its turn is not claimed."""
     for number in range(4):
         put({"text": str(number)}, key=str(number))
     all_sent()
@@ -288,7 +288,6 @@ def test_a_pause_of_the_pace_is_no_try(runner: Runner, local: Local) -> None:
 def test_the_log_names_account_person_and_run(
     runner: Runner, local: Local, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F6.8"""
     local.api.fail("sendMessage", 400, "Bad Request: no such thing")
     local.say("hello", user=556)
     until(lambda: Delivery.objects.filter(state="dead").exists())

@@ -1,6 +1,6 @@
 """A worker that stands still (SIGSTOP) past its leases and goes on after another one took over.
 
-What it had before it must not reach the platform any more (F4.4): neither an edit with what it knew
+What it had before must not reach the platform any more ([RC8]): neither an edit with what it knew
 then, nor a message that waited for its pace. FREEZES: how many times.
 """
 
@@ -135,7 +135,7 @@ def text_of(bots: Bots, chat: int) -> str:
     return "\n\n".join(bots.texts(chat))
 
 
-def test_c8_a_worker_that_was_frozen_past_its_leases_shows_nothing_old(bots: Bots) -> None:
+def test_rc8_a_worker_that_was_frozen_past_its_leases_shows_nothing_old(bots: Bots) -> None:
     dice, chat, waiting = random.Random(SEED), 7000, 0
     gateway = bots.gateway
     for number in range(TIMES):

@@ -154,7 +154,7 @@ def open_rows(bots: Bots) -> list[Any]:
     ]
 
 
-def test_c8_nothing_is_shown_twice_or_left_half_wherever_the_worker_is_killed(bots: Bots) -> None:
+def test_rc8_nothing_is_shown_twice_or_left_half_wherever_the_worker_is_killed(bots: Bots) -> None:
     dice = random.Random(SEED)
     asked: dict[int, tuple[str, str]] = {}
     kills: dict[str, int] = {}

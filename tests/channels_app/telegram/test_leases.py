@@ -1,4 +1,4 @@
-"""A process that stood still past its lease makes no call with what it holds (F4.4)."""
+"""A process that stood still past its lease makes no call with what it holds ([RC8])."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""A platform that is away for hours, and a token that is refused (F4.2, F4.6)."""
+"""A platform that is away for hours, and a token that is refused."""
 
 from datetime import timedelta
 from typing import Any

@@ -37,7 +37,7 @@ def test_c3_c4_the_answer_replies_and_the_eyes_go(runner: Runner, local: Local) 
     assert local.api.of("sendChatAction", 556)
 
 
-def test_w19_messages_of_a_long_downtime_are_answered_in_order(
+def test_rw19_messages_of_a_long_downtime_are_answered_in_order(
     runner: Runner, local: Local
 ) -> None:
     """Our policy: what was asked is answered, however late Telegram brings it."""
@@ -118,8 +118,8 @@ def test_429_on_block_2_keeps_the_order_and_holds_up_no_other_chat(
     ],
     ids=["unbalanced", "4097 units", "4098 units", "reserved", "HTML"],
 )
-def test_x9_what_anybody_wrote_is_never_markup(said: str, runner: Runner, local: Local) -> None:
-    """[X9] The answer repeats it: complete, in messages that Telegram takes, without parse_mode."""
+def test_rx9_what_anybody_wrote_is_never_markup(said: str, runner: Runner, local: Local) -> None:
+    """[RX9] The answer repeats it whole, in messages that Telegram takes, without parse_mode."""
     local.say(said, user=556)
     until(lambda: Run.objects.filter(state="succeeded").exists())
     until(lambda: not Delivery.objects.exclude(state="sent").exists())

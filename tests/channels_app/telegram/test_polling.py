@@ -49,7 +49,7 @@ def test_an_update_that_comes_twice_is_answered_once(runner: Runner, local: Loca
     assert InboundMessage.objects.count() == 1
 
 
-def test_c9_409_is_shown_and_not_fought(runner: Runner, local: Local) -> None:
+def test_rc9_409_is_shown_and_not_fought(runner: Runner, local: Local) -> None:
     local.say("I am the owner", user=555)
     row = polled(local)
     token = local.tokens["polled"]
@@ -126,10 +126,10 @@ def test_d8_readyz_says_how_much_waits_at_a_platform_also_without_an_error(local
     assert health.how_it_is()[1] == {}
 
 
-def test_w7_updates_that_were_not_answered_are_forgotten_after_a_week(
+def test_rw7_updates_that_were_not_answered_are_forgotten_after_a_week(
     local: Local, request: pytest.FixtureRequest
 ) -> None:
-    """[redteam W7] By then Telegram repeats none; a group that changes its title all day would
+    """[RW7] By then Telegram repeats none; a group that changes its title all day would
     fill the table."""
     row = ChannelAccount.objects.get(name="main")
     week = timezone.now() - timedelta(days=7, seconds=1)
@@ -144,10 +144,10 @@ def test_w7_updates_that_were_not_answered_are_forgotten_after_a_week(
     assert list(kept) == [("u1", "ignored"), ("", "quarantined")]
 
 
-def test_redteam_c9_a_webhook_that_another_deployment_took_is_shown(
+def test_rc9_a_webhook_that_another_deployment_took_is_shown(
     local: Local, request: pytest.FixtureRequest
 ) -> None:
-    """[redteam C9] Two deployments with one token: the one that lost the webhook says so."""
+    """[RC9] Two deployments with one token: the one that lost the webhook says so."""
     local.api.webhooks[local.tokens["main"]] = {"url": "https://other.example/hook"}
     request.getfixturevalue("runner")  # begun now: its first look is at the other's address
     until(lambda: ChannelAccount.objects.get(name="main").status == "error")

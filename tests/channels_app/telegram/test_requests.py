@@ -70,7 +70,7 @@ def test_a5_a7_a_stranger_is_held_the_owner_approves_and_every_word_is_answered_
     assert User.objects.filter(identities__value="700").count() == 1
 
 
-def test_a6_w18_a_strangers_tap_changes_nothing_and_is_recorded(at_home: Local) -> None:
+def test_a6_rw18_a_strangers_tap_changes_nothing_and_is_recorded(at_home: Local) -> None:
     at_home.say("let me in", user=700)
     message_id, buttons = notice(at_home)
     for intruder in (700, 556):
@@ -92,7 +92,7 @@ def test_a7_a_denial_empties_what_was_held(at_home: Local) -> None:
     until(lambda: "Denied by owner" in at_home.texts(555)[1])
 
 
-def test_q12_a_strangers_name_and_words_are_one_line_and_no_markup(at_home: Local) -> None:
+def test_rq12_a_strangers_name_and_words_are_one_line_and_no_markup(at_home: Local) -> None:
     name = "*bold* [click](http://evil)\n\nSystem: approved ✅\u202e" + "x" * 500
     at_home.say("```\n\n/approve 17 <b>hi</b>" + "y" * 5000, user=700, name=name)
     notice(at_home)
@@ -105,7 +105,7 @@ def test_q12_a_strangers_name_and_words_are_one_line_and_no_markup(at_home: Loca
     assert "\u202e" not in shown.text
 
 
-def test_q13_many_strangers_are_five_notices_and_one_digest(at_home: Local) -> None:
+def test_rq13_many_strangers_are_five_notices_and_one_digest(at_home: Local) -> None:
     for stranger in range(700, 712):
         at_home.say("hello", user=stranger)
     until(lambda: len(at_home.texts(555)) == 7, seconds=30)

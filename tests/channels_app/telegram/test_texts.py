@@ -131,7 +131,7 @@ def test_t5_an_answer_that_shows_nothing_is_sent_as_it_was_written(bots: Bots) -
         arrives(bots, said)
 
 
-def test_c6_a_long_answer_grows_without_markers_and_full_messages_stay(bots: Bots) -> None:
+def test_c5_a_long_answer_grows_without_markers_and_full_messages_stay(bots: Bots) -> None:
     """[T6]: each state of each message that a reader saw."""
     before = len(bots.texts(556))
     bots.say("long", user=556)

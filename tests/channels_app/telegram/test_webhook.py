@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.mark.parametrize("secret", [None, "", "wrong", SECRET.lower(), SECRET + "x", SECRET[:-1]])
-def test_w1_w2_without_the_secret_nothing_is_stored_and_the_body_is_not_read(
+def test_rw1_rw2_without_the_secret_nothing_is_stored_and_the_body_is_not_read(
     local: Local, secret: str | None
 ) -> None:
     status, _ = local.post(message("hello", user=556), secret=secret)
@@ -40,19 +40,19 @@ def test_w1_w2_without_the_secret_nothing_is_stored_and_the_body_is_not_read(
     assert not InboundMessage.objects.exists()
 
 
-def test_w3_an_account_without_a_secret_cannot_be_reached(local: Local) -> None:
+def test_rw3_an_account_without_a_secret_cannot_be_reached(local: Local) -> None:
     ChannelAccount.objects.filter(name="main").update(secrets="")
     assert local.post(message("hello", user=556), secret="")[0] == 404
     assert local.post(message("hello", user=556), secret=None)[0] == 404
 
 
-def test_w4_the_secret_of_another_account_or_path_opens_nothing(local: Local) -> None:
+def test_rw4_the_secret_of_another_account_or_path_opens_nothing(local: Local) -> None:
     assert local.post(message("hello"), account="nobody")[0] == 404
     ChannelAccount.objects.filter(name="other").update(enabled=False)
     assert local.post(message("hello"), account="other")[0] == 404
 
 
-def test_w5_the_same_update_a_hundred_times_at_once_is_one_run(local: Local) -> None:
+def test_rw5_the_same_update_a_hundred_times_at_once_is_one_run(local: Local) -> None:
     update = message("hello", user=556)
     assert at_once(100, lambda: local.post(update)[0]) == [200] * 100
     assert InboundMessage.objects.count() == 1
@@ -62,14 +62,14 @@ def test_w5_the_same_update_a_hundred_times_at_once_is_one_run(local: Local) -> 
     assert Run.objects.count() == 1
 
 
-def test_w5_the_same_message_under_another_update_id_is_one_message(local: Local) -> None:
+def test_rw5_the_same_message_under_another_update_id_is_one_message(local: Local) -> None:
     update = message("hello", user=556)
     local.post(update)
     local.post({**update, "update_id": number()})
     assert InboundMessage.objects.count() == 1
 
 
-def test_w5_two_web_processes_that_get_the_same_update_store_it_once(local: Local) -> None:
+def test_rw5_two_web_processes_that_get_the_same_update_store_it_once(local: Local) -> None:
     """Each has a queue of its own; what they bring meets in the database."""
     other = replace(local, loop=Loop())
     updates = [message(f"m{each}", user=556) for each in range(20)]
@@ -86,7 +86,7 @@ def test_w5_two_web_processes_that_get_the_same_update_store_it_once(local: Loca
     assert ChatSession.objects.count() == 1
 
 
-def test_w5_a_late_duplicate_does_not_open_a_closed_conversation_again(local: Local) -> None:
+def test_rw5_a_late_duplicate_does_not_open_a_closed_conversation_again(local: Local) -> None:
     update = message("hello", user=556)
     assert local.post(update)[1]["outcome"] == "accepted"
     ChatSession.objects.update(closed_at=timezone.now())
@@ -94,7 +94,7 @@ def test_w5_a_late_duplicate_does_not_open_a_closed_conversation_again(local: Lo
     assert ChatSession.objects.count() == 1
 
 
-def test_w5_a_duplicate_of_somebody_who_was_removed_since_is_no_unknown_request(
+def test_rw5_a_duplicate_of_somebody_who_was_removed_since_is_no_unknown_request(
     local: Local,
 ) -> None:
     update = message("hello", user=556)
@@ -135,7 +135,7 @@ def test_d6_an_update_that_fails_does_not_take_those_beside_it_along(
 
 
 @pytest.mark.parametrize("kind", ["message_reaction", "poll", "channel_post", "chat_join_request"])
-def test_w7_w8_an_unknown_kind_is_counted_and_answered_200(local: Local, kind: str) -> None:
+def test_rw7_rw8_an_unknown_kind_is_counted_and_answered_200(local: Local, kind: str) -> None:
     assert local.post({"update_id": number(), kind: {"x": 1}}) == (
         200,
         {"ok": True, "outcome": "ignored"},
@@ -145,7 +145,7 @@ def test_w7_w8_an_unknown_kind_is_counted_and_answered_200(local: Local, kind: s
 
 
 @pytest.mark.parametrize("body", [b"{", b"[", b"\xff", b"", b"[" * 100_000, b'{"a":1,"a":2}'])
-def test_w9_malformed_json_is_400(local: Local, body: bytes) -> None:
+def test_rw9_malformed_json_is_400(local: Local, body: bytes) -> None:
     assert local.post(body)[0] == 400
 
 
@@ -176,7 +176,7 @@ def test_w9_malformed_json_is_400(local: Local, body: bytes) -> None:
         {"callback_query": {"id": 5, "data": 7, "message": {}, "from": person(556)}},
     ],
 )
-def test_w10_w14_what_cannot_be_read_is_kept_for_the_owner_and_answered_200(
+def test_rw10_rw14_what_cannot_be_read_is_kept_for_the_owner_and_answered_200(
     local: Local, broken: dict[str, Any]
 ) -> None:
     assert local.post({"update_id": number(), **broken}) == (
@@ -189,7 +189,7 @@ def test_w10_w14_what_cannot_be_read_is_kept_for_the_owner_and_answered_200(
     assert row.note
 
 
-def test_w10_what_could_not_be_read_is_read_again_when_the_owner_asks(
+def test_rw10_what_could_not_be_read_is_read_again_when_the_owner_asks(
     local: Local, monkeypatch: pytest.MonkeyPatch, client: Client, owner: User
 ) -> None:
     """An update of tomorrow's Telegram waits until we understand it; nothing of it is lost."""
@@ -215,17 +215,17 @@ def test_w10_what_could_not_be_read_is_read_again_when_the_owner_asks(
     assert InboundMessage.objects.get().pk == read.pk
 
 
-def test_w11_a_large_body_is_refused(local: Local) -> None:
+def test_rw11_a_large_body_is_refused(local: Local) -> None:
     assert local.post(b"x" * (django_settings.TELEGRAM_MAX_BODY_BYTES + 1))[0] == 413
 
 
-def test_w13_nul_and_lone_surrogates_are_cleaned(local: Local) -> None:
+def test_rw13_nul_and_lone_surrogates_are_cleaned(local: Local) -> None:
     raw = json.dumps(message("X", user=556)).replace('"X"', '"a\\u0000b\\ud800c"').encode()
     assert local.post(raw)[0] == 200
     assert InboundMessage.objects.get().text == "ab\ufffdc"
 
 
-def test_w15_w16_only_the_numeric_id_of_the_sender_counts(local: Local) -> None:
+def test_rw15_rw16_only_the_numeric_id_of_the_sender_counts(local: Local) -> None:
     spoofed = message("let me in", user=666, name="owner")
     spoofed["message"]["from"]["username"] = "owner"
     spoofed["message"]["forward_origin"] = {"type": "user", "sender_user": person(555)}
@@ -237,7 +237,7 @@ def test_w15_w16_only_the_numeric_id_of_the_sender_counts(local: Local) -> None:
     assert not Run.objects.exists()
 
 
-def test_w17_a_foreign_group_is_denied_by_the_person_and_by_the_group(local: Local) -> None:
+def test_rw17_a_foreign_group_is_denied_by_the_person_and_by_the_group(local: Local) -> None:
     name = f"@bot{local.tokens['main'].partition(':')[0]}_bot"
     stranger = message(f"{name} hello", user=666, chat=-100)
     assert local.post(stranger)[1]["outcome"] == "denied"

@@ -85,10 +85,10 @@ async def test_a5_a_flood_moves_the_badge_and_shows_five_toasts(staff: User) -> 
         assert sum(frame["type"] == "knock" for frame in frames) <= 5
 
 
-async def test_q17_the_desk_listens_to_a_cookie_of_staff_and_to_nothing_else(
+async def test_rq17_the_desk_listens_to_a_cookie_of_staff_and_to_nothing_else(
     staff: User, bob: User
 ) -> None:
-    """Q17: a guest, nobody, a foreign page and a key are all refused before the handshake."""
+    """RQ17: a guest, nobody, a foreign page and a key are all refused before the handshake."""
     assert await refused(path=DESK) == 4401
     assert await refused(path=DESK, cookie=await in_thread(sign_in, bob)) == 4401
     mine = await in_thread(sign_in, staff)

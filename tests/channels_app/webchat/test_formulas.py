@@ -1,4 +1,4 @@
-"""Formulas of answers: drawn as MathML, never markup of their own (redteam "Rendering" X2, X6)."""
+"""Formulas of answers: drawn as MathML, never markup of their own (RX2, RX6)."""
 
 import re
 import time
@@ -101,7 +101,7 @@ def test_what_cannot_be_drawn_is_shown_as_it_was_written(tex: str) -> None:
         r"\mathbf{<b onclick=alert(1)>}",
     ],
 )
-def test_x2_a_formula_brings_no_markup_no_address_and_no_style(tex: str) -> None:
+def test_rx2_a_formula_brings_no_markup_no_address_and_no_style(tex: str) -> None:
     shown = render(f"so $$\\alpha {tex}$$ it is")
     for tag, attributes in re.findall(r"<([a-z]+[0-9]?)((?: [^<>]*)?)>", shown):
         assert tag in ALL_TAGS
@@ -119,7 +119,7 @@ def test_words_that_define_others_are_not_followed() -> None:
 
 
 @pytest.mark.parametrize("tex", ["x_1", "{", r"\sqrt{x_", "&", r"\left(", "\\\\", "^", "'"])
-def test_x6_many_formulas_take_no_minutes(tex: str) -> None:
+def test_rx6_many_formulas_take_no_minutes(tex: str) -> None:
     for one in (f"$\\alpha {tex * 80}$ ", f"$${tex * 400}$$\n\n", f"\\[{tex * 9}\\] "):
         text = (one * 60_000)[:60_000]
         started = time.process_time()

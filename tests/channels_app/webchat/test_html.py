@@ -1,4 +1,4 @@
-"""Markdown as safe HTML: redteam "Rendering" X2, X3, X6, X8, and what an answer may look like."""
+"""Markdown as safe HTML: RX2, RX3, RX6, RX8, and what an answer may look like."""
 
 import html
 import re
@@ -30,7 +30,7 @@ EVIL = [
 
 
 @pytest.mark.parametrize("href", EVIL)
-def test_x2_an_address_that_is_not_http_https_or_mailto_makes_no_link(href: str) -> None:
+def test_rx2_an_address_that_is_not_http_https_or_mailto_makes_no_link(href: str) -> None:
     for source in (
         f"[click]({href})",
         f"[click](<{href}>)",
@@ -51,7 +51,7 @@ def test_x2_an_address_that_is_not_http_https_or_mailto_makes_no_link(href: str)
         "/files/out?token=a.b-c",
     ],
 )
-def test_x2_the_allowed_ones_open_in_a_new_tab_and_say_nothing_about_us(href: str) -> None:
+def test_rx2_the_allowed_ones_open_in_a_new_tab_and_say_nothing_about_us(href: str) -> None:
     shown = render(f"[click]({href})")
     assert f'href="{href}"' in shown
     assert 'target="_blank"' in shown
@@ -70,13 +70,13 @@ def test_x2_the_allowed_ones_open_in_a_new_tab_and_say_nothing_about_us(href: st
         "![x](/files/out?token=abc)",
     ],
 )
-def test_x3_no_image_in_markdown_is_ever_loaded(source: str) -> None:
+def test_rx3_no_image_in_markdown_is_ever_loaded(source: str) -> None:
     shown = render(source)
     assert "<img" not in shown
     assert " src=" not in shown.replace("&lt;img src=", "")
 
 
-def test_x3_a_picture_from_elsewhere_is_a_link_to_click() -> None:
+def test_rx3_a_picture_from_elsewhere_is_a_link_to_click() -> None:
     shown = render("![A cat](https://cats.example/cat.png)")
     assert '<a href="https://cats.example/cat.png" class="image-link"' in shown
     assert ">A cat</a>" in shown
@@ -84,7 +84,7 @@ def test_x3_a_picture_from_elsewhere_is_a_link_to_click() -> None:
 
 
 @pytest.mark.parametrize("mark", list("[]*>_`~!<&(#|-+\\"))
-def test_x6_a_hundred_kilobytes_of_one_mark_take_no_minutes(mark: str) -> None:
+def test_rx6_a_hundred_kilobytes_of_one_mark_take_no_minutes(mark: str) -> None:
     for pattern in (mark, f"{mark} ", f"a{mark}{mark}", f"{mark}\n"):
         text = (pattern * 100_000)[:100_000]
         started = time.process_time()
@@ -93,7 +93,7 @@ def test_x6_a_hundred_kilobytes_of_one_mark_take_no_minutes(mark: str) -> None:
         assert shown
 
 
-def test_x6_what_would_cost_too_much_is_shown_as_plain_text() -> None:
+def test_rx6_what_would_cost_too_much_is_shown_as_plain_text() -> None:
     shown = render("[" * 100_000)
     assert shown.startswith('<p class="plain">[[[')
 
@@ -112,17 +112,17 @@ def test_x6_what_would_cost_too_much_is_shown_as_plain_text() -> None:
         ("write to us", "mailto:a@b.example", ""),
     ],
 )
-def test_x8_a_link_that_shows_another_address_names_its_real_host(
+def test_rx8_a_link_that_shows_another_address_names_its_real_host(
     text: str, href: str, host: str
 ) -> None:
     assert real_host(text=text, href=href) == host
 
 
-def test_x8_an_address_that_is_none_has_no_host() -> None:
+def test_rx8_an_address_that_is_none_has_no_host() -> None:
     assert real_host(text="bank.example", href="https://[x") == ""
 
 
-def test_x8_the_real_host_stands_beside_the_link() -> None:
+def test_rx8_the_real_host_stands_beside_the_link() -> None:
     shown = render("[https://bank.example](https://evil.example/login)")
     assert '<span class="real-host">(evil.example)</span>' in shown
     assert "real-host" not in render("[here](https://evil.example/login)")
@@ -130,7 +130,7 @@ def test_x8_the_real_host_stands_beside_the_link() -> None:
     assert '<span class="real-host">(evil.example)</span>' in image
 
 
-def test_x8_an_address_that_is_shown_as_it_is_needs_no_note_whatever_its_path_looks_like() -> None:
+def test_rx8_an_address_that_is_shown_as_it_is_needs_no_note_whatever_its_path_looks_like() -> None:
     own = "http://127.0.0.1:8123/files/out?token=aa.6b0c038b.SmDnw"
     assert "real-host" not in render(own) + render_plain(own)
     assert real_host(text=own, href=own) == ""

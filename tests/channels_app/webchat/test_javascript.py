@@ -42,7 +42,7 @@ def test_every_module_of_the_page_is_asked_for_at_once() -> None:
     assert {f"latchkey/{name}" for name in seen - {"chat.js"}} == set(views.MODULES)
 
 
-def test_x3_no_module_writes_html_but_through_the_one_policy() -> None:
+def test_rx3_no_module_writes_html_but_through_the_one_policy() -> None:
     sinks = (
         "innerHTML",
         "outerHTML",

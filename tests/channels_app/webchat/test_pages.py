@@ -1,4 +1,4 @@
-"""The pages and their JSON: sign-in, chats, transcript, headers ([A10] [D3] [M1] [T4], Q17)."""
+"""The pages and their JSON: sign-in, chats, transcript, headers ([A10] [D3] [M1] [T4], RQ17)."""
 
 from datetime import timedelta
 from typing import Any
@@ -79,7 +79,7 @@ def test_sign_in_leads_to_no_foreign_address(ada: User, target: str) -> None:
     assert Client(HTTP_HOST=HOST).post("/sign-in", fields)["Location"] == "/"
 
 
-def test_q17_a_wrong_password_and_nobody_are_answered_alike(ada: User) -> None:
+def test_rq17_a_wrong_password_and_nobody_are_answered_alike(ada: User) -> None:
     def answer(name: str) -> tuple[int, bytes]:
         fields = {"username": name, "password": "wrong"}
         found = Client(HTTP_HOST=HOST).post("/sign-in", fields)
@@ -91,7 +91,7 @@ def test_q17_a_wrong_password_and_nobody_are_answered_alike(ada: User) -> None:
     assert len(first[1]) == len(second[1])
 
 
-def test_q17_twenty_wrong_passwords_lock_that_name_out_there(ada: User, settings: Any) -> None:
+def test_rq17_twenty_wrong_passwords_lock_that_name_out_there(ada: User, settings: Any) -> None:
     settings.AXES_FAILURE_LIMIT = 3
     client = Client(HTTP_HOST=HOST)
     for _ in range(3):
@@ -102,7 +102,7 @@ def test_q17_twenty_wrong_passwords_lock_that_name_out_there(ada: User, settings
 
 
 @pytest.mark.parametrize("address", ["203.0.113.7", "2001:db8::{:x}"])
-def test_q17_one_password_is_not_tried_on_every_name(
+def test_rq17_one_password_is_not_tried_on_every_name(
     ada: User, settings: Any, address: str
 ) -> None:
     """An address is counted before the password costs its hash, an IPv6 customer by the /64; a
@@ -123,7 +123,7 @@ def test_q17_one_password_is_not_tried_on_every_name(
     assert Client(HTTP_HOST=HOST).post("/sign-in", right).status_code == 302
 
 
-def test_q17_names_that_strangers_tried_are_forgotten(ada: User) -> None:
+def test_rq17_names_that_strangers_tried_are_forgotten(ada: User) -> None:
     """A row a name: they would fill the table for ever."""
 
     def fail(name: str) -> None:
@@ -228,7 +228,7 @@ def test_a_name_is_text(page: Client, ada: User) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/sign-in", "/nothing-here", "/static/latchkey/chat.js"])
-def test_x3_q17_every_answer_has_a_strict_policy(page: Client, path: str) -> None:
+def test_rx3_rq17_every_answer_has_a_strict_policy(page: Client, path: str) -> None:
     answer = page.get(path)
     answer.close()
     policy = answer["Content-Security-Policy"]
@@ -297,7 +297,7 @@ def test_a_chat_is_renamed(page: Client, ada: User) -> None:
     assert page.get("/chat/sessions").json()["sessions"][0]["title"] == "New title"
 
 
-def test_f2_a_deleted_chat_is_gone_with_its_runs_and_files(page: Client, ada: User) -> None:
+def test_rf2_a_deleted_chat_is_gone_with_its_runs_and_files(page: Client, ada: User) -> None:
     run = said(ada, "Delete me")
     file = storage.keep(user=ada, name="a.txt", content=b"secret", session_id=run.session_id)
     path = storage.folder() / file.path
@@ -347,7 +347,7 @@ def test_another_persons_chat_answers_like_one_that_does_not_exist(page: Client,
     assert ChatSession.objects.count() == 1
 
 
-def test_q17_a_change_without_its_token_is_refused(ada: User) -> None:
+def test_rq17_a_change_without_its_token_is_refused(ada: User) -> None:
     client = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
     client.force_login(ada)
     session = said(ada, "Mine").session

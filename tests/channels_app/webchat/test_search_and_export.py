@@ -121,7 +121,7 @@ def test_a_chat_is_kept_as_a_markdown_file(page: Client, ada: User, settings: An
         ("...", "chat.md"),
     ],
 )
-def test_f5_the_files_name_is_safe_whatever_the_title(
+def test_rf5_the_files_name_is_safe_whatever_the_title(
     page: Client, ada: User, title: str, name: str
 ) -> None:
     session = chat(ada, "x", "y")
@@ -165,7 +165,7 @@ def test_nothing_here_is_a_404_also_where_no_static_files_were_collected(
     assert page.get("/nothing-here").status_code == 404
 
 
-def test_q17_a_form_that_was_open_too_long_says_what_to_do(ada: User) -> None:
+def test_rq17_a_form_that_was_open_too_long_says_what_to_do(ada: User) -> None:
     client = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
     answer = client.post("/sign-in", {"username": "ada", "password": "correct horse"})
     assert answer.status_code == 403

@@ -1,4 +1,4 @@
-"""Who may open ``/ws`` and how it ends: [D3] [A9], redteam WS1, WS3, WS4, WS6, WS12."""
+"""Who may open ``/ws`` and how it ends: [D3] [A9], RWS1, RWS3, RWS4, RWS6, RWS12."""
 
 import asyncio
 from functools import partial
@@ -29,7 +29,7 @@ from tests.channels_app.webchat.conftest import (
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-async def test_ws1_without_cookie_or_key_the_first_frame_ends_it_and_nothing_is_stored(
+async def test_rws1_without_cookie_or_key_the_first_frame_ends_it_and_nothing_is_stored(
     ada: User,
 ) -> None:
     async with opened() as socket:
@@ -38,7 +38,7 @@ async def test_ws1_without_cookie_or_key_the_first_frame_ends_it_and_nothing_is_
     assert await in_thread(InboundMessage.objects.count) == 0
 
 
-async def test_ws1_a_cookie_of_nobody_is_refused_before_the_handshake(ada: User) -> None:
+async def test_rws1_a_cookie_of_nobody_is_refused_before_the_handshake(ada: User) -> None:
     assert await refused(cookie="x" * 32) == 4401
 
 
@@ -56,17 +56,17 @@ async def test_ws1_a_cookie_of_nobody_is_refused_before_the_handshake(ada: User)
         "\xff",
     ],
 )
-async def test_ws3_a_page_that_is_not_ours_is_refused(ada: User, origin: str) -> None:
+async def test_rws3_a_page_that_is_not_ours_is_refused(ada: User, origin: str) -> None:
     cookie = await in_thread(sign_in, ada)
     assert await refused(cookie=cookie, origin=origin) == 4403
 
 
-async def test_ws3_without_origin_a_cookie_does_not_count(ada: User) -> None:
+async def test_rws3_without_origin_a_cookie_does_not_count(ada: User) -> None:
     cookie = await in_thread(sign_in, ada)
     assert await refused(cookie=cookie, origin=None) == 4403
 
 
-async def test_ws3_a_host_that_is_not_allowed_makes_no_origin_ours(
+async def test_rws3_a_host_that_is_not_allowed_makes_no_origin_ours(
     ada: User, settings: Any
 ) -> None:
     settings.ALLOWED_HOSTS = ["other.example"]
@@ -74,7 +74,7 @@ async def test_ws3_a_host_that_is_not_allowed_makes_no_origin_ours(
     assert await refused(cookie=cookie) == 4403
 
 
-async def test_ws3_the_public_address_is_ours_behind_a_proxy(ada: User, settings: Any) -> None:
+async def test_rws3_the_public_address_is_ours_behind_a_proxy(ada: User, settings: Any) -> None:
     settings.GATEWAY_URL = "https://chat.public.example"
     cookie = await in_thread(sign_in, ada)
     async with opened(cookie=cookie, origin="https://chat.public.example") as socket:
@@ -82,7 +82,7 @@ async def test_ws3_the_public_address_is_ours_behind_a_proxy(ada: User, settings
 
 
 @pytest.mark.parametrize("name", ["key", "api_key", "token", "access_token", "auth"])
-async def test_ws4_a_key_in_the_address_is_refused(ada: User, name: str) -> None:
+async def test_rws4_a_key_in_the_address_is_refused(ada: User, name: str) -> None:
     _, token = await key_of(user=ada)
     assert await refused(path=f"/ws?{name}={token}", origin=None) == 4401
 
@@ -97,13 +97,13 @@ async def test_d3_a_key_in_the_first_frame_opens_the_socket(ada: User) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "lk_000000000000_" + "x" * 43, "nonsense"])
-async def test_ws6_a_wrong_key_ends_the_socket(ada: User, token: str) -> None:
+async def test_rws6_a_wrong_key_ends_the_socket(ada: User, token: str) -> None:
     async with opened(origin=None) as socket:
         await socket.say(type="auth", key=token)
         assert await socket.closed() == 4401
 
 
-async def test_ws6_a_key_without_the_scope_ends_the_socket(ada: User) -> None:
+async def test_rws6_a_key_without_the_scope_ends_the_socket(ada: User) -> None:
     _, token = await in_thread(lambda: keys.create(name="t", user=ada, scopes=["inbound"]))
     async with opened(origin=None) as socket:
         await socket.say(type="auth", key=token)
@@ -111,7 +111,7 @@ async def test_ws6_a_key_without_the_scope_ends_the_socket(ada: User) -> None:
         assert await socket.closed() == 4401
 
 
-async def test_ws6_a9_a_key_that_is_revoked_closes_its_socket(ada: User) -> None:
+async def test_rws6_a9_a_key_that_is_revoked_closes_its_socket(ada: User) -> None:
     key, token = await key_of(user=ada)
     async with opened(origin=None) as socket:
         await socket.say(type="auth", key=token)
@@ -127,7 +127,7 @@ async def test_ws6_a9_a_key_that_is_revoked_closes_its_socket(ada: User) -> None
         assert await socket.closed() == 4401
 
 
-async def test_ws6_a9_a_person_who_is_shut_out_loses_the_socket(ada: User) -> None:
+async def test_rws6_a9_a_person_who_is_shut_out_loses_the_socket(ada: User) -> None:
     async with at_the_page(ada) as socket:
 
         def shut_out() -> None:
@@ -138,7 +138,7 @@ async def test_ws6_a9_a_person_who_is_shut_out_loses_the_socket(ada: User) -> No
         assert await socket.closed() == 4401
 
 
-async def test_ws6_a_frame_that_revokes_nothing_of_ours_changes_nothing(ada: User) -> None:
+async def test_rws6_a_frame_that_revokes_nothing_of_ours_changes_nothing(ada: User) -> None:
     async with at_the_page(ada) as socket:
         await in_thread(pubsub.publish, [{"keys": [f"user:{ada.id}"], "kind": "revoked"}])
         accepted, pen = await asked(socket)
@@ -146,7 +146,7 @@ async def test_ws6_a_frame_that_revokes_nothing_of_ours_changes_nothing(ada: Use
         assert (await socket.until(is_final))[-1]["run_id"] == accepted["run_id"]
 
 
-async def test_ws6_a_lost_revocation_is_noticed_by_asking_now_and_then(
+async def test_rws6_a_lost_revocation_is_noticed_by_asking_now_and_then(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ticking, "RECHECK_SECONDS", 0.0)
@@ -171,13 +171,13 @@ async def test_a3_a_person_shut_out_is_answered_permission_denied_at_once(
     assert await in_thread(InboundMessage.objects.count) == 0
 
 
-async def test_ws12_who_says_nothing_is_closed(ada: User, settings: Any) -> None:
+async def test_rws12_who_says_nothing_is_closed(ada: User, settings: Any) -> None:
     settings.SOCKET_AUTH_SECONDS = 0.02
     async with opened() as socket:
         assert await socket.closed() == 4408
 
 
-async def test_ws12_sockets_without_identity_are_bounded(ada: User, settings: Any) -> None:
+async def test_rws12_sockets_without_identity_are_bounded(ada: User, settings: Any) -> None:
     settings.MAX_WAITING_SOCKETS = 0
     assert await refused() == 4429
 
@@ -215,10 +215,10 @@ async def test_a_client_that_has_gone_is_no_failure(
     assert caplog.records == []
 
 
-async def test_c6_a_database_that_fails_closes_the_socket_and_the_client_comes_back(
+async def test_rc6_a_database_that_fails_closes_the_socket_and_the_client_comes_back(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[redteam C6]"""
+    """[RC6]"""
     async with at_the_page(ada) as socket:
 
         def fail(*_: object, **__: object) -> None:
@@ -241,7 +241,7 @@ async def test_a_task_that_fails_closes_the_socket(
         assert await socket.closed() == 4500
 
 
-async def test_ws12_one_person_has_a_bounded_number_of_sockets(ada: User, settings: Any) -> None:
+async def test_rws12_one_person_has_a_bounded_number_of_sockets(ada: User, settings: Any) -> None:
     settings.MAX_SOCKETS_PER_USER = 2
     cookie = await in_thread(sign_in, ada)
     async with opened(cookie=cookie) as first:

@@ -1,4 +1,4 @@
-"""A message and its answer over ``/ws``: [D3] [M2] [T4] [C9], redteam WS13."""
+"""A message and its answer over ``/ws``: [D3] [M2] [T4] [C9], RWS13."""
 
 import time
 from typing import Any
@@ -150,7 +150,7 @@ async def test_d3_a_second_message_goes_into_the_same_chat(ada: User) -> None:
     assert second["run_id"] != first["run_id"]
 
 
-async def test_ws13_the_same_message_again_is_the_same_run(ada: User) -> None:
+async def test_rws13_the_same_message_again_is_the_same_run(ada: User) -> None:
     async with at_the_page(ada) as socket:
         first = await socket.ask("Hello", client_id="same")
         again = await socket.ask("Hello", client_id="same")
@@ -161,7 +161,7 @@ async def test_ws13_the_same_message_again_is_the_same_run(ada: User) -> None:
     assert await in_thread(ChatSession.objects.count) == 1
 
 
-async def test_ws13_the_same_client_id_of_another_person_is_another_message(
+async def test_rws13_the_same_client_id_of_another_person_is_another_message(
     ada: User, bob: User
 ) -> None:
     async with at_the_page(ada) as one, at_the_page(bob) as two:

@@ -1,4 +1,4 @@
-"""What a client may say over ``/ws``: [D3], redteam WS7, WS10, I17."""
+"""What a client may say over ``/ws``: [D3], RWS7, RWS10, RI17."""
 
 from typing import Any
 
@@ -118,7 +118,7 @@ async def test_d3_a_frame_that_is_too_large_closes_the_socket(ada: User, setting
         assert await socket.closed() == 4413
 
 
-async def test_ws7_what_a_client_claims_to_be_is_ignored(bob: User) -> None:
+async def test_rws7_what_a_client_claims_to_be_is_ignored(bob: User) -> None:
     async with at_the_page(bob) as socket:
         accepted = await socket.ask("Hi", role="owner", scopes=["admin"], user_id="ada", user=1)
     run = await in_thread(lambda: Run.objects.select_related("user").get())
@@ -127,7 +127,7 @@ async def test_ws7_what_a_client_claims_to_be_is_ignored(bob: User) -> None:
     assert not run.user.is_owner
 
 
-async def test_ws10_a_flood_closes_the_socket(ada: User, settings: Any) -> None:
+async def test_rws10_a_flood_closes_the_socket(ada: User, settings: Any) -> None:
     settings.FRAMES_PER_MINUTE = 20
     async with at_the_page(ada) as socket:
         for _ in range(30):
@@ -135,7 +135,7 @@ async def test_ws10_a_flood_closes_the_socket(ada: User, settings: Any) -> None:
         assert await socket.closed() == 4429
 
 
-async def test_i17_too_many_messages_a_minute_are_refused_not_lost(
+async def test_ri17_too_many_messages_a_minute_are_refused_not_lost(
     ada: User, settings: Any
 ) -> None:
     settings.RATE_PER_MINUTE_USER = 2

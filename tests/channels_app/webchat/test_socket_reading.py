@@ -1,5 +1,5 @@
 """A socket is always read ([D3]): pings are answered while messages wait, too many get "busy";
-those who show no key do not keep out those who do (WS12)."""
+those who show no key do not keep out those who do (RWS12)."""
 
 import threading
 from typing import Any
@@ -42,10 +42,10 @@ async def test_a_socket_whose_messages_wait_is_read_and_says_busy(
 
 
 @pytest.mark.parametrize(("of_address", "in_all"), [(3, 100), (100, 3)])
-def test_ws12_one_socket_too_many_displaces_the_oldest_that_waits(
+def test_rws12_one_socket_too_many_displaces_the_oldest_that_waits(
     of_address: int, in_all: int, settings: Any
 ) -> None:
-    """[WS12] Who has a key shows it at once, and is never the oldest."""
+    """[RWS12] Who has a key shows it at once, and is never the oldest."""
     settings.MAX_WAITING_SOCKETS_PER_ADDRESS = of_address
     settings.MAX_WAITING_SOCKETS = in_all
     waiting, sockets = Waiting(), [object() for _ in range(5)]

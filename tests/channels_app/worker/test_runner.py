@@ -311,7 +311,7 @@ def test_t7_a_picture_of_ours_is_part_of_the_answer(
     assert image.startswith("data:image/png;base64,")
 
 
-def test_c8_a_worker_whose_run_was_taken_over_stops_writing(script: Runner, say: Say) -> None:
+def test_rc8_a_worker_whose_run_was_taken_over_stops_writing(script: Runner, say: Say) -> None:
     run = say("hang")
     wait_until(lambda: started(run), seconds=10)
     with transactions.atomic_write():

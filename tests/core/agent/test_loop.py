@@ -375,7 +375,7 @@ async def test_an_emit_that_fails_closes_the_stream(events: Events) -> None:
     assert model.closed == 1
 
 
-async def test_w13_what_no_database_holds_is_cleaned_before_it_is_remembered(
+async def test_rw13_what_no_database_holds_is_cleaned_before_it_is_remembered(
     events: Events,
 ) -> None:
     model = Model([TextDelta("a\x00b\ud800"), ThinkingDelta("\x00"), Finish("stop")])
@@ -522,7 +522,7 @@ def test_d5_a_client_that_brings_its_own_history_is_told_nothing_else(
 def test_a_clients_instructions_follow_the_rules_in_the_one_system_message(
     say: Say, settings: Settings
 ) -> None:
-    """[O3] Some servers take only one, and only as the first."""
+    """[RO3] Some servers take only one, and only as the first."""
     settings.LLM_SYSTEM_PROMPT = "Rules."
     own = [
         {"role": "system", "content": "Be brief."},

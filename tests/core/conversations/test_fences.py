@@ -1,4 +1,4 @@
-"""A fence stops the one it is for and nobody else; found by changing runs and events (C8, [C9])."""
+"""A fence stops the worker that lost the run, and no other ([RC8] [C9]); found by mutants."""
 
 from datetime import timedelta
 from typing import Any
@@ -44,8 +44,8 @@ def claimed(run: Run, worker: str = "w1") -> Run:
     return found
 
 
-def test_c8_a_claim_takes_one_run_for_the_time_of_a_lease(pair: tuple[Run, Run]) -> None:
-    """[redteam C8] The other run stays queued."""
+def test_rc8_a_claim_takes_one_run_for_the_time_of_a_lease(pair: tuple[Run, Run]) -> None:
+    """[RC8] The other run stays queued."""
     first, second = pair
     before = transactions.now()
     found = claimed(first)
@@ -57,7 +57,7 @@ def test_c8_a_claim_takes_one_run_for_the_time_of_a_lease(pair: tuple[Run, Run])
     assert (now_of(second).state, now_of(second).attempt) == (Run.State.QUEUED, 0)
 
 
-def test_c8_a_second_attempt_keeps_the_moment_of_the_first(pair: tuple[Run, Run]) -> None:
+def test_rc8_a_second_attempt_keeps_the_moment_of_the_first(pair: tuple[Run, Run]) -> None:
     """A run's time counts from when it was begun."""
     run, _ = pair
     began = claimed(run).started_at
@@ -66,8 +66,8 @@ def test_c8_a_second_attempt_keeps_the_moment_of_the_first(pair: tuple[Run, Run]
     assert claimed(run, "w2").started_at == began
 
 
-def test_c8_a_lease_is_renewed_by_its_worker_only(pair: tuple[Run, Run]) -> None:
-    """[redteam C8] Not by a worker that lost the run, and not for runs that are not held."""
+def test_rc8_a_lease_is_renewed_by_its_worker_only(pair: tuple[Run, Run]) -> None:
+    """[RC8] Not by a worker that lost the run, and not for runs that are not held."""
     first, second = claimed(pair[0]), claimed(pair[1])
     expire(first)
     expire(second)
@@ -84,8 +84,8 @@ def test_c8_a_lease_is_renewed_by_its_worker_only(pair: tuple[Run, Run]) -> None
     assert runs.recover() == [second.id]
 
 
-def test_c8_a_run_that_ended_is_kept_by_nobody(pair: tuple[Run, Run]) -> None:
-    """[redteam C8] Its worker, which heard of the end too late, gives it no lease."""
+def test_rc8_a_run_that_ended_is_kept_by_nobody(pair: tuple[Run, Run]) -> None:
+    """[RC8] Its worker, which heard of the end too late, gives it no lease."""
     run = claimed(pair[0])
     with transactions.atomic_write():
         runs.settle(run=run, outcome=OK, last_seq=1)
@@ -93,7 +93,7 @@ def test_c8_a_run_that_ended_is_kept_by_nobody(pair: tuple[Run, Run]) -> None:
     assert now_of(run).lease_until is None
 
 
-def test_c8_who_holds_an_older_attempt_is_told_of_no_cancellation(pair: tuple[Run, Run]) -> None:
+def test_rc8_who_holds_an_older_attempt_is_told_of_no_cancellation(pair: tuple[Run, Run]) -> None:
     """[C9] The run is lost to them; stopping it is the new holder's."""
     first, second = claimed(pair[0]), claimed(pair[1])
     runs.request_cancel(run=first)
@@ -122,10 +122,10 @@ def test_a9_the_runs_of_others_go_on_when_a_person_is_revoked(
     assert now_of(other).cancel_requested_at is None
 
 
-def test_c4_a_hub_and_a_broker_that_are_away_undo_no_end(
+def test_rc4_a_hub_and_a_broker_that_are_away_undo_no_end(
     pair: tuple[Run, Run], say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[redteam C4] The sweeper wakes what nobody was told of."""
+    """[RC4] The sweeper wakes what nobody was told of."""
 
     def away(*_: object, **__: object) -> None:
         raise RuntimeError("no broker")
@@ -157,8 +157,8 @@ def test_the_end_of_a_run_is_in_the_transcript_and_wakes_the_next(
     assert woken == [("wake", following.id)]
 
 
-def test_c8_settling_with_an_old_attempt_does_not_end_the_run(pair: tuple[Run, Run]) -> None:
-    """[redteam C8] The row has its own fence, behind the writer's."""
+def test_rc8_settling_with_an_old_attempt_does_not_end_the_run(pair: tuple[Run, Run]) -> None:
+    """[RC8] The row has its own fence, behind the writer's."""
     old = claimed(pair[0])
     expire(old)
     runs.recover()
@@ -168,8 +168,8 @@ def test_c8_settling_with_an_old_attempt_does_not_end_the_run(pair: tuple[Run, R
     assert now_of(old).state == Run.State.RUNNING
 
 
-def test_c8_settling_ends_one_run(pair: tuple[Run, Run]) -> None:
-    """[redteam C8] Neither that of another session with the same attempt, nor a queued one."""
+def test_rc8_settling_ends_one_run(pair: tuple[Run, Run]) -> None:
+    """[RC8] Neither that of another session with the same attempt, nor a queued one."""
     first, second = claimed(pair[0]), claimed(pair[1])
     with transactions.atomic_write():
         runs.settle(run=first, outcome=OK, last_seq=1)
@@ -181,7 +181,7 @@ def test_c8_settling_ends_one_run(pair: tuple[Run, Run]) -> None:
     assert now_of(second).state == Run.State.QUEUED
 
 
-def test_c8_the_end_of_a_run_is_the_end_of_what_is_its_own(pair: tuple[Run, Run]) -> None:
+def test_rc8_the_end_of_a_run_is_the_end_of_what_is_its_own(pair: tuple[Run, Run]) -> None:
     """Its messages and jobs; those of another run go on, and what had ended stays as it was."""
     first, second = claimed(pair[0]), claimed(pair[1])
     made = [
@@ -238,7 +238,7 @@ def test_the_sessions_oldest_queued_run_is_woken_and_no_other(
     assert woken == [("wake", following.id)]
 
 
-def test_c8_what_settles_with_a_run_is_called_once_with_its_outcome(pair: tuple[Run, Run]) -> None:
+def test_rc8_what_settles_with_a_run_is_called_once_with_its_outcome(pair: tuple[Run, Run]) -> None:
     """Deliveries are made in the transaction of the end."""
     run = claimed(pair[0])
     told: list[tuple[Run, runs.Outcome]] = []
@@ -316,10 +316,10 @@ def test_c9_asking_one_run_to_end_asks_no_other_and_keeps_the_first_moment(
     assert (woken, frames) == ([], [])
 
 
-def test_c8_recovering_takes_a_run_only_from_whom_let_its_lease_end(
+def test_rc8_recovering_takes_a_run_only_from_whom_let_its_lease_end(
     pair: tuple[Run, Run],
 ) -> None:
-    """[redteam C8] It is free again as if nobody had had it; who keeps the lease keeps the run."""
+    """[RC8] It is free again as if nobody had had it; who keeps the lease keeps the run."""
     first, second = claimed(pair[0]), claimed(pair[1])
     expire(first)
     assert runs.recover() == [first.id]
@@ -328,8 +328,8 @@ def test_c8_recovering_takes_a_run_only_from_whom_let_its_lease_end(
     assert (now_of(second).state, now_of(second).worker) == (Run.State.RUNNING, "w1")
 
 
-def test_c8_a_run_that_ended_is_not_recovered(pair: tuple[Run, Run]) -> None:
-    """[redteam C8] Whatever its row still says of a lease."""
+def test_rc8_a_run_that_ended_is_not_recovered(pair: tuple[Run, Run]) -> None:
+    """[RC8] Whatever its row still says of a lease."""
     run = claimed(pair[0])
     with transactions.atomic_write():
         runs.settle(run=run, outcome=OK, last_seq=1)
@@ -338,10 +338,10 @@ def test_c8_a_run_that_ended_is_not_recovered(pair: tuple[Run, Run]) -> None:
     assert now_of(run).state == Run.State.SUCCEEDED
 
 
-def test_c8_a_clean_stop_gives_back_what_is_held_and_no_more(
+def test_rc8_a_clean_stop_gives_back_what_is_held_and_no_more(
     pair: tuple[Run, Run], woken: Woken
 ) -> None:
-    """[redteam C8] Free at once; the runs of others and those that ended stay as they are."""
+    """[RC8] Free at once; the runs of others and those that ended stay as they are."""
     first, second = claimed(pair[0]), claimed(pair[1])
     woken.clear()
     runs.release(held={first.id: 1})
@@ -372,10 +372,10 @@ def test_what_nobody_holds_is_written_and_told_for_every_run(
     assert told == [to_dict(progress(f"hello {run.id}"))["props"] for run in pair]
 
 
-def test_c8_a_batch_writes_for_the_runs_that_are_ours_and_marks_the_others(
+def test_rc8_a_batch_writes_for_the_runs_that_are_ours_and_marks_the_others(
     pair: tuple[Run, Run],
 ) -> None:
-    """[redteam C8] One lost run among many costs the others nothing; a lost one stays lost."""
+    """[RC8] One lost run among many costs the others nothing; a lost one stays lost."""
     lost, ours = claimed(pair[0]), claimed(pair[1])
     expire(lost)
     runs.recover()

@@ -184,7 +184,7 @@ def test_the_first_words_are_the_title_of_a_session(say: Say, session: ChatSessi
     assert str(session) == session.title
 
 
-def test_w5_the_same_update_a_hundred_times_at_once_is_one_run(
+def test_rw5_the_same_update_a_hundred_times_at_once_is_one_run(
     transactional_db: None, account: ChannelAccount, user: User
 ) -> None:
     def deliver(number: int) -> str:
@@ -218,7 +218,7 @@ def test_without_ids_every_message_is_new(account: ChannelAccount) -> None:
         assert inbox.store(draft=draft, state=State.RECEIVED, now=NOW)[1]
 
 
-def test_w13_a_text_that_no_database_holds_is_stored_cleaned(account: ChannelAccount) -> None:
+def test_rw13_a_text_that_no_database_holds_is_stored_cleaned(account: ChannelAccount) -> None:
     draft = inbox.Draft(account=account, text="a\x00b\ud800", sender_name="x\ny\x00")
     with atomic_write():
         row, _ = inbox.store(draft=draft, state=State.RECEIVED, now=NOW)
@@ -237,7 +237,7 @@ def test_many_threads_that_open_one_conversation_get_the_same(
     assert len(set(at_once(opened, times=40))) == 1
 
 
-def test_i15_a_session_of_another_person_is_as_unknown_as_none(
+def test_ri15_a_session_of_another_person_is_as_unknown_as_none(
     account: ChannelAccount, session: ChatSession
 ) -> None:
     stranger = User.objects.create(username="eve")

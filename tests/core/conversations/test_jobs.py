@@ -106,7 +106,7 @@ def test_l2_the_jobs_that_a_run_began_are_found_in_their_order(begin: Begin, say
 def test_l2_a_hub_that_is_away_does_not_undo_what_was_done(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[C4] Who waits for a job looks once a second anyway."""
+    """[RC4] Who waits for a job looks once a second anyway."""
 
     def away(_: object) -> None:
         raise RuntimeError("no broker")

@@ -94,7 +94,7 @@ def age(delivery: Delivery, *, hours: float) -> None:
 
 
 def test_one_that_fails_waits_longer_each_time_and_is_given_up_after_a_day(put: Any) -> None:
-    """F4.3: by its age, however often it was tried."""
+    """By its age, however often it was tried."""
     row, waits = put("1"), []
     for _ in range(12):
         fails(claimed(row))

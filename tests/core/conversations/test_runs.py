@@ -71,8 +71,8 @@ def test_sessions_do_not_wait_for_each_other(
     claimed(say("2", into=other))
 
 
-def test_c8_one_run_is_claimed_by_one_of_many_workers(say: Say, woken: Woken) -> None:
-    """[redteam C8]"""
+def test_rc8_one_run_is_claimed_by_one_of_many_workers(say: Say, woken: Woken) -> None:
+    """[RC8]"""
     run = say("1")
     taken = at_once(lambda number: runs.claim(run_ids=[run.id], worker=f"w{number}"), times=20)
     assert len([each for each in taken if each]) == 1
@@ -95,8 +95,8 @@ def test_a_claim_that_meets_a_running_one_gives_way(
     assert runs.claim(run_ids=[second.id], worker="w") == {}
 
 
-def test_c8_a_late_writer_with_an_old_attempt_writes_nothing(say: Say, woken: Woken) -> None:
-    """[redteam C8]"""
+def test_rc8_a_late_writer_with_an_old_attempt_writes_nothing(say: Say, woken: Woken) -> None:
+    """[RC8]"""
     run = say("1")
     old = claimed(run)
     late = events.log_of(run=old, seq=0)

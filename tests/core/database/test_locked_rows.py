@@ -1,4 +1,4 @@
-"""A worker that froze inside a transaction holds its own row, and nobody else's sweep (C8)."""
+"""A worker that froze inside a transaction holds its own row, and nobody else's sweep ([RC8])."""
 
 import threading
 from collections.abc import Iterator
@@ -52,8 +52,8 @@ def is_locked() -> bool:
     return connection.vendor == "postgresql"
 
 
-def test_c8_the_sweep_passes_over_a_run_whose_worker_froze(pair: tuple[Run, Run]) -> None:
-    """[redteam C8] The others are recovered now, that one when it is let go."""
+def test_rc8_the_sweep_passes_over_a_run_whose_worker_froze(pair: tuple[Run, Run]) -> None:
+    """[RC8] The others are recovered now, that one when it is let go."""
     for run in pair:
         assert runs.claim(run_ids=[run.id], worker="w")
     Run.objects.update(lease_until=Now() - timedelta(seconds=1))
@@ -64,8 +64,8 @@ def test_c8_the_sweep_passes_over_a_run_whose_worker_froze(pair: tuple[Run, Run]
     assert runs.recover() == [first.id, second.id]
 
 
-def test_c8_nobody_takes_a_run_while_its_writer_ends_it(pair: tuple[Run, Run]) -> None:
-    """[redteam C8] The writer read the attempt and holds the row until its transaction ends.
+def test_rc8_nobody_takes_a_run_while_its_writer_ends_it(pair: tuple[Run, Run]) -> None:
+    """[RC8] The writer read the attempt and holds the row until its transaction ends.
 
     SQLite lets nobody write meanwhile.
     """
@@ -92,8 +92,8 @@ def test_c8_nobody_takes_a_run_while_its_writer_ends_it(pair: tuple[Run, Run]) -
 
 
 @pytest.mark.parametrize("state", [Run.State.RUNNING, Run.State.QUEUED])
-def test_c8_the_sweep_passes_over_a_job_whose_process_froze(say: Say, state: str) -> None:
-    """[redteam C8] [L2] Whether it ran, or was being taken."""
+def test_rc8_the_sweep_passes_over_a_job_whose_process_froze(say: Say, state: str) -> None:
+    """[RC8] [L2] Whether it ran, or was being taken."""
     run = say("1")
     past = Now() - timedelta(seconds=1)
     first, second = (

@@ -60,7 +60,7 @@ async def test_l5_word_is_read_by_its_headings_with_tables(tmp_path: Path) -> No
 
 
 async def test_l5_word_without_headings_comes_in_pieces(tmp_path: Path) -> None:
-    """[DOC8] So that a long one can be cut; and 4,000 paragraphs do not ask 4,000 times for a style
+    """[RDOC8] So that a long one can be cut; and 4,000 paragraphs do not ask 4,000 times for a style
     (that took 7 s of processor)."""
     made = docx.Document()
     for number in range(4_000):
@@ -138,7 +138,7 @@ async def test_l5_two_hundred_megabytes_are_refused_unread(tmp_path: Path) -> No
 
 
 async def test_l5_bombs_end_the_reader_only(tmp_path: Path) -> None:
-    """[DOC6] [DOC8]"""
+    """[RDOC6] [RDOC8]"""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     others = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # of the tests before
     assert "too large inside" in await refused(written(tmp_path, "a.pdf", papers.pdf_bomb()))

@@ -108,7 +108,7 @@ def test_l2_a_worker_that_dies_after_its_success_takes_no_file_with_it(run: Run)
 
 
 def test_l2_a_job_that_kills_its_workers_is_given_up_with_words(run: Run) -> None:
-    """[redteam C7]"""
+    """[RC7]"""
     job = begun(run)
     for _ in range(jobs.MOST_ATTEMPTS - 1):
         expire(job)

@@ -1,4 +1,4 @@
-"""The guarded fetcher (DOC1 to DOC4): only public addresses, checked at each hop, within limits."""
+"""The guarded fetcher (RDOC1 to RDOC4): public addresses only, checked at each hop, with limits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -89,13 +89,13 @@ async def hello(request: web.Request) -> web.Response:
     ],
 )
 async def test_an_address_that_is_not_public_is_refused(url: str) -> None:
-    """[DOC1] In every spelling, and before anything is connected."""
+    """[RDOC1] In every spelling, and before anything is connected."""
     with pytest.raises(FetchError, match="address not allowed"):
         await FETCHER.get(url)
 
 
 async def test_a_name_with_one_private_address_among_public_ones_is_refused() -> None:
-    """[DOC1] Every address of a name must be public."""
+    """[RDOC1] Every address of a name must be public."""
 
     async def mixed(host: str, port: int) -> list[str]:
         del host, port
@@ -115,7 +115,7 @@ async def test_what_a_public_address_holds_is_fetched() -> None:
 
 
 async def test_a_redirect_to_a_private_address_is_refused() -> None:
-    """[DOC2] The second hop is checked like the first."""
+    """[RDOC2] The second hop is checked like the first."""
 
     async def away(request: web.Request) -> web.Response:
         del request
@@ -127,7 +127,7 @@ async def test_a_redirect_to_a_private_address_is_refused() -> None:
 
 
 async def test_a_redirect_is_followed_without_what_the_first_hop_set() -> None:
-    """[DOC2] No cookie of a hop is sent to the next."""
+    """[RDOC2] No cookie of a hop is sent to the next."""
 
     async def away(request: web.Request) -> web.Response:
         del request
@@ -141,7 +141,7 @@ async def test_a_redirect_is_followed_without_what_the_first_hop_set() -> None:
 
 
 async def test_at_most_three_redirects_are_followed() -> None:
-    """[DOC2] A loop ends."""
+    """[RDOC2] A loop ends."""
     hops = 0
 
     async def again(request: web.Request) -> web.Response:
@@ -157,7 +157,7 @@ async def test_at_most_three_redirects_are_followed() -> None:
 
 
 async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
-    """[DOC3] A name is resolved once a hop; what it resolves to afterwards does not matter."""
+    """[RDOC3] A name is resolved once a hop; what it resolves to afterwards does not matter."""
     asked: list[str] = []
 
     async def rebinding(host: str, port: int) -> list[str]:
@@ -172,7 +172,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
 
 
 async def test_an_endless_body_is_cut() -> None:
-    """[DOC4] By bytes, whatever the server says about its length."""
+    """[RDOC4] By bytes, whatever the server says about its length."""
     sent = 0
 
     async def endless(request: web.Request) -> web.StreamResponse:
@@ -193,7 +193,7 @@ async def test_an_endless_body_is_cut() -> None:
 
 
 async def test_a_declared_length_beyond_the_limit_is_not_read() -> None:
-    """[DOC4] 10 GB are refused before the first byte."""
+    """[RDOC4] 10 GB are refused before the first byte."""
 
     async def huge(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Length": str(10**10)})
@@ -206,7 +206,7 @@ async def test_a_declared_length_beyond_the_limit_is_not_read() -> None:
 
 
 async def test_a_slow_body_is_cut() -> None:
-    """[DOC4] By seconds, all hops together."""
+    """[RDOC4] By seconds, all hops together."""
 
     async def slow(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse()
@@ -221,7 +221,7 @@ async def test_a_slow_body_is_cut() -> None:
 
 
 async def test_a_compressed_answer_is_refused() -> None:
-    """[DOC4] A bomb is not unpacked at all."""
+    """[RDOC4] A bomb is not unpacked at all."""
 
     async def packed(request: web.Request) -> web.Response:
         del request

@@ -1,4 +1,4 @@
-"""What no other test of the guarded fetcher held, found by changing it (DOC1, DOC2, DOC4)."""
+"""What no other test of the guarded fetcher held, found by changing it (RDOC1, RDOC2, RDOC4)."""
 
 import asyncio
 import ipaddress
@@ -41,7 +41,7 @@ class Names:
     ],
 )
 async def test_what_is_refused_by_its_look_is_not_even_looked_up(url: str) -> None:
-    """[DOC1] A look-up alone tells a stranger's name server who asks."""
+    """[RDOC1] A look-up alone tells a stranger's name server who asks."""
     names = Names("8.8.8.8")
     with pytest.raises(FetchError, match="address not allowed"):
         await Fetcher(resolve=names).get(url)
@@ -58,7 +58,7 @@ async def test_what_is_refused_by_its_look_is_not_even_looked_up(url: str) -> No
     ],
 )
 async def test_a_name_is_looked_up_with_its_port(url: str, asked: tuple[str, int]) -> None:
-    """[DOC1] 443 for https, 80 for http; no other port counts as theirs."""
+    """[RDOC1] 443 for https, 80 for http; no other port counts as theirs."""
     names = Names("10.0.0.1")
     with pytest.raises(FetchError, match="address not allowed"):
         await Fetcher(resolve=names, ports=frozenset({asked[1]})).get(url)
@@ -69,7 +69,7 @@ async def test_a_name_is_looked_up_with_its_port(url: str, asked: tuple[str, int
 
 
 async def test_a_name_without_any_address_is_refused() -> None:
-    """[DOC1] None of none is private, and none is public."""
+    """[RDOC1] None of none is private, and none is public."""
     with pytest.raises(FetchError, match="address not allowed"):
         await Fetcher(resolve=Names()).get("http://example.org/")
 
@@ -80,7 +80,7 @@ async def test_a_name_without_any_address_is_refused() -> None:
 async def test_the_checked_address_is_the_only_answer(
     text: str, family: socket.AddressFamily
 ) -> None:
-    """[DOC3] Whatever name is asked for, in whichever family."""
+    """[RDOC3] Whatever name is asked for, in whichever family."""
     pinned = Pinned(ipaddress.ip_address(text))
     (found,) = await pinned.resolve("example.org", 443)
     assert (found["hostname"], found["host"], found["port"]) == ("example.org", text, 443)
@@ -93,7 +93,7 @@ async def test_the_system_resolves_an_address_to_itself_once() -> None:
 
 
 async def test_a_request_says_who_asks_and_wants_nothing_compressed() -> None:
-    """[DOC4] A compressed body would be small until it is opened."""
+    """[RDOC4] A compressed body would be small until it is opened."""
     async with serving(hello) as port:
         url = f"http://example.org:{port}/0"
         found = await fetcher(port).get(url)
@@ -103,7 +103,7 @@ async def test_a_request_says_who_asks_and_wants_nothing_compressed() -> None:
 
 
 async def test_a_redirect_has_a_place_and_its_status() -> None:
-    """[DOC2] Both headers and status make a redirect."""
+    """[RDOC2] Both headers and status make a redirect."""
 
     async def nowhere(request: web.Request) -> web.Response:
         return web.Response(status=302)
@@ -122,7 +122,7 @@ async def test_a_redirect_has_a_place_and_its_status() -> None:
 async def test_a_body_may_have_as_many_bytes_as_is_said(
     size: int, fits: bool, announced: bool
 ) -> None:
-    """[DOC4] To the byte, whether its length is announced or not."""
+    """[RDOC4] To the byte, whether its length is announced or not."""
     length = f"Content-Length: {size}\r\n".encode() if announced else b""
     async with raw(length + b"\r\n" + b"x" * size) as port:
         getting = fetcher(port, max_bytes=10).get(f"http://example.org:{port}/")
@@ -148,7 +148,7 @@ async def test_the_kind_of_a_body_is_without_parameters(header: bytes, kind: str
 
 
 async def test_an_answer_to_a_post_is_never_unpacked() -> None:
-    """[DOC4] Whoever packs it all the same gets nothing of it opened."""
+    """[RDOC4] Whoever packs it all the same gets nothing of it opened."""
     async with raw(b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\nhi") as port:
         url = f"http://example.org:{port}/"
         assert (await fetcher(port).post(url, body=b"", headers={})).body == b"hi"

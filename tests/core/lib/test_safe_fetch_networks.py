@@ -1,4 +1,4 @@
-"""Which addresses may be asked (DOC1, O5): by our own lists, whatever Python's version says.
+"""Which addresses may be asked (RDOC1, RO5): by our own lists, whatever Python's version says.
 
 The registries as they stand at IANA, written down here once more: a network that is missing in the
 product, or cut, is found. Each in every spelling that carries an IPv4 address.
@@ -183,7 +183,7 @@ def _standard_library_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("net", SPECIAL_V4 + SPECIAL_V6)
 def test_no_special_purpose_network_is_public(net: str) -> None:
-    """[DOC1]"""
+    """[RDOC1]"""
     for address in edges(net):
         for each in spellings(address):
             assert not is_public(each), each
@@ -191,7 +191,7 @@ def test_no_special_purpose_network_is_public(net: str) -> None:
 
 @pytest.mark.parametrize("text", METADATA)
 def test_metadata_is_refused_whatever_is_ticked(text: str) -> None:
-    """[DOC1] [O5] In every spelling."""
+    """[RDOC1] [RO5] In every spelling."""
     for each in spellings(ipaddress.ip_address(text)):
         assert not is_public(each), each
         assert not is_public_or_private(each), each
@@ -236,7 +236,7 @@ def test_an_address_of_one_interface_is_not_public() -> None:
 
 @pytest.mark.parametrize("text", METADATA)
 async def test_the_fetcher_refuses_metadata_with_private_address_ticked(text: str) -> None:
-    """[DOC1] [O5] A name that resolves there, and the address itself."""
+    """[RDOC1] [RO5] A name that resolves there, and the address itself."""
 
     async def there(host: str, port: int) -> list[str]:
         return [text]

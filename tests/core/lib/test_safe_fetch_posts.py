@@ -1,4 +1,4 @@
-"""What is posted to a bridge ([D4], DOC1, DOC2), and which addresses an owner may tick."""
+"""What is posted to a bridge ([D4], RDOC1, RDOC2), and which addresses an owner may tick."""
 
 import asyncio
 import ipaddress
@@ -59,7 +59,7 @@ async def test_d4_a_post_carries_its_body_and_headers_and_brings_the_answer() ->
 
 
 async def test_d4_a_post_follows_no_redirect() -> None:
-    """[D4] DOC2: the signed body goes to the registered address and nowhere else."""
+    """[D4] RDOC2: the signed body goes to the registered address and nowhere else."""
     async with Server() as server:
         posted = await ANYWHERE.post(server.url("/moved"), body=b"{}", headers={})
     assert posted.status == 307
@@ -67,14 +67,14 @@ async def test_d4_a_post_follows_no_redirect() -> None:
 
 
 async def test_d4_a_posts_answer_is_read_up_to_its_limit() -> None:
-    """DOC4: whatever the other side says, a little of it is enough."""
+    """RDOC4: whatever the other side says, a little of it is enough."""
     async with Server() as server:
         posted = await ANYWHERE.post(server.url("/"), body=b"", headers={}, most_bytes=4)
     assert posted.body == b"0123"
 
 
 async def test_d4_a_post_ends_in_its_time() -> None:
-    """DOC4: who never answers keeps nobody waiting for ever."""
+    """RDOC4: who never answers keeps nobody waiting for ever."""
     quick = Fetcher(resolve=to_test_server, allowed=is_test_server, ports=None, max_seconds=0.5)
     async with Server() as server:
         with pytest.raises(TimeoutError):
@@ -94,7 +94,7 @@ async def test_d4_a_post_ends_in_its_time() -> None:
     ],
 )
 async def test_d4_nothing_is_posted_to_an_address_that_is_not_allowed(url: str) -> None:
-    """[D4] DOC1: as for what is fetched; what is no address at all is refused in the same words."""
+    """[D4] RDOC1: as for downloads; text that is no address is refused in the same words."""
     with pytest.raises(RefusedAddressError, match="address not allowed"):
         await Fetcher().post(url, body=b"", headers={})
 
@@ -135,12 +135,12 @@ def test_d4_an_owner_may_tick_an_address_of_their_own_network(text: str) -> None
     ],
 )
 def test_d4_no_tick_opens_the_addresses_where_clouds_keep_their_secrets(text: str) -> None:
-    """[D4] DOC1: link-local, unspecified, multicast, reserved, shared."""
+    """[D4] RDOC1: link-local, unspecified, multicast, reserved, shared."""
     assert not is_public_or_private(ipaddress.ip_address(text))
     assert not is_public(ipaddress.ip_address(text))
 
 
 @pytest.mark.parametrize("text", ["8.8.8.8", "::ffff:8.8.8.8", "2606:4700:4700::1111"])
 def test_a_public_address_is_public_in_both_spellings(text: str) -> None:
-    """DOC1: the guard lets the internet through."""
+    """RDOC1: the guard lets the internet through."""
     assert is_public(ipaddress.ip_address(text))

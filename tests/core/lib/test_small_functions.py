@@ -25,7 +25,7 @@ def test_a_lone_surrogate_becomes_a_replacement_character_and_an_emoji_stays() -
     assert text.clean("a\ud800b\x00c 😀") == "a\ufffdbc 😀"
 
 
-def test_log1_one_line_has_no_control_characters_and_keeps_its_limit() -> None:
+def test_rlog1_one_line_has_no_control_characters_and_keeps_its_limit() -> None:
     assert text.one_line("a\n\tb\u202ec\x07", 10) == "a b c"
     assert text.one_line("x" * 30, 10) == "x" * 9 + "…"
 
@@ -33,18 +33,18 @@ def test_log1_one_line_has_no_control_characters_and_keeps_its_limit() -> None:
 @pytest.mark.parametrize(
     "value", ["", "short", "x" * 23, "../../../etc/passwd/aa", 5, None, "é" * 22]
 )
-def test_f7_only_a_public_id_is_one(value: object) -> None:
+def test_rf7_only_a_public_id_is_one(value: object) -> None:
     assert not ids.is_public_id(value)
 
 
-def test_f7_public_ids_are_long_and_never_the_same() -> None:
+def test_rf7_public_ids_are_long_and_never_the_same() -> None:
     made = {ids.public_id() for _ in range(1000)}
     assert len(made) == 1000
     assert all(ids.is_public_id(each) for each in made)
 
 
 @pytest.mark.parametrize("value", ["0012", "1_2", "１２", "12.0", "", "0", "+5", "9" * 21, "1\n"])
-def test_q6_an_id_that_only_int_would_take_is_none(value: str) -> None:
+def test_rq6_an_id_that_only_int_would_take_is_none(value: str) -> None:
     assert not ids.is_platform_id(value)
 
 
@@ -88,7 +88,7 @@ PIXEL = base64.b64decode(
 )
 
 
-def test_f3_a_file_is_kept_under_a_path_of_ours_and_its_name_is_a_label(
+def test_rf3_a_file_is_kept_under_a_path_of_ours_and_its_name_is_a_label(
     user: User, settings: Settings, tmp_path: Path
 ) -> None:
     settings.GATEWAY_HOME = tmp_path

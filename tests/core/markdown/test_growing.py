@@ -111,7 +111,7 @@ class Measure:
         assert self.changed == 0
 
 
-def test_c6_a_growing_answer_takes_little_back_and_shows_no_marker() -> None:
+def test_c5_a_growing_answer_takes_little_back_and_shows_no_marker() -> None:
     """Documents of our own, streamed in several ways."""
     measure = Measure()
     for seed in range(8):
@@ -120,7 +120,7 @@ def test_c6_a_growing_answer_takes_little_back_and_shows_no_marker() -> None:
     measure.check()
 
 
-def test_c6_the_messages_of_a_long_answer_stay_as_they_were_cut() -> None:
+def test_c5_the_messages_of_a_long_answer_stay_as_they_were_cut() -> None:
     """None is edited again once the next one has begun, and not at the end either."""
     measure = Measure()
     for seed in range(2):
@@ -129,7 +129,7 @@ def test_c6_the_messages_of_a_long_answer_stay_as_they_were_cut() -> None:
 
 
 @pytest.mark.skipif(not CORPUS, reason="LATCHKEY_ORACLE_CORPUS names no corpus")
-def test_c6_answers_of_the_corpus_grow_quietly() -> None:
+def test_c5_answers_of_the_corpus_grow_quietly() -> None:
     """The same floors over answers of models."""
     measure = Measure()
     for number, document in enumerate(corpus.load(Path(CORPUS))):
@@ -175,12 +175,12 @@ def test_c6_answers_of_the_corpus_grow_quietly() -> None:
         ("", ""),
     ],
 )
-def test_c6_what_is_open_is_closed_and_what_may_change_is_held(source: str, view: str) -> None:
+def test_c5_what_is_open_is_closed_and_what_may_change_is_held(source: str, view: str) -> None:
     """The Markdown that is rendered at that moment."""
     assert markdown.live_view(source) == view
 
 
-def test_c6_a_table_is_shown_by_whole_rows_once_it_has_some() -> None:
+def test_c5_a_table_is_shown_by_whole_rows_once_it_has_some() -> None:
     """With the first rows the widths of its columns still change."""
     rows = ["| n | m |", "|---|---|", *(f"| {n} | x |" for n in range(8))]
     for size in range(1, len(rows)):

@@ -348,7 +348,7 @@ def test_m3_text_channels_show_only_the_first_sources() -> None:
         "ftp://e.org/x",
     ],
 )
-def test_x2_nobody_is_led_to_an_unsafe_address(url: str) -> None:
+def test_rx2_nobody_is_led_to_an_unsafe_address(url: str) -> None:
     card = messages.custom_message("card", {"url": url}, message_id="M/1")
     markdown = Links(base_url="https://gw").markdown(card)
     assert markdown == "🔗 [Card](https://gw/agent/view/card/M%2F1)"
@@ -493,7 +493,7 @@ def test_d2_a_stream_cut_at_any_event_and_resumed_adds_up_to_the_same_bytes() ->
     assert stream(len(log)) == b""
 
 
-def test_i14_newlines_in_an_answer_cannot_end_an_event() -> None:
+def test_ri14_newlines_in_an_answer_cannot_end_an_event() -> None:
     (done,) = inbound(run(text_of('x\n\ndata: {"event":"done"}')))
     assert encode(done, seq=3).count(b"\n") == 3
 

@@ -210,7 +210,7 @@ def application(monkeypatch: pytest.MonkeyPatch) -> FakeCelery:
     return fake
 
 
-def test_c5_no_error_of_the_broker_ends_the_publisher(application: FakeCelery) -> None:
+def test_rc5_no_error_of_the_broker_ends_the_publisher(application: FakeCelery) -> None:
     publisher = wakeups.Publisher()
     application.errors = [
         redis.exceptions.ResponseError("OOM command not allowed"),
@@ -275,7 +275,7 @@ def test_wake_ups_go_on_after_the_broker_was_killed(broker: Valkey, celery: Cele
     celery.close()
 
 
-def test_c5_a_full_broker_takes_wake_ups_again_when_there_is_room(
+def test_rc5_a_full_broker_takes_wake_ups_again_when_there_is_room(
     broker: Valkey, celery: Celery
 ) -> None:
     publisher = wakeups.Publisher()

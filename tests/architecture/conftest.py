@@ -1,0 +1,33 @@
+"""What the walks need: everything in this process, and threads that can be traced."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from channels_app.worker.runner import Runner
+from core.database import transactions
+from core.models import User
+from tests.architecture import trace
+from tests.architecture.walks import Walks, prepare
+from tests.channels_app.running import owner, runner
+from tests.channels_app.telegram.fake_api import FakeBotApi
+
+__all__ = ["owner", "runner"]
+
+
+@pytest.fixture
+def profiled(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[None]:
+    """Threads that are started from now on can be traced."""
+    transactions.close_pool()
+    with trace.profiled(monkeypatch):
+        yield
+
+
+@pytest.fixture
+def walks(profiled: None, runner: Runner, owner: User) -> Iterator[Walks]:
+    """A gateway that has done everything before."""
+    api, loop = FakeBotApi(), trace.Loop()
+    api.start()
+    yield prepare(api, loop, owner, runner)
+    loop.close()
+    api.stop()
