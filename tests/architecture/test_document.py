@@ -6,6 +6,7 @@ from tests import ROOT
 from tests.architecture import contracts, document, figure
 
 NAMED = re.compile(r"`((?:core|channels_app|allowlist|gateway_project|docs|tests)/[\w/.-]+)`")
+PATTERN = re.compile(r"\bN{3}\b|…")  # a name that stands for many
 
 
 def test_the_figure_is_the_one_of_the_import_contracts() -> None:
@@ -17,7 +18,12 @@ def test_every_file_that_the_documents_name_exists() -> None:
     for name in ("docs/architecture.md", "CONTRIBUTING.md", "tests/architecture/where.md"):
         named = set(NAMED.findall((ROOT / name).read_text()))
         assert named, name
-        assert sorted(path for path in named if not (ROOT / path).exists()) == [], name
+        assert (
+            sorted(
+                path for path in named if not (ROOT / path).exists() and not PATTERN.search(path)
+            )
+            == []
+        ), name
 
 
 def test_every_package_has_its_line() -> None:
