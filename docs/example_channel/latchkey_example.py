@@ -10,43 +10,43 @@ from channels_app.base import Account, Block, Capability, ChannelError, Field, H
 
 
 class NotebookConfig:
-    """An account needs to know its file."""
+    """The settings of an account: the path of its file."""
 
     fields = (Field("path", "File", "Where the lines go.", required=True),)
 
     def problems(self, account: Account) -> list[str]:
-        """An account without a path cannot be enabled."""
+        """Return what keeps an account from being enabled: a missing path."""
         return [] if account.config.get("path") else ["path is missing."]
 
 
 class NotebookGateway:
-    """A notebook says nothing, so nothing comes in."""
+    """A notebook sends no messages, so nothing is received."""
 
     async def prepare(self, account: Account, *, base_url: str) -> str:
-        """Nobody is to be told where we are."""
+        """Return a status; there is no platform to register with."""
         return "writing"
 
     async def retire(self, account: Account) -> None:
-        """Nothing to undo."""
+        """Do nothing: there is nothing to undo."""
 
     async def check(self, account: Account) -> Health:
-        """Well, when the folder is there."""
+        """Report a problem if the folder does not exist."""
         folder = Path(str(account.config["path"])).parent
         return Health() if folder.is_dir() else Health(problem=f"{folder} is no folder")
 
     async def test(self, account: Account) -> str:
-        """Who we are there."""
+        """Return the name of the account: the file's path."""
         return str(account.config["path"])
 
     async def close(self) -> None:
-        """No connections."""
+        """Do nothing: there are no connections."""
 
 
 class NotebookOutbound:
-    """One line a block."""
+    """Writes one line per block."""
 
     def render(self, text: str) -> list[Block]:
-        """Paragraphs, as they are."""
+        """Return the paragraphs, unchanged."""
         return [{"text": part} for part in text.split("\n\n") if part.strip()]
 
     async def send_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
@@ -61,7 +61,7 @@ class NotebookOutbound:
         return str(position)
 
     async def reply_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
-        """A notebook has no replies."""
+        """Append the line: a notebook has no replies."""
         return await self.send_text(account=account, target=target, block=block, key=key)
 
 
@@ -79,7 +79,7 @@ class Notebook:
     outbound = NotebookOutbound()
 
     def is_group(self, chat: str) -> bool:
-        """Nobody else reads it."""
+        """Return False: a notebook has no groups."""
         return False
 
 

@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 - a package of its own; its writes are small
-"""A plugin of another package: it needs nothing but ``core.plugins.base`` and ``core.messages``.
+"""An example plugin of another package; it imports ``core.plugins.base`` and ``core.messages``.
 
-It draws the numbers of a text: a picture, its sources, and a message of a type of its own.
+It draws the numbers of a text: a picture, its sources, and a message of a custom type.
 """
 
 import re
@@ -46,7 +46,7 @@ class Bars:
     async def run(
         self, capability_id: str, parameters: Mapping[str, Any], source: Source, host: PluginHost
     ) -> PluginResult:
-        """The chart as a PNG. Raises PluginError where there is no number."""
+        """Return the chart as a PNG. Raises PluginError if the source has no number."""
         del capability_id
         numbers = [float(found) for found in NUMBER.findall(source.text)][:20]
         if not numbers:
@@ -69,7 +69,7 @@ class Bars:
 
 
 def picture(numbers: list[float]) -> bytes:
-    """Bars as a grey PNG, in a few lines and without a library."""
+    """Return the bars as a grey PNG, without a library."""
     most = max(numbers) or 1
     heights = [int(number / most * HIGH) for number in numbers]
     rows = b""

@@ -9,7 +9,7 @@ def line(header): return " ".join(str(header or "").split())
 def signature(stamp, body):
     return "v1=" + hmac.new(E["BRIDGE_SECRET"].encode(), stamp.encode() + b"." + body, "sha256").hexdigest()
 
-def ask(mail):  # One e-mail is one request. Answers of robots would go round in circles.
+def ask(mail):  # One e-mail is one request. Automatic replies are skipped: they would loop.
     (name, sender), number = email.utils.parseaddr(line(mail["From"])), line(mail["Message-ID"])[:250]
     if len(mail.get_all("From", [])) != 1 or line(mail["Auto-Submitted"] or "no").lower() != "no": return
     part, before = mail.get_body(("plain", "html")), line(mail["References"])
@@ -22,11 +22,11 @@ def ask(mail):  # One e-mail is one request. Answers of robots would go round in
     try:
         urllib.request.urlopen(urllib.request.Request(E["GATEWAY_URL"] + "/process", body, headers), timeout=60)
     except urllib.error.HTTPError as error:
-        if error.code not in (400, 401, 413, 422): raise  # later; 401: a stranger, and the owner was told
+        if error.code not in (400, 401, 413, 422): raise  # retried later; 401: unknown sender, the owner was notified
         if error.code != 401: raise ValueError(error.read().decode()) from error
 
 class Answers(BaseHTTPRequestHandler):
-    def do_POST(self):  # 204 only after the mail server has the answer: else it comes again
+    def do_POST(self):  # 204 only after the mail server has the answer: else it is sent again
         body = self.rfile.read(int(self.headers["Content-Length"]))
         stamp, given = (self.headers.get("X-Latchkey-" + name, "") for name in ("Timestamp", "Signature"))
         real = hmac.compare_digest(signature(stamp, body), given) and abs(time.time() - int(stamp)) < 300
@@ -46,7 +46,7 @@ def send(answer):
             smtp.send_message(mail)
         DONE.add(answer["delivery_id"])
 
-def take(imap, uid, flags="(\\Seen)"):  # unread until the 202; what cannot be asked is flagged for a person
+def take(imap, uid, flags="(\\Seen)"):  # unread until the 202; what cannot be passed on is flagged
     try: ask(email.message_from_bytes(imap.uid("FETCH", uid, "(BODY.PEEK[])")[1][0][1], policy=email.policy.default))
     except (LookupError, TypeError, ValueError) as error: flags = print("flagged:", error) or "(\\Seen \\Flagged)"
     imap.uid("STORE", uid, "+FLAGS", flags)

@@ -1,7 +1,7 @@
-"""What an e-mail says, for email_bridge.py: its words, its pictures and its files; and an answer's pictures."""
+"""The text, pictures and files of an e-mail, for email_bridge.py; and an answer's pictures."""
 import base64, html.parser
 
-class Words(html.parser.HTMLParser):  # What a page says, for e-mails that have no plain part.
+class Words(html.parser.HTMLParser):  # The text of a page, for e-mails that have no plain part.
     def __init__(self, page):
         super().__init__()
         self.said, self.hidden = [], 0
@@ -26,7 +26,7 @@ def media(mail, body):  # Pictures and attachments, as data URLs.
             found["images" if picture else "files"].append(f"data:{kind};base64,{data}")
     return found
 
-def show(mail, urls):  # The pictures of an answer, below its words.
+def show(mail, urls):  # The pictures of an answer, below its text.
     for number, url in enumerate(urls, 1):
         head, _, data = url.partition(",")
         kind = head.removeprefix("data:image/").partition(";")[0]

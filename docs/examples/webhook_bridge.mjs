@@ -10,7 +10,7 @@ const sign = (stamp, body) =>
 
 const same = (one, other) => one.length === other.length && timingSafeEqual(Buffer.from(one), Buffer.from(other));
 
-// The chat's outgoing webhook: somebody wrote. The token proves that it is the chat that says so.
+// The chat's outgoing webhook: a new message. The token proves that the chat sent it.
 async function ask(body) {
   const said = JSON.parse(body);
   if (!same(String(said.token), OUTGOING_TOKEN)) return 401;
@@ -35,7 +35,7 @@ async function ask(body) {
   return answer.status;
 }
 
-// The gateway's callback: into the chat by its incoming webhook. Anything but 2xx is sent again.
+// The gateway's callback: posted by the chat's incoming webhook. After anything but 2xx it is sent again.
 async function answer(body, headers) {
   const stamp = headers["x-latchkey-timestamp"] ?? "";
   if (!same(headers["x-latchkey-signature"] ?? "", sign(stamp, body))) return 401;

@@ -41,9 +41,9 @@ def is_text(value: str) -> bool:
 def constants(source: Source) -> Iterator[tuple[int, str]]:
     """(line, text) of every string in a module but its docstrings; an f-string is one."""
     skipped: set[int] = set()
-    for node in (source.tree, *source.named):
-        if node.body and isinstance(node.body[0], ast.Expr):
-            skipped.add(id(node.body[0].value))
+    for named in (source.tree, *source.named):
+        if named.body and isinstance(named.body[0], ast.Expr):
+            skipped.add(id(named.body[0].value))
     for node in ast.walk(source.tree):
         if id(node) in skipped:
             continue

@@ -88,5 +88,5 @@ def every() -> list[Source]:
 
 def documents() -> list[tuple[str, str]]:
     """(path, text) of the README and of every document below docs."""
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [(path.relative_to(ROOT).as_posix(), path.read_text()) for path in found]

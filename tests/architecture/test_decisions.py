@@ -22,7 +22,7 @@ NAMED = re.compile(r"decisions?[ /](\d{3}(?:(?:, | and | to )\d{3})*)")
 
 
 class Row(NamedTuple):
-    """A row of the index; ``path`` is where its link leads."""
+    """A row of the index; ``path`` is the target of its link."""
 
     number: str
     path: Path
@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 @cache
 def rows() -> list[Row]:
-    """The rows of the index, in its order."""
+    """Return the rows of the index, in its order."""
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
     return [
         Row(
@@ -48,7 +48,7 @@ def rows() -> list[Row]:
 
 
 def files() -> list[Path]:
-    """The decisions themselves."""
+    """Return the files of all decisions."""
     return sorted(path for path in FOLDER.glob("*.md") if path.name != "README.md")
 
 
@@ -65,7 +65,7 @@ def test_a_file_says_the_title_status_and_date_of_its_row(row: Row) -> None:
     lines = row.path.read_text(encoding="utf-8").splitlines()
     if row.status == MOVED:
         assert lines[0] == f"# {row.title}"
-        assert f"decision {row.number}" in lines[2]
+        assert f"number {row.number}" in lines[2]
         return
     assert row.path.name.startswith(f"{row.number}-")
     assert lines[0] == f"# {row.number}. {row.title}"
@@ -73,7 +73,7 @@ def test_a_file_says_the_title_status_and_date_of_its_row(row: Row) -> None:
     assert STATUS.fullmatch(row.status)
 
 
-def test_what_supersedes_a_decision_is_later_and_in_the_index() -> None:
+def test_superseding_decisions_are_later_and_in_the_index() -> None:
     numbers = {row.number for row in rows()}
     for row in rows():
         by = re.findall(r"\d{3}", row.status)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -47,7 +48,7 @@ class Trace:
     def changes(self, part: str) -> int:
         """How often a call is in another module than the call before it."""
         calls = self.calls.get(part, [])
-        return sum(one != other for one, other in zip(calls, calls[1:], strict=False))
+        return sum(one != other for one, other in pairwise(calls))
 
 
 _current: Trace | None = None
@@ -98,7 +99,7 @@ def profiled(patch: pytest.MonkeyPatch) -> Iterator[None]:
     try:
         yield
     finally:
-        threading.setprofile(None)  # type: ignore[arg-type] - as its documentation says
+        threading.setprofile(None)
 
 
 class Loop:

@@ -1,8 +1,7 @@
-"""Three requests through the whole gateway in this process: a webhook update, a stream, a decision."""
+"""Three requests through the gateway in this process: a webhook update, a stream, a decision."""
 
 import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,7 +123,10 @@ class Walks:
             },
         }
         self.loop.run(self.refresh())
-        answered: Callable[[], bool] = lambda: bool(self.texts(self.stranger)) and settled()
+
+        def answered() -> bool:
+            return bool(self.texts(self.stranger)) and settled()
+
         return traced(self.loop, self.update(press), answered)[1]
 
     def texts(self, chat: int) -> list[str]:

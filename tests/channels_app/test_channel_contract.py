@@ -47,7 +47,7 @@ def with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     sys.modules.pop("latchkey_example", None)
 
 
-@pytest.fixture(params=["bridge", "memory", "telegram", "notebook"])
+@pytest.fixture(params=[*registry.CHANNELS, "notebook"])
 def channel(request: pytest.FixtureRequest) -> Channel:
     """Each registered channel."""
     found = registry.get(request.param)

@@ -80,7 +80,7 @@ def test_a_bridge_asks_and_is_called_back(
     assert post().status_code == 202
     wait_until(lambda: "You said: and again" in callback.texts(), what="the second callback")
     got = callback.got[-1]
-    assert (got["request_id"], got["chat_id"]) == ("m-4712", "room-1")
+    assert (got["request_id"], got["chat_id"]) == ("m-4712", "chat-1")
     assert (got["context"], got["format"]) == ("comes back as it is", "plain")
     stamp = callback.headers[-1]["X-Latchkey-Timestamp"]
     signed = hmac.new(SECRET.encode(), f"{stamp}.".encode() + callback.bodies[-1], hashlib.sha256)

@@ -1,0 +1,29 @@
+"""``python -m tests.architecture`` writes all that is made from the code.
+
+Ceilings (``--raise`` also raises them), the figure and the lists of docs/architecture.md, and the
+ceilings of calls on SQLite and PostgreSQL.
+"""
+
+import os
+import subprocess
+import sys
+
+from tests import ROOT
+from tests.architecture import ceilings, document, figure
+
+
+def main(arguments: list[str]) -> int:
+    """Write everything; the first failure ends it."""
+    document.write({"figure": document.fenced(figure.mermaid(), "mermaid")})
+    failed = ceilings.main(arguments)
+    for database in () if failed else ("postgres", "sqlite"):
+        command = [sys.executable, "-m", "pytest", "-q", "tests/architecture/test_walk.py"]
+        environment = {**os.environ, "WRITE_WALKS": "1", "TEST_DATABASE": database}
+        failed = (
+            failed or subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+        )
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,45 @@
+"""The parts of docs/architecture.md that are made from the code.
+
+Each stands between ``<!-- made: NAME -->`` and ``<!-- end -->``.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests import ROOT
+
+FILE = ROOT / "docs" / "architecture.md"
+PART = re.compile(r"(<!-- made: (?P<name>[\w ]+) -->\n)(?P<text>.*?)(<!-- end -->)", re.DOTALL)
+
+
+def parts() -> dict[str, str]:
+    """The text of each part, by its name."""
+    return {found["name"]: found["text"] for found in PART.finditer(FILE.read_text())}
+
+
+def write(texts: Mapping[str, str]) -> None:
+    """Replace parts. Raises KeyError for one that the document does not have."""
+    if unknown := texts.keys() - parts().keys():
+        raise KeyError(*unknown)
+
+    def made(found: re.Match[str]) -> str:
+        text = texts.get(found["name"], found["text"])
+        return f"{found[1]}{text}{found[4]}"
+
+    FILE.write_text(PART.sub(made, FILE.read_text()))
+
+
+def fenced(lines: str, language: str = "text") -> str:
+    """A fenced block."""
+    return f"```{language}\n{lines}\n```\n"
+
+
+def files(modules: list[str]) -> str:
+    """The files of modules, a line each."""
+    paths = []
+    for module in modules:
+        path = Path(*module.split("."))
+        package = (ROOT / path / "__init__.py").exists()
+        paths.append((path / "__init__.py" if package else path.with_suffix(".py")).as_posix())
+    return fenced("\n".join(paths))

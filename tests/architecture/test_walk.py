@@ -1,0 +1,69 @@
+"""A webhook update, a stream and an approval enter the modules that docs/architecture.md lists.
+
+``python -m tests.architecture`` writes the lists and the ceilings of calls.
+"""
+
+import os
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+
+from tests.architecture import ceilings, document
+from tests.architecture.trace import Trace
+from tests.architecture.walks import Walks
+
+pytestmark = pytest.mark.django_db(transaction=True)
+# Some look-ups are made every few seconds only: a walk that met one is made again.
+TRIES = 3
+WRITE = os.environ.get("WRITE_WALKS") == "1"
+
+
+def parts(name: str, trace: Trace) -> dict[str, str]:
+    """The lists of a walk: in order in the web process, by name in a worker (tasks overlap)."""
+    made = {f"{name} web": document.files(trace.modules("web"))}
+    if name != "approval":
+        made[f"{name} worker"] = document.files(sorted(trace.modules("worker")))
+    return made
+
+
+def walk(name: str, make: Callable[[], Trace]) -> Trace:
+    """The walk that the document shows, else the last one; when writing, the shortest."""
+    traces = []
+    for _ in range(TRIES):
+        trace = make()
+        traces.append(trace)
+        written = document.parts()
+        if not WRITE and all(written.get(key) == text for key, text in parts(name, trace).items()):
+            return trace
+    return min(traces, key=lambda trace: len(trace.modules("web"))) if WRITE else traces[-1]
+
+
+def calls_of(trace: Trace) -> dict[str, int]:
+    """What has a ceiling: the calls while one webhook update is accepted."""
+    calls = trace.calls["web"]
+    database = sum(module.startswith("core.database") for module in calls)
+    vendor = connection.vendor
+    return {
+        f"webhook, {vendor}: calls": len(calls),
+        f"webhook, {vendor}: calls inside core.database": database,
+        f"webhook, {vendor}: modules": len(trace.modules("web")),
+        f"webhook, {vendor}: changes of module": trace.changes("web"),
+    }
+
+
+def test_requests_walk_as_the_document_says(walks: Walks) -> None:
+    traces = {
+        "webhook": walk("webhook", walks.webhook),
+        "inbound": walk("inbound", walks.inbound),
+        "approval": walk("approval", walks.approval),
+    }
+    made = {key: text for name, trace in traces.items() for key, text in parts(name, trace).items()}
+    calls = calls_of(traces["webhook"])
+    if WRITE:
+        document.write(made)
+        ceilings.write("calls", calls)
+    written = document.parts()
+    for key, text in made.items():
+        assert text == written[key], f"{key}: `python -m tests.architecture` writes the lists"
+    assert ceilings.above({"calls": calls}, ceilings.load()) == []
