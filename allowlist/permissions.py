@@ -113,7 +113,8 @@ def _decision(sender: Sender, steps: Iterator[Row]) -> Decision:
 
 
 def listed_at_once(senders: Sequence[Sender]) -> list[list[Listed]]:
-    """The identities of each of ``senders``, in one visit to PostgreSQL. All are of one kind.
+    """Return the identities of each of ``senders``, in one visit to PostgreSQL. All are of one
+    kind.
 
     Raises InvalidIdentity when one of them can be nobody.
     """

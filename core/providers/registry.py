@@ -1,4 +1,4 @@
-"""Provider by name (``LLM_PROVIDER``); one instance a process."""
+"""Providers by name (``LLM_PROVIDER``); one instance per process."""
 
 import asyncio
 from importlib import import_module
@@ -13,7 +13,7 @@ _current: dict[asyncio.AbstractEventLoop, Provider] = {}
 
 
 def current() -> Provider:
-    """The provider of the running event loop; when none is set up, one that says so."""
+    """Return the provider of the running event loop; an unconfigured one raises on every call."""
     loop = asyncio.get_running_loop()
     if loop not in _current:
         _current.clear()
@@ -25,14 +25,14 @@ def current() -> Provider:
 
 
 async def close() -> None:
-    """Drop the connections of the running event loop's provider."""
+    """Close the connections of the running event loop's provider."""
     provider = _current.pop(asyncio.get_running_loop(), None)
     if provider is not None:
         await provider.close()
 
 
 def build() -> Provider:
-    """A provider as the settings say. Raises ProviderError when they do not suffice."""
+    """Return a provider by the settings. Raises ProviderError for incomplete ones."""
     name = settings.LLM_PROVIDER
     if name == "scripted":
         return Scripted.from_file(settings.LLM_SCRIPT)
@@ -48,7 +48,7 @@ def build() -> Provider:
             first_seconds=settings.LLM_FIRST_TOKEN_SECONDS,
             idle_seconds=settings.LLM_IDLE_SECONDS,
         )
-    # Imported here because the library costs 1 s and 60 MB, and most installations never use it.
+    # Imported here: the library costs 1 s and 60 MB, and is rarely used.
     library = import_module("core.providers.agent_library")
     provider: Provider = library.build(name)
     return provider

@@ -68,14 +68,15 @@ def described(properties: Any, alt: str) -> None:
 
 
 def short(label: str) -> str:
-    """A label that a chart has room for."""
+    """Return a label that a chart has room for."""
     clean = " ".join(writable(label).split())
     return clean if len(clean) <= LABEL_LIMIT else clean[: LABEL_LIMIT - 1] + "…"
 
 
 def inert(label: str) -> str:
-    """``label`` as a cell that a spreadsheet shows and does not carry out: the numbers of a chart
-    lie in a workbook of their own, whose writer makes formulas and links of such texts."""
+    """Return ``label`` as a cell that a spreadsheet does not evaluate: a chart's numbers are in a
+    workbook of their own, whose writer would turn such texts into formulas and links.
+    """
     return f"'{label}" if ACTIVE.match(label) else label
 
 
@@ -168,7 +169,7 @@ def dress_series(native: NativeChart, chart: Chart) -> None:
 
 
 def labelled(chart: Chart) -> bool:
-    """Whether there is room for a value at each mark."""
+    """Return whether there is room for a value at each mark."""
     count = len(chart.categories) * len(chart.series)
     if len(chart.series) == 1:
         return True
