@@ -165,7 +165,7 @@ def lists() -> list[str]:
 # Who gets in.
 
 
-def test_q17_the_desk_is_not_there_for_anybody_but_staff(
+def test_q17_the_admin_is_404_except_for_staff(
     client: Client, make_user: MakeUser, owner: User
 ) -> None:
     """Q17: 404 for strangers and members, on every address, the sign-in page of Django included."""
@@ -202,7 +202,7 @@ def test_q17_pages_may_not_be_framed_and_run_no_inline_script(owner_client: Clie
         assert not re.search(r"\son\w+=", answer.content.decode())
 
 
-def test_signing_out_of_the_desk_is_a_post_and_ends_at_the_front_door(owner_client: Client) -> None:
+def test_signing_out_of_the_admin_is_a_post_and_redirects_to_sign_in(owner_client: Client) -> None:
     """And the desk is gone."""
     assert owner_client.get("/admin/logout/").status_code == 405
     assert owner_client.post("/admin/logout/").headers["Location"] == "/sign-in"
@@ -255,7 +255,7 @@ def test_lists_take_a_fixed_number_of_queries(
     assert cost() == few
 
 
-def test_the_dashboard_shows_who_waits_what_runs_what_failed_and_a_chart(
+def test_the_dashboard_shows_requests_runs_failures_and_a_chart(
     owner_client: Client, conversation: Run, request_row: UnknownRequest
 ) -> None:
     """Issue 6, item 8; and the badges of the sidebar."""
@@ -326,7 +326,7 @@ def test_pages_that_write_and_other_writers_do_not_wait_for_each_other(
 # Unknown requests.
 
 
-def test_a6_approve_in_the_list_lets_in_and_runs_what_was_held(
+def test_a6_approve_in_the_list_allows_the_sender_and_runs_held_messages(
     owner_client: Client, owner: User, request_row: UnknownRequest
 ) -> None:
     """[A6][A7] The row says what was said, escaped; one press; the second learns who decided."""
@@ -345,7 +345,7 @@ def test_a6_approve_in_the_list_lets_in_and_runs_what_was_held(
     assert 'value="approve"' not in page(owner_client, REQUESTS).split("result_list")[1]
 
 
-def test_a6_approve_on_the_page_of_a_request_as_somebody(
+def test_a6_approve_on_the_page_of_a_request_as_an_existing_user(
     owner_client: Client, make_user: MakeUser, request_row: UnknownRequest
 ) -> None:
     """[A6] The held text is there, marked as a stranger's; the person is named by username."""
@@ -399,7 +399,7 @@ def test_a6_a_decision_is_a_post_with_a_verdict(
     assert AuditEntry.objects.get().action == "request.refused"
 
 
-def test_a6_staff_who_are_no_owners_decide_nothing(
+def test_a6_staff_without_the_owner_role_cannot_decide(
     client: Client, staff: User, request_row: UnknownRequest
 ) -> None:
     """[A6] By the button, by the action; the attempt is recorded."""
@@ -483,9 +483,7 @@ def test_a9_an_identity_that_is_removed_ends_its_runs(
     assert AuditEntry.objects.filter(action="channelidentity.deleted").exists()
 
 
-def test_a9_a_person_who_is_switched_off_loses_their_runs(
-    owner_client: Client, conversation: Run
-) -> None:
+def test_a9_deactivating_a_user_cancels_their_runs(owner_client: Client, conversation: Run) -> None:
     """[A9] With before and after in the audit."""
     ann = User.objects.get(username="ann")
     form = {"username": "ann", "display_name": "Ann", "only_listed": "on"} | identities()
@@ -507,7 +505,7 @@ def test_a_new_person_has_no_password_and_is_only_listed(owner_client: Client) -
     assert AuditEntry.objects.filter(action="user.added").exists()
 
 
-def test_an_identity_that_is_changed_is_audited_with_what_it_was(
+def test_a_changed_identity_is_audited_with_its_old_value(
     owner_client: Client, conversation: Run
 ) -> None:
     """[A9] A changed address is a revoked one and a new one; an unfinished row is refused."""
@@ -592,7 +590,7 @@ def test_the_owner_makes_a_sign_in_link_that_is_shown_once(
     assert owner_client.post(address).status_code == 404
 
 
-def test_q19_staff_cannot_give_rights_nor_touch_who_has_them(
+def test_q19_staff_can_neither_grant_permissions_nor_change_users_with_permissions(
     client: Client, staff: User, owner: User, make_user: MakeUser
 ) -> None:
     """Q19: not to themselves, not to others, not by password, link or deletion."""
@@ -688,7 +686,7 @@ def test_a10_a_key_is_made_in_the_admin_and_shown_once(
         {"name": "x", "user": "1"},
     ],
 )
-def test_a10_a_key_of_nobody_or_without_scope_is_refused(
+def test_a10_a_key_without_holder_or_scope_is_refused(
     owner_client: Client, telegram: ChannelAccount, form: dict[str, Any]
 ) -> None:
     """[A10] The form says so."""

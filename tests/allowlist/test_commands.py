@@ -27,7 +27,7 @@ def run(name: str, *arguments: str) -> str:
     return out.getvalue()
 
 
-def test_a8_access_check_says_who_matched_by_which_rule(
+def test_a8_access_check_prints_the_matched_user_and_rule(
     telegram: ChannelAccount, make_user: MakeUser
 ) -> None:
     """[A8] The user and the rule."""
@@ -37,7 +37,7 @@ def test_a8_access_check_says_who_matched_by_which_rule(
     assert f"allowed as ann (user {ann.pk})" in text
 
 
-def test_a8_access_check_says_why_nobody_matched(
+def test_a8_access_check_prints_why_no_user_matched(
     telegram: ChannelAccount, make_user: MakeUser
 ) -> None:
     """[A8] Status 1, the reason; for an id that is none, and on a channel without account too."""
@@ -233,7 +233,7 @@ def test_import_users_only_listed_opens_nothing(tmp_path: Path) -> None:
         ("", "expected a list"),
     ],
 )
-def test_import_users_names_what_is_wrong_and_changes_nothing(
+def test_import_users_names_the_error_and_changes_nothing(
     tmp_path: Path, text: str, message: str
 ) -> None:
     """The place in the file, in words."""

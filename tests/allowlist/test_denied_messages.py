@@ -50,7 +50,7 @@ def approve(
     )
 
 
-def test_a5_a_stranger_is_held_and_recorded_and_nothing_runs(
+def test_a5_an_unknown_sender_is_held_and_recorded_and_nothing_runs(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
     """[A3][A5] Q2: no run, no session, no transcript; one held message, one request."""
@@ -63,7 +63,7 @@ def test_a5_a_stranger_is_held_and_recorded_and_nothing_runs(
     assert not Message.objects.exists()
 
 
-def test_a5_the_platform_repeats_itself_and_the_stranger_is_counted_once(
+def test_a5_a_repeated_update_of_an_unknown_sender_is_counted_once(
     telegram: ChannelAccount, now: datetime
 ) -> None:
     """[A5] A duplicate of a held message, also of one that was emptied since."""
@@ -94,7 +94,7 @@ def test_a4_the_last_used_channel_is_moved_by_allowed_messages_only(
     assert ann.last_target["chat"] == "42"
 
 
-def test_a7_what_a_stranger_said_runs_in_order_as_that_person(
+def test_a7_held_messages_run_in_order_as_the_approved_user(
     telegram: ChannelAccount, owner: User, now: datetime
 ) -> None:
     """[A7] Once; the second approval runs nothing; from now on the person speaks."""
@@ -115,7 +115,7 @@ def test_a7_what_a_stranger_said_runs_in_order_as_that_person(
 
 
 @pytest.mark.parametrize("verdict", ["deny", "block"])
-def test_a7_what_a_refused_stranger_said_is_gone_and_never_runs(
+def test_a7_messages_of_a_denied_sender_are_purged_and_never_run(
     telegram: ChannelAccount, owner: User, now: datetime, verdict: unknown_requests.Choice
 ) -> None:
     """[A7] And a blocked one leaves nothing but a count."""
@@ -145,7 +145,7 @@ def test_a3_a_message_in_an_unlisted_group_asks_for_the_group_and_keeps_nothing(
     assert UnknownRequest.objects.get(sender="41").state == "pending"
 
 
-def test_a5_an_approval_that_ended_makes_the_sender_a_stranger_again(
+def test_a5_an_expired_approval_makes_the_sender_unknown_again(
     telegram: ChannelAccount, owner: User, now: datetime
 ) -> None:
     """[A5][A6] Approve 24 h."""
@@ -157,7 +157,7 @@ def test_a5_an_approval_that_ended_makes_the_sender_a_stranger_again(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a7_every_message_of_a_stranger_is_answered_once_when_approved_while_they_write(
+def test_a7_every_held_message_is_answered_once_when_approved_while_the_sender_writes(
     telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
     """[A7] Held before or accepted after: none is lost, none runs twice."""
@@ -177,7 +177,7 @@ def test_a7_every_message_of_a_stranger_is_answered_once_when_approved_while_the
     assert sorted(texts) == sorted(sent)
 
 
-def test_a5_a_flood_of_strangers_stays_bounded_and_a_legitimate_one_is_found(
+def test_a5_a_flood_of_unknown_senders_stays_bounded_and_a_legitimate_one_is_found(
     telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
     """[A5] Q13: as many rows as may be, and the held messages of the others are gone."""

@@ -35,7 +35,7 @@ def held_media() -> list[int]:
     return [len(str(row.media)) if row.media else 0 for row in rows]
 
 
-def test_a5_the_media_of_all_strangers_together_is_bounded_and_the_oldest_goes(
+def test_a5_held_media_of_all_unknown_senders_is_bounded_and_the_oldest_is_dropped(
     telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
     """[A5] However many strangers there are; the words stay, and say what is missing."""
@@ -63,7 +63,7 @@ def test_a5_the_media_of_all_strangers_together_is_bounded_and_the_oldest_goes(
     assert [row.text for row in got] == [f"look\n[{held_messages.MEDIA_DROPPED}]"]
 
 
-def test_a5_room_that_a_decision_frees_is_free_again(
+def test_a5_a_decision_frees_the_quota_of_held_media(
     telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
     """[A5] What was approved, denied or purged is not counted any more."""

@@ -72,9 +72,7 @@ def test_a10_a_use_is_audited_again_after_exactly_a_day(ann: User, now: datetime
     assert len(audited("key.used")) == 2
 
 
-def test_a10_the_making_of_a_key_is_audited_with_whose_it_is(
-    ann: User, telegram: ChannelAccount
-) -> None:
+def test_a10_creating_a_key_is_audited_with_its_holder(ann: User, telegram: ChannelAccount) -> None:
     """[A10] Who made it, for whom, with which scopes; its name is kept."""
     mine, _ = keys.create(name="laptop", user=ann, scopes=["inbound", "chat"], actor="owner")
     its, _ = keys.create(name="mail", account=telegram, scopes=["inbound"])

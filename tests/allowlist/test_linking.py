@@ -161,7 +161,7 @@ def test_a_blocked_sender_and_a_group_link_nothing(
     assert "private chat" in answers(telegram, "-100")[-1]
 
 
-def test_what_a_grant_of_a_day_links_ends_with_it(
+def test_an_identity_linked_by_a_24h_approval_expires_with_it(
     telegram: ChannelAccount, memory: ChannelAccount, owner: User, now: datetime
 ) -> None:
     """[A6] Approve 24 h is not made longer by a code."""
@@ -180,7 +180,7 @@ def test_what_a_grant_of_a_day_links_ends_with_it(
     assert who(memory, now + timedelta(hours=24)) is None
 
 
-def test_a_listed_sender_keeps_who_they_are_and_spends_no_code(
+def test_a_listed_sender_stays_linked_and_uses_no_code(
     telegram: ChannelAccount, memory: ChannelAccount, make_user: MakeUser, ann: User, now: datetime
 ) -> None:
     """A code moves nobody from one person to another."""

@@ -56,7 +56,7 @@ def without_buttons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "get", lambda _: plain)
 
 
-def test_a4_the_owners_are_told_and_a_guest_who_spoke_later_is_not(
+def test_a4_owners_get_the_notice_and_a_more_recent_guest_does_not(
     telegram: ChannelAccount, owner: User, make_user: MakeUser, now: datetime
 ) -> None:
     """[A4] The notice goes to the owner's last-used channel, whoever used one last."""
@@ -66,7 +66,7 @@ def test_a4_the_owners_are_told_and_a_guest_who_spoke_later_is_not(
     assert [row.target["chat"] for row in Delivery.objects.all()] == ["555"]
 
 
-def test_a_trouble_is_told_once_a_day_while_it_lasts(
+def test_a_lasting_problem_is_reported_once_a_day(
     telegram: ChannelAccount, owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new one of the same name is news again (decision 139); another name is, at once."""
@@ -82,7 +82,7 @@ def test_a_trouble_is_told_once_a_day_while_it_lasts(
     assert [told(day + timedelta(days=1)), told(day + timedelta(days=30))] == [3, 4]
 
 
-def test_q13_trouble_in_a_chat_where_nobody_speaks_is_not_told(
+def test_q13_a_problem_of_an_unused_chat_is_not_reported(
     telegram: ChannelAccount, owner: User, make_user: MakeUser
 ) -> None:
     """[redteam Q13] A stranger has as many chats as they like; a guest's is told, the owner's own
@@ -99,7 +99,7 @@ def test_q13_trouble_in_a_chat_where_nobody_speaks_is_not_told(
 
 
 @pytest.mark.parametrize("chat", ["", "-100"])
-def test_a5_q14_an_owner_who_cannot_be_written_to_finds_it_in_the_admin(
+def test_a5_q14_an_unreachable_owner_finds_the_request_in_the_admin(
     telegram: ChannelAccount, owner: User, now: datetime, chat: str
 ) -> None:
     """[A5] No channel yet, or a group, where it would be for everybody: no notice, no loop."""
@@ -110,7 +110,7 @@ def test_a5_q14_an_owner_who_cannot_be_written_to_finds_it_in_the_admin(
     assert UnknownRequest.objects.get().state == "pending"
 
 
-def test_a5_with_notices_off_the_request_is_recorded_and_nobody_is_told(
+def test_a5_with_notices_off_the_request_is_recorded_without_a_notice(
     telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
     """[A5] ``notify_unknown_request``: the row is recorded either way."""
@@ -204,7 +204,7 @@ def test_a5_the_notice_is_said_once_a_sender_and_again_after_an_approval_that_en
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a7_what_expired_is_emptied_by_the_running_worker(runner: Runner) -> None:
+def test_a7_expired_held_messages_are_purged_by_the_running_worker(runner: Runner) -> None:
     """[A7] The chore runs with every sweep, each SWEEP_SECONDS (10 by default, under a minute)."""
     account = ChannelAccount.objects.create(channel="memory", name="main")
     knock(account, timezone.now() - timedelta(hours=25))
@@ -242,7 +242,7 @@ def settle(rows: list[Delivery], state: str) -> None:
 
 
 @pytest.mark.parametrize("last", ["bridge", "web", "http"])
-def test_a5_an_owner_whose_last_channel_cannot_be_written_to_is_told_on_the_others(
+def test_a5_an_owner_with_an_unreachable_last_channel_gets_the_notice_on_the_others(
     telegram: ChannelAccount, bridge: ChannelAccount, owner: User, last: str
 ) -> None:
     """[A5] The last-used channel that can be written to, else every other one that can."""
@@ -262,7 +262,7 @@ def test_a5_an_owner_whose_last_channel_cannot_be_written_to_is_told_on_the_othe
 
 
 @pytest.mark.parametrize("where", ["on the other", "in the web chat"])
-def test_an_account_that_delivers_nothing_is_told_of_on_another(
+def test_an_account_outage_is_reported_on_another_account(
     telegram: ChannelAccount, owner: User, where: str
 ) -> None:
     """Its own queue is held until the owner has acted: nobody would hear of it. Of what was given
@@ -290,7 +290,7 @@ def told() -> list[Delivery]:
     return list(Delivery.objects.filter(dedupe_key__startswith="notice:").order_by("id"))
 
 
-def test_a5_a_request_counts_as_told_when_a_notice_was_delivered_and_not_before(
+def test_a5_a_request_is_notified_only_after_a_notice_was_delivered(
     telegram: ChannelAccount, owner: User
 ) -> None:
     """[A5] Asking again changes nothing; nor does a second worker."""
@@ -308,7 +308,7 @@ def test_a5_a_request_counts_as_told_when_a_notice_was_delivered_and_not_before(
     assert len(notices_to("555")) == 1
 
 
-def test_a5_a_notice_that_cannot_be_delivered_is_sent_elsewhere_and_told_again_later(
+def test_a5_an_undeliverable_notice_is_sent_to_other_channels_and_again_later(
     telegram: ChannelAccount, owner: User
 ) -> None:
     """[A5] On the other channels at once; when all failed, at growing distances, within limits."""
@@ -351,7 +351,7 @@ def test_a5_a_notice_that_is_long_on_its_way_is_sent_to_the_other_channels_too(
     assert (len(notices_to("555")), len(notices_to("556"))) == (1, 1)
 
 
-def test_a5_an_owner_who_can_be_written_to_nowhere_is_told_as_soon_as_they_can(
+def test_a5_an_unreachable_owner_gets_the_notice_once_reachable(
     telegram: ChannelAccount, owner: User
 ) -> None:
     """[A5] The stranger need not write again."""
@@ -366,7 +366,7 @@ def test_a5_an_owner_who_can_be_written_to_nowhere_is_told_as_soon_as_they_can(
     assert len(notices_to("555")) == 1
 
 
-def test_a5_what_an_owner_has_on_the_screen_is_told_nowhere_else(
+def test_a5_a_request_displayed_to_an_owner_causes_no_other_notice(
     telegram: ChannelAccount, owner: User
 ) -> None:
     """[A5] The open web chat and the open admin say so themselves."""
@@ -383,7 +383,7 @@ def test_a5_what_an_owner_has_on_the_screen_is_told_nowhere_else(
     assert notices_to("555") == []
 
 
-def test_a5_no_notice_goes_where_a_stranger_or_a_removed_identity_spoke(
+def test_a5_no_notice_goes_to_a_chat_used_by_an_unknown_sender_or_removed_identity(
     telegram: ChannelAccount, owner: User
 ) -> None:
     """[A5] An open list makes strangers speak as its user; a lost phone's identity is removed."""

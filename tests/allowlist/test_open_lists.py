@@ -61,7 +61,7 @@ def answer(account: ChannelAccount, sender: str = "800") -> str:
 
 @pytest.mark.parametrize("name", sorted(slash_commands.ANSWERS))
 @pytest.mark.parametrize("argument", ["", "{request}", "{code}"])
-def test_a1_a6_no_command_of_a_visitor_is_an_owners(
+def test_a1_a6_an_open_list_sender_has_no_owner_commands(
     telegram: ChannelAccount,
     open_owner: User,
     waiting: UnknownRequest,
@@ -86,7 +86,7 @@ def test_a1_a6_no_command_of_a_visitor_is_an_owners(
         assert "Undelivered" not in text
 
 
-def test_a1_a_visitor_is_shut_out_when_the_list_is_closed(
+def test_a1_closing_the_list_denies_open_list_senders(
     telegram: ChannelAccount, memory: ChannelAccount, open_owner: User, now: datetime
 ) -> None:
     """Nothing that a visitor typed outlives the open list; what they tried is audited."""
@@ -101,7 +101,7 @@ def test_a1_a_visitor_is_shut_out_when_the_list_is_closed(
     assert [row.actor for row in refused] == ["telegram/main:im:800"]
 
 
-def test_a1_an_agents_session_of_the_owner_is_not_opened_in_a_visitors_chat(
+def test_a1_an_agent_session_is_not_opened_in_an_open_list_senders_chat(
     memory: ChannelAccount, open_owner: User, now: datetime
 ) -> None:
     """What agents send to the owner would be read by whoever wrote last."""
@@ -114,7 +114,7 @@ def test_a1_an_agents_session_of_the_owner_is_not_opened_in_a_visitors_chat(
     assert not ChatSession.objects.filter(for_agent=True).exists()
 
 
-def test_a6_what_a_visitor_may_not_decide_is_audited(
+def test_a6_a_refused_decision_of_an_open_list_sender_is_audited(
     telegram: ChannelAccount, open_owner: User, waiting: UnknownRequest, now: datetime
 ) -> None:
     """As a stranger's tap on a button is."""
@@ -124,7 +124,7 @@ def test_a6_what_a_visitor_may_not_decide_is_audited(
     assert (row.actor, row.subject) == ("telegram/main:im:800", waiting.public_id)
 
 
-def test_a1_an_owner_who_is_listed_decides_beside_visitors(
+def test_a1_a_listed_owner_still_decides_with_an_open_list(
     telegram: ChannelAccount, open_owner: User, waiting: UnknownRequest, now: datetime
 ) -> None:
     """On a channel where they are listed; the list of that kind is not open any more then."""
@@ -138,7 +138,7 @@ def test_a1_an_owner_who_is_listed_decides_beside_visitors(
     assert waiting.state == "approved"
 
 
-def test_a1_a_guest_with_an_open_list_gives_no_code_to_visitors(
+def test_a1_a_guest_with_an_open_list_gives_open_list_senders_no_code(
     telegram: ChannelAccount, make_user: MakeUser, owner: User, now: datetime
 ) -> None:
     """The address would stay when the list is closed."""
@@ -148,7 +148,7 @@ def test_a1_a_guest_with_an_open_list_gives_no_code_to_visitors(
     assert not LinkCode.objects.exists()
 
 
-def test_a1_a4_a_visitor_moves_no_last_used_channel(
+def test_a1_a4_an_open_list_sender_does_not_change_the_last_used_channel(
     telegram: ChannelAccount, open_owner: User, now: datetime
 ) -> None:
     """The notices of the owner, with their buttons, would go to the visitor."""

@@ -32,7 +32,7 @@ def test_a1_a_listed_sender_is_that_user(
     assert decision.rule == "listed"
 
 
-def test_a1_nobody_matches_denied(
+def test_a1_no_match_is_denied(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
     """[A1] Nobody -> denied."""
@@ -44,7 +44,7 @@ def test_a1_nobody_matches_denied(
     assert decision.unknown == "41"
 
 
-def test_a1_nobody_at_all_denied(telegram: ChannelAccount, now: datetime) -> None:
+def test_a1_without_users_all_are_denied(telegram: ChannelAccount, now: datetime) -> None:
     """[A1] An installation without users lets nobody in."""
     assert not decide(sender=im(telegram, "1"), now=now).allowed
 
@@ -68,7 +68,7 @@ def test_a1_only_listed_closes_an_empty_list(
     assert not decide(sender=im(telegram, "41"), now=now).allowed
 
 
-def test_a1_the_exact_match_beats_an_open_list(
+def test_a1_the_exact_match_wins_over_an_open_list(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
     """[A1] Even when the open user was made first."""
@@ -237,7 +237,7 @@ def test_a2_one_form_on_write_and_on_compare(kind: str, given: str, stored: str)
         ("sip", "ann"),
     ],
 )
-def test_a2_what_is_no_address_is_refused(kind: str, value: str) -> None:
+def test_a2_invalid_addresses_are_refused(kind: str, value: str) -> None:
     """[A2] Q5, Q6: look-alikes, display names, quoted parts, letters, unknown kinds."""
     with pytest.raises(InvalidIdentity):
         normalise(kind=kind, value=value)

@@ -90,7 +90,7 @@ def test_a5_one_row_a_sender_with_first_last_count_and_name(
     assert row.public_id == first.public_id
 
 
-def test_a5_rows_are_told_apart_by_account_kind_and_sender(
+def test_a5_rows_are_unique_by_account_kind_and_sender(
     telegram: ChannelAccount, now: datetime
 ) -> None:
     """[A5] One row per (account, kind, sender)."""
@@ -102,7 +102,7 @@ def test_a5_rows_are_told_apart_by_account_kind_and_sender(
     assert pending_count.count() == 4
 
 
-def test_a5_what_a_stranger_writes_is_one_short_line(
+def test_a5_text_of_an_unknown_sender_is_one_short_line(
     telegram: ChannelAccount, now: datetime
 ) -> None:
     """[A5] Q12: one line, 200 characters, no control or format characters, no NUL."""
@@ -202,7 +202,7 @@ def test_a6_approve_for_an_existing_person(
     assert User.objects.count() == 2
 
 
-def test_a6_approve_24h_ends_by_the_clock_and_knocks_again_as_the_same_person(
+def test_a6_approve_24h_expires_and_the_next_request_is_of_the_same_user(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
     """[A6] Approve 24 h; afterwards the sender is unknown again, and then the same person."""
@@ -220,7 +220,7 @@ def test_a6_approve_24h_ends_by_the_clock_and_knocks_again_as_the_same_person(
 
 
 @pytest.mark.parametrize(("verdict", "state"), [("deny", "denied"), ("block", "blocked")])
-def test_a7_deny_and_block_empty_what_was_held(
+def test_a7_deny_and_block_purge_held_messages(
     telegram: ChannelAccount,
     owner: User,
     hold: Hold,
@@ -241,7 +241,7 @@ def test_a7_deny_and_block_empty_what_was_held(
     assert replays.batches == []
 
 
-def test_a6_a_denied_sender_may_knock_again_but_old_buttons_stay_dead(
+def test_a6_a_denied_sender_may_become_pending_again_but_old_buttons_stay_invalid(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
     """[A6] Single use: the public id of a decision decides nothing twice. Told once ([A5])."""
@@ -266,7 +266,7 @@ def test_a5_a_blocked_sender_is_only_counted(
     assert pending_count.count() == 0
 
 
-def test_a6_the_second_decision_learns_who_when_and_where(
+def test_a6_the_second_decision_gets_the_first_ones_user_time_and_channel(
     telegram: ChannelAccount, owner: User, make_user: MakeUser, replays: Replays, now: datetime
 ) -> None:
     """[A6] First decision wins. Q9."""
@@ -298,7 +298,7 @@ def test_a6_only_owners_decide(
     assert (entry.action, entry.data["why"]) == ("request.refused", "not an owner")
 
 
-def test_a6_an_owner_who_was_deactivated_decides_nothing(
+def test_a6_a_deactivated_owner_cannot_decide(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
     """[A9]"""
@@ -451,7 +451,7 @@ def test_a5_the_rows_are_bounded_and_the_least_useful_go_first(
     assert not InboundMessage.objects.filter(sender="3").exists()
 
 
-def test_a5_a_sender_who_was_let_in_meanwhile_is_not_put_back(
+def test_a5_a_sender_approved_meanwhile_stays_approved(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
     """[A5] Denied by the rule, approved before the record: the caller is told to ask again."""
@@ -462,7 +462,7 @@ def test_a5_a_sender_who_was_let_in_meanwhile_is_not_put_back(
     assert allowed(telegram, "41", now) is not None
 
 
-def test_a9_a_person_who_was_revoked_knocks_again(
+def test_a9_a_revoked_sender_makes_a_new_request(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
     """[A5][A9] Approved once, then removed: a new request, of which the owner is told again."""
@@ -522,9 +522,7 @@ def test_a6_approve_deny_and_block_at_once_have_one_winner(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a5_one_row_however_many_messages_arrive_at_once(
-    telegram: ChannelAccount, now: datetime
-) -> None:
+def test_a5_concurrent_messages_make_one_row(telegram: ChannelAccount, now: datetime) -> None:
     """[A5] The count is exact under concurrency."""
     run_in_parallel(lambda _: knock(telegram, now), times=100)
     row = UnknownRequest.objects.get()

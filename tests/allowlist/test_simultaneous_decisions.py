@@ -65,7 +65,7 @@ def in_admin(client: Client, request: str) -> str:
     return " ".join(str(each) for each in get_messages(answer.wsgi_request))
 
 
-def test_a6_a7_200_presses_at_three_doors_at_once_are_one_decision_and_the_others_are_told(
+def test_a6_a7_200_simultaneous_presses_on_three_channels_are_one_decision(
     telegram: ChannelAccount, owner: User
 ) -> None:
     """[A6] One decision, one identity, one audit row, the notice shows it; [A7] one replay."""

@@ -295,7 +295,7 @@ class undone:  # noqa: N801 - reads as a statement
 
 
 @pytest.mark.parametrize("of", [*PAGES, "anything else"])
-def test_a6_a10_q19_a_permission_alone_shows_no_secret_and_makes_nobody_somebody_else(
+def test_a6_a10_q19_a_single_permission_shows_no_secret_and_allows_no_impersonation(
     walked: Walked, make_user: MakeUser, of: str
 ) -> None:
     """One permission after the other; on the tables that it opens every page, on the others the
@@ -351,7 +351,7 @@ def in_role(make_user: MakeUser, role: str) -> tuple[User, Client]:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a6_a10_a_role_shows_no_secret_and_makes_nobody_somebody_else(
+def test_a6_a10_a_role_shows_no_secret_and_allows_no_impersonation(
     walked: Walked, make_user: MakeUser, role: str
 ) -> None:
     """Each role on every page that it opens, with every button and field of it."""
@@ -420,7 +420,7 @@ def test_q19_a_password_is_set_by_superusers_only(make_user: MakeUser) -> None:
     assert Client().post("/sign-in", fields).status_code == 401
 
 
-def test_q19_staff_with_all_rights_on_people_and_accounts_still_let_nobody_in(
+def test_q19_staff_with_all_permissions_on_users_and_accounts_cannot_grant_access(
     walked: Walked, make_user: MakeUser
 ) -> None:
     """The rights together: identities, people and accounts are changed by owners."""

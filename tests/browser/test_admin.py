@@ -29,7 +29,7 @@ def api() -> Iterator[FakeBotApi]:
 
 
 @pytest.mark.parametrize("width", [1400, 390])
-def test_a7_a_stranger_knocks_is_approved_in_the_admin_and_what_was_held_is_answered(
+def test_a7_an_unknown_sender_is_approved_in_the_admin_and_held_messages_are_answered(
     visit: Visit, gateway: Gateway, width: int
 ) -> None:
     bridge = people(gateway, number=0)[-1]
@@ -67,7 +67,7 @@ NOTIFIED = """() => {
 }"""
 
 
-def test_a5_a6_a7_two_windows_of_the_owner_while_a_stranger_knocks_on_telegram(
+def test_a5_a6_a7_two_windows_of_the_owner_during_an_unknown_request_on_telegram(
     visit: Visit, gateway: Gateway, api: FakeBotApi
 ) -> None:
     """[A5] Badge, toast and notification without a reload; [A6] approved in one window, the other

@@ -344,7 +344,7 @@ def test_x3_a_result_page_loads_nothing_also_as_a_file_on_a_disk(
     assert (listener.asked, listener.packets) == ([], [])
 
 
-def test_what_is_no_deck_of_this_version_is_none() -> None:
+def test_other_pages_are_not_recognised_as_decks() -> None:
     """The script is known by its hash, in the head, beside no other header of a page's own."""
     ours = deck().encode()
     assert slide_show.is_slide_show(ours)

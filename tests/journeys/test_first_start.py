@@ -195,7 +195,7 @@ def events_of(response: httpx.Response) -> Iterator[tuple[str, str]]:
             yield name, line[5:].strip()
 
 
-def test_a_model_that_fails_is_said_and_the_question_can_be_asked_again(
+def test_a_model_failure_is_shown_and_the_question_can_be_repeated(
     page: Page, running: Installation
 ) -> None:
     """The person reads words, not a spinner; the model is back, and the question is answered."""
@@ -262,7 +262,7 @@ def test_a_program_talks_over_the_socket_and_stops_an_answer(running: Installati
     assert 0 < ended["text"].count("la") < 400
 
 
-def test_what_runs_says_how_it_is(running: Installation) -> None:
+def test_the_running_gateway_reports_its_health(running: Installation) -> None:
     """README, *Run it for real* and docs/deploy.md, *Watching*: health, version, memory, doctor."""
     says("docs/deploy.md", "`manage.py version` says what is installed")
     assert running.manage("manage.py version").strip() == f"Latchkey {VERSION}"
@@ -282,7 +282,7 @@ def test_what_runs_says_how_it_is(running: Installation) -> None:
         assert re.search(rf"Latchkey {VERSION} starts: .*{words}", log), words
 
 
-def test_the_rest_interface_has_a_document_and_lists_what_was_said(running: Installation) -> None:
+def test_the_rest_api_has_a_document_and_lists_messages(running: Installation) -> None:
     """README, *From a program*."""
     says("README.md", "`/api/` is a REST interface with an OpenAPI document at `/api/schema`")
     headers = {"Authorization": f"Bearer {running.key('laptop')}"}

@@ -67,7 +67,7 @@ def test_the_owner_is_answered_on_telegram(telegram: Installation) -> None:
     wait_until(lambda: place not in telegram.api.reactions, what="its end")
 
 
-def test_a_stranger_is_let_in_with_one_tap_and_what_was_said_is_answered(
+def test_an_unknown_sender_is_approved_with_one_tap_and_held_messages_are_answered(
     telegram: Installation, stranger: int
 ) -> None:
     """docs/strangers.md, 2 to 6: told with four buttons, approved, answered once."""
@@ -89,7 +89,7 @@ def test_a_stranger_is_let_in_with_one_tap_and_what_was_said_is_answered(
 
 
 @pytest.mark.parametrize("choice", ["Deny", "Block"])
-def test_who_is_denied_or_blocked_is_not_answered(
+def test_denied_and_blocked_senders_are_not_answered(
     telegram: Installation, stranger: int, choice: str
 ) -> None:
     """docs/strangers.md, *Decisions*: what was said is forgotten; the owner is not told again."""
@@ -106,7 +106,7 @@ def test_who_is_denied_or_blocked_is_not_answered(
     assert telegram.shown(stranger) == []
 
 
-def test_an_owner_who_wrote_elsewhere_last_is_told_on_telegram_and_decides_by_the_card(
+def test_an_owner_active_elsewhere_gets_the_notice_on_telegram_and_decides_by_the_card(
     page: Page, telegram: Installation, stranger: int
 ) -> None:
     """docs/strangers.md: the last-used channel cannot be written to and no window is open, so the

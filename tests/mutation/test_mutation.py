@@ -49,7 +49,7 @@ def nobody_asks() -> object:
     raise AssertionError("it was asked what it is")
 
 
-def test_a_mutant_reaches_whoever_imported_the_function(living: Path) -> None:
+def test_a_mutant_reaches_modules_that_imported_the_function(living: Path) -> None:
     """Behind its decorator, with its defaults, as a method too."""
     within, door = function("within"), sys.modules["living_code"].Door()
     lazy = SimpleLazyObject(nobody_asks)

@@ -140,7 +140,7 @@ def test_log4_no_planted_secret_is_found_anywhere(
                 assert secret not in text, f"{name} in {table}.{column}"
 
 
-def test_the_search_finds_what_is_there(transactional_db: None) -> None:
+def test_the_search_finds_planted_canaries(transactional_db: None) -> None:
     """The greps above are not blind."""
     gateway = gateway_data.build()
     gateway.people["own"].display_name = BOT

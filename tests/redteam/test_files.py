@@ -82,7 +82,7 @@ def opened(gateway: GatewayData, link: str) -> Answer:
         ("bytes=" + "9" * 400 + "-", 200, None, SECRET),
     ],
 )
-def test_a_part_of_a_file_is_sent_when_it_is_asked_for(
+def test_a_requested_range_of_a_file_is_sent(
     gateway: GatewayData, asked: str, status: int, place: str | None, part: bytes
 ) -> None:
     """[L4] Players seek in recordings: ``Range`` counts for one's own files and for links."""
@@ -168,7 +168,7 @@ def test_f5_no_header_of_ours_can_hold_a_line_end() -> None:
     assert (name, value) == (b"x-name", b"a  Set-Cookie: b  ?")
 
 
-def test_f7_an_answer_shows_no_picture_of_somebody_else(gateway: GatewayData) -> None:
+def test_f7_an_answer_shows_no_picture_of_another_user(gateway: GatewayData) -> None:
     """[F7] A model repeats what it is told; an id is no right, a link that has ended is none."""
     picture = kept(gateway, name="a.png", content=b"\x89PNG")
     own, other = gateway.people["own"].id, gateway.people["other"].id
@@ -300,7 +300,7 @@ async def test_doc8_a_thousand_pages_are_read_within_the_bounds(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("bound", ["ENOUGH_CPU_SECONDS", "ENOUGH_SECONDS", "MOST_CHARACTERS"])
-def test_doc8_what_takes_too_long_is_cut_and_says_so(
+def test_doc8_slow_documents_are_cut_with_a_note(
     bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[DOC8] What was read until then is worth having; that it is not all of it is said."""

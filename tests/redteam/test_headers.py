@@ -87,7 +87,7 @@ def test_every_page_and_api_route_is_guarded(db: None) -> None:
         guarded(answer, where)
 
 
-def test_every_door_is_guarded_streams_and_errors_too(transactional_db: None) -> None:
+def test_every_endpoint_sends_the_security_headers(transactional_db: None) -> None:
     gateway = gateway_data.build()
     kinds = set()
     for where, answer in asked(gateway, DOORS):
@@ -110,7 +110,7 @@ def test_every_admin_page_is_guarded_and_runs_no_inline_script(db: None) -> None
 
 
 @pytest.mark.parametrize("address", ["/none", "/static/none.js", "/admin/none", "/api/none"])
-def test_what_is_not_there_is_guarded(address: str, db: None) -> None:
+def test_missing_pages_send_the_security_headers(address: str, db: None) -> None:
     answer = gateway_data.build().ask("own", "GET", address)
     assert answer.status == 404
     guarded(answer, address, admin=address.startswith("/admin"))
@@ -154,7 +154,7 @@ def test_log3_a_host_that_is_not_ours_gets_a_400_without_settings(settings: Any,
         (True, True, "; includeSubDomains; preload"),
     ],
 )
-def test_behind_tls_every_door_and_page_says_hsts(
+def test_behind_tls_every_endpoint_and_page_sends_hsts(
     subdomains: bool, preload: bool, more: str, settings: Any, transactional_db: None
 ) -> None:
     settings.SECURE_HSTS_SECONDS = 31536000

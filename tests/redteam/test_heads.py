@@ -300,7 +300,7 @@ def test_daphne_has_bounds_of_its_own(
         web.stop()
 
 
-def test_ws12_sockets_that_only_wait_keep_nobody_out(web: Gateway) -> None:
+def test_ws12_idle_sockets_block_no_client(web: Gateway) -> None:
     """[WS12] 250 of one address show no key; a client with a key, from there too, comes in."""
     ada = people(web, number=1)[0]
     upgrade = (*UPGRADE, "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version: 13")

@@ -92,13 +92,13 @@ def rows_of(table: dict[str, list[Row]]) -> Any:
 
 
 @rows_of({**PAGES, **API})
-def test_each_person_gets_of_pages_what_the_table_says(route: str, row: Row, db: None) -> None:
+def test_each_role_gets_the_tables_status_from_pages(route: str, row: Row, db: None) -> None:
     """[A10] Identity from the credential, never from the body."""
     keeps_to_the_table(route, row, gateway_data.build())
 
 
 @rows_of(DOORS)
-def test_each_person_gets_of_doors_what_the_table_says(
+def test_each_role_gets_the_tables_status_from_endpoints(
     route: str, row: Row, transactional_db: None
 ) -> None:
     """[A10] The same at the doors that answer beside Django."""
@@ -125,7 +125,7 @@ def hidden(answer: Answer) -> bytes:
     return re.sub(rb'value="[A-Za-z0-9]{64}"', b"", answer.body)
 
 
-def test_q17_the_admin_does_not_exist_for_who_is_not_staff(db: None) -> None:
+def test_q17_the_admin_is_404_without_staff_rights(db: None) -> None:
     """[Q19] And staff without rights see no page but the first one and their own password."""
     gateway = gateway_data.build()
     assert len(ADMIN) > 50
@@ -171,7 +171,7 @@ class TestSocket:
     @pytest.mark.parametrize(
         ("name", "number"), [(name, i) for name, rows in FRAMES.items() for i in range(len(rows))]
     )
-    async def test_each_person_gets_what_the_table_says(self, name: str, number: int) -> None:
+    async def test_each_role_gets_the_tables_result(self, name: str, number: int) -> None:
         """[D3] Everybody sends the frame; what comes back before the pong is what they get."""
         gateway = await transactions.in_thread(gateway_data.build)
         frame, expected = FRAMES[name][number]

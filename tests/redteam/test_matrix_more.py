@@ -105,7 +105,7 @@ def test_every_tool_of_the_server_has_a_row(transactional_db: None) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a10_each_person_gets_of_a_tool_what_the_table_says(
+def test_a10_each_role_gets_the_tables_result_from_a_tool(
     tool: str, transactional_db: None
 ) -> None:
     """[A10] redteam M3: the key says whose sessions and files there are."""
@@ -178,7 +178,7 @@ class TestSockets:
         await gateway_data.end_tasks()
 
     @pytest.mark.parametrize("path", SOCKETS)
-    async def test_ws1_a_cookie_opens_what_the_table_says(self, path: str) -> None:
+    async def test_ws1_a_cookie_opens_the_tables_sockets(self, path: str) -> None:
         """[WS1]"""
         gateway = await transactions.in_thread(gateway_data.build)
         opens = set()
@@ -189,7 +189,7 @@ class TestSockets:
         assert opens == SOCKETS[path][0]
         assert not await may_open(path, "guessed")
 
-    async def test_a10_the_desk_takes_no_frame_but_pings(self) -> None:
+    async def test_a10_the_admin_socket_accepts_pings_only(self) -> None:
         """[A10] Whatever an owner's page sends: what it shows is all it does."""
         gateway = await transactions.in_thread(gateway_data.build)
         cookie = await transactions.in_thread(webchat.sign_in, gateway.people["owner"])
@@ -238,7 +238,7 @@ def test_every_action_of_the_admin_has_a_row(db: None) -> None:
     }
 
 
-def test_q19_who_may_only_look_changes_nothing(db: None) -> None:
+def test_q19_view_permissions_change_nothing(db: None) -> None:
     """[Q19] Staff without a right are offered nothing, nor are those who may see every page."""
     gateway = gateway_data.build()
     staff = gateway.people["staff"]

@@ -61,7 +61,7 @@ def test_o8_guessing_keys_is_stopped_for_the_address(path: str, transactional_db
 
 
 @pytest.mark.parametrize("path", ["/api/sessions", "/v1/models"])
-def test_i17_an_address_is_counted_before_anybody_is_known(
+def test_i17_an_address_is_counted_before_authentication(
     path: str, settings: Any, transactional_db: None
 ) -> None:
     """[I17]"""
@@ -71,7 +71,7 @@ def test_i17_an_address_is_counted_before_anybody_is_known(
     assert statuses == [401, 401, 401, 429]
 
 
-def test_i17_who_opens_links_to_files_is_counted_by_address(
+def test_i17_opening_file_links_is_counted_by_address(
     settings: Any, transactional_db: None
 ) -> None:
     """[I17] [F1] A link is a bearer: nobody is known who could be counted."""

@@ -96,7 +96,7 @@ def test_w11_an_endless_chunked_body_is_cut(path: str, gateway: Gateway, ada: Cl
                 connection.sendall(piece)
 
 
-def test_ws12_hundreds_of_silent_and_half_open_connections_hold_nobody_up(
+def test_ws12_hundreds_of_silent_and_half_open_connections_delay_no_client(
     gateway: Gateway, ada: Client
 ) -> None:
     """[WS12] Half a request line, half a head, half a body, a handshake that never goes on."""
@@ -141,7 +141,7 @@ def test_a_client_that_closes_its_half_is_answered_or_let_go(gateway: Gateway, a
     ],
     ids=["TLS", "version", "long line", "long header", "negative", "two lengths", "zeros"],
 )
-def test_what_is_no_http_is_refused_or_cut(garbage: bytes, gateway: Gateway) -> None:
+def test_invalid_http_is_refused_or_cut(garbage: bytes, gateway: Gateway) -> None:
     with door(gateway) as connection:
         answer = b""
         with contextlib.suppress(OSError):

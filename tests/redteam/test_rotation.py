@@ -79,7 +79,7 @@ class TestResealing:
             call_command("rotate_secrets")
         assert ChannelAccount.objects.get(pk=first.pk).secrets == first.secrets
 
-    def test_what_is_no_seal_at_all_is_refused(self, settings: Any) -> None:
+    def test_an_invalid_ciphertext_is_refused(self, settings: Any) -> None:
         foreign = Fernet(Fernet.generate_key()).encrypt(b"{}").decode()
         with pytest.raises(encryption.DecryptError):
             encryption.reencrypt(foreign)

@@ -35,7 +35,7 @@ def test_i19_no_route_lets_a_foreign_page_read_it(transactional_db: None) -> Non
                 assert not any(name.startswith("access-control") for name in answer.headers), where
 
 
-def test_q14_an_owner_without_a_channel_finds_the_stranger_in_the_admin(
+def test_q14_an_owner_without_a_channel_finds_the_request_in_the_admin(
     transactional_db: None,
 ) -> None:
     """[Q14] Nothing is sent anywhere, and nothing tries."""

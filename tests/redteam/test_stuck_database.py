@@ -98,9 +98,7 @@ def test_c6_d8_requests_that_cannot_write_end_soon_and_readiness_says_so(
 CHAT = {"model": "default", "messages": [{"role": "user", "content": "hi"}]}
 
 
-def test_d8_what_is_wrong_is_told_to_those_with_a_credential_only(
-    gateway: Gateway, ada: Client
-) -> None:
+def test_d8_problems_are_listed_with_a_credential_only(gateway: Gateway, ada: Client) -> None:
     """[D8] Account names and a platform's words are not for everybody; ok or not is."""
     anybody, wrong = Client(gateway, ""), Client(gateway, "lk_wrong")
     known = ada.get("/readyz").body

@@ -211,7 +211,7 @@ def test_two_senders_with_one_key_are_two_messages(world: World, ask: Ask, name:
 
 
 @bridged
-def test_an_unlisted_sender_with_a_used_key_is_held_and_told_nothing(
+def test_an_unlisted_sender_with_a_used_key_is_held_without_an_answer(
     world: World, ask: Ask, name: str
 ) -> None:
     """And makes an unknown request, as with any other message; the listed one's retry works."""
@@ -228,7 +228,7 @@ def test_an_unlisted_sender_with_a_used_key_is_held_and_told_nothing(
 
 
 @bridged
-def test_a_strangers_key_takes_no_message_of_a_listed_sender(
+def test_an_unknown_senders_key_takes_no_message_of_a_listed_sender(
     world: World, ask: Ask, name: str
 ) -> None:
     """Who comes later with the same key is heard all the same."""
@@ -252,9 +252,7 @@ def test_the_same_key_with_another_body_is_refused_by_name(
 
 
 @bridged
-def test_a_sender_who_may_speak_no_more_is_not_told_their_old_answer(
-    world: World, ask: Ask, name: str
-) -> None:
+def test_a_revoked_sender_does_not_get_an_old_answer(world: World, ask: Ask, name: str) -> None:
     """The rule is asked before a repetition is looked for."""
     assert is_accepted(ask(world, "alice", KEY, WORDS))
     ChannelIdentity.objects.filter(value="alice").delete()
@@ -264,7 +262,7 @@ def test_a_sender_who_may_speak_no_more_is_not_told_their_old_answer(
 
 
 @bridged
-def test_what_was_held_is_the_same_request_after_the_approval(
+def test_a_held_message_is_the_same_request_after_the_approval(
     world: World, ask: Ask, name: str
 ) -> None:
     """[A7] The retry finds the run of the replayed message; nothing runs twice."""
@@ -282,7 +280,7 @@ def test_what_was_held_is_the_same_request_after_the_approval(
 
 
 @bridged
-def test_a_refused_message_of_who_is_listed_by_now_is_accepted_when_sent_again(
+def test_a_refused_message_is_accepted_when_repeated_after_the_approval(
     world: World, ask: Ask, name: str
 ) -> None:
     """Listed by hand, or after the held message was emptied: its sender has it still."""
@@ -415,7 +413,7 @@ NOTHING = "A" * 22
 
 
 @pytest.mark.parametrize("case", FOREIGN.values(), ids=FOREIGN)
-def test_an_id_of_somebody_else_is_no_id(world: World, case: Foreign) -> None:
+def test_another_senders_id_is_not_reused(world: World, case: Foreign) -> None:
     """The answer is that for an id that does not exist; hers is untouched, and still hers."""
     other = ChannelAccount.objects.create(channel="bridge", name="other")
     token = keys.create(name="o", account=other, scopes=["chat", "inbound"])[1]

@@ -152,7 +152,7 @@ def test_c10_readyz_and_the_doctor_of_an_outdated_process_say_so(
         assert "not-ready" not in found  # tables that we do not know are not read
 
 
-def test_c10_an_old_worker_beside_a_new_one_is_named_and_stops_nobody(db: None) -> None:
+def test_c10_an_old_worker_beside_a_new_one_is_named_and_stops_no_other(db: None) -> None:
     """[redteam C10] During a rolling update the gateway stays ready; the owner is told."""
     runs.heard_from(worker="new", queue="runs")
     runs.heard_from(worker="old", queue="runs", problem="it is of yesterday.")
@@ -162,7 +162,7 @@ def test_c10_an_old_worker_beside_a_new_one_is_named_and_stops_nobody(db: None) 
     assert found == ["A runs worker takes no work: it is of yesterday."]
 
 
-def test_c10_what_a_deployment_puts_beside_a_running_process_is_not_its_own(
+def test_c10_files_of_a_deployment_do_not_affect_a_running_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """[redteam C10] The disk is read once, when Django starts."""

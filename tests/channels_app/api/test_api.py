@@ -63,7 +63,7 @@ def knocked(sender: str) -> str:
     return str(UnknownRequest.objects.get(sender=sender).public_id)
 
 
-def test_d9_without_a_key_everything_is_401_in_the_doors_shape() -> None:
+def test_d9_without_a_key_everything_is_401_in_the_common_shape() -> None:
     """A challenge, and JSON."""
     for path in ("sessions", "files", "requests", "runs/x"):
         answer = APIClient().get(f"/api/{path}")
@@ -135,7 +135,7 @@ def test_d9_a_transcript_and_a_run_are_readable(owner: User, client: Client) -> 
     assert me.post(f"/api/runs/{run.public_id}/cancel").json() == {"cancelled": False}
 
 
-def test_d9_what_was_made_in_a_session_is_listed_there(
+def test_d9_files_created_in_a_session_are_listed_there(
     owner: User, guest: User, client: Client
 ) -> None:
     """Not what was sent to it, and nothing for other people."""
@@ -165,7 +165,7 @@ def test_d9_files_are_listed_without_paths(owner: User, guest: User, client: Cli
     assert client(guest).get("/api/files").json()["results"] == []
 
 
-def test_a6_an_owner_decides_over_the_api_and_the_second_one_is_told(
+def test_a6_an_owner_decides_over_the_api_and_the_second_gets_the_first_decision(
     owner: User, client: Client
 ) -> None:
     """First decision wins; the held message runs once [A7]."""
@@ -199,7 +199,7 @@ def test_a6_a_decision_over_the_api_takes_the_buttons_of_the_notice_away(
     assert notice.payload["text"].endswith(answer.json()["text"])
 
 
-def test_a6_a_sender_who_can_never_be_listed_is_a_400(owner: User, client: Client) -> None:
+def test_a6_a_sender_that_cannot_be_listed_is_a_400(owner: User, client: Client) -> None:
     """The sentence says why; the request waits on."""
     telegram = ChannelAccount.objects.create(channel="telegram", name="main")
     draft = Draft(account=telegram, sender="not a number", text="hello?", chat="1")
@@ -286,7 +286,7 @@ def test_i17_too_many_requests_of_a_person_are_429_and_say_when_to_come_back(
     assert (refused.json()["ok"], refused.json()["status"]) == (False, 429)
 
 
-def test_the_account_of_a_door_is_looked_up_once_in_a_while(
+def test_the_account_of_a_builtin_channel_is_cached(
     django_assert_num_queries: Any,
 ) -> None:
     """It is made when it is first needed, and asked for with every message."""
@@ -311,7 +311,7 @@ def test_pages_without_end_are_pages(owner: User, client: Client, of: str, numbe
 
 @pytest.mark.parametrize("query", ["null", "-1", "1.5", "", "x", "٣", "0x10"])
 @pytest.mark.parametrize("name", ["limit", "offset"])
-def test_what_is_no_number_is_refused_for_a_page(
+def test_invalid_page_numbers_are_refused(
     owner: User, client: Client, name: str, query: str
 ) -> None:
     """As the document says; a page of another place would be read as the right one."""

@@ -159,7 +159,7 @@ def test_the_session_comes_from_the_header(
         ({**LIST, "id": 2**70, "method": 5}, -32600, None),
     ],
 )
-def test_d7_what_is_no_message_gets_its_json_rpc_error_in_one_sentence(
+def test_d7_invalid_messages_get_a_json_rpc_error_in_one_sentence(
     served: Served, key: str, path: str, body: Any, code: int, name: Any
 ) -> None:
     """[D7] With the message's id where it has one; with and without the slash."""

@@ -149,7 +149,7 @@ def test_a_thumb_is_stored_changed_and_taken_back(people: dict[str, User], run: 
     assert SourceFeedback.objects.count() == 1
 
 
-def test_no_thumb_on_what_is_not_ones_own_or_not_there(people: dict[str, User], run: Run) -> None:
+def test_only_own_existing_sources_can_be_rated(people: dict[str, User], run: Run) -> None:
     """404 for another's run and for a source that the run does not have; 400 for another word."""
     body = {"verdict": "up"}
     here = f"/api/runs/{run.public_id}/sources"

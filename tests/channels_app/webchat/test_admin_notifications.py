@@ -50,7 +50,7 @@ def staff(ada: User) -> User:
     return ada
 
 
-async def test_a5_an_open_page_of_the_admin_is_told_who_knocks_and_how_many_wait(
+async def test_a5_an_open_admin_page_gets_new_requests_and_their_number(
     staff: User,
 ) -> None:
     """[A5] A badge, a toast with the stranger's words apart from ours; decided elsewhere: gone."""
@@ -85,9 +85,7 @@ async def test_a5_a_flood_moves_the_badge_and_shows_five_toasts(staff: User) -> 
         assert sum(frame["type"] == "knock" for frame in frames) <= 5
 
 
-async def test_q17_the_desk_listens_to_a_cookie_of_staff_and_to_nothing_else(
-    staff: User, bob: User
-) -> None:
+async def test_q17_the_admin_socket_accepts_a_staff_cookie_only(staff: User, bob: User) -> None:
     """Q17: a guest, nobody, a foreign page and a key are all refused before the handshake."""
     assert await refused(path=DESK) == 4401
     assert await refused(path=DESK, cookie=await in_thread(sign_in, bob)) == 4401
@@ -102,7 +100,7 @@ async def test_q17_the_desk_listens_to_a_cookie_of_staff_and_to_nothing_else(
         assert await socket.hear() == {"type": "pong"}
 
 
-async def test_a9_who_is_no_staff_any_more_loses_the_desk(staff: User) -> None:
+async def test_a9_removed_staff_lose_the_admin_socket(staff: User) -> None:
     """[A9] The right is asked again when something of the person was revoked."""
     cookie = await in_thread(sign_in, staff)
     async with opened(path=DESK, cookie=cookie) as socket:

@@ -14,7 +14,7 @@ from tests.channels_app.webchat.conftest import at_the_page
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-async def test_a_socket_whose_messages_wait_is_read_and_says_busy(
+async def test_a_socket_with_queued_messages_is_read_and_answers_busy(
     ada: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.MAX_UNANSWERED_PER_SOCKET = 3

@@ -117,7 +117,7 @@ def test_l3_a_question_an_answer_or_a_refusal_is_no_promise(text: str) -> None:
         ("Turn this document into slides", ""),
     ],
 )
-def test_l3_the_topic_is_what_follows(text: str, topic: str) -> None:
+def test_l3_the_topic_follows_the_request(text: str, topic: str) -> None:
     wanted = intents.slides(text)
     assert wanted is not None
     assert wanted.get("topic", "") == topic

@@ -126,7 +126,7 @@ def link_in(text: str) -> str:
 
 
 @pytest.mark.parametrize("way", ["calls", "promises", "writes"])
-def test_l1_l3_every_http_door_gets_one_file_and_one_link(house: House, way: str) -> None:
+def test_l1_l3_every_http_endpoint_gets_one_file_and_one_link(house: House, way: str) -> None:
     words = f"{ASKED} ({way})"
     answer = house.ada.say(words)
     assert (answer.status, answer.body["format"]) == (200, "link")
@@ -246,7 +246,7 @@ def test_l1_three_hundred_pages_within_600_mb_and_never_silent(house: House) -> 
     assert len(beats) >= SILENT_SECONDS // 5
 
 
-def test_l2_what_waits_is_begun_at_once_when_every_worker_died(house: House) -> None:
+def test_l2_waiting_jobs_start_after_every_worker_died(house: House) -> None:
     """Wake-ups that dead workers had taken are not lost with them: nothing else repeats them here."""
     jobs = house.folder / "home" / "files" / "jobs"
     hanging = [house.ada.start("hang") for _ in range(MASTERS)]

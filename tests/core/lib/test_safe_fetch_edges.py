@@ -40,7 +40,7 @@ class Names:
         "ws://example.org/",
     ],
 )
-async def test_what_is_refused_by_its_look_is_not_even_looked_up(url: str) -> None:
+async def test_invalid_urls_are_refused_without_a_dns_lookup(url: str) -> None:
     """[DOC1] A look-up alone tells a stranger's name server who asks."""
     names = Names("8.8.8.8")
     with pytest.raises(FetchError, match="address not allowed"):
@@ -92,7 +92,7 @@ async def test_the_system_resolves_an_address_to_itself_once() -> None:
     assert await by_system("127.0.0.2", 80) == ["127.0.0.2"]
 
 
-async def test_a_request_says_who_asks_and_wants_nothing_compressed() -> None:
+async def test_a_request_has_a_user_agent_and_accepts_no_compression() -> None:
     """[DOC4] A compressed body would be small until it is opened."""
     async with serving(hello) as port:
         url = f"http://example.org:{port}/0"

@@ -124,7 +124,7 @@ def answers(url: str) -> bool:
 
 
 @pytest.mark.parametrize("client", [wakes, answers])
-def test_a_broker_that_nobody_vouches_for_is_told_no_password(
+def test_an_unverified_broker_gets_no_password(
     door: Door, monkeypatch: pytest.MonkeyPatch, client: Callable[[str], bool]
 ) -> None:
     """Celery alone says "defaulting to insecure SSL behaviour", and goes on."""

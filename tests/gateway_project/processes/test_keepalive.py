@@ -24,7 +24,7 @@ class Timers:
         self.due.append(when)
 
 
-def test_pings_leave_together_never_early_and_half_a_second_late_at_most() -> None:
+def test_pings_are_aligned_never_early_and_half_a_second_late_at_most() -> None:
     loop = Timers()
     socket: Any = SimpleNamespace(loop=loop, ping_interval=50.0, send_keepalive_ping=None)
     opened = [1000.0 + number * 0.013 for number in range(100)]

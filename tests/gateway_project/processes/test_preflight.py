@@ -152,7 +152,7 @@ def test_a_state_of_a_gateway_that_is_gone_is_no_state(tmp_path: Path) -> None:
     assert state.read(tmp_path) is None
 
 
-def test_without_the_models_wheel_the_rest_runs_and_it_says_what_to_set(
+def test_without_the_models_wheel_the_rest_runs_with_a_hint(
     tmp_path: Path,
     door: socket.socket,
     monkeypatch: pytest.MonkeyPatch,

@@ -59,7 +59,7 @@ def test_each_process_says_that_it_is_ready(up: Up) -> None:
         assert re.search(rf"{name} +ready after [\d.]+ s \(pid \d+\)", up.output())
 
 
-def test_the_first_start_makes_an_owner_who_is_only_listed(up: Up) -> None:
+def test_the_first_start_creates_an_owner_without_open_lists(up: Up) -> None:
     """[A1] An empty list of the owner lets nobody in, and there is no password to guess."""
     script = (
         "from core.models import User; u = User.objects.get(); "
