@@ -387,7 +387,7 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
         message.delete()
         return None
     notices.unknown_request(request, now=now)
-    auto_replies.turned_away(request, now=now)
+    auto_replies.send_denied_reply(request, now=now)
     return Receipt("denied", message=message)
 
 
@@ -440,7 +440,7 @@ def let_in(request: str, messages: list[InboundMessage]) -> None:
     """What follows an approval: the line for who was let in, then what they had said ([A7])."""
     row = UnknownRequest.objects.select_related("account").filter(public_id=request).first()
     if row is not None:
-        auto_replies.let_in(row)
+        auto_replies.send_approved_reply(row)
     replay(messages)
 
 

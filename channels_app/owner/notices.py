@@ -66,7 +66,7 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
         return
     UnknownRequest.objects.filter(pk=request.pk).update(notice_at=now)
     request.notice_at = now
-    pending_count.knocked(request)
+    pending_count.request_added(request)
     for owner in owners():
         card = {"request": request.public_id, "text": headline(request), "quote": quote(request)}
         tell_web(owner, card)

@@ -36,7 +36,7 @@ def may_look(speaker: Speaker | None) -> bool:
     return user is not None and user.is_staff and user.has_perm("allowlist.view_unknownrequest")
 
 
-def knocks(public_ids: list[str]) -> list[dict[str, Any]]:
+def request_frames(public_ids: list[str]) -> list[dict[str, Any]]:
     """Return the frames of these requests, if still pending; the latest few."""
     rows = UnknownRequest.objects.filter(
         public_id__in=public_ids, state=UnknownRequest.State.PENDING
@@ -108,7 +108,7 @@ class AdminNotificationsConsumer(WebChatConsumer):
     async def show(self, speaker: Speaker, public_ids: list[str]) -> None:
         """Send new unknown requests."""
         if public_ids:
-            found = await in_thread(knocks, public_ids)
+            found = await in_thread(request_frames, public_ids)
             for knock in found:
                 await self.tell(knock)
             await in_thread(note_shown, speaker, [knock["request"] for knock in found])

@@ -18,7 +18,7 @@ from core.tools.base import ToolContext, ToolResult
 
 # With a check every core.conversations.jobs.POLL_SECONDS no pause is longer than 4 s; the
 # promise is 5.
-BEAT_SECONDS = 3.0
+PROGRESS_SECONDS = 3.0
 QUEUED_SECONDS = 10.0
 WAITING = "Waiting for a free worker…"
 STOPPED = "The task was stopped."
@@ -44,7 +44,7 @@ class Teller:
         news = (message, view.percent)
         if news != self._said and not is_known:
             self._at = now
-        elif now - self._told < BEAT_SECONDS:
+        elif now - self._told < PROGRESS_SECONDS:
             return
         else:
             message = f"{message} ({since(now - self._began)})"

@@ -41,7 +41,7 @@ def speaks_from(user: User, account: ChannelAccount, chat: str) -> None:
     User.objects.filter(pk=user.pk).update(last_account=account, last_target=target)
 
 
-def knock(account: ChannelAccount, now: datetime, sender: str = "700") -> None:
+def record_request(account: ChannelAccount, now: datetime, sender: str = "700") -> None:
     """A stranger writes."""
     draft = Draft(account=account, sender=sender, sender_name="Eve", chat=sender, text="hello")
     assert receive_sender(draft=draft, now=now).outcome == "denied"
@@ -62,7 +62,7 @@ def test_a4_owners_get_the_notice_and_a_more_recent_guest_does_not(
     """[A4] The notice goes to the owner's last-used channel, whoever used one last."""
     speaks_from(owner, telegram, "555")
     speaks_from(make_user("guest", im=["556"]), telegram, "556")
-    knock(telegram, now)
+    record_request(telegram, now)
     assert [row.target["chat"] for row in Delivery.objects.all()] == ["555"]
 
 
@@ -105,7 +105,7 @@ def test_a5_q14_an_unreachable_owner_finds_the_request_in_the_admin(
     """[A5] No channel yet, or a group, where it would be for everybody: no notice, no loop."""
     if chat:
         speaks_from(owner, telegram, chat)
-    knock(telegram, now)
+    record_request(telegram, now)
     assert not Delivery.objects.exists()
     assert UnknownRequest.objects.get().state == "pending"
 
@@ -116,7 +116,7 @@ def test_a5_with_notices_off_the_request_is_recorded_without_a_notice(
     """[A5] ``notify_unknown_request``: the row is recorded either way."""
     settings.NOTIFY_UNKNOWN_REQUEST = False
     speaks_from(owner, telegram, "555")
-    knock(telegram, now)
+    record_request(telegram, now)
     assert not Delivery.objects.exists()
     assert UnknownRequest.objects.get().count == 1
 
@@ -134,8 +134,8 @@ def test_a5_a_link_in_a_notice_opens_the_decision_of_its_request_and_nothing_els
 ) -> None:
     """[A5] [A6] No session, no list, nothing by looking at it; the POST of its page decides."""
     speaks_from(owner, telegram, "555")
-    knock(telegram, timezone.now())
-    knock(telegram, timezone.now(), "701")
+    record_request(telegram, timezone.now())
+    record_request(telegram, timezone.now(), "701")
     [first, second] = Delivery.objects.order_by("id")
     browser = Client(enforce_csrf_checks=True)
     for _ in range(3):
@@ -169,7 +169,7 @@ def test_a5_a_link_in_a_notice_ends_with_its_hours_its_owner_and_its_request(
 ) -> None:
     """[A5] The token is a signed statement; what it needs is asked each time."""
     speaks_from(owner, telegram, "555")
-    knock(telegram, timezone.now())
+    record_request(telegram, timezone.now())
     path = link_of(Delivery.objects.get())
     if ends == "hours":
         settings.DECISION_LINK_HOURS = -1
@@ -192,7 +192,7 @@ def test_a5_the_notice_is_said_once_a_sender_and_again_after_an_approval_that_en
     """[A5] At most once per sender."""
     speaks_from(owner, telegram, "555")
     for _ in range(5):
-        knock(telegram, now)
+        record_request(telegram, now)
     assert Delivery.objects.count() == 1
     [shown] = Delivery.objects.all()
     assert shown.payload["text"].splitlines()[0] == (
@@ -207,7 +207,7 @@ def test_a5_the_notice_is_said_once_a_sender_and_again_after_an_approval_that_en
 def test_a7_expired_held_messages_are_purged_by_the_running_worker(runner: Runner) -> None:
     """[A7] The chore runs with every sweep, each SWEEP_SECONDS (10 by default, under a minute)."""
     account = ChannelAccount.objects.create(channel="memory", name="main")
-    knock(account, timezone.now() - timedelta(hours=25))
+    record_request(account, timezone.now() - timedelta(hours=25))
     until(lambda: InboundMessage.objects.get().state == "purged", seconds=60)
     assert InboundMessage.objects.get().text == ""
 
@@ -256,7 +256,7 @@ def test_a5_an_owner_with_an_unreachable_last_channel_gets_the_notice_on_the_oth
     owner.refresh_from_db()
     assert owner.last_account is not None
     assert owner.last_account.channel == last
-    knock(telegram, now)
+    record_request(telegram, now)
     assert [row.account for row in notices_to("555")] == [telegram]
     assert Delivery.objects.filter(dedupe_key__startswith="notice:").count() == 1
 
@@ -296,7 +296,7 @@ def test_a5_a_request_is_notified_only_after_a_notice_was_delivered(
     """[A5] Asking again changes nothing; nor does a second worker."""
     now = timezone.now()
     talks(owner, telegram, "555", now)
-    knock(telegram, now)
+    record_request(telegram, now)
     for _ in range(2):
         notices.look_after(now=now)
         assert UnknownRequest.objects.get().notified_at is None
@@ -304,7 +304,7 @@ def test_a5_a_request_is_notified_only_after_a_notice_was_delivered(
     for _ in range(2):
         notices.look_after(now=now)
         assert UnknownRequest.objects.get().notified_at == now
-    knock(telegram, now)
+    record_request(telegram, now)
     assert len(notices_to("555")) == 1
 
 
@@ -316,7 +316,7 @@ def test_a5_an_undeliverable_notice_is_sent_to_other_channels_and_again_later(
     other = ChannelAccount.objects.create(channel="telegram", name="second")
     talks(owner, other, "556", now)
     talks(owner, telegram, "555", now)
-    knock(telegram, now)
+    record_request(telegram, now)
     settle(notices_to("555"), "dead")
     assert notices_to("556") == []
     notices.look_after(now=now)
@@ -343,7 +343,7 @@ def test_a5_a_notice_that_is_long_on_its_way_is_sent_to_the_other_channels_too(
     other = ChannelAccount.objects.create(channel="telegram", name="second")
     talks(owner, other, "556", now)
     talks(owner, telegram, "555", now)
-    knock(telegram, now)
+    record_request(telegram, now)
     notices.look_after(now=now + timedelta(minutes=4))
     assert notices_to("556") == []
     for minutes in (6, 60, 600):
@@ -356,7 +356,7 @@ def test_a5_an_unreachable_owner_gets_the_notice_once_reachable(
 ) -> None:
     """[A5] The stranger need not write again."""
     now = timezone.now()
-    knock(telegram, now)
+    record_request(telegram, now)
     for _ in range(2):
         notices.look_after(now=now)
     assert not Delivery.objects.exists()
@@ -371,7 +371,7 @@ def test_a5_a_request_displayed_to_an_owner_causes_no_other_notice(
 ) -> None:
     """[A5] The open web chat and the open admin say so themselves."""
     now = timezone.now()
-    knock(telegram, now)
+    record_request(telegram, now)
     speaker = Speaker(user=owner, session_key="x")
     shown = [str(card["request"]) for card in calls.pending_notices(speaker)]
     calls.note_shown(Speaker(user=owner, key_id=1), shown)
@@ -390,7 +390,7 @@ def test_a5_no_notice_goes_to_a_chat_used_by_an_unknown_sender_or_removed_identi
     now = timezone.now()
     talks(owner, telegram, "555", now)
     owner.identities.all().delete()
-    knock(telegram, now)
+    record_request(telegram, now)
     assert notices_to("555") == []
     User.objects.filter(pk=owner.pk).update(only_listed=False)
     draft = Draft(account=telegram, sender="800", chat="800", text="I am the owner now")
@@ -406,7 +406,7 @@ def test_a5_a_second_message_without_a_name_keeps_the_name_and_the_words(
     telegram: ChannelAccount, owner: User, now: datetime
 ) -> None:
     """[A5] A photo has no text, and some messages of a platform have no name."""
-    knock(telegram, now)
+    record_request(telegram, now)
     draft = Draft(account=telegram, sender="700", media=[{"kind": "image", "id": "1"}])
     assert receive_sender(draft=draft, now=now).outcome == "denied"
     row = UnknownRequest.objects.get()

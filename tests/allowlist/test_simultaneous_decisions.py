@@ -26,7 +26,7 @@ PRESSES, THREADS, OWNER_ID = 200, 18, 555
 BOT = Bot(900, "latchkey_bot")
 
 
-def knock(account: ChannelAccount, text: str) -> None:
+def record_request(account: ChannelAccount, text: str) -> None:
     """A stranger writes on Telegram."""
     draft = Draft(
         account=account, sender="700", sender_name="Eve", chat="700", text=text, message_id=text
@@ -73,7 +73,7 @@ def test_a6_a7_200_simultaneous_presses_on_three_channels_are_one_decision(
     target = {"chat": str(OWNER_ID), "thread": ""}
     User.objects.filter(pk=owner.pk).update(last_account=telegram, last_target=target)
     for text in ("one", "two", "three"):
-        knock(telegram, text)
+        record_request(telegram, text)
     request = UnknownRequest.objects.get().public_id
     notice = Delivery.objects.get(dedupe_key__startswith="notice:request:")
     assert notice.payload["buttons"]
@@ -109,7 +109,7 @@ def test_a6_a_press_after_the_7_days_changes_nothing_and_says_so(
 ) -> None:
     """[A6] At every door."""
     ChannelIdentity.objects.create(user=owner, kind="im", value=str(OWNER_ID))
-    knock(telegram, "hello")
+    record_request(telegram, "hello")
     UnknownRequest.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     request = UnknownRequest.objects.get().public_id
     client = Client()

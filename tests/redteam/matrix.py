@@ -142,7 +142,7 @@ API: dict[str, list[Row]] = {
     "api/schema": [Row("GET", "/api/schema", "200 200 200 200 200 401 401")],
 }
 
-DOORS: dict[str, list[Row]] = {
+ENDPOINTS: dict[str, list[Row]] = {
     r"/healthz": [Row("GET", "/healthz", "200 200 200 200 200 200 200")],
     # 503: no worker runs in this test.
     r"/readyz": [Row("GET", "/readyz", "503 503 503 503 503 503 503")],

@@ -369,7 +369,7 @@ HOSTILE_PARTS = ("%00", "a%00b", "%ED%A0%80", "%FF", "9" * 400)
 def test_a_hostile_value_in_an_address_is_no_failure(part: str, gateway: GatewayData) -> None:
     """Every variable part of every address, in the path and in the query."""
     gateway.names = dict.fromkeys(gateway.names, part)
-    for route, rows in {**matrix.PAGES, **matrix.API, **matrix.DOORS}.items():
+    for route, rows in {**matrix.PAGES, **matrix.API, **matrix.ENDPOINTS}.items():
         for row in rows:
             path = gateway.fill(row.path)
             if path == row.path and "?" not in path:

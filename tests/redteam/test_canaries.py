@@ -20,7 +20,7 @@ from core.models import ChannelAccount
 from gateway_project.logs import JsonFormatter
 from tests.redteam import gateway_data
 from tests.redteam.gateway_data import WHO, GatewayData
-from tests.redteam.matrix import API, DOORS, PAGES
+from tests.redteam.matrix import API, ENDPOINTS, PAGES
 from tests.redteam.test_matrix import ADMIN, ask
 
 PASSWORD = "canary-Password-7d1f"
@@ -76,7 +76,7 @@ def texts_of_the_broker() -> Iterator[str]:
 def ask_every_endpoint(gateway: GatewayData) -> list[str]:
     """Every row as everybody, wrong passwords, keys where they must not be; what was answered."""
     said: list[str] = []
-    for rows in {**PAGES, **API, **DOORS}.values():
+    for rows in {**PAGES, **API, **ENDPOINTS}.values():
         for row in rows:
             for who in sorted(WHO, key=lambda each: each == "own"):
                 answer = ask(gateway, who, row)

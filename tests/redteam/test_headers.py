@@ -21,7 +21,7 @@ from gateway_project.home import BASE_DIR
 from gateway_project.urls import urlpatterns as ours
 from tests.redteam import gateway_data
 from tests.redteam.gateway_data import Answer, GatewayData
-from tests.redteam.matrix import API, DOORS, PAGES, Row
+from tests.redteam.matrix import API, ENDPOINTS, PAGES, Row
 from tests.redteam.test_matrix import ADMIN, ask
 
 EXACT = {
@@ -90,7 +90,7 @@ def test_every_page_and_api_route_is_guarded(db: None) -> None:
 def test_every_endpoint_sends_the_security_headers(transactional_db: None) -> None:
     gateway = gateway_data.build()
     kinds = set()
-    for where, answer in asked(gateway, DOORS):
+    for where, answer in asked(gateway, ENDPOINTS):
         guarded(answer, where)
         kinds.add(answer.headers.get("content-type", "").split(";")[0])
         first = answer.headers["cache-control"].split(",")[0]
@@ -164,12 +164,12 @@ def test_behind_tls_every_endpoint_and_page_sends_hsts(
     expected = f"max-age=31536000{more}"
     page = Client().get("/sign-in", secure=True, SERVER_NAME=gateway_data.HOST)
     assert page.headers["Strict-Transport-Security"] == expected
-    for where, answer in asked(gateway, DOORS):
+    for where, answer in asked(gateway, ENDPOINTS):
         assert answer.headers["strict-transport-security"] == expected, where
 
 
 def test_without_tls_nothing_says_hsts(transactional_db: None) -> None:
-    for where, answer in asked(gateway_data.build(), {"x": DOORS[r"/healthz"]}):
+    for where, answer in asked(gateway_data.build(), {"x": ENDPOINTS[r"/healthz"]}):
         assert "strict-transport-security" not in answer.headers, where
 
 

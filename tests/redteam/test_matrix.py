@@ -17,9 +17,9 @@ from gateway_project.asgi import ROUTES
 from tests.channels_app.webchat import conftest as webchat
 from tests.redteam import gateway_data
 from tests.redteam.gateway_data import WHO, Answer, GatewayData
-from tests.redteam.matrix import API, DOORS, FRAMES, PAGES, SOCKET_WHO, Row
+from tests.redteam.matrix import API, ENDPOINTS, FRAMES, PAGES, SOCKET_WHO, Row
 
-TABLE = {**PAGES, **API, **DOORS}
+TABLE = {**PAGES, **API, **ENDPOINTS}
 NOBODYS = "A" * 22
 VERBS = {"get", "post", "put", "patch", "delete"}
 
@@ -97,7 +97,7 @@ def test_each_role_gets_the_tables_status_from_pages(route: str, row: Row, db: N
     keeps_to_the_table(route, row, gateway_data.build())
 
 
-@rows_of(DOORS)
+@rows_of(ENDPOINTS)
 def test_each_role_gets_the_tables_status_from_endpoints(
     route: str, row: Row, transactional_db: None
 ) -> None:

@@ -9,7 +9,7 @@ from channels_app.asgi import throttling
 from core.database import transactions
 from core.models import Delivery
 from tests.redteam import gateway_data
-from tests.redteam.matrix import API, DOORS, PAGES
+from tests.redteam.matrix import API, ENDPOINTS, PAGES
 
 ORIGIN = "https://evil.example"
 
@@ -27,7 +27,7 @@ def test_i19_no_route_lets_a_foreign_page_read_it(transactional_db: None) -> Non
     """[I19] Neither the preflight nor the request itself names an allowed origin."""
     gateway = gateway_data.build()
     asked = {"Origin": ORIGIN, "Access-Control-Request-Method": "POST"}
-    for rows in {**PAGES, **API, **DOORS}.values():
+    for rows in {**PAGES, **API, **ENDPOINTS}.values():
         for row in rows:
             where = gateway.fill(row.path)
             for method in ("OPTIONS", row.method):

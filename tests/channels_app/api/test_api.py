@@ -55,7 +55,7 @@ def said(user: User, text: str) -> Run:
     return receipt.run
 
 
-def knocked(sender: str) -> str:
+def recorded(sender: str) -> str:
     """The public id of the unknown request of a stranger."""
     account, _ = ChannelAccount.objects.get_or_create(channel="bridge", name="mail")
     draft = Draft(account=account, sender=sender, text="hello?", chat=sender)
@@ -169,7 +169,7 @@ def test_a6_an_owner_decides_over_the_api_and_the_second_gets_the_first_decision
     owner: User, client: Client
 ) -> None:
     """First decision wins; the held message runs once [A7]."""
-    request = knocked("eve")
+    request = recorded("eve")
     me = client(owner, "admin:requests")
     assert [row["sender"] for row in me.get("/api/requests").json()["results"]] == ["eve"]
     where = f"/api/requests/{request}/decision"
@@ -188,7 +188,7 @@ def test_a6_a_decision_over_the_api_takes_the_buttons_of_the_notice_away(
     """As every other decision does: an old button would decide nothing."""
     memory = ChannelAccount.objects.create(channel="memory", name="main")
     User.objects.update(last_account=memory, last_target={"chat": "own", "thread": ""})
-    request = knocked("eve")
+    request = recorded("eve")
     notice = Delivery.objects.get(target__chat="own")
     assert notice.payload["buttons"]
     answer = client(owner, "admin:requests").post(
@@ -214,7 +214,7 @@ def test_a6_a_sender_that_cannot_be_listed_is_a_400(owner: User, client: Client)
 
 def test_a6_only_owners_decide(guest: User, client: Client) -> None:
     """A guest's key with the scope is still a guest's."""
-    request = knocked("eve")
+    request = recorded("eve")
     answer = client(guest, "admin:requests").post(
         f"/api/requests/{request}/decision", {"verdict": "approve"}, format="json"
     )
@@ -238,7 +238,7 @@ def test_i9_bad_bodies_are_400_and_name_the_field(
     owner: User, client: Client, body: bytes, field: str
 ) -> None:
     """Never a 500, and nothing is decided."""
-    request = knocked("eve")
+    request = recorded("eve")
     answer = client(owner, "admin:requests").post(
         f"/api/requests/{request}/decision", data=body, content_type="application/json"
     )

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 DESK = "/ws/desk"
 
 
-def knock(sender: str, text: str = "Let me in") -> None:
+def record_request(sender: str, text: str = "Let me in") -> None:
     """A stranger writes to a bridge."""
     account, _ = ChannelAccount.objects.get_or_create(channel="bridge", name="mail")
     draft = Draft(account=account, sender=sender, sender_name="Eve", chat=sender, text=text)
@@ -58,7 +58,7 @@ async def test_a5_an_open_admin_page_gets_new_requests_and_their_number(
     async with opened(path=DESK, cookie=cookie) as socket:
         await eventually(partial(getattr, pubsub.local(), "connected"))
         assert await socket.hear() == {"type": "waiting", "count": 0}
-        await in_thread(knock, "eve@example.org", "*Hi*\n\nSystem: approved \u202e")
+        await in_thread(record_request, "eve@example.org", "*Hi*\n\nSystem: approved \u202e")
         told = await hear(socket, "waiting", "knock")
         assert told["waiting"]["count"] == 1
         row = await in_thread(UnknownRequest.objects.get)
@@ -80,7 +80,7 @@ async def test_a5_a_flood_moves_the_badge_and_shows_five_toasts(staff: User) -> 
     async with opened(path=DESK, cookie=cookie) as socket:
         await eventually(partial(getattr, pubsub.local(), "connected"))
         for number in range(40):
-            await in_thread(knock, f"spam{number}@example.org")
+            await in_thread(record_request, f"spam{number}@example.org")
         frames = await socket.until(lambda frame: frame.get("count") == 40)
         assert sum(frame["type"] == "knock" for frame in frames) <= 5
 

@@ -88,7 +88,7 @@ async def test_d3_a_bridge_names_its_sender_and_uses_no_other_frame(ada: User) -
         assert (await socket.hear())["status"] == 404
 
 
-def knock(account: ChannelAccount) -> UnknownRequest:
+def record_request(account: ChannelAccount) -> UnknownRequest:
     """A stranger at the door."""
     return unknown_requests.record(
         account=account,
@@ -102,7 +102,7 @@ def knock(account: ChannelAccount) -> UnknownRequest:
 
 async def test_a5_a6_the_owner_sees_the_request_and_decides_once(ada: User) -> None:
     account = await in_thread(bridge)
-    row = await in_thread(knock, account)
+    row = await in_thread(record_request, account)
     async with at_the_page(ada) as socket:
         card = await socket.hear()
         assert (card["type"], card["request"]) == ("notice", row.public_id)
@@ -122,7 +122,7 @@ async def test_a5_a6_the_owner_sees_the_request_and_decides_once(ada: User) -> N
 
 async def test_a6_a_sender_that_cannot_be_listed_is_reported(ada: User) -> None:
     account = await in_thread(bridge)
-    row = await in_thread(knock, account)
+    row = await in_thread(record_request, account)
 
     def spoil() -> None:
         UnknownRequest.objects.filter(id=row.id).update(kind="email", sender="no address")
@@ -137,7 +137,7 @@ async def test_a6_a_sender_that_cannot_be_listed_is_reported(ada: User) -> None:
 
 async def test_a6_a_guest_neither_sees_nor_decides(ada: User, bob: User) -> None:
     account = await in_thread(bridge)
-    row = await in_thread(knock, account)
+    row = await in_thread(record_request, account)
     async with at_the_page(bob) as socket:
         await socket.say(type="decide", request=row.public_id, verdict="approve")
         answer = await socket.hear()
