@@ -82,7 +82,8 @@ class Row:
 
 
 def decide(*, sender: Sender, now: datetime, listed: Sequence[Listed] | None = None) -> Decision:
-    """Who ``sender`` is at ``now``. Denies on anything unexpected; at most three queries.
+    """Return the user of ``sender`` at ``now``. Denies on anything unexpected; at most three
+    queries.
 
     ``listed``: the identities of the sender's value, where :func:`listed_at_once` has found them.
     """

@@ -88,7 +88,7 @@ def put_request(request: UnknownRequest, owner: User, target: notice_targets.Tar
 
 def key_of(request: UnknownRequest, owner: int, account: int) -> str:
     """Return the dedupe key of a request's notice to an owner on an account."""
-    assert request.notice_at is not None  # noqa: S101 - set by whoever sends one
+    assert request.notice_at is not None  # noqa: S101 - set by the sender of a notice
     moment = int(request.notice_at.timestamp() * 1000)
     return f"notice:request:{request.public_id}:{moment}:{owner}:{account}"
 

@@ -276,7 +276,7 @@ def main(kind: str, path: str) -> int:
         error = str(reason)
     except MemoryError:
         error = BOMB
-    except Exception:  # noqa: BLE001 - a stranger's file raises whatever its library's authors forgot
+    except Exception:  # noqa: BLE001 - untrusted files raise unexpected errors in their libraries
         error = BROKEN
     say({"error": error})
     sys.stdout.buffer.flush()

@@ -39,8 +39,8 @@ def split(
 ) -> list[TelegramText]:
     """Return the message as pieces of at most ``limit`` UTF-16 units and ``ENTITY_LIMIT`` entities.
 
-    Put together they hold every visible character; white space at a cut goes. A message that shows
-    nothing has no pieces. ``growing``: more text will follow, and no cut depends on it.
+    Joined, they have every visible character; white space at a cut is dropped. An invisible message
+    has no pieces. ``growing``: more text will follow, and no cut depends on it.
     """
     cutter = _Cutter(message, limit)
     stable = cutter.stable_pieces(growing=growing)

@@ -132,7 +132,7 @@ def utf16_offsets(text: str) -> _Offsets:
     return _Offsets(text)
 
 
-# -- what can stand together -------------------------------------------------------
+# -- combinations ------------------------------------------------------------------
 
 
 def compose(text: str, spans: list[Span]) -> TelegramText:

@@ -190,7 +190,7 @@ def cost(text: str) -> int:
 
 
 def chunked(parts: Sequence[tuple[str, str]], *, budget: int) -> list[Chunk]:
-    """Return the parts, in order, put together to chunks of at most ``budget`` tokens."""
+    """Return the parts, in order, merged to chunks of at most ``budget`` tokens."""
     chunks: list[Chunk] = []
     held: list[tuple[str, str]] = []
     size = 0

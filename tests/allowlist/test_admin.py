@@ -1,4 +1,4 @@
-"""The owner's owner_client: who gets in, what each page shows and does (issue 6, Q17, Q18, Q19)."""
+"""The admin: access, and the content and actions of each page (issue 6, Q17, Q18, Q19)."""
 
 import re
 import time
@@ -62,7 +62,7 @@ def owner_client(client: Client, owner: User) -> Client:
 
 @pytest.fixture
 def staff(make_user: MakeUser) -> User:
-    """Somebody of the staff who may look at and change people and keys, and decides nothing."""
+    """A member of staff who may view and change users and keys, but not decide."""
     user = make_user("sam")
     names = ["view_user", "change_user", "delete_user", "add_user", "view_unknownrequest"]
     names += ["view_apikey", "add_apikey", "delete_apikey", "view_channelidentity"]
@@ -74,7 +74,7 @@ def staff(make_user: MakeUser) -> User:
 
 @pytest.fixture
 def request_row(telegram: ChannelAccount) -> UnknownRequest:
-    """A stranger with a held message full of tricks."""
+    """An unknown request with a held message full of tricks."""
     now = timezone.now()
     message = InboundMessage.objects.create(
         account=telegram, sender="41", chat="41", text=EVIL, state="held", received_at=now
@@ -93,7 +93,7 @@ def request_row(telegram: ChannelAccount) -> UnknownRequest:
 
 @pytest.fixture
 def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
-    """One row in every table that the desk shows."""
+    """One row in every table that the admin shows."""
     ann = make_user("ann", im=["42"])
     session = ChatSession.objects.create(
         user=ann, account=telegram, chat="42", title="Bees", last_message_at=timezone.now()
@@ -162,13 +162,15 @@ def lists() -> list[str]:
     ]
 
 
-# Who gets in.
+# Access.
 
 
 def test_q17_the_admin_is_404_except_for_staff(
     client: Client, make_user: MakeUser, owner: User
 ) -> None:
-    """Q17: 404 for strangers and members, on every address, the sign-in page of Django included."""
+    """Q17: 404 for anonymous clients and members, on every address, including Django's sign-in
+    page.
+    """
     addresses = ["/admin/", "/admin/login/", "/admin/logout/", "/admin/nothing/", *lists()]
     for user in (None, make_user("guest"), make_user("gone", active=False)):
         if user is not None:
@@ -203,7 +205,7 @@ def test_q17_pages_may_not_be_framed_and_run_no_inline_script(owner_client: Clie
 
 
 def test_signing_out_of_the_admin_is_a_post_and_redirects_to_sign_in(owner_client: Client) -> None:
-    """And the desk is gone."""
+    """Afterwards the admin is 404."""
     assert owner_client.get("/admin/logout/").status_code == 405
     assert owner_client.post("/admin/logout/").headers["Location"] == "/sign-in"
     assert owner_client.get("/admin/").status_code == 404
@@ -215,7 +217,7 @@ def test_signing_out_of_the_admin_is_a_post_and_redirects_to_sign_in(owner_clien
 def test_every_list_has_search_and_filters_and_every_row_a_page(
     owner_client: Client, conversation: Run, request_row: UnknownRequest
 ) -> None:
-    """And none of them shows a stranger's text unescaped or with hidden characters (Q18, X7)."""
+    """And none shows an unknown sender's text unescaped or with hidden characters (Q18, X7)."""
     for model, model_admin in admin.site._registry.items():
         assert model_admin.search_fields, model
         assert model_admin.list_filter, model
@@ -287,7 +289,7 @@ def test_the_dashboard_of_limited_staff_shows_what_they_may_see(
 def test_a1_an_open_person_is_a_banner_on_every_page_and_a_badge(
     owner_client: Client, make_user: MakeUser
 ) -> None:
-    """[A1] Red, and gone when the list has somebody."""
+    """[A1] Red, and removed once the list has an identity."""
     bob = make_user("bob", only_listed=False, email=["b@example.com"], phone=["+4917612345678"])
     assert "Open to everyone:" in page(owner_client, "/admin/")
     assert "Open to everyone:" in page(owner_client, "/admin/core/run/")
@@ -302,7 +304,7 @@ def test_a1_an_open_person_is_a_banner_on_every_page_and_a_badge(
 def test_pages_that_write_and_other_writers_do_not_wait_for_each_other(
     owner: User, make_user: MakeUser
 ) -> None:
-    """On SQLite a page takes the write lock before its transaction, as everybody does."""
+    """On SQLite a page takes the write lock before its transaction, as all writers do."""
     ann = make_user("ann")
 
     def either(number: int) -> int:
@@ -329,7 +331,7 @@ def test_pages_that_write_and_other_writers_do_not_wait_for_each_other(
 def test_a6_approve_in_the_list_allows_the_sender_and_runs_held_messages(
     owner_client: Client, owner: User, request_row: UnknownRequest
 ) -> None:
-    """[A6][A7] The row says what was said, escaped; one press; the second learns who decided."""
+    """[A6][A7] The row shows the text, escaped; one press; the second gets the first decision."""
     html = page(owner_client, REQUESTS)
     assert "&lt;script&gt;alert" in html
     assert "im:41" in html
@@ -348,7 +350,7 @@ def test_a6_approve_in_the_list_allows_the_sender_and_runs_held_messages(
 def test_a6_approve_on_the_page_of_a_request_as_an_existing_user(
     owner_client: Client, make_user: MakeUser, request_row: UnknownRequest
 ) -> None:
-    """[A6] The held text is there, marked as a stranger's; the person is named by username."""
+    """[A6] The held text is shown, marked as untrusted; the user is named by username."""
     ann = make_user("ann")
     html = page(owner_client, f"{REQUESTS}{request_row.pk}/change/")
     assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;⟨U+202E⟩evil" in html

@@ -108,7 +108,7 @@ def test_a10_create_key_prints_the_token_once(
 def test_a6_requests_are_listed_and_decided_in_a_shell(
     telegram: ChannelAccount, owner: User, hold: Hold, make_user: MakeUser
 ) -> None:
-    """[A6][A7] Approving runs what was held, as that person; the second one learns who decided."""
+    """[A6][A7] Approving runs held messages as that user; the second gets the first decision."""
     now = timezone.now()
     message = hold(sender="41", text="hello", at=now)
     row = unknown_requests.record(
@@ -188,7 +188,7 @@ def test_import_users_keeps_the_meaning_of_the_file(
 
 
 def test_import_users_twice_adds_nothing(tmp_path: Path) -> None:
-    """And a user who is there keeps what the owner changed since."""
+    """And an existing user keeps the owner's later changes."""
     path = tmp_path / "user.yml"
     path.write_text(USER_YML, encoding="utf-8")
     run("import_users", str(path))

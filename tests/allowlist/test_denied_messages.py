@@ -1,4 +1,4 @@
-"""The rule at the door: what is stored for whom, and what approving does ([A3] to [A7])."""
+"""The rule for incoming messages: stored rows, and the effect of an approval ([A3] to [A7])."""
 
 from datetime import datetime, timedelta
 
@@ -27,7 +27,7 @@ def say(
     number: str = "",
     group: str = "",
 ) -> Receipt:
-    """One message at the door of a platform."""
+    """Receive one message of a platform."""
     draft = Draft(
         account=account,
         sender=sender,
@@ -79,7 +79,7 @@ def test_a5_a_repeated_update_of_an_unknown_sender_is_counted_once(
 def test_a4_the_last_used_channel_is_moved_by_allowed_messages_only(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A4] Q15: a stranger who names the owner's chat does not move it."""
+    """[A4] Q15: an unknown sender that names the owner's chat does not change it."""
     ann = make_user("ann", im=["42"])
     say(telegram, now, "hello", sender="41", chat="42")
     ann.refresh_from_db()
@@ -131,7 +131,9 @@ def test_a7_messages_of_a_denied_sender_are_purged_and_never_run(
 def test_a3_a_message_in_an_unlisted_group_asks_for_the_group_and_keeps_nothing(
     telegram: ChannelAccount, owner: User, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A3] W17: whoever speaks; after the group is listed, its strangers ask for themselves."""
+    """[A3] W17: for any sender; once the group is listed, unknown members make their own
+    requests.
+    """
     ann = make_user("ann", im=["42"])
     for sender in ("41", "42", "43"):
         assert say(telegram, now, "hi", sender, chat="-100", group="-100").outcome == "denied"

@@ -1,4 +1,4 @@
-"""What unknown senders attach: bounded for all of them together ([A5])."""
+"""Attachments of unknown senders: bounded in total ([A5])."""
 
 from datetime import datetime
 
@@ -18,7 +18,7 @@ PICTURE = "data:image/png;base64," + "A" * 400_000
 
 
 def send_picture(account: ChannelAccount, sender: str, now: datetime, text: str = "look") -> None:
-    """A stranger's message with a picture of 0.4 MB."""
+    """Receive an unknown sender's message with a picture of 0.4 MB."""
     draft = Draft(
         account=account,
         sender=sender,
@@ -38,7 +38,7 @@ def held_media() -> list[int]:
 def test_a5_held_media_of_all_unknown_senders_is_bounded_and_the_oldest_is_dropped(
     telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
-    """[A5] However many strangers there are; the words stay, and say what is missing."""
+    """[A5] For any number of unknown senders; the text stays, and notes what is missing."""
     settings.HELD_MEDIA_MB = 1
     for number in range(10):
         send_picture(telegram, str(700 + number), now)

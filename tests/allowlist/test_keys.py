@@ -84,7 +84,7 @@ def test_a10_a_key_expires(ann: User, now: datetime) -> None:
 def test_a9_a_revoked_key_ends_with_the_runs_that_it_began(
     ann: User, telegram: ChannelAccount, now: datetime
 ) -> None:
-    """[A9][A10] Once; the queued run is asked to end, and the audit says who did it."""
+    """[A9][A10] Once; the queued run is cancelled, and the audit names the actor."""
     key, token = keys.create(name="laptop", user=ann, scopes=["chat"])
     session = ChatSession.objects.create(user=ann, account=telegram, chat="42")
     run, other = (Run.objects.create(session=session, user=ann, origin="http") for _ in range(2))

@@ -1,4 +1,4 @@
-"""Who is told of a stranger, where, and with what to press [A4] [A5] [A7]."""
+"""Notices of unknown requests: recipients, channels and buttons [A4] [A5] [A7]."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -36,13 +36,13 @@ pytestmark = pytest.mark.django_db
 
 
 def speaks_from(user: User, account: ChannelAccount, chat: str) -> None:
-    """The last-used channel of somebody."""
+    """Set a user's last-used channel."""
     target = {"chat": chat, "thread": ""}
     User.objects.filter(pk=user.pk).update(last_account=account, last_target=target)
 
 
 def record_request(account: ChannelAccount, now: datetime, sender: str = "700") -> None:
-    """A stranger writes."""
+    """Receive a message of an unknown sender."""
     draft = Draft(account=account, sender=sender, sender_name="Eve", chat=sender, text="hello")
     assert receive_sender(draft=draft, now=now).outcome == "denied"
 
@@ -59,7 +59,7 @@ def without_buttons(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a4_owners_get_the_notice_and_a_more_recent_guest_does_not(
     telegram: ChannelAccount, owner: User, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A4] The notice goes to the owner's last-used channel, whoever used one last."""
+    """[A4] The notice goes to the owner's last-used channel, even if a guest used one later."""
     speaks_from(owner, telegram, "555")
     speaks_from(make_user("guest", im=["556"]), telegram, "556")
     record_request(telegram, now)
@@ -85,8 +85,9 @@ def test_a_lasting_problem_is_reported_once_a_day(
 def test_q13_a_problem_of_an_unused_chat_is_not_reported(
     telegram: ChannelAccount, owner: User, make_user: MakeUser
 ) -> None:
-    """[redteam Q13] A stranger has as many chats as they like; a guest's is told, the owner's own
-    is not told into itself."""
+    """[redteam Q13] An unknown sender can open any number of chats; a guest's is reported, the
+    owner's own is not reported to itself.
+    """
     speaks_from(owner, telegram, "555")
     guest = make_user("guest", im=["556"])
     for chat in ("555", "556"):
@@ -102,7 +103,7 @@ def test_q13_a_problem_of_an_unused_chat_is_not_reported(
 def test_a5_q14_an_unreachable_owner_finds_the_request_in_the_admin(
     telegram: ChannelAccount, owner: User, now: datetime, chat: str
 ) -> None:
-    """[A5] No channel yet, or a group, where it would be for everybody: no notice, no loop."""
+    """[A5] No channel yet, or a group, which has other members: no notice, no loop."""
     if chat:
         speaks_from(owner, telegram, chat)
     record_request(telegram, now)
@@ -265,8 +266,9 @@ def test_a5_an_owner_with_an_unreachable_last_channel_gets_the_notice_on_the_oth
 def test_an_account_outage_is_reported_on_another_account(
     telegram: ChannelAccount, owner: User, where: str
 ) -> None:
-    """Its own queue is held until the owner has acted: nobody would hear of it. Of what was given
-    up there, too; where there is no other account it is told there, for when it goes on."""
+    """Its own queue is held until the owner has acted. Given-up deliveries are reported there, too;
+    without another account they are reported on it, for when it recovers.
+    """
     now = timezone.now()
     other = ChannelAccount.objects.create(channel="memory", name="main")
     words: dict[str, Any] = {"chat": "", "trouble": "auth", "words": "401"}
@@ -354,7 +356,7 @@ def test_a5_a_notice_that_is_long_on_its_way_is_sent_to_the_other_channels_too(
 def test_a5_an_unreachable_owner_gets_the_notice_once_reachable(
     telegram: ChannelAccount, owner: User
 ) -> None:
-    """[A5] The stranger need not write again."""
+    """[A5] Without another message of the unknown sender."""
     now = timezone.now()
     record_request(telegram, now)
     for _ in range(2):
@@ -386,7 +388,7 @@ def test_a5_a_request_displayed_to_an_owner_causes_no_other_notice(
 def test_a5_no_notice_goes_to_a_chat_used_by_an_unknown_sender_or_removed_identity(
     telegram: ChannelAccount, owner: User
 ) -> None:
-    """[A5] An open list makes strangers speak as its user; a lost phone's identity is removed."""
+    """[A5] With an open list any sender speaks as its user; a lost phone's identity is removed."""
     now = timezone.now()
     talks(owner, telegram, "555", now)
     owner.identities.all().delete()

@@ -89,7 +89,7 @@ def test_a2_a_24h_approval_expires_everywhere_and_only_an_owner_extends_it(
 def test_a2_an_id_of_some_bridge_is_offered_for_its_own_account_only(
     owner: User, now: datetime
 ) -> None:
-    """[A2] Two bridges are two platforms: the same id there is somebody else."""
+    """[A2] Two bridges are two platforms: the same id is another person."""
     for name in ("one", "two"):
         ChannelAccount.objects.create(channel="bridge", name=name)
     account = ChannelAccount.objects.get(name="one")

@@ -46,7 +46,7 @@ def replays() -> Replays:
 def record_request(
     account: ChannelAccount, now: datetime, sender: str = "41", **more: object
 ) -> UnknownRequest:
-    """A denied message of a stranger, recorded."""
+    """Record a denied message of an unknown sender."""
     given: dict[str, object] = {"sender_name": "Eve", "chat": sender, "text": "let me in"} | more
     return unknown_requests.record(account=account, kind="im", sender=sender, now=now, **given)  # type: ignore[arg-type]
 
@@ -72,7 +72,7 @@ def decide(
 
 
 def allowed(account: ChannelAccount, sender: str, now: datetime) -> User | None:
-    """Who ``sender`` is, by the rule."""
+    """Return the user of ``sender``, by the rule."""
     return may_speak(sender=Sender(account, "im", sender), now=now).user
 
 
@@ -121,7 +121,7 @@ def test_a5_text_of_an_unknown_sender_is_one_short_line(
 def test_a5_senders_are_recorded_in_their_normal_form(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
-    """[A2][A5] Two spellings are one stranger, and the held message is found under it."""
+    """[A2][A5] Two spellings are one sender, and the held message is found under it."""
     bridge = ChannelAccount.objects.create(channel="bridge", name="mail")
     for spelling in ("Eve@Example.com", " eve@example.COM "):
         message = InboundMessage.objects.create(
@@ -144,7 +144,7 @@ def test_a5_senders_are_recorded_in_their_normal_form(
 def test_a5_a_sender_that_can_never_be_listed_is_seen_but_not_approved(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
-    """[A2][A5] The owner sees who knocks; approving says why not, and changes nothing."""
+    """[A2][A5] The owner sees the request; approving names the reason and changes nothing."""
     row = record_request(telegram, now, sender="@eve\n")
     assert row.sender == "@eve"
     with pytest.raises(InvalidIdentity):
@@ -195,7 +195,7 @@ def test_a6_approve_lists_the_sender_for_a_new_person_marked_only_listed(
 def test_a6_approve_for_an_existing_person(
     telegram: ChannelAccount, owner: User, make_user: MakeUser, replays: Replays, now: datetime
 ) -> None:
-    """[A6] The identity joins that person's list; nobody new is made."""
+    """[A6] The identity is added to that user's list; no user is created."""
     ann = make_user("ann", im=["42"])
     decide(record_request(telegram, now), "approve", owner, now, replays, user=ann)
     assert allowed(telegram, "41", now) == ann
@@ -229,7 +229,7 @@ def test_a7_deny_and_block_purge_held_messages(
     verdict: unknown_requests.Choice,
     state: str,
 ) -> None:
-    """[A7] On denial the content is purged, at once; nobody is let in and nothing runs."""
+    """[A7] On denial the content is purged immediately; no access is granted and nothing runs."""
     row = record_request(telegram, now, message=hold(sender="41", text="secret"))
     result = decide(row, verdict, owner, now, replays)
     assert result.request.state == state
@@ -288,7 +288,7 @@ def test_a6_the_second_decision_gets_the_first_ones_user_time_and_channel(
 def test_a6_only_owners_decide(
     telegram: ChannelAccount, make_user: MakeUser, replays: Replays, now: datetime
 ) -> None:
-    """[A6] W18: a stranger's tap changes nothing and is recorded."""
+    """[A6] W18: an unknown sender's tap changes nothing and is recorded."""
     row = record_request(telegram, now)
     with pytest.raises(unknown_requests.NotAnOwner):
         decide(row, "approve", make_user("guest"), now, replays)
@@ -411,7 +411,7 @@ def test_a3_an_unlisted_group_is_one_request_and_keeps_nothing(
     replays: Replays,
     now: datetime,
 ) -> None:
-    """[A3] W17: the group is asked for, once, whoever speaks in it; approving lists the group."""
+    """[A3] W17: one request for the group, for all its senders; approving lists the group."""
     ann = make_user("ann", im=["42"])
     for text in ("hi", "anybody?"):
         message = hold(sender="42", text=text)
@@ -480,7 +480,9 @@ def test_a9_a_revoked_sender_makes_a_new_request(
 def test_a6_200_presses_at_once_are_one_decision_one_identity_one_replay_one_audit_row(
     telegram: ChannelAccount, owner: User, hold: Hold, replays: Replays, now: datetime
 ) -> None:
-    """[A6][A7] Telegram, web chat and admin at the same instant; the others learn who decided."""
+    """[A6][A7] Telegram, web chat and admin at the same instant; the others get the first
+    decision.
+    """
     for text in ("one", "two"):
         row = record_request(telegram, now, message=hold(sender="41", text=text))
 
@@ -545,7 +547,7 @@ def test_a7_no_message_stays_held_when_the_owner_approves_while_it_arrives(
             message = hold(sender="41", text=str(number))
             row = record_request(telegram, now, message=message)
             if row.state == "approved":
-                message.delete()  # the door asks the rule again, and the message is accepted
+                message.delete()  # intake checks the rule again, and the message is accepted
             return row.state
 
     states = run_in_parallel(either, times=40)

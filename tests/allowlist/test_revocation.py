@@ -61,7 +61,7 @@ def start(telegram: ChannelAccount, now: datetime) -> Callable[..., Run]:
 
 
 def asked_to_end(run: Run) -> bool:
-    """Whether somebody asked for the run to end."""
+    """Return whether the run was asked to end."""
     run.refresh_from_db()
     return run.cancel_requested_at is not None
 
@@ -81,7 +81,7 @@ def test_a9_a_revoked_users_runs_end_and_sockets_are_notified(
 def test_a9_the_runs_of_an_identity_end_and_not_those_of_another_of_the_same_person(
     make_user: MakeUser, start: Callable[..., Run], heard: Heard
 ) -> None:
-    """[A9] Q11: the sockets of the person ask again who they are."""
+    """[A9] Q11: the user's sockets check their credentials again."""
     ann = make_user("ann", im=["42", "43"])
     mine, other = start(ann, "42"), start(ann, "43")
     ann.identities.filter(value="42").delete()

@@ -27,7 +27,7 @@ BOT = Bot(900, "latchkey_bot")
 
 
 def record_request(account: ChannelAccount, text: str) -> None:
-    """A stranger writes on Telegram."""
+    """Receive an unknown sender's message on Telegram."""
     draft = Draft(
         account=account, sender="700", sender_name="Eve", chat="700", text=text, message_id=text
     )
@@ -35,7 +35,7 @@ def record_request(account: ChannelAccount, text: str) -> None:
 
 
 def on_telegram(account: ChannelAccount, request: str, number: int) -> str:
-    """The button under the notice; what the platform will show to whoever pressed."""
+    """Press the button under the notice; return the text that the platform shows."""
     who = {"id": OWNER_ID, "is_bot": False, "first_name": "Ada"}
     chat = {"id": OWNER_ID, "type": "private"}
     press = {
@@ -107,7 +107,7 @@ def test_a6_a7_200_simultaneous_presses_on_three_channels_are_one_decision(
 def test_a6_a_press_after_the_7_days_changes_nothing_and_says_so(
     telegram: ChannelAccount, owner: User
 ) -> None:
-    """[A6] At every door."""
+    """[A6] On every channel."""
     ChannelIdentity.objects.create(user=owner, kind="im", value=str(OWNER_ID))
     record_request(telegram, "hello")
     UnknownRequest.objects.update(expires_at=timezone.now() - timedelta(seconds=1))

@@ -1,4 +1,6 @@
-"""What strangers are told, and a flood of them: bounded rows, few notices, a pattern [A3] [A5]."""
+"""Replies to unknown senders, and a flood of them: bounded rows, few notices, a pattern [A3]
+[A5].
+"""
 
 import os
 from datetime import datetime, timedelta
@@ -44,7 +46,7 @@ def bridge(db: None) -> ChannelAccount:
 
 @pytest.fixture
 def at_home(telegram: ChannelAccount, owner: User) -> User:
-    """An owner who was last heard on Telegram."""
+    """An owner whose last-used channel is Telegram."""
     target = {"chat": "555", "thread": ""}
     User.objects.filter(pk=owner.pk).update(last_account=telegram, last_target=target)
     owner.refresh_from_db()
@@ -61,7 +63,7 @@ def owner_client(client: Client, owner: User) -> Client:
 def test_a3_unknown_senders_get_no_reply_without_a_configured_line(
     telegram: ChannelAccount, owner: User, now: datetime
 ) -> None:
-    """[A3] The default is silence: who does not answer is no door to knock at again."""
+    """[A3] The default is no reply."""
     say(telegram, now, "700")
     decisions.decide(
         request=UnknownRequest.objects.get().public_id,
@@ -100,7 +102,7 @@ def test_a3_a_neutral_reply_once_and_the_approval_reply_before_held_messages_are
 def test_a3_a_flood_of_unknown_senders_gets_sixty_replies_an_hour(
     telegram: ChannelAccount, now: datetime, settings: Settings
 ) -> None:
-    """[A3] The platform would mute a bot that answers everybody."""
+    """[A3] The platform would mute a bot that answers all of them."""
     settings.STRANGER_DENIED_REPLY = "Please wait."
     for number in range(70):
         say(telegram, now, str(1000 + number))
@@ -110,7 +112,7 @@ def test_a3_a_flood_of_unknown_senders_gets_sixty_replies_an_hour(
 
 
 def flood(account: ChannelAccount, now: datetime, *, strangers: int, each: int) -> None:
-    """Each of ``strangers`` says ``each`` things, all within twenty minutes."""
+    """Receive ``each`` messages from each of ``strangers`` senders, all within twenty minutes."""
     number = 0
     for word in range(each):
         for sender in range(strangers):

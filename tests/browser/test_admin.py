@@ -1,4 +1,4 @@
-"""The owner's dashboard in a real browser: a stranger knocks and is let in [A3] [A5] [A6] [A7]."""
+"""The admin in a real browser: an unknown sender is approved [A3] [A5] [A6] [A7]."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -71,7 +71,8 @@ def test_a5_a6_a7_two_windows_of_the_owner_during_an_unknown_request_on_telegram
     visit: Visit, gateway: Gateway, api: FakeBotApi
 ) -> None:
     """[A5] Badge, toast and notification without a reload; [A6] approved in one window, the other
-    says who did; [A7] what was held is answered on Telegram."""
+    shows the decision; [A7] held messages are answered on Telegram.
+    """
     bots = bots_of(gateway, api)
     dashboard, seen_in_admin = visit(gateway, "/admin/core/user/", viewport=DESKTOP)
     chat, seen_in_chat = visit(gateway, "/", viewport=DESKTOP)

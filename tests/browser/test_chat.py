@@ -354,7 +354,7 @@ def test_a6_the_owner_approves_from_a_card(visit: Visit, gateway: Gateway) -> No
 def test_a_sign_in_link_on_a_foreign_page_asks_before_switching_users(
     visit: Visit, gateway: Gateway
 ) -> None:
-    """The owner's browser is led to a sign-in link of somebody else."""
+    """The owner's browser opens a sign-in link of another user."""
     shell(
         gateway,
         "from core.models import User; User.objects.create_user('bob', display_name='Bob B')",

@@ -311,7 +311,7 @@ def test_f4_a_page_opens_no_box_under_our_address(browser: Browser, links: dict[
 def test_a_deck_of_ours_runs_its_script_and_no_other(
     browser: Browser, listener: Listener, links: dict[str, str]
 ) -> None:
-    """[L1] [L4] Who puts more into it, or sends it to us, has a page to scroll."""
+    """[L1] [L4] A deck that was changed, or uploaded, is a page without scripts."""
     listener.forget()
     page = visited(browser, links["deck"])
     assert page.locator(".slide:visible").count() == 1

@@ -64,7 +64,7 @@ def test_a_key_from_the_shell_opens_inbound(running: Installation) -> None:
 
 
 def test_the_openai_client_works_with_the_model_default(running: Installation) -> None:
-    """README, *With any OpenAI client*: whole and streamed, and who has no key is refused."""
+    """README, *With any OpenAI client*: whole and streamed; without a key it is refused."""
     says("README.md", "the key as API key, model `default`")
     client = OpenAI(base_url=f"{running.url}/v1", api_key=running.key("laptop"))
     said: ChatCompletionUserMessageParam = {"role": "user", "content": "bonjour"}
@@ -80,8 +80,9 @@ def test_the_openai_client_works_with_the_model_default(running: Installation) -
 
 
 def test_a_cut_stream_goes_on_where_it_was(running: Installation) -> None:
-    """README and docs/http.md: by what its reader saw, ``GET /runs/<run_id>/events`` with
-    ``Last-Event-ID`` adds up to the whole; who saw nothing repeats the request with its key."""
+    """README and docs/http.md: ``GET /runs/<run_id>/events`` with ``Last-Event-ID`` completes a
+    partly read stream; a client without any event repeats the request with its key.
+    """
     says("README.md", "`GET /runs/<run_id>/events` with `Last-Event-ID`")
     says("docs/http.md", "`X-Run-Id` and `X-Session-Id` and in the first event")
     running.model.rules.insert(0, Rule("^count", text=" ".join(map(str, range(12))), slow=True))

@@ -83,7 +83,7 @@ def test_a_mutant_of_a_constant_is_read_by_the_functions(living: Path) -> None:
     [("127.0.0.1", True), ("::1", True), ("localhost", True), ("8.8.8.8", False), ("x.org", False)],
 )
 def test_mutants_stay_on_this_machine(host: str, ours: bool) -> None:
-    """DOC1: a mutant of the guard must not ask anybody else."""
+    """DOC1: a mutant of the guard must not reach another machine."""
     assert indoors.is_loopback(host) == ours
 
 

@@ -116,7 +116,7 @@ def encoded(value: Any) -> bytes:
 
 
 def credentials(door: str, body: bytes) -> tuple[str, str, dict[str, str]]:
-    """(who asks at a door, method, headers)."""
+    """Return (role, method, headers)."""
     headers = {"x-telegram-bot-api-secret-token": gateway_data.WEBHOOK_SECRET}
     if door == "process":
         return "bridge", "POST", signing.headers(secret=SIGNING, now=time.time(), body=body)
@@ -321,7 +321,7 @@ def test_a_hostile_value_in_any_place_is_refused_by_name_on_both_databases(
 ) -> None:
     """[I8] [O11] [W13] NUL, lone surrogates and huge numbers, in every text, key and number."""
     valid = json.loads(gateway.fill(json.dumps(FULL.get(door, DOORS[door][1]))))
-    # Without the hostile value all of it is taken; the sender of the bridge is on nobody's list.
+    # Without the hostile value all of it is accepted; the bridge's sender is not listed.
     assert posted(door, gateway, valid).status in ({401} if door == "process" else range(200, 300))
     tried = 0
     for path, body in hostile(valid):

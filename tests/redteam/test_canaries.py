@@ -1,4 +1,4 @@
-"""Canaries: secrets that are planted, used at every door, and looked for everywhere afterwards."""
+"""Canaries: secrets that are planted, used at every endpoint, and searched for everywhere."""
 
 import logging
 import re
@@ -74,7 +74,7 @@ def texts_of_the_broker() -> Iterator[str]:
 
 
 def ask_every_endpoint(gateway: GatewayData) -> list[str]:
-    """Every row as everybody, wrong passwords, keys where they must not be; what was answered."""
+    """Send every row in every role, wrong passwords, misplaced keys; return the responses."""
     said: list[str] = []
     for rows in {**PAGES, **API, **ENDPOINTS}.values():
         for row in rows:

@@ -1,4 +1,4 @@
-"""``manage.py doctor`` and the desk say what is unsafe here, and say nothing when all is well."""
+"""``manage.py doctor`` and the dashboard report problems, and none on a safe installation."""
 
 import json
 import os
@@ -232,7 +232,7 @@ class TestDatabase:
 
     @pytest.fixture(autouse=True)
     def owner(self) -> User:
-        """Somebody who decides."""
+        """An owner."""
         return User.objects.create(username="owner", is_owner=True, is_staff=True)
 
     def test_a_well_kept_installation_has_no_finding(self) -> None:

@@ -58,7 +58,7 @@ def kept(gateway: GatewayData, *, name: str = "a.txt", content: bytes = SECRET) 
 
 
 def opened(gateway: GatewayData, link: str) -> Answer:
-    """What anybody gets who has the link."""
+    """Open a link without a session."""
     return gateway.ask("anonymous", "GET", link.removeprefix(settings.GATEWAY_URL))
 
 
@@ -147,7 +147,7 @@ def test_f4_a_stored_page_runs_nothing_with_our_rights(name: str, gateway: Gatew
 
 @pytest.mark.parametrize("name", NASTY_NAMES)
 def test_f5_a_name_is_no_header_no_type_and_no_path(name: str, gateway: GatewayData) -> None:
-    """[F5] [F3] By upload and by whoever makes files; the type comes from the extension alone."""
+    """[F5] [F3] For uploads and generated files; the type comes from the extension alone."""
     asked = quote(name.encode("utf-8", "surrogatepass"))
     sent = gateway.ask("own", "POST", f"/files?name={asked}", SECRET)
     assert sent.status == 201
@@ -163,7 +163,7 @@ def test_f5_a_name_is_no_header_no_type_and_no_path(name: str, gateway: GatewayD
 
 
 def test_f5_no_header_of_ours_can_hold_a_line_end() -> None:
-    """[F5] Whatever a door puts into one: uvicorn writes it as it is."""
+    """[F5] For any endpoint's value: uvicorn writes it unchanged."""
     (*_, (name, value)) = http.encoded({"X-Name": "a\r\nSet-Cookie: b\x00\x7f…"})
     assert (name, value) == (b"x-name", b"a  Set-Cookie: b  ?")
 

@@ -72,7 +72,7 @@ def guarded(answer: Answer, where: str, *, admin: bool = False) -> None:
 
 
 def asked(gateway: GatewayData, rows: dict[str, list[Row]]) -> Iterator[tuple[str, Answer]]:
-    """Every row's answer to a stranger, to its own person, and to a wrong method."""
+    """Return every row's response without a credential, to its own user, and to a wrong method."""
     for each in rows.values():
         for row in each:
             for who in ("anonymous", "other", "own"):

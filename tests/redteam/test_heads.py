@@ -283,7 +283,7 @@ def test_our_own_hosts_are_answered(host: str, web: Gateway) -> None:
 
 
 def test_two_hosts_are_none(web: Gateway) -> None:
-    """Whoever stands in front may have read the other one."""
+    """A proxy in front may have read the other one."""
     assert status(ask(web, head("/v1/models", "Host: evil.example"))) == 400
 
 

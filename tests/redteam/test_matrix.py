@@ -52,7 +52,7 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_every_route_has_a_row_and_every_row_a_route() -> None:
-    """A new door without a decision who may use it fails here: add a row to ``matrix.py``."""
+    """A new endpoint without a decision fails here: add a row to ``matrix.py``."""
     served = {route for route, _ in django_routes() if not route.startswith("admin/")}
     served |= {route.path for route in ROUTES}
     assert served == set(TABLE)
@@ -101,12 +101,14 @@ def test_each_role_gets_the_tables_status_from_pages(route: str, row: Row, db: N
 def test_each_role_gets_the_tables_status_from_endpoints(
     route: str, row: Row, transactional_db: None
 ) -> None:
-    """[A10] The same at the doors that answer beside Django."""
+    """[A10] The same at the endpoints outside Django."""
     keeps_to_the_table(route, row, gateway_data.build())
 
 
 def keeps_to_the_table(route: str, row: Row, gateway: GatewayData) -> None:
-    """Everybody asks; the thing's own person and the owner last, since they may change it."""
+    """Send the row in every role; the object's own user and the owner last, since they may
+    change it.
+    """
     expected = dict(zip(WHO, row.statuses.split(), strict=True))
     got: dict[str, str] = {}
     for who in sorted(WHO, key=lambda name: (name == "own", name == "owner")):
@@ -155,7 +157,7 @@ class TestSocket:
 
     @pytest.fixture(autouse=True)
     def host(self, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The gateway is reached as the webchat tests' host; nobody has a socket yet."""
+        """The gateway has the host name of the webchat tests, and no open sockets."""
         settings.ALLOWED_HOSTS = [webchat.HOST, gateway_data.HOST]
         monkeypatch.setattr(throttling, "sockets", throttling.Streams())
 
@@ -172,7 +174,7 @@ class TestSocket:
         ("name", "number"), [(name, i) for name, rows in FRAMES.items() for i in range(len(rows))]
     )
     async def test_each_role_gets_the_tables_result(self, name: str, number: int) -> None:
-        """[D3] Everybody sends the frame; what comes back before the pong is what they get."""
+        """[D3] Every role sends the frame; its result is what arrives before the pong."""
         gateway = await transactions.in_thread(gateway_data.build)
         frame, expected = FRAMES[name][number]
         filled = {
@@ -185,7 +187,7 @@ class TestSocket:
 
 
 async def outcome(gateway: GatewayData, who: str, frame: dict[str, Any]) -> str:
-    """What a frame of ``who`` brings."""
+    """Return the result of a frame of ``who``."""
     cookie = ""
     if who in gateway.people:
         cookie = await transactions.in_thread(webchat.sign_in, gateway.people[who])
@@ -212,7 +214,9 @@ async def until_closed(socket: webchat.Socket) -> str:
 
 
 async def until_pong(socket: webchat.Socket, *, pings: bool) -> str:
-    """The frames that come back; the notice of a waiting stranger that every owner gets is not."""
+    """Return the frames before the pong, without the notice of a pending request that every
+    owner gets.
+    """
     if pings:
         found = await socket.until(lambda frame: frame["type"] == "pong")
         return described(found[-1])

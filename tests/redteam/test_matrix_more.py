@@ -168,7 +168,7 @@ def test_every_socket_has_a_row() -> None:
 
 @pytest.mark.django_db(transaction=True)
 class TestSockets:
-    """Who may open a socket, and what it takes."""
+    """Access to sockets, and their frames."""
 
     @pytest.fixture(autouse=True)
     async def hub_ends(self, settings: Any) -> Any:
@@ -239,7 +239,7 @@ def test_every_action_of_the_admin_has_a_row(db: None) -> None:
 
 
 def test_q19_view_permissions_change_nothing(db: None) -> None:
-    """[Q19] Staff without a right are offered nothing, nor are those who may see every page."""
+    """[Q19] Staff without permissions get no actions, nor do those with view permissions only."""
     gateway = gateway_data.build()
     staff = gateway.people["staff"]
     assert not any(offered(staff).values())

@@ -1,4 +1,4 @@
-"""Rates before and after identity, at ``/api`` as at the lean doors."""
+"""Rate limits before and after authentication, at ``/api`` and at the ASGI endpoints."""
 
 import asyncio
 from collections.abc import Iterator
@@ -74,7 +74,7 @@ def test_i17_an_address_is_counted_before_authentication(
 def test_i17_opening_file_links_is_counted_by_address(
     settings: Any, transactional_db: None
 ) -> None:
-    """[I17] [F1] A link is a bearer: nobody is known who could be counted."""
+    """[I17] [F1] A link is a bearer token: there is no user to count."""
     settings.RATE_PER_MINUTE_ADDRESS = 3
     gateway = gateway_data.build()
     asked = [gateway.ask("anonymous", "GET", "/files/out?token=x") for _ in range(4)]

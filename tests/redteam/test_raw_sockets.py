@@ -13,13 +13,13 @@ from tests.servers import wait_until
 
 pytestmark = pytest.mark.slow
 MEGABYTE = 2**20
-# A member's key with the scopes inbound and chat: these doors do not even look at the body.
+# A member's key with the scopes inbound and chat: these endpoints do not read the body.
 REFUSED_BEFORE = ("/process", "/mcp")
 BODIES = (
     *("/inbound", "/v1/chat/completions", "/ui/chat", "/files", "/api/sessions", "/none"),
     *("/sign-in", *REFUSED_BEFORE),
 )
-MORE_MEGABYTES = 120  # generous: what one door may take of a body (12 MB) several times
+MORE_MEGABYTES = 120  # generous: several times an endpoint's maximum body (12 MB)
 MORE_DESCRIPTORS = 30
 
 
@@ -33,7 +33,7 @@ def gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
 
 @pytest.fixture(scope="module")
 def ada(gateway: Gateway) -> Client:
-    """Somebody with a key, who has asked once: everything is loaded."""
+    """A user with a key, after one request: everything is loaded."""
     found = people(gateway, number=1)[0]
     assert found.say("hello").status == 200
     return found
@@ -75,7 +75,7 @@ def pour(connection: socket.socket, megabytes: int) -> int:
 
 @pytest.mark.parametrize("path", BODIES)
 def test_w11_300_megabytes_are_not_kept(path: str, gateway: Gateway, ada: Client) -> None:
-    """[W11] Declared, at a lean door, at a page and at an address that is not there."""
+    """[W11] Declared, at an ASGI endpoint, at a page and at a missing address."""
     request = head(ada, f"Content-Length: {300 * MEGABYTE}")
     with door(gateway) as connection:
         connection.sendall(request.replace(b"/inbound", path.encode(), 1))

@@ -31,7 +31,7 @@ def gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
 
 @pytest.fixture(scope="module")
 def ada(gateway: Gateway) -> Client:
-    """Somebody with a key, who has asked once."""
+    """A user with a key, after one request."""
     found = people(gateway, number=1)[0]
     assert found.say("hello").status == 200
     return found
@@ -99,7 +99,7 @@ CHAT = {"model": "default", "messages": [{"role": "user", "content": "hi"}]}
 
 
 def test_d8_problems_are_listed_with_a_credential_only(gateway: Gateway, ada: Client) -> None:
-    """[D8] Account names and a platform's words are not for everybody; ok or not is."""
+    """[D8] Account names and a platform's words need a credential; ok or not does not."""
     anybody, wrong = Client(gateway, ""), Client(gateway, "lk_wrong")
     known = ada.get("/readyz").body
     assert known.items() >= {"ok": True, "problems": [], "warnings": [], "waiting": {}}.items()

@@ -1,4 +1,4 @@
-"""Workers and a database of different versions: nobody works on tables that they do not know."""
+"""Workers and a database of different versions: no process works on tables of another schema."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -43,8 +43,9 @@ def migrated_by_newer_code() -> Iterator[None]:
 
 @contextmanager
 def older_than_the_code() -> Iterator[None]:
-    """The database as it is before ``migrate``: what the newest migrations of core did is there,
-    but nobody has noted it."""
+    """The database before ``migrate``: the effects of core's newest migrations exist, but are
+    not recorded.
+    """
     recorder = MigrationRecorder(connection)
     names = [name for app, name in recorder.applied_migrations() if app == "core"]
     for name in names:

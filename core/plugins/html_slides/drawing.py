@@ -117,7 +117,7 @@ def upright(chart: Chart, w: float, h: float, *, rtl: bool) -> Iterator[str]:
 def columns(
     chart: Chart, centres: Sequence[float], slot: float, zero: float, scale: float
 ) -> Iterator[str]:
-    """Yield one column a value, its number on top where there is room."""
+    """Yield one column per value, its number on top where it fits."""
     wide = min(slot * 0.72 / len(chart.series), 64.0)
     for number, series in enumerate(chart.series):
         for x, value in zip(centres, series.values, strict=True):

@@ -1,4 +1,4 @@
-"""The REST interface [D9]: one's own things, and nobody else's."""
+"""The REST API [D9]: only the user's own objects."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -30,7 +30,7 @@ def owner() -> User:
 
 @pytest.fixture
 def guest() -> User:
-    """Somebody else."""
+    """Another user."""
     return User.objects.create(username="guest")
 
 
@@ -56,7 +56,7 @@ def said(user: User, text: str) -> Run:
 
 
 def recorded(sender: str) -> str:
-    """The public id of the unknown request of a stranger."""
+    """Return the public id of an unknown request."""
     account, _ = ChannelAccount.objects.get_or_create(channel="bridge", name="mail")
     draft = Draft(account=account, sender=sender, text="hello?", chat=sender)
     assert receive_sender(draft=draft, now=timezone.now()).outcome == "denied"

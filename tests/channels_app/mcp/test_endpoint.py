@@ -1,4 +1,4 @@
-"""The door ``/mcp``: who may come in ([D7], redteam M1, M2, M9), asked with plain HTTP."""
+"""Access to ``/mcp`` ([D7], redteam M1, M2, M9), over plain HTTP."""
 
 import http.client
 import json
@@ -102,7 +102,7 @@ def test_a_batch_of_a_thousand_calls_is_too_much(
 
 
 def test_bad_bodies_are_refused_in_the_protocols_shape(served: Served, key: str) -> None:
-    """[I8] [I9] at this door: never a 5xx."""
+    """[I8] [I9] at this endpoint: never a 5xx."""
     for body in (b"", b"{", b"\xff", b'{"a":1,"a":2}', b"[" * 100_000, b"5", b'{"x":NaN}'):
         status, answer, _ = ask(served, body, key=key)
         assert status == 400

@@ -118,7 +118,7 @@ def test_in_a_topic_of_its_own_every_message_is_kept_for_the_agent(
 def test_an_answer_in_the_web_chat_reaches_the_agent_and_is_confirmed(
     agent_of: MakeAgent, owner: User
 ) -> None:
-    """[S4] doors that always answer say who has it now."""
+    """[S4] Channels that always answer confirm that the agent has the message."""
     session = sessions.open_session(user=owner, account=door_account("web"))
     draft = Draft(account=session.account, text="go on")
     receipt = receive_personal(

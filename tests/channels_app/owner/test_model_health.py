@@ -30,7 +30,7 @@ SCRIPT: list[dict[str, Any]] = [
 def account(
     runner: Runner, owner: User, guest: User, settings: Settings, tmp_path: Path
 ) -> ChannelAccount:
-    """A channel that the owner, who is told there, and a guest speak on."""
+    """A channel used by the owner, who gets notices there, and by a guest."""
     path = tmp_path / "script.json"
     path.write_text(json.dumps(SCRIPT))
     settings.LLM_SCRIPT = str(path)
@@ -126,7 +126,7 @@ def test_an_owner_with_web_chat_only_sees_the_models_failure(
 
 
 def test_the_servers_reason_is_on_the_runs_page_only(account: ChannelAccount) -> None:
-    """[D8] For who may see runs in the admin; the person gets words, not the server's."""
+    """[D8] For users who may view runs in the admin; the chat shows our own text."""
     write(account, "quota", 1)
     run = Run.objects.get()
     failure = RunFailure.objects.get(run=run)

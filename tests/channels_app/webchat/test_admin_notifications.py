@@ -1,4 +1,4 @@
-"""``/ws/desk``: who may listen, and what open pages of the admin are told [A5] [A9]."""
+"""``/ws/desk``: access, and the frames for open admin pages [A5] [A9]."""
 
 from functools import partial
 from typing import Any
@@ -19,14 +19,14 @@ DESK = "/ws/desk"
 
 
 def record_request(sender: str, text: str = "Let me in") -> None:
-    """A stranger writes to a bridge."""
+    """Receive an unknown sender's message through a bridge."""
     account, _ = ChannelAccount.objects.get_or_create(channel="bridge", name="mail")
     draft = Draft(account=account, sender=sender, sender_name="Eve", chat=sender, text=text)
     assert inbound.receive_sender(draft=draft, now=timezone.now()).outcome == "denied"
 
 
 def approve(owner: User) -> None:
-    """The owner lets the only one who waits in."""
+    """Approve the only pending request."""
     row = UnknownRequest.objects.get(state="pending")
     decisions.decide(
         request=row.public_id, verdict="approve", owner=owner, via="telegram", now=timezone.now()
@@ -53,7 +53,9 @@ def staff(ada: User) -> User:
 async def test_a5_an_open_admin_page_gets_new_requests_and_their_number(
     staff: User,
 ) -> None:
-    """[A5] A badge, a toast with the stranger's words apart from ours; decided elsewhere: gone."""
+    """[A5] A badge, a toast with the sender's text as a separate field; decided elsewhere:
+    removed.
+    """
     cookie = await in_thread(sign_in, staff)
     async with opened(path=DESK, cookie=cookie) as socket:
         await eventually(partial(getattr, pubsub.local(), "connected"))
@@ -86,7 +88,7 @@ async def test_a5_a_flood_moves_the_badge_and_shows_five_toasts(staff: User) -> 
 
 
 async def test_q17_the_admin_socket_accepts_a_staff_cookie_only(staff: User, bob: User) -> None:
-    """Q17: a guest, nobody, a foreign page and a key are all refused before the handshake."""
+    """Q17: a guest, no cookie, a foreign page and a key are all refused before the handshake."""
     assert await refused(path=DESK) == 4401
     assert await refused(path=DESK, cookie=await in_thread(sign_in, bob)) == 4401
     mine = await in_thread(sign_in, staff)

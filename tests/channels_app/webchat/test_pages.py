@@ -151,7 +151,7 @@ def test_a_one_time_link_signs_in_once(ada: User) -> None:
 
 
 def test_looking_at_a_link_changes_nothing_however_often(ada: User) -> None:
-    """A link preview, a prefetch, a person who opens it twice: the page names who one will be."""
+    """A link preview, a prefetch, a second opening: the page names the new user."""
     token = links.create(user=ada, now=timezone.now())
     client = Client(HTTP_HOST=HOST)
     for _ in range(3):

@@ -1,4 +1,6 @@
-"""One timer for all sockets: who follows a run is woken, an idle one only when it must close."""
+"""One timer for all sockets: followers of a run are woken, an idle socket only when it must
+close.
+"""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Who may open ``/ws`` and how it ends: [D3] [A9], redteam WS1, WS3, WS4, WS6, WS12."""
+"""Access to ``/ws`` and its end: [D3] [A9], redteam WS1, WS3, WS4, WS6, WS12."""
 
 import asyncio
 from functools import partial

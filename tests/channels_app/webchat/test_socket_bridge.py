@@ -89,7 +89,7 @@ async def test_d3_a_bridge_names_its_sender_and_uses_no_other_frame(ada: User) -
 
 
 def record_request(account: ChannelAccount) -> UnknownRequest:
-    """A stranger at the door."""
+    """Receive an unknown sender's message."""
     return unknown_requests.record(
         account=account,
         kind="im",

@@ -299,7 +299,7 @@ def test_the_limit_is_four_times_the_allowed_tokens_and_at_most_a_megabyte(
 async def test_a_wait_beyond_the_limit_is_an_immediate_failure(
     events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that asks for an hour is asked once; nobody waits for three tries."""
+    """A server that asks for an hour is called once, without retries."""
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:

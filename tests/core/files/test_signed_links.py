@@ -127,7 +127,7 @@ def test_a_sign_in_link_is_used_up_alone(ada: User) -> None:
 
 
 def test_a_sign_in_link_is_refused_with_its_reason_and_number(ada: User) -> None:
-    """In the audit: whose link, which one, why, when; nobody is the actor."""
+    """In the audit: user, link, reason, time; without an actor."""
     now = timezone.now()
     token = sign_in.create(user=ada, now=now)
     link = SignInLink.objects.get()

@@ -79,7 +79,7 @@ def test_l3_requests_that_were_written_without_a_look_at_the_rules(
         first = measured("mended with", held_out_first.YES, held_out_first.NO)
         second = measured("unseen", held_out_second.YES, held_out_second.NO)
     assert first == (1.0, 1.0)
-    assert second[0] >= 0.95  # a false one makes a file that nobody wanted
+    assert second[0] >= 0.95  # a false positive creates an unwanted file
     assert second[1] >= 0.65
 
 

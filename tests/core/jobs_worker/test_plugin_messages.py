@@ -215,7 +215,7 @@ def model(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Scripted:
 
 
 def begun(run: Run, call: str) -> Job:
-    """A job of the requirement's own call that nobody has claimed."""
+    """An unclaimed job of the requirement's own call."""
     parameters = {**NORWAY, "parameters": {**NORWAY["parameters"], "slides": 9, "language": "en"}}
     found = jobs.begin(run_id=run.id, call_id=call, tool="route_to_plugin", parameters=parameters)
     return Job.objects.get(id=found)

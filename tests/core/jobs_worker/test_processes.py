@@ -1,4 +1,4 @@
-"""Long tasks through real processes: every door, a stop, and ``kill -9`` of the worker."""
+"""Long tasks through real processes: every endpoint, a stop, and ``kill -9`` of the worker."""
 
 import json
 import os
@@ -185,7 +185,7 @@ def seconds_to_stop(house: House, run: str) -> float:
 
 @dataclass
 class Meter:
-    """The most memory (PSS, bytes) that a process and all below it had together."""
+    """The maximum memory (PSS, bytes) of a process with its descendants."""
 
     root: psutil.Process
     most: int = 0

@@ -1,4 +1,4 @@
-"""[L5] What one person may keep: refused at every door that stores; what is of no use is purged."""
+"""[L5] The quota of a user: enforced at every endpoint that stores; unused files are purged."""
 
 import base64
 import json
@@ -43,13 +43,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def full(settings: Settings) -> None:
-    """Everybody may keep one file."""
+    """A quota of one file per user."""
     settings.MAX_FILES_PER_USER = 1
 
 
 @pytest.fixture
 def eve(db: None) -> Any:
-    """Somebody who keeps a file already."""
+    """A user with a stored file."""
     made = User.objects.create(username="eve")
     storage.keep(user=made, name="a.txt", content=b"first")
     yield made
@@ -205,7 +205,7 @@ def test_files_of_a_conversation_or_a_link_stay(eve: User) -> None:
     StoredFile.objects.update(created_at=Now() - timedelta(days=400))
     for path in bytes_on_disk():
         os.utime(path, (1, 1))
-    assert cleanup.purge(now=transactions.now()) == 1  # the upload that nobody named
+    assert cleanup.purge(now=transactions.now()) == 1  # the upload that no message names
     assert cleanup.sweep() == 0
     assert sorted(path.read_bytes() for path in bytes_on_disk()) == [b"made", b"of a session"]
 

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def run(db: None) -> Any:
-    """A run that a worker holds; nobody else works."""
+    """A run held by a worker; no other works."""
     user = User.objects.create(username="eve")
     http = door_account("http")
     receipt = inbound.receive_personal(
@@ -133,7 +133,7 @@ def test_l2_a_queued_job_with_a_lost_wake_up_is_woken_again(run: Run) -> None:
 def test_l2_waiting_for_a_job_wakes_it_without_the_sweeper(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its worker died: whoever follows it sees that first."""
+    """Its worker died: the waiting run notices first."""
     job = begun(run)
     expire(job)
     woken: list[int] = []

@@ -206,7 +206,7 @@ async def test_a_declared_length_beyond_the_limit_is_not_read() -> None:
 
 
 async def test_a_slow_body_is_cut() -> None:
-    """[DOC4] By seconds, all hops together."""
+    """[DOC4] By seconds, all hops in total."""
 
     async def slow(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse()

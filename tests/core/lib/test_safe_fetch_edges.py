@@ -15,7 +15,7 @@ from tests.core.lib.test_safe_fetch import fetcher, hello, serving
 
 
 class Names:
-    """A resolver to whom every name is ``found``; keeps what it was asked."""
+    """A resolver that finds ``found`` for every name and records the queries."""
 
     def __init__(self, *found: str) -> None:
         self.found = found
@@ -41,7 +41,7 @@ class Names:
     ],
 )
 async def test_invalid_urls_are_refused_without_a_dns_lookup(url: str) -> None:
-    """[DOC1] A look-up alone tells a stranger's name server who asks."""
+    """[DOC1] A look-up alone would reveal this machine to an untrusted name server."""
     names = Names("8.8.8.8")
     with pytest.raises(FetchError, match="address not allowed"):
         await Fetcher(resolve=names).get(url)
@@ -148,7 +148,7 @@ async def test_the_kind_of_a_body_is_without_parameters(header: bytes, kind: str
 
 
 async def test_an_answer_to_a_post_is_never_unpacked() -> None:
-    """[DOC4] Whoever packs it all the same gets nothing of it opened."""
+    """[DOC4] A compressed answer is not decompressed."""
     async with raw(b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\nhi") as port:
         url = f"http://example.org:{port}/"
         assert (await fetcher(port).post(url, body=b"", headers={})).body == b"hi"

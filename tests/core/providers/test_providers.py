@@ -120,7 +120,7 @@ ENDLESS = streams(hello(*(f"{number} " for number in range(10_000))), size=200, 
 async def test_a_stream_is_read_once_per_frame_and_immediately_at_its_end(
     server: ModelServer, lean: OpenAICompatible, settings: Settings
 ) -> None:
-    """Whoever wakes for each token does little else; the last word waits for no frame."""
+    """A wake-up per token is expensive; the last token waits for no frame."""
     settings.EVENT_FRAME_MILLISECONDS = 100
     words = [f"{number} " for number in range(200)]
     server.replies = [streams(hello(*words), size=170, pause=0.002)]

@@ -84,7 +84,7 @@ def test_a_server_without_tls_is_refused_when_tls_is_required() -> None:
 @ON_POSTGRESQL
 @pytest.mark.django_db
 def test_a_connection_notices_that_its_server_has_vanished() -> None:
-    """Without this, whoever waits for an answer from a machine without power waits for hours."""
+    """Otherwise a query to a machine without power waits for hours."""
     here = handler("keepalives_count=4")["default"]
     here.ensure_connection()
     with socket.socket(fileno=os.dup(here.connection.fileno())) as wire:

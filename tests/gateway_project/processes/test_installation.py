@@ -14,7 +14,7 @@ from gateway_project.processes import broker
 
 @pytest.mark.django_db
 def test_the_owner_is_created_once() -> None:
-    """A second start finds the one of the first; one who was renamed stays."""
+    """A second start finds the first one's; a renamed one stays."""
     first, is_new = installation.ensure_owner()
     assert is_new
     User.objects.update(username="anna")

@@ -1,4 +1,4 @@
-"""Pings of sockets that were opened at different moments leave together."""
+"""Pings of sockets that were opened at different times are aligned."""
 
 from types import SimpleNamespace
 from typing import Any

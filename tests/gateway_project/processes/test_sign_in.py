@@ -65,7 +65,7 @@ def test_a_deactivated_user_is_not_signed_in(owner: User) -> None:
 
 
 def test_only_a_digest_is_kept(owner: User) -> None:
-    """Who reads the database cannot sign in with what is there."""
+    """The database's content does not suffice to sign in."""
     token = sign_in.create(user=owner, now=NOW)
     link = SignInLink.objects.get()
     assert token not in f"{link.digest} {link}"
@@ -108,7 +108,7 @@ def test_the_command_refuses_invalid_arguments(
 
 
 def test_without_an_active_owner_there_is_no_link(owner: User) -> None:
-    """Somebody switched the owner off: no new one is made behind their back."""
+    """A deactivated owner is not replaced."""
     User.objects.update(is_active=False)
     assert installation.sign_in_token(now=NOW) == ""
     assert User.objects.count() == 1

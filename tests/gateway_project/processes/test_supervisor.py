@@ -217,7 +217,7 @@ def test_the_address_is_announced_once_and_says_that_the_model_is_loading(
 def test_without_a_token_the_address_is_still_announced(
     supervise: Callable[..., Supervisor], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No active owner: nobody is signed in by a link."""
+    """No active owner: no sign-in link."""
     web = python("web", READY + STAY)
     drive(supervise(web), lambda: web.status.state == "ready")
     assert "Latchkey is ready: http://x/" in capsys.readouterr().out

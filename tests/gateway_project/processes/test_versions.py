@@ -144,7 +144,7 @@ def test_a_failed_migration_is_named_with_its_reason(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.django_db
 def test_the_admin_shows_the_version_and_the_remains_of_a_deletion(client: Client) -> None:
-    """In the foot of its pages; and before somebody is deleted, what stays how long."""
+    """In the foot of its pages; and before a user is deleted, which data stays for how long."""
     owner, _ = installation.ensure_owner()
     assert owner is not None
     client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
