@@ -1,7 +1,7 @@
 """The reference merge: how a delta changes a message, on the server and in the browser.
 
-`static/latchkey/merge.js` is the same function in JavaScript; a property test holds the two
-together. Both are total (a delta that does not fit changes nothing) and change nothing in place.
+`static/latchkey/merge.js` is the same function in JavaScript; a property test compares the
+two. Both are total (a delta that does not fit changes nothing) and change nothing in place.
 
 Rules (the long form is docs/messages.md):
 
