@@ -63,7 +63,7 @@ function card(frame, id, decide) {
   const quote = textOf(frame.quote);
   const stranger = quote ? el("blockquote.stranger", { title: quote }, quote) : null;
   stranger?.addEventListener("click", () => stranger.classList.toggle("whole"));
-  const node = el("section.notice", { "data-request": id, "aria-label": "Notice" }, icon("knock"));
+  const node = el("section.notice", { "data-request": id, "aria-label": "Notice" }, icon("request"));
   const open = id && !frame.decided;
   const buttons = open ? VERDICTS.map(([verdict, label, look]) => button(verdict, label, look)) : [];
   function button(verdict, label, look) {
