@@ -109,9 +109,9 @@ class AdminNotificationsConsumer(WebChatConsumer):
         """Send new unknown requests."""
         if public_ids:
             found = await in_thread(request_frames, public_ids)
-            for knock in found:
-                await self.tell(knock)
-            await in_thread(note_shown, speaker, [knock["request"] for knock in found])
+            for request in found:
+                await self.tell(request)
+            await in_thread(note_shown, speaker, [each["request"] for each in found])
 
     async def check_credential(self, speaker: Speaker) -> None:
         """Raise CloseError 4401 when the user has lost the permission ([A9])."""
