@@ -8,7 +8,7 @@ class AllowlistConfig(AppConfig):
     """The rule, unknown requests, keys, the audit."""
 
     name = "allowlist"
-    verbose_name = "Who may speak"
+    verbose_name = "Access"
 
     def ready(self) -> None:
         """Register the system checks; they need the loaded models."""

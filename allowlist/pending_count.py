@@ -22,7 +22,7 @@ def changed() -> None:
     transaction.on_commit(partial(pubsub.publish, [frame]))
 
 
-def knocked(request: UnknownRequest) -> None:
+def request_added(request: UnknownRequest) -> None:
     """Make open pages show the sender of ``request``, after the commit."""
     frame: pubsub.Frame = {
         "keys": [OPEN_ADMIN_PAGES],

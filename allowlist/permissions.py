@@ -69,7 +69,8 @@ class Row:
 
 
 def decide(*, sender: Sender, now: datetime) -> Decision:
-    """Who ``sender`` is at ``now``. Denies on anything unexpected; at most three queries."""
+    """Return the user of ``sender`` at ``now``. Denies on anything unexpected; at most three
+    queries."""
     try:
         return _decision(sender, _steps(sender, now))
     except InvalidIdentity as error:

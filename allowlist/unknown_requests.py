@@ -83,7 +83,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Knock:
+class DeniedMessage:
     """A denied message: its sender, the address that would have to be listed, its text."""
 
     account: ChannelAccount
@@ -113,8 +113,10 @@ def record(
     When ``state`` returns as ``approved``, an owner approved meanwhile: check the rule again. Texts
     of unknown senders are cut and cleaned.
     """
-    knock = Knock(account, kind, sender, name=sender_name, chat=chat, text=text, message=message)
-    return _note(knock, now)
+    denied = DeniedMessage(
+        account, kind, sender, name=sender_name, chat=chat, text=text, message=message
+    )
+    return _note(denied, now)
 
 
 def record_group(
@@ -130,7 +132,7 @@ def record_group(
 
     Approving it lists the group. Nothing is held: ``message`` is deleted.
     """
-    knock = Knock(
+    denied = DeniedMessage(
         account,
         "im",
         group,
@@ -140,7 +142,7 @@ def record_group(
         text=text,
         message=message,
     )
-    return _note(knock, now)
+    return _note(denied, now)
 
 
 def decide(
@@ -359,9 +361,9 @@ def _list(row: UnknownRequest, person: User, until: datetime | None, *, everywhe
     )
 
 
-def _note(knock: Knock, now: datetime) -> UnknownRequest:
-    account, kind = knock.account, knock.kind
-    address = _address(kind, knock.sender, account.channel)
+def _note(denied: DeniedMessage, now: datetime) -> UnknownRequest:
+    account, kind = denied.account, denied.kind
+    address = _address(kind, denied.sender, account.channel)
     with transactions.atomic_write():
         row = _locked(account, kind, address)
         if row is not None and row.state == State.APPROVED and _let_in_meanwhile(row, account, now):
@@ -369,53 +371,53 @@ def _note(knock: Knock, now: datetime) -> UnknownRequest:
         # Pending senders match no pattern: creating one denies them.
         known = row is not None and row.state == State.PENDING
         if not known and patterns.hit(account=account, kind=kind, sender=address, now=now):
-            return _unseen(knock, address, now)
+            return _unseen(denied, address, now)
         if row is None:
-            row = _new(knock, address, now)
+            row = _new(denied, address, now)
         else:
             if _seen_again(row, now):
                 pending_count.changed()
-            _take(row, knock)
+            _take(row, denied)
             row.save()
-        held_messages.bound(row, knock.message)
-        if knock.message is not None:
-            held_messages.bound_media(knock.message)
+        held_messages.bound(row, denied.message)
+        if denied.message is not None:
+            held_messages.bound_media(denied.message)
     return row
 
 
-def _new(knock: Knock, address: str, now: datetime) -> UnknownRequest:
+def _new(denied: DeniedMessage, address: str, now: datetime) -> UnknownRequest:
     """Create the row of a first message."""
     _make_room()
-    made = UnknownRequest(account=knock.account, kind=knock.kind, sender=address)
-    made.is_group = knock.is_group
+    made = UnknownRequest(account=denied.account, kind=denied.kind, sender=address)
+    made.is_group = denied.is_group
     made.first_seen_at = made.last_seen_at = now
     made.expires_at = _expiry(now)
     made.count = 1
-    _take(made, knock)
+    _take(made, denied)
     UnknownRequest.objects.bulk_create([made], ignore_conflicts=True)
-    row = _locked(knock.account, knock.kind, address)
+    row = _locked(denied.account, denied.kind, address)
     assert row is not None  # noqa: S101 - it was there, or it was made
     if row.public_id != made.public_id:  # another process was first
         _seen_again(row, now)
-        _take(row, knock)
+        _take(row, denied)
         row.save()
     pending_count.changed()
     return row
 
 
-def _take(row: UnknownRequest, knock: Knock) -> None:
+def _take(row: UnknownRequest, denied: DeniedMessage) -> None:
     """Store the latest name, chat and text, unless the sender is blocked."""
     if row.state != State.BLOCKED:
-        row.sender_name = one_line(knock.name, 200) or row.sender_name
-        row.chat = clean(knock.chat)[:128] or row.chat
-        row.last_text = one_line(knock.text, 200) or row.last_text
+        row.sender_name = one_line(denied.name, 200) or row.sender_name
+        row.chat = clean(denied.chat)[:128] or row.chat
+        row.last_text = one_line(denied.text, 200) or row.last_text
 
 
-def _unseen(knock: Knock, address: str, now: datetime) -> UnknownRequest:
+def _unseen(denied: DeniedMessage, address: str, now: datetime) -> UnknownRequest:
     """Drop a message that a pattern denies: return a blocked request that is not stored."""
-    if knock.message is not None:
-        held_messages.forget(knock.message)
-    row = UnknownRequest(account=knock.account, kind=knock.kind, sender=address)
+    if denied.message is not None:
+        held_messages.forget(denied.message)
+    row = UnknownRequest(account=denied.account, kind=denied.kind, sender=address)
     row.state = State.BLOCKED
     row.first_seen_at = row.last_seen_at = row.expires_at = now
     return row

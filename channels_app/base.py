@@ -239,7 +239,7 @@ class Channel(Protocol):
 
     @property
     def outbound(self) -> Outbound:
-        """The outbound side; a heavy library may be loaded on first use."""
+        """Return the outbound side; a heavy library may be loaded on first use."""
         ...
 
     def is_group(self, chat: str) -> bool:

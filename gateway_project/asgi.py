@@ -1,4 +1,4 @@
-"""The ASGI application: lean doors, Django for the rest, WebSockets."""
+"""The ASGI application: our ASGI endpoints, Django for the rest, WebSockets."""
 
 import os
 

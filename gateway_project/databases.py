@@ -41,7 +41,7 @@ def sqlite(path: str) -> dict[str, Any]:
             "timeout": 20,
             "transaction_mode": "IMMEDIATE",
             # The `runs` worker empties the log (core.database.transactions.checkpoint);
-            # without one, who commits does, when it has grown to 64 MB.
+            # without one, a commit does, when it has grown to 64 MB.
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
             "PRAGMA wal_autocheckpoint=16000;",
         },

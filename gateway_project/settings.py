@@ -273,7 +273,7 @@ RATE_PER_MINUTE_USER: int = env.number("RATE_PER_MINUTE_USER", 100)
 RATE_PER_MINUTE_KEY: int = env.number("RATE_PER_MINUTE_KEY", 600)
 RATE_PER_MINUTE_ADDRESS: int = env.number("RATE_PER_MINUTE_ADDRESS", 1200)
 WRONG_KEYS_PER_MINUTE: int = env.number("WRONG_KEYS_PER_MINUTE", 20, minimum=1)
-# The head of a request (its first line and its fields), before anybody is known.
+# The head of a request (its first line and its fields), before authentication.
 MAX_HEAD_BYTES: int = env.number("MAX_HEAD_BYTES", 64 * 1024, minimum=4096)
 MAX_HEAD_FIELDS: int = env.number("MAX_HEAD_FIELDS", 100, minimum=20)
 HEAD_SECONDS: int = env.number("HEAD_SECONDS", 15, minimum=1)
@@ -306,7 +306,7 @@ NOTIFY_UNKNOWN_REQUEST: bool = env.switch("NOTIFY_UNKNOWN_REQUEST", default=True
 DECISION_LINK_HOURS: int = env.number("DECISION_LINK_HOURS", 24, minimum=1)
 HELD_MESSAGE_HOURS: int = env.number("HELD_MESSAGE_HOURS", 24, minimum=1)
 HELD_MESSAGES_PER_SENDER: int = env.number("HELD_MESSAGES_PER_SENDER", 20, minimum=1)
-# Media of all unknown senders together; beyond it the oldest are dropped.
+# Media of all unknown senders in total; beyond it the oldest are dropped.
 HELD_MEDIA_MB: int = env.number("HELD_MEDIA_MB", 50, minimum=0)
 UNKNOWN_REQUEST_DAYS: int = env.number("UNKNOWN_REQUEST_DAYS", 7, minimum=1)
 UNKNOWN_REQUESTS_MAX: int = env.number("UNKNOWN_REQUESTS_MAX", 10_000, minimum=10)

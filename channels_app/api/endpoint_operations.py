@@ -91,7 +91,7 @@ def operation(
     *,
     tag: str,
     answers: dict[str, Json],
-    error: str = "DoorError",
+    error: str = "EndpointError",
     errors: tuple[str, ...] = (),
     body: str = "",
     parameters: tuple[Json, ...] = (),
@@ -139,8 +139,8 @@ ANSWER, BOTH = content(ref("Answer")), content(ref("Answer"), stream=True)
 def inbound_paths() -> Json:
     """Describe ``/inbound`` and the events of a run ([D1], [D2])."""
     refused = {
-        "401": content(ref("DoorError"), stream=True),
-        "429": content(ref("DoorError"), stream=True),
+        "401": content(ref("EndpointError"), stream=True),
+        "429": content(ref("EndpointError"), stream=True),
     }
     finished = {"200": ANSWER, "202": ANSWER, "409": ANSWER, "502": ANSWER, "504": ANSWER}
     return {
@@ -152,7 +152,7 @@ def inbound_paths() -> Json:
                 answers={
                     **finished,
                     **{
-                        status: content(ref("DoorError"), stream=True)
+                        status: content(ref("EndpointError"), stream=True)
                         for status in (*KEYED, *BODY, "404", "422")
                     },
                     "200": BOTH,
@@ -266,7 +266,7 @@ def file_operation(
             **{
                 status: {
                     "description": WORDS[status],
-                    "content": {**LINE, **content(ref("DoorError"))},
+                    "content": {**LINE, **content(ref("EndpointError"))},
                 }
                 for status in refusals
             },
@@ -350,11 +350,11 @@ def ui_paths() -> Json:
 def platform_paths() -> Json:
     """Describe the platforms' webhooks ([D6]); authenticated by a secret in a header, not a key."""
     account = parameter("account", "path", schema={**STRING, "pattern": "^[A-Za-z0-9_.-]{1,64}$"})
-    nobody = {**content(ref("DoorError")), "text/html": {"schema": STRING}}
+    not_found = {**content(ref("EndpointError")), "text/html": {"schema": STRING}}
     hook = operation(
         "Receive an update of Telegram.",
         tag="platforms",
-        answers={"200": content(shape(("ok",), ok=FLAG, outcome=STRING)), "404": nobody},
+        answers={"200": content(shape(("ok",), ok=FLAG, outcome=STRING)), "404": not_found},
         errors=BODY,
         parameters=(account, parameter("X-Telegram-Bot-Api-Secret-Token", "header")),
     )
@@ -407,7 +407,7 @@ def health_paths() -> Json:
         "content": content(ref("Health")),
     }
     numbers = {"description": WORDS["200"], "content": {"text/plain": {"schema": STRING}}}
-    stranger = {
+    missing_token = {
         "description": WORDS["401"],
         "content": content(HEALTH_ERROR),
     }
@@ -417,7 +417,7 @@ def health_paths() -> Json:
             "get": open_operation("Readiness: whether all parts work.", {"200": up, "503": down})
         },
         "/metrics": {
-            "get": open_operation("Metrics for Prometheus.", {"200": numbers, "401": stranger})
+            "get": open_operation("Metrics for Prometheus.", {"200": numbers, "401": missing_token})
         },
     }
 
@@ -474,7 +474,7 @@ def finish(found: Json, path: str, method: str) -> None:
             each["schema"] = PUBLIC
     statuses = ["400", "401", "403", "404", "405", "406", "429"]
     for status in (*statuses, *(BODY if "requestBody" in found else ())):
-        found["responses"].setdefault(status, {"content": content(ref("DoorError"))})
+        found["responses"].setdefault(status, {"content": content(ref("EndpointError"))})
     for status, each in found["responses"].items():
         each["description"] = WORDS[status]
     found["responses"] = dict(sorted(found["responses"].items()))

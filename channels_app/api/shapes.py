@@ -85,7 +85,7 @@ def says(found: Json) -> Json:
 
 SCHEMAS: Json = {
     "ServerSentEvent": shape(("data",), data=STRING, id=STRING, event=STRING),
-    "DoorError": shape(
+    "EndpointError": shape(
         ("ok", "status", "error"), ok=FLAG, status=INTEGER, error=STRING, field=STRING
     ),
     "OpenAIError": shape(

@@ -56,7 +56,11 @@ class BridgeConfig:
             choices=("", "true"),
         ),
         Field(
-            "kind", "Kind of sender", "Which list names the person.", default="im", choices=KINDS
+            "kind",
+            "Kind of sender",
+            "The list of identities to check.",
+            default="im",
+            choices=KINDS,
         ),
     )
 
@@ -199,7 +203,7 @@ class BridgeChannel:
 
     id = "bridge"
     name = "Bridge"
-    description = "Any other platform, by a small program that asks and is called back."
+    description = "Any other platform, through a small program of yours."
     idempotent = True
     pace = Pace()
     capabilities: frozenset[Capability] = frozenset({Capability.WHOLE})

@@ -382,7 +382,7 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
         message.delete()
         return None
     notices.unknown_request(request, now=now)
-    auto_replies.turned_away(request, now=now)
+    auto_replies.send_denied_reply(request, now=now)
     return Receipt("denied", message=message)
 
 
@@ -435,7 +435,7 @@ def let_in(request: str, messages: list[InboundMessage]) -> None:
     """After an approval: tell the sender, then replay the held messages ([A7])."""
     row = UnknownRequest.objects.select_related("account").filter(public_id=request).first()
     if row is not None:
-        auto_replies.let_in(row)
+        auto_replies.send_approved_reply(row)
     replay(messages)
 
 

@@ -8,7 +8,7 @@ from core.lib import encryption
 from core.models import ChannelAccount
 
 
-def reseal_all(*, actor: str, now: datetime) -> int:
+def reencrypt_all(*, actor: str, now: datetime) -> int:
     """Encrypt every account's secrets with the first key, all or none; return how many changed.
 
     Raises DecryptError when no key opens one of them.

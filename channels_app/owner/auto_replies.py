@@ -25,7 +25,7 @@ ANSWERED_SINCE = Values(
 )
 
 
-def turned_away(request: UnknownRequest, *, now: datetime) -> None:
+def send_denied_reply(request: UnknownRequest, *, now: datetime) -> None:
     """Send the neutral line, once per sender ([A3]). Inside the transaction that held the
     message.
     """
@@ -40,7 +40,7 @@ def turned_away(request: UnknownRequest, *, now: datetime) -> None:
     say(request, key=f"denied:{request.account_id}:{request.sender}", line=line)
 
 
-def let_in(request: UnknownRequest) -> None:
+def send_approved_reply(request: UnknownRequest) -> None:
     """Send the approval line, before held messages are answered. Inside the decision ([A7])."""
     line = text(request.account, "approved_reply", settings.STRANGER_APPROVED_REPLY)
     if line and not request.is_group:

@@ -71,7 +71,7 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
         return
     UnknownRequest.objects.filter(pk=request.pk).update(notice_at=now)
     request.notice_at = now
-    pending_count.knocked(request)
+    pending_count.request_added(request)
     for owner in owners():
         card = {"request": request.public_id, "text": headline(request), "quote": quote(request)}
         tell_web(owner, card)
@@ -93,7 +93,7 @@ def put_request(request: UnknownRequest, owner: User, target: notice_targets.Tar
 
 def key_of(request: UnknownRequest, owner: int, account: int) -> str:
     """Return the dedupe key of a request's notice to an owner on an account."""
-    assert request.notice_at is not None  # noqa: S101 - set by whoever sends one
+    assert request.notice_at is not None  # noqa: S101 - set by the sender of a notice
     moment = int(request.notice_at.timestamp() * 1000)
     return f"notice:request:{request.public_id}:{moment}:{owner}:{account}"
 

@@ -40,29 +40,32 @@ class TelegramConfig:
         Field(
             "webhook_secret",
             "Webhook secret",
-            "1–256 of A–Z a–z 0–9 _ -. Telegram shows it with every update.",
+            "1–256 of A–Z a–z 0–9 _ -. Telegram sends it with every update.",
             secret=True,
             made=True,
         ),
         Field(
             "mode",
-            "How updates come",
-            "webhook needs a public https address; polling needs none.",
+            "Updates",
+            "A webhook needs a public https address; polling does not.",
             default="webhook",
             choices=("webhook", "polling"),
         ),
         Field(
-            "api_base", "Bot API server", "Your own server, else Telegram's.", default=plain.BASE
+            "api_base",
+            "Bot API server",
+            "For a server of your own; default: Telegram's.",
+            default=plain.BASE,
         ),
         Field(
             "denied_reply",
-            "Line for strangers",
-            "Said once to somebody who is not let in. Empty: nothing.",
+            "Reply to unknown senders",
+            "Sent once to each denied sender. Empty: no reply.",
         ),
         Field(
             "approved_reply",
-            "Line for those let in",
-            "Said when a stranger is approved, before the answer. Empty: nothing.",
+            "Reply after an approval",
+            "Sent before held messages are answered. Empty: no reply.",
         ),
     )
 
@@ -70,10 +73,10 @@ class TelegramConfig:
         """What is missing or wrong."""
         found = []
         if not TOKEN.match(account.secrets.get("token", "")):
-            found.append("The bot token is missing or has not the form 123456:ABC….")
+            found.append("The bot token is missing or does not have the form 123456:ABC….")
         mode = mode_of(account)
         if mode not in {"webhook", "polling"}:
-            found.append("mode is webhook or polling.")
+            found.append("mode must be webhook or polling.")
         if mode == "webhook" and not SECRET.match(account.secrets.get("webhook_secret", "")):
             found.append("A webhook needs a webhook_secret: 1–256 of A–Z a–z 0–9 _ -.")
         return found

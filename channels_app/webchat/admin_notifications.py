@@ -36,7 +36,7 @@ def may_look(principal: Principal | None) -> bool:
     return user is not None and user.is_staff and user.has_perm("allowlist.view_unknownrequest")
 
 
-def knocks(public_ids: list[str]) -> list[dict[str, Any]]:
+def request_frames(public_ids: list[str]) -> list[dict[str, Any]]:
     """Return the frames of these requests, if still pending; the latest few."""
     rows = UnknownRequest.objects.filter(
         public_id__in=public_ids, state=UnknownRequest.State.PENDING
@@ -108,10 +108,10 @@ class AdminNotificationsConsumer(WebChatConsumer):
     async def show(self, principal: Principal, public_ids: list[str]) -> None:
         """Send new unknown requests."""
         if public_ids:
-            found = await in_thread(knocks, public_ids)
-            for knock in found:
-                await self.tell(knock)
-            await in_thread(note_shown, principal, [knock["request"] for knock in found])
+            found = await in_thread(request_frames, public_ids)
+            for request in found:
+                await self.tell(request)
+            await in_thread(note_shown, principal, [each["request"] for each in found])
 
     async def check_credential(self, principal: Principal) -> None:
         """Raise CloseError 4401 when the user has lost the permission ([A9])."""

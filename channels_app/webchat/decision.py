@@ -1,6 +1,6 @@
 """The page of the link in an owner's notice: one unknown request and its decision.
 
-It signs nobody in and shows nothing else ([A5], [A6], decision 165).
+It does not sign in and shows nothing else ([A5], [A6], decision 165).
 """
 
 from django.http import HttpRequest, HttpResponse

@@ -158,7 +158,7 @@ def is_from_our_page(headers: Headers) -> bool:
 
 
 async def own(scope: Scope, receive: Receive, send: Send) -> None:
-    """Return an own file; DELETE revokes it, and its bytes are removed later."""
+    """Send an own file; DELETE revokes it, and its bytes are removed later."""
     request = Request(scope, receive)
     deletes = request.method == "DELETE"
     try:
@@ -184,7 +184,7 @@ def own_file(user: User, name: str) -> StoredFile | None:
 
 
 async def out(scope: Scope, receive: Receive, send: Send) -> None:
-    """Return the file of a signed link; each GET is counted."""
+    """Send the file of a signed link; each GET is counted."""
     request = Request(scope, receive)
     try:
         await in_thread(count_address, request.address)

@@ -1,1 +1,1 @@
-"""The loop between the model and the tools, and what it is told."""
+"""The loop between the model and the tools, and the model's prompt."""

@@ -1,8 +1,8 @@
-"""When the model should have called a tool and did not ([L3]). Pure; knows no tool by name.
+"""Recover a tool call that the model should have made ([L3]). Pure; knows no tool by name.
 
-Two cases: it wrote the call as text (models without tool support do), or it only said that it is
-working on it. In the second the tools themselves say what they read in the user's words
-(``Tool.infer``); nothing is called unless the request is clear.
+Two cases: the model wrote the call as text (models without tool support do), or only announced the
+work. In the second the tools themselves infer arguments from the user's text (``Tool.infer``);
+nothing is called unless the request is clear.
 """
 
 import ast
@@ -21,13 +21,13 @@ CALL_CHARACTERS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A call that is to be made for the model."""
+    """A call to make for the model."""
 
     name: str
     arguments: dict[str, Any]
 
 
-# What "I am on it" sounds like. Each must be said by the model about itself, or to the one who waits.
+# Announcements such as "I am on it": by the model about itself, or to the waiting user.
 PROMISES = re.compile(
     "|".join(
         (
@@ -68,7 +68,7 @@ TAGGED = re.compile(r"<(tool_call|function_call|tool)>\s*(.*?)\s*(?:</\1>|$)", r
 
 
 def is_promise(text: str) -> bool:
-    """Whether a model's answer only says that the work is being done, and asks nothing back."""
+    """Return whether a model's answer only announces work, and asks no question."""
     said = text.strip()
     if not said or len(said) > PROMISE_CHARACTERS or said.rstrip("*_ ").endswith(("?", "？")):
         return False
@@ -76,7 +76,7 @@ def is_promise(text: str) -> bool:
 
 
 def inferred(tools: Iterable[Tool], request: str) -> Wanted | None:
-    """The call that a request clearly asks for, as the first tool that reads one in it says."""
+    """Return the call that a request clearly asks for, by the first tool that infers one."""
     for tool in tools:
         arguments = tool.infer(request)
         if arguments is not None:
@@ -85,7 +85,9 @@ def inferred(tools: Iterable[Tool], request: str) -> Wanted | None:
 
 
 def written_call(text: str, tools: Iterable[Tool]) -> Wanted | None:
-    """The call that a model wrote as its whole answer (a word before or after it is forgiven)."""
+    """Return the call that a model wrote as its whole answer (a word before or after it is
+    ignored).
+    """
     if len(text) > CALL_CHARACTERS:
         return None
     names = {tool.name for tool in tools}
@@ -99,7 +101,7 @@ def written_call(text: str, tools: Iterable[Tool]) -> Wanted | None:
 
 
 def pieces(text: str) -> list[str]:
-    """Where a call may stand: in tags, in a fence, or from the first bracket to the last."""
+    """Yield the places where a call may be: in tags, in a fence, between the outer brackets."""
     found = [match[2] for match in TAGGED.finditer(text)]
     found += [match[1].strip() for match in FENCE.finditer(text)]
     start, end = text.find("{"), text.rfind("}")
@@ -109,7 +111,7 @@ def pieces(text: str) -> list[str]:
 
 
 def of_json(piece: str, names: set[str]) -> Wanted | None:
-    """``{"name": …, "arguments": {…}}`` and what models make of it."""
+    """Parse ``{"name": …, "arguments": {…}}`` and its variants."""
     try:
         value = orjson.loads(piece)
     except orjson.JSONDecodeError:
@@ -129,7 +131,7 @@ def of_json(piece: str, names: set[str]) -> Wanted | None:
 
 
 def arguments_of(value: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a written call, also as JSON in a string or beside the name."""
+    """Return the arguments of a written call, also as JSON in a string or beside the name."""
     for key in ("arguments", "parameters", "args", "input"):
         given = value.get(key)
         if isinstance(given, str):
@@ -143,7 +145,7 @@ def arguments_of(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def of_code(piece: str, names: set[str]) -> Wanted | None:
-    """``name(key="value", …)``, read as Python but never run; only literals count."""
+    """Parse ``name(key="value", …)`` as Python without running it; only literals count."""
     for name in names:
         start = piece.find(f"{name}(")
         if start < 0:

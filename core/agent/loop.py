@@ -4,11 +4,11 @@
         ▲  └──tool calls──► run tools ──results──┐
         └────────────────────────────────────────┘   at most AGENT_MAX_STEPS times
 
-A tool's result may be the answer itself: then the model is not asked again. Calls that an earlier
-attempt began come first (``resumed``), so that what they made is not made twice. When the model
-calls nothing although it should have, ``fallback`` says what ([L3]).
+A tool's result may be the final answer: then the model is not asked again. Calls that an earlier
+attempt began come first (``resumed``), so that their results are reused. When the model fails to
+call a tool, ``fallback`` supplies the call ([L3]).
 
-A turn keeps what it said so far: a cancelled one is answered with the part that exists.
+A turn keeps its output: a cancelled one is answered with the part that exists.
 """
 
 import asyncio
@@ -61,17 +61,17 @@ from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 logger = logging.getLogger(__name__)
 
 PROVIDER_TRIES = 4
-# Whoever waits is told at once when the model's server asks for more than this.
+# Longer waits requested by the model's server are reported to the user immediately.
 PATIENCE_SECONDS = 30.0
 TOOL_TEXT_CHARACTERS = 50_000
 MOST_NAME = 256
-CALL_BYTES = 64  # what a piece of a tool call costs besides its text
+CALL_BYTES = 64  # overhead of a piece of a tool call, in bytes
 CUT_HERE = "The answer was cut here: it is longer than this gateway allows."
 
 
 @dataclass(slots=True)
 class Call:
-    """A tool call as it is put together from its deltas."""
+    """A tool call assembled from its deltas."""
 
     id: str = ""
     name: str = ""
@@ -105,12 +105,12 @@ class Turn:
     _call_ids: set[str] = field(default_factory=set)
 
     def note(self, text: str) -> None:
-        """Say something before the model does: what the gateway itself must tell."""
+        """Emit a text of the gateway itself, before the model's."""
         self._say("text", text)
         self._end_message()
 
     async def run(self) -> None:
-        """Ask and act until the model has nothing more to do. Raises ProviderError."""
+        """Run the loop until the answer is complete. Raises ProviderError."""
         first = self.resumed or self._without_asking()
         if first and await self._carry_out(first, []):
             return
@@ -128,7 +128,7 @@ class Turn:
         raise ProviderError("The assistant needed too many steps.", code="steps")
 
     async def _carry_out(self, calls: list[Call], texts: list[str]) -> bool:
-        """Do what the model asked for; whether that is the answer already."""
+        """Run the requested tools; return whether a result is the final answer."""
         for call in calls:
             self._call_ids.add(call.id)
         self._remember(calls, texts)
@@ -136,7 +136,7 @@ class Turn:
         return all(result.final for result in results)
 
     def _leave_links(self) -> None:
-        """A file whose address the model did not pass on is named all the same."""
+        """Append links to created files that the model left out."""
         said = "\n".join(self.texts)
         for file in self.files:
             if file.get("url") and file["url"] not in said:
@@ -144,13 +144,13 @@ class Turn:
                 self._end_message()
 
     def _without_asking(self) -> list[Call]:
-        """What is clearly asked for, where the model is one that calls no tools."""
+        """Return a clearly requested call, for a model that calls no tools."""
         if self.can_call or not self._may_infer():
             return []
         return self._named(fallback.inferred(registry.every(), self.context.request))
 
     def _undone(self, said: int) -> list[Call]:
-        """The call that the model should have made and did not ([L3])."""
+        """Return the call that the model should have made ([L3])."""
         if self._call_ids or self.finish_reason != "stop" or not self._may_infer():
             return []
         text = "\n\n".join(self.texts[said:])
@@ -161,12 +161,12 @@ class Turn:
         if not fallback.is_promise(text):
             return []
         wanted = fallback.inferred(registry.every(), self.context.request)
-        if wanted is not None:  # the answer takes the place of its announcement
+        if wanted is not None:  # the answer replaces its announcement
             self._take_back(said)
         return self._named(wanted)
 
     def _may_infer(self) -> bool:
-        """A client that brings its own tools decides itself what is called."""
+        """Return whether calls may be inferred: not for a client with tools of its own."""
         return not self.client_tools and "tool_choice" not in self.options
 
     def _named(self, wanted: fallback.Wanted | None) -> list[Call]:
@@ -179,13 +179,13 @@ class Turn:
         return [call]
 
     def _take_back(self, said: int) -> None:
-        """Empty the texts of this step: they were a call or its announcement, nothing to read."""
+        """Empty the texts of this step: they were a call or its announcement."""
         for number in range(said, len(self.texts)):
             self.emit(reset_delta("text", message_id=f"text-{number + 1}"))
             self.texts[number] = ""
 
     async def _ask_with_patience(self) -> list[Call]:
-        """What the model calls. One that gives an empty answer is asked once more."""
+        """Return the model's calls; repeats the request once after an empty answer."""
         for is_last in (False, True):
             said, whole = len(self.texts), self._counts.get("whole", 0)
             calls = await self._ask_until_answered()
@@ -201,7 +201,9 @@ class Turn:
         raise ProviderError.of(Failure("empty"))
 
     def _said_anything(self, said: int, whole: int) -> bool:
-        """Whether the last answer holds something, or may be empty: its client set its end."""
+        """Return whether the last answer has content, or may be empty because the client set a
+        stop.
+        """
         is_limited = self.finish_reason == "length" and bool(LIMITS & self.options.keys())
         if is_limited or self.options.get("stop"):
             return True
@@ -209,7 +211,7 @@ class Turn:
         return told or self._counts.get("whole", 0) > whole
 
     async def _ask_until_answered(self) -> list[Call]:
-        """The calls of one answer; the question is repeated while the server is only busy."""
+        """Return the calls of one answer; retries while the server is only busy."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         for tries in range(1, PROVIDER_TRIES + 1):
             said = len(self.texts)
@@ -226,12 +228,12 @@ class Turn:
         return []
 
     def _tell_retry(self, line: str) -> None:
-        """Show why nothing is said yet."""
+        """Show the reason of the delay."""
         self._counts["retry"] = self._counts.get("retry", 0) + 1
         self._whole(loading_message(line, message_id=f"retry-{self._counts['retry']}"))
 
     async def _ask(self) -> list[Call]:
-        """Ask; once more without pictures where the model seems to refuse those."""
+        """Send the request; once more without pictures if the model seems to refuse them."""
         said = len(self.texts)
         try:
             return await self._ask_once()
@@ -265,7 +267,7 @@ class Turn:
         return found
 
     def _cut(self, calls: dict[int, Call]) -> None:
-        """End an answer that is too long; the calls in it may be incomplete and are not made."""
+        """End an answer that is too long; its calls may be incomplete and are dropped."""
         calls.clear()
         self._end_message()
         line = phrases.in_language(CUT_HERE, languages.language_of(self.context.request))
@@ -273,7 +275,7 @@ class Turn:
         self.finish_reason = "length"
 
     def _fitting(self, text: str) -> str:
-        """As much of ``text`` as is left of the answer's bound."""
+        """Return as much of ``text`` as fits the answer's limit."""
         text = clean(text)
         size = len(text.encode())
         if size > self._left:
@@ -301,7 +303,7 @@ class Turn:
                 self.finish_reason = delta.reason
 
     def _name(self, call: Call) -> None:
-        """Give a call an id of its own: some servers send none, or the same one every time."""
+        """Give a call a unique id: some servers send none, or the same one every time."""
         wanted = call.id or "call"
         call.id, number = wanted, 1
         while call.id in self._call_ids:
@@ -310,14 +312,14 @@ class Turn:
         self._call_ids.add(call.id)
 
     def _tools(self) -> list[dict[str, Any]]:
-        """What the model may call. A client that demands a call demands one of its own tools."""
+        """Return the tools to offer. A client that forces a call gets its own tools only."""
         if "tool_choice" in self.options:
             return self.client_tools
         theirs = {tool["function"]["name"] for tool in self.client_tools}
         return registry.schemas(without=theirs) + self.client_tools
 
     def _pass_on(self, message: Message) -> None:
-        """Emit what the model's server made itself."""
+        """Emit a message that the model's server created."""
         self._end_message()
         self._counts["whole"] = self._counts.get("whole", 0) + 1
         message.message_id = message.message_id or f"whole-{self._counts['whole']}"
@@ -344,7 +346,7 @@ class Turn:
             self._open = None
 
     def _whole(self, message: Message) -> None:
-        """Emit a message that is complete at once, between its start and its end ([M2])."""
+        """Emit a complete message, between its start and its end ([M2])."""
         kind, name = message.type, message.message_id
         self.emit(message_start(message_id=name, message_type=kind))
         self.emit(message)
@@ -432,18 +434,19 @@ class Turn:
             logger.info("tool %s took %.2f s", tool.name, time.monotonic() - started)
 
     def fail(self, error: ProviderError) -> None:
-        """Show the failure in the stream; what was said before it stays."""
+        """Emit the failure; earlier output stays."""
         self._end_message()
         self._whole(error_message(str(error), error.code, message_id="error"))
 
     def interrupt(self) -> None:
-        """End the message that was being said when the turn was cancelled."""
+        """End the message that was being streamed when the turn was cancelled."""
         self._end_message()
 
 
 def pause_before(tries: int, error: ProviderError) -> float:
-    """Seconds until try number ``tries``; for ever when there is none to come. The server's own
-    word is kept, ours grows from try to try."""
+    """Return the seconds until try number ``tries``; infinite when there is none left. The server's
+    value is used, our own grows with each try.
+    """
     if error.retry_after is None or tries > PROVIDER_TRIES:
         return math.inf
     usual = error.retry_after <= DEFAULT_RETRY_SECONDS

@@ -1,4 +1,4 @@
-"""What the model is told: the system prompt and as much history as the budget allows."""
+"""Build the model's messages: the system prompt and as much history as the budget allows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,9 +33,9 @@ EARLIER = Values(
 
 
 def build(run: Run, pictures: Sequence[str] = ()) -> list[ChatMessage]:
-    """The chat messages of a run: system prompt, history within the budget, what was just said.
+    """Return the chat messages of a run: system prompt, history within the budget, the new message.
 
-    ``pictures`` are data URLs of files that came with it, for a model that sees.
+    ``pictures`` are data URLs of attached files, for a model with vision.
 
     The budget is ``LLM_CONTEXT_TOKENS`` less the answer's; oldest messages are left out first.
     """
@@ -57,7 +57,7 @@ def build(run: Run, pictures: Sequence[str] = ()) -> list[ChatMessage]:
 def with_documents(
     own: list[ChatMessage], run: Run, pictures: Sequence[str] = ()
 ) -> list[ChatMessage]:
-    """A client's own messages; the last says what was read in the files that came with them."""
+    """Return a client's own messages; the text of attached documents is added to the last."""
     media = run.route.get("media", [])
     if not any(item.get("kind") == "file" or "file" in item for item in media):
         return own
@@ -69,12 +69,12 @@ def with_documents(
 
 
 def picture(url: str) -> dict[str, Any]:
-    """A picture as OpenAI's content parts have it."""
+    """Return a picture as OpenAI's content parts have it."""
     return {"type": "image_url", "image_url": {"url": url}}
 
 
 def content(run: Run, pictures: Sequence[str] = ()) -> Any:
-    """What the person said; with pictures, as OpenAI's content parts."""
+    """Return the user's message; with pictures, as OpenAI's content parts."""
     media = run.route.get("media", [])
     images = [item["url"] for item in media if item.get("kind") == "image" and "url" in item]
     images += pictures

@@ -1,4 +1,4 @@
-"""Which kind of document a file is: by its first bytes, and where those say nothing, its name."""
+"""Detect the kind of a document by its first bytes, else by its name."""
 
 from pathlib import PurePath
 
@@ -30,7 +30,9 @@ BINARY_CONTROLS = frozenset(range(9)) | {11, 14, 15}
 
 
 def kind_of(name: str, beginning: bytes) -> str:
-    """``pdf``, ``docx``, ``pptx``, ``xlsx``, ``html``, ``csv`` or ``text``; empty for all else."""
+    """Return ``pdf``, ``docx``, ``pptx``, ``xlsx``, ``html``, ``csv`` or ``text``; empty for
+    all else.
+    """
     named = NAMES.get(PurePath(name.lower()).suffix.lstrip("."), "")
     if PDF in beginning[:1024]:
         return "pdf"

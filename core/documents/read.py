@@ -1,7 +1,7 @@
-"""The caller's side: a document in, (reference, text) pairs out, or a clear message.
+"""Read a document in a subprocess: (reference, text) pairs, or a clear error.
 
-The reader is a process of its own with little memory, little time and no secrets in its
-environment: a bomb ends it, not us.
+The subprocess has little memory, little time and no secrets in its environment: a decompression
+bomb ends it, not the worker.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class DocumentError(Exception):
 async def parts(
     path: Path, *, name: str, most_megabytes: int, seconds: float = SECONDS
 ) -> list[tuple[str, str]]:
-    """(reference, text) pairs in reading order: ("page 3", "…"). Raises DocumentError."""
+    """Return (reference, text) pairs in reading order: ("page 3", "…"). Raises DocumentError."""
     size, beginning = await asyncio.to_thread(looked_at, path)
     if size > most_megabytes * MEGABYTE:
         raise DocumentError(
@@ -47,13 +47,13 @@ async def parts(
 
 
 def looked_at(path: Path) -> tuple[int, bytes]:
-    """The size of a file and its beginning."""
+    """Return the size of a file and its beginning."""
     with path.open("rb") as file:
         return path.stat().st_size, file.read(4096)
 
 
 async def in_a_process(path: Path, *, kind: str, seconds: float) -> list[tuple[str, str]]:
-    """Read by ``core.documents.reader``. Raises DocumentError."""
+    """Run ``core.documents.reader``. Raises DocumentError."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "core.documents.reader", kind, str(path)),
         cwd=ROOT,
@@ -78,7 +78,7 @@ async def in_a_process(path: Path, *, kind: str, seconds: float) -> list[tuple[s
 
 
 async def all_lines(stream: asyncio.StreamReader) -> list[bytes]:
-    """What the reader wrote. Raises DocumentError when it is more than anybody would read."""
+    """Return the reader's output. Raises DocumentError beyond its limit."""
     blocks: list[bytes] = []
     size = 0
     while block := await stream.read(MEGABYTE):
@@ -90,7 +90,7 @@ async def all_lines(stream: asyncio.StreamReader) -> list[bytes]:
 
 
 def understood(lines: list[bytes], code: int) -> list[tuple[str, str]]:
-    """The pairs that a reader wrote; its last line says how it went. Raises DocumentError."""
+    """Parse the reader's pairs; its last line reports the result. Raises DocumentError."""
     if not lines or code < 0 or not lines[-1].startswith(b'{"'):
         raise DocumentError(TOO_BIG_INSIDE if code < 0 else BROKEN)
     try:

@@ -1,7 +1,7 @@
 """The process that reads one document: ``python -m core.documents.reader <kind> <path>``.
 
-Writes one JSON line ``[reference, text]`` a page or section, and at last ``{"error": ""}`` or an
-error in words. It limits itself before it opens the file: memory, CPU time, output, no new files.
+Writes one JSON line ``[reference, text]`` per page or section, and finally ``{"error": ""}`` or an
+error message. It limits itself before it opens the file: memory, CPU time, output, no new files.
 """
 
 import csv
@@ -20,7 +20,7 @@ import orjson
 MEGABYTE = 1024 * 1024
 MEMORY_BYTES = 700 * MEGABYTE
 CPU_SECONDS = 30
-# Whoever has read so long ends by itself, with what it has; the rest is for one last call of C.
+# Reading stops by itself after this time; the rest allows one last call of C code.
 ENOUGH_CPU_SECONDS = 24.0
 ENOUGH_SECONDS = 48.0
 UNPACKED_BYTES = 400 * MEGABYTE
@@ -43,7 +43,7 @@ class UnreadableError(Exception):
 
 
 def limit() -> None:
-    """Little memory, little time, and nothing can be written."""
+    """Limit memory and time, and forbid writing."""
     for what, most in (
         (resource.RLIMIT_AS, MEMORY_BYTES),
         (resource.RLIMIT_CPU, CPU_SECONDS),
@@ -54,7 +54,7 @@ def limit() -> None:
 
 
 def pages_of_pdf(path: Path) -> Iterator[Pair]:
-    """The text of each page."""
+    """Yield the text of each page."""
     import pypdfium2  # noqa: PLC0415 - one library a process
 
     try:
@@ -74,9 +74,10 @@ def pages_of_pdf(path: Path) -> Iterator[Pair]:
 
 
 def check_archive(path: Path) -> None:
-    """Refuse what unpacks to far more than it is. Raises UnreadableError."""
+    """Refuse archives with an extreme compression ratio. Raises UnreadableError."""
     with path.open("rb") as file:
-        if file.read(8) == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":  # how Office wraps what it encrypts
+        # the container of encrypted Office files
+        if file.read(8) == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
             raise UnreadableError(ENCRYPTED)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -90,7 +91,7 @@ def check_archive(path: Path) -> None:
 
 
 def sections_of_docx(path: Path) -> Iterator[Pair]:
-    """Paragraphs and tables under their headings. python-docx resolves no entities."""
+    """Yield paragraphs and tables under their headings. python-docx resolves no entities."""
     import docx  # noqa: PLC0415
     from docx.table import Table  # noqa: PLC0415
 
@@ -117,7 +118,7 @@ def sections_of_docx(path: Path) -> Iterator[Pair]:
 
 
 def slides_of_pptx(path: Path) -> Iterator[Pair]:
-    """The texts, tables and notes of each slide."""
+    """Yield the texts, tables and notes of each slide."""
     import pptx  # noqa: PLC0415
 
     check_archive(path)
@@ -131,7 +132,7 @@ def slides_of_pptx(path: Path) -> Iterator[Pair]:
 
 
 def texts_of(shape: Any) -> list[str]:
-    """What one shape says, and the shapes in it."""
+    """Yield the texts of a shape, and of the shapes in it."""
     if shape.has_text_frame:
         return [shape.text_frame.text]
     if getattr(shape, "has_table", False):
@@ -140,11 +141,11 @@ def texts_of(shape: Any) -> list[str]:
 
 
 def rows_of_xlsx(path: Path) -> Iterator[Pair]:
-    """The rows of each sheet, some at a time. With defusedxml, openpyxl takes no entities."""
+    """Yield the rows of each sheet, some at a time. With defusedxml, openpyxl takes no entities."""
     import openpyxl  # noqa: PLC0415
 
     check_archive(path)
-    with path.open("rb") as file:  # not its path: kept files have no extension, which it looks at
+    with path.open("rb") as file:  # not its path: stored files have no extension, which it checks
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         for sheet in book.worksheets:
             rows = (
@@ -155,7 +156,7 @@ def rows_of_xlsx(path: Path) -> Iterator[Pair]:
 
 
 def rows_of_csv(path: Path) -> Iterator[Pair]:
-    """The rows, some at a time."""
+    """Yield the rows, some at a time."""
     text = decoded(path.read_bytes())
     try:
         dialect: Any = csv.Sniffer().sniff(text[:4096], delimiters=",;\t|")
@@ -165,7 +166,7 @@ def rows_of_csv(path: Path) -> Iterator[Pair]:
 
 
 def in_parts(rows: Iterator[list[str]], *, name: str) -> Iterator[Pair]:
-    """Rows as lines, ROWS_A_PART in each part."""
+    """Format rows as lines, ROWS_A_PART in each part."""
     held: list[str] = []
     first = 1
     for number, row in enumerate(rows, 1):
@@ -182,7 +183,7 @@ def in_parts(rows: Iterator[list[str]], *, name: str) -> Iterator[Pair]:
 
 
 def sections_of_html(path: Path) -> Iterator[Pair]:
-    """The text under each heading; no scripts, no styles, nothing is fetched."""
+    """Yield the text under each heading; no scripts, no styles, nothing is fetched."""
     from lxml import html  # noqa: PLC0415
 
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
@@ -206,7 +207,7 @@ def sections_of_html(path: Path) -> Iterator[Pair]:
 
 
 def sections_of_text(path: Path) -> Iterator[Pair]:
-    """The text, at its headings (Markdown) and in pieces of a readable size."""
+    """Yield the text, split at its headings (Markdown) and at a readable size."""
     heading, size = "", 0
     lines: list[str] = []
     for line in decoded(path.read_bytes()).splitlines():
@@ -222,7 +223,7 @@ def sections_of_text(path: Path) -> Iterator[Pair]:
 
 
 def decoded(data: bytes) -> str:
-    """Text of any usual encoding."""
+    """Decode text of any usual encoding."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
     for encoding in ("utf-8-sig", "gb18030", "shift_jis"):
@@ -250,7 +251,7 @@ def say(value: object) -> None:
 
 
 def tell_all(kind: str, path: Path) -> None:
-    """Write every part that says something, up to MOST_CHARACTERS and for so long as we may."""
+    """Write every non-empty part, up to MOST_CHARACTERS and within the time limit."""
     size = 0
     enough_at = time.monotonic() + ENOUGH_SECONDS
     enough_cpu = time.process_time() + ENOUGH_CPU_SECONDS
@@ -266,7 +267,7 @@ def tell_all(kind: str, path: Path) -> None:
 
 
 def main(kind: str, path: str) -> int:
-    """Read; the exit code is 0 when the last line says how it went."""
+    """Read; the exit code is 0 when the last line reports the result."""
     limit()
     try:
         tell_all(kind, Path(path))
@@ -275,7 +276,7 @@ def main(kind: str, path: str) -> int:
         error = str(reason)
     except MemoryError:
         error = BOMB
-    except Exception:  # noqa: BLE001 - a stranger's file raises whatever its library's authors forgot
+    except Exception:  # noqa: BLE001 - untrusted files raise unexpected errors in their libraries
         error = BROKEN
     say({"error": error})
     sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, whatever its name or its sender says. Pure."""
+"""Detect a file's type by its first bytes, ignoring name and declared type. Pure."""
 
 # Beginning -> type. Those that need a second look are in ``of_container``.
 BEGINNINGS = (
@@ -30,9 +30,10 @@ ADTS = frozenset({0xF1, 0xF9})
 
 
 def media_type(beginning: bytes, *, declared: str = "") -> str:
-    """The type that the first bytes (some hundred are enough) show; "" where they say nothing.
+    """Return the type that the first bytes (some hundred suffice) show; "" for an unknown one.
 
-    ``declared`` (a type) decides only what bytes leave open: whether WebM holds sound or a film.
+    ``declared`` (a type) decides only where the bytes are ambiguous: whether WebM holds audio or
+    video.
     """
     for start, found in BEGINNINGS:
         if beginning.startswith(start):
@@ -41,7 +42,7 @@ def media_type(beginning: bytes, *, declared: str = "") -> str:
 
 
 def of_container(beginning: bytes, declared: str) -> str:
-    """The type of a RIFF, ISO, Ogg or Matroska file; "" for any other."""
+    """Return the type of a RIFF, ISO, Ogg or Matroska file; "" for any other."""
     if beginning.startswith(b"RIFF"):
         return RIFF.get(beginning[8:12], "")
     if beginning[4:8] == b"ftyp":
@@ -54,7 +55,7 @@ def of_container(beginning: bytes, declared: str) -> str:
 
 
 def of_frames(beginning: bytes) -> str:
-    """The type of sound that has no head: MPEG or ADTS frames from the first byte on."""
+    """Return the type of sound that has no head: MPEG or ADTS frames from the first byte on."""
     if len(beginning) < 2 or beginning[0] != 0xFF:
         return ""
     if beginning[1] in MPEG_AUDIO:

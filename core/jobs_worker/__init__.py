@@ -1,1 +1,1 @@
-"""The side of the ``long`` worker: a process of its own for each job, and what it works with."""
+"""The ``long`` worker's side: one process per job, and the parts it uses."""

@@ -1,4 +1,4 @@
-"""What a plugin may use of the gateway while it works: the model, progress, a folder of its own."""
+"""The gateway's services for a running plugin: the model, progress, a folder of its own."""
 
 import asyncio
 import time
@@ -26,10 +26,10 @@ MOST_RETRY_SECONDS = 20.0
 
 
 class Host:
-    """One job's view of the gateway; see ``core.plugins.base.PluginHost``."""
+    """One job's interface to the gateway; see ``core.plugins.base.PluginHost``."""
 
     def __init__(self, *, job: Job, folder: Path) -> None:
-        """``folder`` exists and is empty."""
+        """Take an existing empty ``folder``."""
         self.folder = folder
         self.context_tokens: int = settings.LLM_CONTEXT_TOKENS
         self._job = job
@@ -46,7 +46,7 @@ class Host:
         schema: Mapping[str, Any] | None = None,
         max_tokens: int = 1024,
     ) -> str:
-        """See ``PluginHost.ask``. An answer that breaks the schema is asked for once more."""
+        """See ``PluginHost.ask``. An answer that violates the schema is requested once more."""
         messages: list[ChatMessage] = [{"role": "system", "content": system}] if system else []
         messages.append({"role": "user", "content": prompt})
         if schema is None:
@@ -65,12 +65,12 @@ class Host:
         return text
 
     async def progress(self, message: str, percent: float | None = None) -> None:
-        """See ``PluginHost.progress``; written at most every 0.2 s unless the words change."""
+        """See ``PluginHost.progress``; written at most every 0.2 s unless the text changes."""
         if message == self._last and time.monotonic() - self._told < TELL_SECONDS:
             return
         self._told, self._last = time.monotonic(), message
         try:
-            # What an earlier attempt told already is not told again: it would go backwards.
+            # Progress of an earlier attempt is not repeated: it would go backwards.
             if not await in_thread(self._answers.is_repeating):
                 await in_thread(jobs.tell, job=self._job, message=message, percent=percent)
             elif not await in_thread(jobs.is_ours, job=self._job):
@@ -94,7 +94,7 @@ class Host:
         max_tokens: int,
         schema: Mapping[str, Any] | None = None,
     ) -> str:
-        """The model's text. Raises PluginError with the words of the provider's error."""
+        """Return the model's text. Raises PluginError with the text of the provider's error."""
         strict = schema is not None
         for tries in range(1, TRIES + 1):
             asked = messages if strict or schema is None else spelled_out(messages, schema)
@@ -112,7 +112,9 @@ class Host:
         raise PluginError("The model could not be asked.")
 
     async def _answer(self, request: ModelRequest) -> str:
-        """The model's text, or what it said to the same question before this process was begun."""
+        """Return the model's text, or the stored answer of an earlier attempt to the same
+        question.
+        """
         question = [request.messages, request.options]
         known = await in_thread(self._answers.find, question)
         if known is not None:
@@ -135,7 +137,7 @@ def notice(*, job: Job, error: ProviderError) -> None:
 
 
 def options_of(max_tokens: int, schema: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The parameters of a model call, as OpenAI's chat completions has them."""
+    """Return the parameters of a model call, as in OpenAI's chat completions."""
     options: dict[str, Any] = {"max_tokens": max_tokens}
     if schema is not None:
         named = {"name": "answer", "schema": dict(schema)}
@@ -144,24 +146,24 @@ def options_of(max_tokens: int, schema: Mapping[str, Any] | None) -> dict[str, A
 
 
 def spelled_out(messages: list[ChatMessage], schema: Mapping[str, Any]) -> list[ChatMessage]:
-    """The same question with the schema in its words."""
+    """Return the same question with the schema as text."""
     *before, last = messages
     told = f"{last['content']}\n\n{form(schema)}"
     return [*before, {**last, "content": told}]
 
 
 def form(schema: Mapping[str, Any]) -> str:
-    """What a model is told about the form of its answer."""
+    """Return the instruction about the form of the answer."""
     return f"Answer with JSON only, which keeps to this schema: {orjson.dumps(schema).decode()}"
 
 
 def repair(problem: str, schema: Mapping[str, Any]) -> str:
-    """What a model is told about an answer that broke its schema."""
+    """Return the instruction after an answer that violated its schema."""
     return f"The answer has the wrong form: {problem}. {form(schema)}"
 
 
 def checked(said: str, schema: Mapping[str, Any]) -> tuple[str, str]:
-    """The JSON in a model's answer, and what is wrong with it (nothing: an empty string)."""
+    """Return the JSON in a model's answer, and its error (none: an empty string)."""
     text = json_in(said)
     try:
         value = orjson.loads(text)
@@ -175,7 +177,9 @@ def checked(said: str, schema: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def json_in(said: str) -> str:
-    """From the first bracket to the last of its kind: models put fences and words around JSON."""
+    """Return the text from the first bracket to the last of its kind: models add fences and
+    words.
+    """
     starts = [at for at in (said.find("{"), said.find("[")) if at >= 0]
     if not starts:
         return said.strip()

@@ -1,7 +1,7 @@
-"""A process for each job, so that it can be ended at any moment: stop, time, memory.
+"""One process per job, so that it can be ended at any moment: stop, time, memory.
 
-The pool process of Celery forks; the child works and writes its own row, the parent renews the
-lease, looks every half second whether the job is still wanted, and kills.
+Celery's pool process forks; the child works and updates its own row, the parent renews the lease,
+checks every half second whether the job is still wanted, and kills.
 """
 
 import asyncio
@@ -38,8 +38,9 @@ ENDED_WELL, OUT_OF_MEMORY = 0, 77
 
 
 def work(job_id: int) -> None:
-    """Claim a job and see it through; nothing to do when somebody else has it, or when this code is
-    of another version than the database: the job stays in the queue."""
+    """Claim a job and run it; does nothing when another worker has it, or when this code is of
+    another version than the database: the job stays in the queue.
+    """
     if problem := schema_version.problem():
         logger.error("this worker takes no more work: %s", problem)
         return
@@ -55,7 +56,7 @@ def work(job_id: int) -> None:
 
 
 def be_the_child(job: Job, parent: int) -> None:
-    """Work, and leave without what a pool process does at its end."""
+    """Work, and exit without a pool process's clean-up."""
     code = 1
     try:
         os.setsid()
@@ -82,7 +83,7 @@ def be_the_child(job: Job, parent: int) -> None:
 
 
 async def performed(job: Job) -> None:
-    """The work, and the model's connections closed after it."""
+    """Run the job, then close the model's connections."""
     try:
         await perform(job)
     finally:
@@ -91,7 +92,7 @@ async def performed(job: Job) -> None:
 
 
 def die_with(parent: int) -> None:
-    """Ask the kernel (Linux) to end this process with its parent; leave now if that is gone."""
+    """Request SIGKILL from the kernel (Linux) when the parent ends; exit now if it already has."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -106,7 +107,7 @@ def limit_memory() -> None:
 
 
 def watch(job: Job, pid: int) -> None:
-    """Stay until the child has ended, by itself or by us."""
+    """Wait until the child has ended, by itself or killed."""
     deadline = time.monotonic() + settings.JOB_SECONDS
     keep_at = 0.0
     while True:
@@ -128,7 +129,7 @@ def watch(job: Job, pid: int) -> None:
 
 
 def why_not(job: Job, deadline: float) -> Callable[[], None] | None:
-    """What is to be done after the child was killed; None: it may go on."""
+    """Return how to end the job after killing the child; None: it may continue."""
     if time.monotonic() > deadline:
         return lambda: jobs.fail(job=job, error=TOO_LONG)
     if not quietly(lambda: jobs.is_ours(job=job) or jobs.has_succeeded(job=job)):
@@ -137,7 +138,9 @@ def why_not(job: Job, deadline: float) -> Callable[[], None] | None:
 
 
 def quietly(ask: Callable[[], bool]) -> bool:
-    """Ask the database; while it is away, yes: the child's own fence refuses what is not ours."""
+    """Query the database; while it is unavailable return True: the child's own fence protects
+    the row.
+    """
     try:
         return ask()
     except DatabaseFailure:
@@ -146,7 +149,7 @@ def quietly(ask: Callable[[], bool]) -> bool:
 
 
 def kill(pid: int) -> None:
-    """End the child and what it started."""
+    """Kill the child and its descendants."""
     with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
     with suppress(ProcessLookupError):
@@ -155,7 +158,7 @@ def kill(pid: int) -> None:
 
 
 def after(job: Job, code: int) -> None:
-    """A child that died left its job undone: another process tries again."""
+    """Requeue the job of a child that crashed: another process tries again."""
     if code == ENDED_WELL:
         return
     logger.warning("the process of job %s ended with %s", job.id, code)

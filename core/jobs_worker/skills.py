@@ -1,11 +1,10 @@
-"""Skills: folders under ``GATEWAY_HOME/skills`` with a ``SKILL.md`` and, if they like, scripts.
+"""Skills: folders under ``GATEWAY_HOME/skills`` with a ``SKILL.md`` and optional scripts.
 
 ``SKILL.md`` begins with YAML between lines of ``---``: ``name``, ``description`` and, for a skill
 that runs, ``script`` (a file of the folder: Python, or executable). Nothing is used before the
-owner switches it on in the admin (a row of ``Skill``), which also shows what is wrong with a broken
-one. A script gets its input as JSON on stdin,
-says its result on stdout, and leaves files in its working folder; the lines of a file
-``messages.jsonl`` among them are messages of the protocol.
+owner enables it in the admin (a row of ``Skill``), which also shows the error of a broken one. A
+script gets its input as JSON on stdin, writes its result to stdout, and leaves files in its working
+folder; the lines of a file ``messages.jsonl`` among them are messages of the protocol.
 """
 
 import asyncio
@@ -42,12 +41,12 @@ MESSAGES = "messages.jsonl"
 
 
 class SkillError(Exception):
-    """A folder that holds no usable skill; the text is for the owner."""
+    """The folder holds no usable skill; the text is for the owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A skill on disk. ``script``: None for one that only instructs."""
+    """A skill on disk. ``script``: None for one with instructions only."""
 
     name: str
     description: str
@@ -57,22 +56,22 @@ class Found:
 
 
 def folder() -> Path:
-    """Where skills are."""
+    """Return the folder of the skills."""
     return Path(settings.GATEWAY_HOME) / "skills"
 
 
 def every() -> dict[str, Found]:
-    """The skills on disk that can be used, by the name of their folder."""
+    """Return the usable skills on disk, by the name of their folder."""
     return {name: each for name, each in looked_at().items() if isinstance(each, Found)}
 
 
 def broken() -> dict[str, str]:
-    """What is wrong with each folder that holds no usable skill, by its name."""
+    """Return the error of each folder without a usable skill, by its name."""
     return {name: str(each) for name, each in looked_at().items() if isinstance(each, SkillError)}
 
 
 def looked_at() -> dict[str, Found | SkillError]:
-    """Every folder under ``skills``: its skill, or what is wrong with it."""
+    """Return for every folder under ``skills`` its skill or its error."""
     places = sorted(folder().iterdir()) if folder().is_dir() else []
     found: dict[str, Found | SkillError] = {}
     for place in places:
@@ -86,7 +85,7 @@ def looked_at() -> dict[str, Found | SkillError]:
 
 
 def read(place: Path) -> Found:
-    """The skill of a ``SKILL.md``. Raises SkillError."""
+    """Return the skill of a ``SKILL.md``. Raises SkillError."""
     if NAME.fullmatch(place.parent.name) is None:
         raise SkillError("The folder's name may hold letters, digits, dots, - and _ only.")
     try:
@@ -108,7 +107,7 @@ def read(place: Path) -> Found:
 
 
 def head_of(text: str) -> tuple[dict[str, Any], str]:
-    """The YAML between the first two lines of ``---``, and what follows. Raises SkillError."""
+    """Return the YAML between the first two lines of ``---``, and the rest. Raises SkillError."""
     pieces = text.split("---", 2)
     if len(pieces) < 3 or pieces[0].strip("\ufeff \r\n"):
         raise SkillError("SKILL.md must begin with YAML between two lines of ---.")
@@ -130,19 +129,19 @@ def head_of(text: str) -> tuple[dict[str, Any], str]:
 
 
 def switched_on_but_broken() -> dict[str, str]:
-    """What is wrong with each skill that the owner switched on and that cannot be used."""
+    """Return the error of each enabled skill that cannot be used."""
     names = set(Skill.objects.filter(enabled=True).values_list("name", flat=True))
     return {name: error for name, error in broken().items() if name in names}
 
 
 def switched_on() -> dict[str, Found]:
-    """The skills that the owner switched on and that are still there."""
+    """Return the enabled skills that exist."""
     names = set(Skill.objects.filter(enabled=True).values_list("name", flat=True))
     return {name: found for name, found in every().items() if name in names}
 
 
 async def run(job: Job, host: Host) -> PluginResult:
-    """The work of ``run_skill`` for a skill with a script. Raises PluginError."""
+    """Run a skill's script as the work of ``run_skill``. Raises PluginError."""
     skill = (await in_thread(switched_on)).get(str(job.parameters["skill"]))
     if skill is None or skill.script is None:
         raise PluginError("This skill is not switched on.")
@@ -155,9 +154,9 @@ async def run(job: Job, host: Host) -> PluginResult:
 
 
 def told_by(path: Path) -> list[Message]:
-    """The messages that a script left, one a line of JSON; the file is gone then.
+    """Return the messages that a script left, one per line of JSON, and delete the file.
 
-    Raises PluginError naming the line that holds none.
+    Raises PluginError naming the invalid line.
     """
     if not path.is_file() or path.is_symlink():
         return []
@@ -177,12 +176,12 @@ def told_by(path: Path) -> list[Message]:
 
 
 def artifact(path: Path) -> Artifact:
-    """A file that a script left."""
+    """Return a file that a script left."""
     return Artifact(path, path.name, storage.type_by_name(path.name))
 
 
 async def output_of(skill: Found, given: Any, place: Path) -> str:
-    """What the script says on stdout. Raises PluginError."""
+    """Return a script's stdout. Raises PluginError."""
     script = str(skill.script)
     command = [sys.executable, script] if script.endswith(".py") else [script]
     process = await asyncio.create_subprocess_exec(
@@ -220,7 +219,7 @@ async def output_of(skill: Found, given: Any, place: Path) -> str:
 
 
 def limit() -> None:
-    """In the script's process: memory, processor time, size of files."""
+    """Limit memory, CPU time and file size in the script's process."""
     memory = settings.JOB_MEMORY_MEGABYTES * MEGABYTE
     for what, most in (
         (resource.RLIMIT_AS, memory),

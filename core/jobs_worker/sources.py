@@ -1,6 +1,6 @@
-"""What a job is about: documents, an address, a text, a topic, or the conversation so far.
+"""The source of a job: documents, an address, a text, a topic, or the conversation.
 
-What the call names wins. Only what it leaves out is filled in: by the documents of the message, the
+The call's own parameters win. Missing ones are filled in: by the documents of the message, the
 topic of the request, the documents of the conversation, or the conversation itself.
 """
 
@@ -47,7 +47,9 @@ ALL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a call names: ``files`` by handle or name, an ``address``, a ``text`` or a ``topic``."""
+    """The source in a call: ``files`` by handle or name, an ``address``, a ``text`` or a
+    ``topic``.
+    """
 
     files: Sequence[str] = ()
     address: str = ""
@@ -57,14 +59,14 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The documents of a job, and those at hand that it leaves out."""
+    """The documents of a job, and the available ones that it leaves out."""
 
     rows: Sequence[StoredFile]
     left: Sequence[StoredFile] = ()
 
 
 async def of(job: Job, parameters: Mapping[str, Any], host: Host) -> Source:
-    """The source of a job. Raises PluginError."""
+    """Return the source of a job. Raises PluginError."""
     given = named(parameters)
     if given.address and not (given := await in_thread(own_link, job, given)).files:
         return await of_address(given.address, host)
@@ -80,7 +82,7 @@ async def of(job: Job, parameters: Mapping[str, Any], host: Host) -> Source:
 
 
 def named(parameters: Mapping[str, Any]) -> Named:
-    """What the parameters of a call name; a ``source`` is any of the four."""
+    """Return the source in the parameters of a call; a ``source`` is any of the four."""
     listed = parameters.get("files")
     names = [str(each) for each in listed if each] if isinstance(listed, list) else []
     names += [str(parameters["file"])] if parameters.get("file") else []
@@ -101,7 +103,7 @@ def named(parameters: Mapping[str, Any]) -> Named:
 
 
 def own_link(job: Job, given: Named) -> Named:
-    """A link of this gateway to a file of the person's own is that file."""
+    """Return the user's own file for a link of this gateway."""
     parts = urlsplit(given.address)
     token = parse_qs(parts.query).get("token", [""])[0]
     if not given.address.startswith(f"{settings.GATEWAY_URL}/files/"):
@@ -115,12 +117,12 @@ def own_link(job: Job, given: Named) -> Named:
 
 
 def of_topic(topic: str) -> Source:
-    """A source that is only a topic."""
+    """Return a source that is only a topic."""
     return Source(one_line(topic, TITLE_CHARACTERS), [("", topic)], kind="topic")
 
 
 async def of_address(address: str, host: Host) -> Source:
-    """What stands at a public address, as a document. Raises PluginError."""
+    """Fetch a public address as a document. Raises PluginError."""
     await host.progress("Reading the document…")
     try:
         found = await FETCHER.get(address)
@@ -142,7 +144,9 @@ async def of_address(address: str, host: Host) -> Source:
 
 
 async def of_files(chosen: Chosen, host: Host) -> Source:
-    """The text of documents with its references. Raises PluginError when none can be read."""
+    """Return the text of documents with its references. Raises PluginError when none can be
+    read.
+    """
     await host.progress("Reading the document…")
     read: list[tuple[StoredFile, list[tuple[str, str]]]] = []
     left = [f"“{row.name}”" for row in chosen.left[:MOST_NAMED]]
@@ -170,7 +174,7 @@ async def of_files(chosen: Chosen, host: Host) -> Source:
 
 
 async def text_of(file: StoredFile) -> list[tuple[str, str]]:
-    """The parts of one document. Raises DocumentError."""
+    """Return the parts of one document. Raises DocumentError."""
     try:
         return await documents.parts(
             storage.path_of(file), name=file.name, most_megabytes=settings.DOCUMENT_MEGABYTES
@@ -180,7 +184,8 @@ async def text_of(file: StoredFile) -> list[tuple[str, str]]:
 
 
 def chosen_files(job: Job, given: Named) -> Chosen:
-    """The documents that a job is about, of its own user only. Raises PluginError for a wrong name.
+    """Return the documents that a job is about, of its own user only. Raises PluginError for a
+    wrong name.
 
     Those that the call names; else all of this message; else, where no words are given and the
     request names no topic, those of the conversation.
@@ -200,14 +205,14 @@ def chosen_files(job: Job, given: Named) -> Chosen:
 
 
 def attached(job: Job, own: QuerySet[StoredFile]) -> list[StoredFile]:
-    """The documents of this message, in its order."""
+    """Return the documents of this message, in order."""
     names = [item["file"] for item in job.run.route.get("media", []) if is_document(item)]
     rows = {row.public_id: row for row in own.filter(public_id__in=names)}
     return [rows[name] for name in dict.fromkeys(names) if name in rows]
 
 
 def found(own: QuerySet[StoredFile], job: Job, name: str) -> StoredFile:
-    """The file of a handle ("/files/<id>" or "<id>") or, in this conversation, of a name.
+    """Return the file of a handle ("/files/<id>" or "<id>") or, in this conversation, of a name.
 
     Raises PluginError.
     """
@@ -220,7 +225,7 @@ def found(own: QuerySet[StoredFile], job: Job, name: str) -> StoredFile:
 
 
 def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
-    """Documents sent earlier: those whose names are said, all if all are meant, else the last."""
+    """Return earlier documents: those named, all if all are meant, else the last."""
     sent = own.filter(session_id=job.run.session_id, origin=storage.SENT, purged_at__isnull=True)
     rows = [row for row in sent.order_by("id") if is_readable(row)]
     if not rows:
@@ -235,30 +240,30 @@ def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
 
 
 def is_readable(row: StoredFile) -> bool:
-    """Whether a file may be a document: not a picture, a recording or a film."""
+    """Return whether a file may be a document: not a picture, a recording or a film."""
     return not row.content_type.startswith(("image/", "audio/", "video/"))
 
 
 def is_document(item: Mapping[str, Any]) -> bool:
-    """Whether a medium of a message is a document that was kept."""
+    """Return whether a medium of a message is a stored document."""
     return item.get("kind") in {"document", "file"} and bool(item.get("file"))
 
 
 def unique(rows: Iterable[StoredFile]) -> list[StoredFile]:
-    """The rows in their order, each once."""
+    """Return the rows in order without repeats."""
     return list({row.pk: row for row in rows}.values())
 
 
 def asked_topic(job: Job) -> str:
-    """The topic that the request names; empty for one that only points ("turn this into …")."""
+    """Return the topic of the request; empty for one that only refers ("turn this into …")."""
     said = asked.read(job.run.text)
     return said.topic if said.is_order else ""
 
 
 def of_conversation(job: Job) -> Source:
-    """The topic of the request, else what was said so far, without the request.
+    """Return the topic of the request, else the conversation without the request.
 
-    Raises PluginError when that is nothing.
+    Raises PluginError when that is empty.
     """
     if topic := asked_topic(job):
         return of_topic(topic)

@@ -1,8 +1,8 @@
-"""What a job keeps while it runs: the model's answers, and the messages that it sent.
+"""Stored steps of a running job: the model's answers, and the messages that it sent.
 
-A job whose process died begins again from the start, but asks the model nothing a second time: each
-answer is found again by its question. Answers go when the job is over. Messages have numbers; one
-that an earlier attempt sent already is not sent again.
+A job whose process crashed restarts, but repeats no model call: each answer is found by its
+question. Answers are deleted when the job ends. Messages have numbers; one that an earlier attempt
+sent is not sent again.
 """
 
 from dataclasses import dataclass, field
@@ -25,13 +25,13 @@ MOST_ANSWERS = 500
 ANSWER_CHARACTERS = 4_000_000  # of all answers of a job
 MOST_MESSAGES = 200
 MESSAGE_BYTES = 256 * 1024
-# What a plugin may say: no lifecycle, nothing in the name of the person or of the model's tools.
+# Allowed for plugins: no lifecycle events, no messages of the user or of the model's tools.
 SENDABLE_NOT = frozenset({"event", "user_input", "tool_call"})
 
 
 @dataclass
 class Answers:
-    """The answers of one job by question; those of earlier attempts are found again."""
+    """The answers of one job by question, including earlier attempts'."""
 
     job: Job
     _known: dict[str, str] | None = None
@@ -40,7 +40,7 @@ class Answers:
     _missed: bool = False
 
     def find(self, question: Any) -> str | None:
-        """The answer that an earlier attempt got to this question, or None: then ask."""
+        """Return the stored answer to this question, or None."""
         if self._known is None:
             self._known = kept(self.job)
             self._characters = sum(map(len, self._known.values()))
@@ -52,7 +52,7 @@ class Answers:
         return found
 
     def keep(self, question: Any, answer: str) -> None:
-        """Write an answer down, within the bounds. Raises LostJobError."""
+        """Store an answer, within the limits. Raises LostJobError."""
         key = self._key(question)
         self._count(question)
         text = clean(answer)
@@ -70,7 +70,7 @@ class Answers:
         self._characters += len(text)
 
     def is_repeating(self) -> bool:
-        """Whether this attempt is still where an earlier one was already."""
+        """Return whether this attempt is still repeating an earlier one."""
         if self.job.attempt < 2 or self._missed:
             return False
         if self._known is None:
@@ -87,7 +87,7 @@ class Answers:
 
 
 def kept(job: Job) -> dict[str, str]:
-    """The answers that were kept of a job, by key."""
+    """Return the stored answers of a job, by key."""
     if job.attempt < 2:
         return {}
     rows = JobStep.objects.filter(job=job, kind=ANSWER)
@@ -95,14 +95,16 @@ def kept(job: Job) -> dict[str, str]:
 
 
 def drop_answers(job_id: int) -> bool:
-    """Remove the answers of a job that is over; whether there were any."""
+    """Delete the answers of an ended job; return whether there were any."""
     with transactions.atomic_write():
         rows = JobStep.objects.filter(job_id=job_id, kind=ANSWER, job__state__in=Run.FINAL)
         return rows.delete()[0] > 0
 
 
 def sendable(message: Message) -> MessageDict:
-    """A message as it is kept. Raises MessageError for one that a plugin may not send."""
+    """Return a message in its stored form. Raises MessageError for one that a plugin may not
+    send.
+    """
     if message.type in SENDABLE_NOT:
         raise MessageError("type", f"a plugin sends no {message.type} messages")
     if message.delta:
@@ -120,7 +122,7 @@ def sendable(message: Message) -> MessageDict:
 
 
 def say(*, job: Job, number: int, data: MessageDict) -> None:
-    """Keep message ``number`` (from 1) of a job for its reader. Raises LostJobError."""
+    """Store message ``number`` (from 1) of a job. Raises LostJobError."""
     if number > MOST_MESSAGES:
         return
     with transactions.atomic_write():
@@ -138,7 +140,7 @@ def say(*, job: Job, number: int, data: MessageDict) -> None:
 
 
 def messages(*, job_id: int, after: int) -> list[Message]:
-    """The messages of a job after number ``after``, in order, each under an id of its own."""
+    """Return the messages of a job after number ``after``, in order, each with its own id."""
     rows = JobStep.objects.filter(job_id=job_id, kind=MESSAGE, key__gt=f"{after:06}")
     found = []
     for key, data in rows.order_by("key").values_list("key", "data"):

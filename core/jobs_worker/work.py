@@ -1,7 +1,7 @@
-"""One job, from claimed to ended: its source is read, its plugin runs, its files are kept.
+"""One job from claim to end: read its source, run its plugin, store its files.
 
-Files lie in ``<files>/jobs/<job>/<attempt>`` from their first byte: what an attempt that died or
-was cancelled left there goes with its folder, and a finished one is adopted where it is.
+Files are written to ``<files>/jobs/<job>/<attempt>`` from their first byte: those of an attempt
+that crashed or was cancelled are deleted with the folder, and a finished one is adopted in place.
 """
 
 import logging
@@ -30,9 +30,9 @@ Work = Callable[[Job, Host], Awaitable[PluginResult]]
 
 
 async def perform(job: Job) -> None:
-    """Carry out a claimed job; whatever happens, its row says how it ended, if it is still ours."""
+    """Run a claimed job; its row gets the result in every case, if the claim still holds."""
     folder = folder_of(job)
-    shutil.rmtree(folder.parent, ignore_errors=True)  # what earlier attempts left
+    shutil.rmtree(folder.parent, ignore_errors=True)  # files of earlier attempts
     folder.mkdir(parents=True, mode=0o700)
     try:
         result = await WORK[job.tool](job, Host(job=job, folder=folder))
@@ -55,7 +55,7 @@ async def perform(job: Job) -> None:
 
 
 async def by_plugin(job: Job, host: Host) -> PluginResult:
-    """The work of ``route_to_plugin``. Raises PluginError."""
+    """Do the work of ``route_to_plugin``. Raises PluginError."""
     asked: Mapping[str, Any] = job.parameters
     plugin = registry.get(asked["plugin_id"])
     if plugin is None:
@@ -70,21 +70,21 @@ WORK: dict[str, Work] = {"route_to_plugin": by_plugin, "run_skill": skills.run}
 
 
 async def failed(job: Job, error: str) -> None:
-    """Note a failure; nothing is left behind."""
+    """Record a failure and delete its files."""
     await in_thread(jobs.fail, job=job, error=error)
     await in_thread(discard, job)
     await in_thread(steps.drop_answers, job.id)
 
 
 def folder_of(job: Job) -> Path:
-    """Where this attempt works."""
+    """Return the folder of this attempt."""
     return storage.folder() / "jobs" / str(job.id) / str(job.attempt)
 
 
 def discard(job: Job) -> bool:
-    """Remove what this attempt made, unless it was kept: a worker may die after its success.
+    """Delete the files of this attempt, unless it succeeded: a worker may crash after its success.
 
-    Whether it was removed. The database's errors are raised: then nothing was.
+    Returns whether they were deleted. Raises the database's errors: then nothing was.
     """
     if jobs.has_succeeded(job=job):
         return False
@@ -93,7 +93,7 @@ def discard(job: Job) -> bool:
 
 
 def kept(artifact: Artifact, folder: Path) -> Made:
-    """A plugin's file, if it is one of its own folder. Raises PluginError."""
+    """Return a plugin's file, if it is in its own folder. Raises PluginError."""
     path = artifact.path
     inside = path.resolve().is_relative_to(folder.resolve())
     if path.is_symlink() or not inside or not path.is_file():
@@ -102,7 +102,7 @@ def kept(artifact: Artifact, folder: Path) -> Made:
 
 
 def tidy(folder: Path, *, keep: set[Path]) -> None:
-    """Remove everything but the finished files."""
+    """Delete everything but the finished files."""
     for path in sorted(folder.rglob("*"), reverse=True):
         if path in keep:
             continue

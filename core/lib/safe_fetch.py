@@ -70,7 +70,7 @@ SPECIAL_V6 = networks(
     "2620:4f:8000::/48",  # AS112
     "3fff::/20",  # documentation
 )
-# An owner's own networks: for those who tick *private address*.
+# An owner's private networks, allowed by *private address*.
 OWN = networks(
     "10.0.0.0/8", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7"
 )

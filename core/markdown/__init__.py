@@ -3,14 +3,14 @@
 Public functions, all total: they take anything (``None`` is ``""``, bytes are decoded), never
 raise, and need time linear in the text. docs/markdown.md describes them.
 
-* ``looks_like_markdown``, ``classify_outbound_format``: what a text is;
-* ``markdown_to_plain``, ``markdown_to_whatsapp``, ``markdown_to_channel``: text for channels that
-  take text only;
+* ``looks_like_markdown``, ``classify_outbound_format``: the format of a text;
+* ``markdown_to_plain``, ``markdown_to_whatsapp``, ``markdown_to_channel``: text for text-only
+  channels;
 * ``to_telegram`` (text + entities), ``to_markdown_v2``, ``to_html``: Telegram, from one parse;
 * ``split``, ``split_markdown_v2``, ``split_html``, ``truncate``: Telegram's length limit;
-* ``live_view``: what to show of a text that is still being written;
-* ``strip_outer_fence``: the fence that models like to wrap a whole answer in;
-* ``preview``: what a reader will see, for people at a terminal.
+* ``live_view``: the displayable part of an unfinished text;
+* ``strip_outer_fence``: removes the fence that models add around a whole answer;
+* ``preview``: a preview for the terminal.
 """
 
 from .api import (

@@ -1,4 +1,4 @@
-"""The addresses of links and images: on their text, behind it, or in notes at the end."""
+"""The addresses of links and images: on their text, after it, or in notes at the end."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ _WORD = 20  # characters of the rest of a word
 
 
 class Addresses:
-    """Places the addresses of one document, as its look has them."""
+    """Place the addresses of one document according to its look."""
 
     def __init__(self, look: Look, *, in_notes: bool) -> None:
         self.look = look
         self.in_notes = in_notes
         self.written = 0  # addresses behind their text
-        self.interruptions = 0  # those before more text on their line
+        self.interruptions = 0  # addresses before more text on their line
         self.numbers: dict[str, int] = {}
         self.starts: set[int] = set()  # of the links and images of one inline text
 
     def too_many(self) -> bool:
-        """Whether a text with so many addresses amid its sentences is better read with notes."""
+        """Return whether a text has so many addresses within sentences that notes read better."""
         return self.interruptions > 1 or (self.interruptions == 1 and self.written > 3)
 
     def notes(self) -> str:
-        """The numbered notes, a line each."""
+        """Return the numbered notes, a line each."""
         return "\n".join(f"[{number}] {address}" for address, number in self.numbers.items())
 
     def apply(self, inline: Inline) -> tuple[str, list[Span]]:
-        """The inline text with the addresses of its links and images where this look has them."""
+        """Return the inline text with the addresses of its links and images placed for this
+        look.
+        """
         pieces: list[tuple[int, str]] = []
         spans: list[Span] = []
         linked = ("link", "anchor", "image")
@@ -60,13 +62,13 @@ class Addresses:
         if span.kind == "anchor":
             return
         if not self.look.links_as_text and "//" not in span.value and "@" not in written:
-            return  # a relative address leads nowhere from a chat
+            return  # relative addresses do not work in a chat
         if written and not _same_address(text[span.start : span.end], written):
             end = self._end_of_word(text, span.end)
             pieces.append((end, self._written(text, end, written)))
 
     def _end_of_word(self, text: str, at: int) -> int:
-        """Where the word ends that goes on behind a link: ``[MITM](…)ed``."""
+        """Return the end of the word that continues after a link: ``[MITM](…)ed``."""
         if not text[at - 1 : at].isalnum():
             return at
         end = at
@@ -80,7 +82,7 @@ class Addresses:
         return links.written_address(url, ticks=not self.look.fenced)
 
     def _written(self, text: str, end: int, address: str) -> str:
-        """An address behind the text that it belongs to, or the number of a note that has it."""
+        """Return an address after its text, or the number of its note."""
         self.written += 1
         if text[end : end + 1].strip("\n"):
             self.interruptions += 1
@@ -111,7 +113,7 @@ class Addresses:
             spans.append(Span("link", span.start, span.end, address))
 
     def _alone(self, text: str, at: int, written: str, pieces: list[tuple[int, str]]) -> None:
-        """An image without a description: its address, apart from what stands beside it."""
+        """Write the address of an image without a description, separated from its neighbours."""
         shown = f"{self.look.image} {written}" if self.look.image and written else written
         shown = shown or self.look.image
         if pieces and pieces[-1][0] == at:
@@ -133,5 +135,5 @@ def _link_first(span: Span) -> tuple[int, bool, int]:
 
 
 def _same_address(text: str, address: str) -> bool:
-    """Whether a link's text is its own address, give or take a slash."""
+    """Return whether a link's text is its own address, except for a slash."""
     return text.strip().rstrip("/") == address.rstrip("/")

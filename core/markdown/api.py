@@ -1,7 +1,7 @@
-"""The public functions, and the one guard that keeps "never raises" (contracts [T1]).
+"""The public functions, and the guard that ensures "never raises" ([T1]).
 
-The renderers are total over ``str`` as far as fuzzing can tell. Should one raise all the same, the
-traceback is logged here and the text goes out as it came.
+The renderers are total over ``str`` as far as fuzzing can tell. Should one raise nevertheless, the
+traceback is logged here and the text is returned unchanged.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _text(value: object) -> str:
 def _guarded(
     value: object, function: Callable[[str], _Result], otherwise: Callable[[str], _Result]
 ) -> _Result:
-    """``function`` of the value's text; what ``otherwise`` makes of it if that fails."""
+    """Return ``function`` of the value's text; ``otherwise`` of it when that fails."""
     text = ""
     try:
         text = _text(value)
@@ -70,7 +70,7 @@ def _plain(_text: str) -> Classification:
 
 
 def looks_like_markdown(text: object) -> bool:
-    """Whether the text has any Markdown that a reader would miss ([T2]).
+    """Return whether the text has any Markdown that a reader would miss ([T2]).
 
     Decided by the parser, not by its characters: ``2 * 3``, ``snake_case``, ``*.py``, ``2*3*4`` and
     a bare URL are not; lists, headings, links, emphasis, code, quotes, tables, rules, escapes are.
@@ -84,12 +84,12 @@ def classify_outbound_format(text: object) -> Classification:
 
 
 def markdown_to_plain(text: object) -> str:
-    """The text without Markdown's markers ([T3]); text that is no Markdown unchanged."""
+    """Return the text without Markdown's markers ([T3]); text that is no Markdown unchanged."""
     return _guarded(text, _plain_text, _same)
 
 
 def markdown_to_whatsapp(text: object) -> str:
-    """The text with the markers of WhatsApp, Signal and most messengers ([T3]).
+    """Return the text with the markers of WhatsApp, Signal and most messengers ([T3]).
 
     Text that is no Markdown stays as it is, byte for byte ([T2]).
     """
@@ -97,7 +97,9 @@ def markdown_to_whatsapp(text: object) -> str:
 
 
 def markdown_to_channel(text: object, format: str) -> str:  # noqa: A002 - requirement 1's name
-    """The text as ``whatsapp`` or ``plain``; as it is for ``none`` and any unknown format."""
+    """Return the text as ``whatsapp`` or ``plain``; as it is for ``none`` and any unknown
+    format.
+    """
     if format == "whatsapp":
         return markdown_to_whatsapp(text)
     if format == "plain":
@@ -124,7 +126,7 @@ def _to_telegram(source: str, look: Look = TELEGRAM) -> TelegramText:
 
 
 # Markdown that shows nothing (a comment, an empty fence) is shown as it was written: an answer
-# that a person waits for is never no message at all.
+# must never be an empty message.
 
 
 def _plain_text(source: str) -> str:
@@ -138,22 +140,23 @@ def _whatsapp_text(source: str) -> str:
 
 
 def to_markdown_v2(text: object) -> str:
-    """The text for ``parse_mode=MarkdownV2``."""
+    """Return the text for ``parse_mode=MarkdownV2``."""
     return to_telegram(text).markdown_v2()
 
 
 def to_html(text: object) -> str:
-    """The text for ``parse_mode=HTML``."""
+    """Return the text for ``parse_mode=HTML``."""
     return to_telegram(text).html()
 
 
 def split(
     text: object, *, limit: int = splitting.MESSAGE_LIMIT, growing: bool = False
 ) -> list[TelegramText]:
-    """The text (or a ``TelegramText``) as messages of at most ``limit`` UTF-16 units ([T6]).
+    """Split the text (or a ``TelegramText``) into messages of at most ``limit`` UTF-16 units
+    ([T6]).
 
-    Empty if there is nothing to see. ``growing``: more text will follow, and the messages that are
-    full stay as they are.
+    Empty for an invisible text. ``growing``: more text will follow, and full messages do not
+    change.
     """
     if growing and not isinstance(text, TelegramText):
         text = _guarded(text, partial(_to_telegram, look=TELEGRAM_GROWING), TelegramText)
@@ -161,30 +164,30 @@ def split(
 
 
 def live_view(text: object) -> str:
-    """The Markdown to show of a text that is still being written ([C5])."""
+    """Return the displayable Markdown of an unfinished text ([C5])."""
     return _guarded(text, growing_text, _same)
 
 
 def split_markdown_v2(text: object) -> list[str]:
-    """The messages of ``split`` as MarkdownV2."""
+    """Return the messages of ``split`` as MarkdownV2."""
     return [piece.markdown_v2() for piece in split(text)]
 
 
 def split_html(text: object) -> list[str]:
-    """The messages of ``split`` as HTML."""
+    """Return the messages of ``split`` as HTML."""
     return [piece.html() for piece in split(text)]
 
 
 def truncate(text: object, *, limit: int = splitting.MESSAGE_LIMIT) -> TelegramText:
-    """The text as one message; a longer one ends with ``… (truncated)`` ([S3])."""
+    """Return the text as one message; a longer one ends with ``… (truncated)`` ([S3])."""
     return splitting.truncate(to_telegram(text), limit=limit)
 
 
 def strip_outer_fence(text: object) -> str:
-    """The text without a code fence around all of it ([S2]); anything else as it is."""
+    """Return the text without a code fence around all of it ([S2]); anything else as it is."""
     return _guarded(text, wrapper.strip, _same)
 
 
 def preview(text: object, format: str) -> str:  # noqa: A002
-    """What goes out as ``telegram``, ``markdownv2``, ``html``, ``whatsapp`` or ``plain``."""
+    """Return the output for ``telegram``, ``markdownv2``, ``html``, ``whatsapp`` or ``plain``."""
     return previews.preview(to_telegram(text), format) or markdown_to_channel(text, format)

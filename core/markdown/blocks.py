@@ -57,7 +57,7 @@ class Definitions:
         return bool(self._known)
 
     def find(self, label: str) -> str | None:
-        """The address of a label, or None."""
+        """Return the address of a label, or None."""
         if not self._known:
             return None
         entry = self._known.get(normalizeReference(label))
@@ -91,7 +91,7 @@ def _definition(state: StateBlock, start: int, end: int, silent: bool) -> bool: 
 
 
 def _used(state: StateBlock, start: int) -> bool:
-    """Whether the label defined at this line stands elsewhere; after many, taken for granted."""
+    """Return whether the label defined at this line is used; above a limit, assume so."""
     doubts = state.env["doubts"] = state.env.get("doubts", 0) + 1
     line = _line(state, start)
     return doubts > _MAX_DOUBTS or state.src.count(line[: line.find("]") + 1]) > 1
@@ -122,7 +122,7 @@ def _leaf(state: StateBlock, kind: str, content: str, start: int) -> Leaf:
 
 
 def _quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001
-    """A quote, unless the sign is one of comparison, of a shell, or part of a face."""
+    """Parse a quote, unless the sign is one of comparison, of a shell, or part of a face."""
     pos = state.bMarks[start] + state.tShift[start]
     if state.sCount[start] - state.blkIndent >= 4 or _NO_QUOTE.match(state.src, pos):
         return False
@@ -132,7 +132,9 @@ def _quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # no
 
 
 def _is_sign(state: StateBlock, start: int, end: int) -> bool:
-    """Whether the ``>`` of this line is a sign: ``>> ok``, ``> 5 people came``, ``>>> x = 1``."""
+    """Return whether the ``>`` of this line is a sign: ``>> ok``, ``> 5 people came``, ``>>> x
+    = 1``.
+    """
     line = _line(state, start)
     beside = [_line(state, at) for at in (start - 1, start + 1) if 0 <= at < end]
     quoted = [other for other in beside if other.startswith(">")]
@@ -143,7 +145,7 @@ def _is_sign(state: StateBlock, start: int, end: int) -> bool:
 
 
 def _list(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001
-    """A list, unless the sign is that of a sum: ``+ 5 EUR``."""
+    """Parse a list, unless the sign is that of a sum: ``+ 5 EUR``."""
     pos = state.bMarks[start] + state.tShift[start]
     return not _SUM.match(state.src, pos) and list_block(state, start, end, silent)
 
@@ -171,7 +173,7 @@ _LIKELY = re.compile(
 
 
 def _interrupts(state: StateBlock, line: int, end: int, char: str) -> bool:
-    """Whether this line ends a paragraph before it."""
+    """Return whether this line ends a paragraph before it."""
     pos = state.bMarks[line] + state.tShift[line]
     if not _LIKELY.match(state.src, pos):
         return False
@@ -217,7 +219,7 @@ def _line(state: StateBlock, line: int) -> str:
 
 
 def _table_starts(state: StateBlock, start: int, end: int) -> list[str] | None:
-    """The alignment row's cells if a table begins at this line."""
+    """Return the alignment row's cells if a table begins at this line."""
     line = start + 1
     pos = state.bMarks[line] + state.tShift[line]
     if pos >= state.eMarks[line] or state.src[pos] not in "|-:" or line >= end:
@@ -259,7 +261,7 @@ def _table(state: StateBlock, start: int, end: int) -> bool:
 
 
 class Leaf:
-    """A token with what is read of it: the library's own has a dozen fields to fill."""
+    """A token with only the fields that are read: the library's has a dozen to fill."""
 
     attrs: dict[str, int] = {}
     map: list[int] = [0, 0]
@@ -346,7 +348,7 @@ def _parser() -> MarkdownIt:
 
 
 def read_blocks(source: str) -> tuple[list[Leaf], Definitions]:
-    """The block tokens of a text (lines end in ``\\n``) and its link definitions.
+    """Return the block tokens of a text (lines end in ``\\n``) and its link definitions.
 
     Leaves are ``paragraph``, ``heading`` and ``table`` (one token each, the latter with ``rows``
     and ``aligns``) and markdown-it-py's ``fence``, ``code_block``, ``html_block``,

@@ -1,4 +1,4 @@
-"""What kind of text an answer is (requirement 1, section 1.1)."""
+"""Classify the format of an answer (requirement 1, section 1.1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ADDRESS = re.compile(r"https?://[^\s]|/files/out\b", re.IGNORECASE)
 
 
 def is_markdown(source: str) -> bool:
-    """Whether the parser finds any Markdown."""
+    """Return whether the parser finds any Markdown."""
     return read(source, PLAIN).marked
 
 

@@ -48,7 +48,7 @@ class Document:
 
 
 class _Options(NamedTuple):
-    """What is known about a whole text only after reading it."""
+    """Properties of the whole text, known only after reading it."""
 
     wide_tables: bool  # some table is too wide for a grid
     tags_as_text: bool = False
@@ -115,7 +115,7 @@ class _Writer:
         self.put(kind, text, spans, lines)
 
     def put(self, kind: BlockKind, text: str, spans: list[Span], lines: list[int]) -> None:
-        """Write text at the current place."""
+        """Write text at the current position."""
         start = self.length
         if spans:
             for span in spans:
@@ -173,7 +173,7 @@ class _Writer:
             self.leaf("paragraph", inline, token.map)
 
     def _alert(self, alert: re.Match[str]) -> Inline:
-        """The first paragraph of a quote that begins ``[!NOTE]``."""
+        """Return the first paragraph of a quote that begins ``[!NOTE]``."""
         inline = self.inline(alert.string[alert.end() :])
         name = f"{alert[1].capitalize()}:"
         lead = name if not inline.text else f"{name}{' ' if alert[2] is None else alert[2]}"
@@ -198,7 +198,9 @@ class _Writer:
         self.boxed = True  # bold is enough to set it off
 
     def fence(self, token: Leaf) -> None:
-        """A fenced code block keeps its language, and its fence where a channel draws one."""
+        """Write a fenced code block with its language, and its fence where the channel shows
+        one.
+        """
         content = token.content
         found = _LANGUAGE.match(links.unescape(token.info.strip()))
         if self.look.fenced:
@@ -223,7 +225,7 @@ class _Writer:
         self.code(token, content, "")
 
     def code(self, token: Leaf, content: str, language: str) -> None:
-        """Code is written without any indentation of ours, so that it can be copied."""
+        """Write code without added indentation, so that it can be copied."""
         self.marked = True
         if not token.content.strip():
             self.line = token.map[1]
@@ -254,7 +256,7 @@ class _Writer:
         self.put("table", drawn, [Span("pre", 0, len(drawn))], token.map)
 
     def cell(self, source: str) -> tables.Cell:
-        """One line of text and its links; no other style survives in a table."""
+        """Return one line of text and its links; no other style survives in a table."""
         inline = self.inline(source)
         text, spans = self.addresses.apply(inline) if inline.linked else (inline.text, [])
         return text.replace("\n", " "), [span for span in spans if span.kind == "link"]
@@ -312,7 +314,7 @@ class _Writer:
         """Give an item's marker a line of its own."""
         marked = self.marked
         self.begin(line)
-        self.marked = marked  # a dash with nothing behind it is a dash
+        self.marked = marked  # a dash at the end of a line is a dash
         self.parts[-1] = self.parts[-1].rstrip(" ")
         self.length -= 1
         self.line = line + 1
@@ -380,7 +382,7 @@ def read(source: str, look: Look) -> Document:
     wide = "list" in shapes
     writer = _Writer(look, definitions, _Options(wide_tables=wide))
     document = writer.document(tokens)
-    # Who writes `<T>` writes about code: then `<b>` is no markup either. And a text with addresses
+    # A text with `<T>` is about code: then `<b>` is no markup either. And a text with addresses
     # amid its sentences is hard to read.
     options = _Options(
         wide_tables=wide,

@@ -50,30 +50,32 @@ def _classify(char: str) -> tuple[int, bool]:
 
 
 def is_cjk(char: str) -> bool:
-    """Whether a character belongs to a script that is written without spaces between words."""
+    """Return whether a character belongs to a script that is written without spaces between
+    words.
+    """
     code = ord(char)
     return any(low <= code <= high for low, high in _CJK_RANGES)
 
 
 @functools.lru_cache(maxsize=8192)
 def _is_word(char: str) -> bool:
-    """Whether a character is part of a word or a number."""
+    """Return whether a character is part of a word or a number."""
     return unicodedata.category(char)[0] in "LNM"
 
 
 def _is_opening(char: str) -> bool:
-    """Whether a character is an opening bracket or quote."""
+    """Return whether a character is an opening bracket or quote."""
     return unicodedata.category(char) in ("Ps", "Pi")
 
 
 def _is_unspaced(char: str) -> bool:
-    """Whether words of this character's script follow one another without spaces."""
+    """Return whether words of this character's script follow one another without spaces."""
     code = ord(char)
     return is_cjk(char) or any(low <= code <= high for low, high in _UNSPACED_RANGES)
 
 
 def inside_word(before: str, after: str) -> bool:
-    """Whether markers between these characters stand inside a word or a number.
+    """Return whether markers between these characters stand inside a word or a number.
 
     They are the neighbours of all the markers that stand next to each other. Where a script has no
     spaces between words, markers may begin one.
@@ -84,7 +86,7 @@ def inside_word(before: str, after: str) -> bool:
 
 
 def is_face(before: str, after: str) -> bool:
-    """Whether one underscore between these is the mouth of ``^_^``, ``-_-`` or ``>_<``."""
+    """Return whether one underscore between these is the mouth of ``^_^``, ``-_-`` or ``>_<``."""
     if not (before and after) or before in _FACE_BRACKETS:
         return False
     same = before == after and unicodedata.category(before)[0] in "PS"
@@ -136,7 +138,7 @@ class Run:
 
 
 def _is_operator(before: str, after: str, following: str, *, single: bool) -> bool:
-    """Whether a marker between these characters may stand between the terms of a formula."""
+    """Return whether a marker between these characters may stand between the terms of a formula."""
     if not (before and after):
         return False
     if _is_unspaced(before) or _is_unspaced(after):
@@ -199,7 +201,7 @@ class Runs:
         self._drop_above(bottom)
 
     def unpaired(self, fragments: list[str]) -> list[Run]:
-        """The runs that would open a style and that nothing closes, in order."""
+        """Return the runs that would open a style and that nothing closes, in order."""
         first = self._first_above(0)
         self.pair(None, fragments)
         found: list[Run] = []
@@ -236,7 +238,9 @@ class Runs:
         return closer if closer.count >= (2 if closer.marker in "~|" else 1) else closer.next
 
     def _opener(self, closer: Run, floor: int) -> Run | None:
-        """The nearest run that the closer can close, above the floor; operators only if need be."""
+        """Return the nearest run that the closer can close, above the floor; operators only if
+        need be.
+        """
         if closer.operator and _closes_later(closer):
             return None
         run, second = closer.prev, None
@@ -249,7 +253,7 @@ class Runs:
         return second if second is not None and self._is_pair(second, closer) else None
 
     def _is_pair(self, opener: Run, closer: Run) -> bool:
-        """Whether the two are markers, and no operators, parts of paths, or a face."""
+        """Return whether the two are markers, and no operators, parts of paths, or a face."""
         if opener.operator and closer.operator:
             return False
         if (opener.operator or closer.operator) and opener.length != closer.length:
@@ -264,7 +268,9 @@ class Runs:
 
 
 def _closes_later(closer: Run) -> bool:
-    """Whether a run close behind this operator closes what this one would: ``**2**(3+4)**``."""
+    """Return whether a run close behind this operator closes what this one would:
+    ``**2**(3+4)**``.
+    """
     run = closer.next
     for _ in range(_NEAR):
         if run is None:
@@ -276,7 +282,7 @@ def _closes_later(closer: Run) -> bool:
 
 
 def _of_path(opener: Run, closer: Run) -> bool:
-    """Whether the two stand in ``**/x/**`` or in ``/*x*/``."""
+    """Return whether the two stand in ``**/x/**`` or in ``/*x*/``."""
     inner = opener.slashes[1] and closer.slashes[0]
     return inner or (opener.slashes[0] and closer.slashes[1])
 
@@ -290,7 +296,7 @@ def _style(marker: str, *, double: bool) -> Kind:
 
 
 def _odd(opener: Run, closer: Run) -> bool:
-    """The specification's "rule of three"."""
+    """Apply the specification's "rule of three"."""
     if closer.marker in "~|" or not (opener.closes or closer.opens):
         return False
     return bool((opener.length + closer.length) % 3 == 0 and opener.length % 3)

@@ -7,7 +7,7 @@ import re
 # `$5 and $6` are prices: a formula has no space inside its dollars and no digit behind them.
 _FORMULA = re.compile(r"\$\$[^$]{1,2000}+\$\$|\$(?=[^\s$])[^$\n]{0,500}+(?<!\s)\$(?![\d$])")
 _LATEX = re.compile(r"\\[a-zA-Z]|[\^_={}]")
-# `n`, `n + 1`, `x, y`: for whoever draws formulas; as text they say the same without the signs.
+# `n`, `n + 1`, `x, y`: for renderers of formulas; as text they read the same without the signs.
 _LETTERS = re.compile(r"\s*+-?[A-Za-z](?:\s*[-+*/<>,]\s*-?(?:[A-Za-z]|\d{1,9}))*+!?\s*+")
 _LIMIT = 1000  # characters of a formula in brackets
 

@@ -1,8 +1,8 @@
-"""What to show of a text that is still being written.
+"""The displayable part of an unfinished text.
 
-The Markdown of a text that stops anywhere, as Markdown that reads well: what is open is closed,
-what cannot be judged yet is held back. A reader sees no marker that becomes a style, and little
-that is taken back.
+Converts Markdown cut at any point into well-formed Markdown: open constructs are closed, ambiguous
+ends are held back. The reader sees no marker that becomes a style, and few changes of displayed
+text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .words import apostrophe
 _FENCE = re.compile(r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*+(`{3,}|~{3,})(.*)\Z")
 _ROW = re.compile(r"[ \t>]*\|")
 _DELIMITERS = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-*:?[ \t]*)*\Z")
-# A last line of which nothing can be said yet: markers, a number, a box, the head of an alert.
+# An ambiguous last line: markers, a number, a box, the head of an alert.
 _MARKERS = re.compile(
     r"(?:[ \t>]*(?:[-*+]|\d{1,9}[.)])?[ \t]*)"
     r"(?:[-*+_=#>~`: \t]*|\d{1,9}[.)]?|\[[ xX]?\]?[ \t]*|\[![A-Za-z]*\]?)\Z"
@@ -47,7 +47,7 @@ _FAR = 400  # characters: what is open for longer is no marker
 
 
 def live_view(source: str) -> str:
-    """The Markdown to render of a text that goes on."""
+    """Return the Markdown to render of an unfinished text."""
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     end = _fenced_end(lines)
     if end >= 0:
@@ -69,7 +69,7 @@ def _until(lines: list[str], end: int) -> str:
 
 
 def _fenced_end(lines: list[str]) -> int:
-    """Up to which line a text is shown that ends with a fence, or -1: its last line may go on."""
+    """Return the line up to which a text that ends with a fence is shown, or -1."""
     opened, fence, last = -1, "", len(lines) - 1
     for number, line in enumerate(lines):
         found = _FENCE.match(line) if "```" in line or "~~~" in line else None
@@ -88,7 +88,9 @@ def _fenced_end(lines: list[str]) -> int:
 
 
 def _table(lines: list[str]) -> int:
-    """Up to which line a text is shown that ends with a table, or -1: more rows may follow."""
+    """Return the line up to which a text that ends with a table is shown, or -1: rows may
+    follow.
+    """
     end = len(lines) if lines[-1].strip() else len(lines) - 1
     first = end - 1 if not _ROW.match(lines[end - 1]) and _MARKERS.match(lines[end - 1]) else end
     while first > 0 and _ROW.match(lines[first - 1]):
@@ -101,7 +103,7 @@ def _table(lines: list[str]) -> int:
 
 
 def _segment(lines: list[str]) -> int:
-    """The line in which the text begins that the last line belongs to."""
+    """Return the line at which the segment with the last line begins."""
     start = len(lines) - 1
     while start > 0 and not _NEW_SEGMENT.match(lines[start]) and lines[start - 1].strip(" \t>"):
         start -= 1
@@ -109,7 +111,7 @@ def _segment(lines: list[str]) -> int:
 
 
 def _closed(text: str) -> str:
-    """Inline text with what is open closed, and what may become something held back."""
+    """Return inline text with open constructs closed, and ambiguous ends held back."""
     text, ticks = _code(text)
     if not ticks:
         text = _without_end(text)
@@ -118,7 +120,7 @@ def _closed(text: str) -> str:
 
 
 def _code(text: str) -> tuple[str, str]:
-    """The text, and the backticks that close the code at its end."""
+    """Return the text, and the backticks that close the code at its end."""
     opened: re.Match[str] | None = None
     for found in _TICKS.finditer(text):
         if opened is None:
@@ -142,7 +144,7 @@ def _is_escaped(text: str, at: int) -> bool:
 
 
 def _without_end(text: str) -> str:
-    """The text without what may still become a tag, a link, a formula or a marker."""
+    """Return the text without an end that may become a tag, a link, a formula or a marker."""
     head, tail = text[: -2 * _FAR], text[-2 * _FAR :]
     for _ in range(_MOST_HELD):
         size = len(tail)

@@ -54,7 +54,7 @@ class Definitions(Protocol):
     """The link reference definitions of a document."""
 
     def find(self, label: str) -> str | None:
-        """The address defined for a label, or None."""
+        """Return the address defined for a label, or None."""
 
 
 class _Bracket:
@@ -70,7 +70,7 @@ class _Bracket:
 
 
 def has_markup(src: str) -> bool:
-    """Whether a text has any special character at all; without one it is its own result."""
+    """Return whether a text has any special character at all; without one it is its own result."""
     return _SPECIAL.search(src) is not None
 
 
@@ -105,7 +105,7 @@ class Scanner:
         self.brackets: list[_Bracket] = []
 
     def read(self) -> Inline:
-        """The text and spans of the whole source."""
+        """Return the text and spans of the whole source."""
         self._scan()
         if self.runs is not None:
             self.runs.pair(None, self.fragments)
@@ -113,7 +113,7 @@ class Scanner:
         return self._assemble()
 
     def closers(self, far: int) -> str:
-        """The markers and tags that close what the source leaves open, not ``far`` from its end."""
+        """Return the markers and tags that close open constructs, not ``far`` from the end."""
         self._scan()
         found = [
             (number, f"</{name}>")
@@ -162,7 +162,7 @@ class Scanner:
         return end
 
     def newline(self, pos: int, at: int) -> int:
-        """A line break; blanks on both sides of it go."""
+        """Return a line break; blanks on both sides of it go."""
         line = self.src[pos:at].rstrip(" ")
         # A hard break may leave blanks in the fragment before, never more than the one.
         self.fragments += (line, "\n") if line else ("\n",)
@@ -170,7 +170,9 @@ class Scanner:
         return found.end() if found else at + 1
 
     def escape(self, pos: int, at: int) -> int:
-        """A backslash: an escaped character, a hard break, the start of a formula, or itself."""
+        """Return a backslash: an escaped character, a hard break, the start of a formula, or
+        itself.
+        """
         following = self.src[at + 1 : at + 2]
         if following == "\n":
             self._text(pos, at)
@@ -197,7 +199,9 @@ class Scanner:
         return at + 2
 
     def dollar(self, pos: int, at: int) -> int:
-        """A formula in dollars is drawn, or stays as it is with its stars and underscores."""
+        """Return a formula in dollars is drawn, or stays as it is with its stars and
+        underscores.
+        """
         src, end = self.src, formulas.dollar_end(self.src, at)
         if not end:
             return self._text(pos, at + 1)
@@ -212,17 +216,17 @@ class Scanner:
         return end
 
     def _drawn(self, start: int, end: int) -> str | None:
-        """The formula between these positions in characters of Unicode, if it can be."""
+        """Return the formula between these positions in characters of Unicode, if it can be."""
         return latex.in_unicode(self.src[start:end]) if self.drawn_formulas else None
 
     def _word(self, at: int) -> Word:
-        """What stands between white space around this position; asked from left to right."""
+        """Return the text between white space around this position; call from left to right."""
         if self.word is None or at >= self.word.end:
             self.word = word_at(self.src, at, self.word.end if self.word else 0)
         return self.word
 
     def backticks(self, pos: int, at: int) -> int:
-        """A code span, an apostrophe (``can`t``), or backticks that nothing closes."""
+        """Return a code span, an apostrophe (``can`t``), or backticks that nothing closes."""
         if apostrophe(self.src, at):
             return self._text(pos, at + 1)
         found = _CODE.match(self.src, at)
@@ -258,7 +262,7 @@ class Scanner:
         return end
 
     def star(self, pos: int, at: int) -> int:
-        """A run of stars or underscores."""
+        """Return a run of stars or underscores."""
         end = dunder_end(self.src, at) or (0 if self._inside_word(at) else -1)
         if end >= 0 or self._word(at).is_glob:
             return self._text(pos, end if end > 0 else self._end_of_run(at))
@@ -276,7 +280,7 @@ class Scanner:
         return self._run(pos, at, end)
 
     def _inside_word(self, at: int) -> bool:
-        """Whether the markers around this position stand inside a word or a number."""
+        """Return whether the markers around this position stand inside a word or a number."""
         start, end, inside = self.cluster
         if not start <= at < end:
             found = _CLUSTER.match(self.src, at)
@@ -304,7 +308,7 @@ class Scanner:
         return self._run(pos, at, end)
 
     def _simple(self, pos: int, at: int) -> int:
-        """A style around mere words that stands apart: its markers can only be each other's."""
+        """Read a style around plain words whose markers can only match each other."""
         src = self.src
         found = _SIMPLE.match(src, at)
         if found is None or (at and src[at - 1] not in _APART_BEFORE):
@@ -343,7 +347,7 @@ class Scanner:
         return self._text(pos, at + 1)
 
     def entity(self, pos: int, at: int) -> int:
-        """A character reference."""
+        """Return a character reference."""
         found = _REFERENCE.match(self.src, at)
         if not found:
             return self._text(pos, at + 1)
@@ -354,7 +358,7 @@ class Scanner:
         return found.end()
 
     def angle(self, pos: int, at: int) -> int:
-        """An autolink, a tag, or a less-than sign."""
+        """Return an autolink, a tag, or a less-than sign."""
         found = _AUTOLINK.match(self.src, at) or _EMAIL.match(self.src, at)
         if found and links.allowed(found.group()[1:]):
             self._text(pos, at)

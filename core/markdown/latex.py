@@ -60,7 +60,7 @@ class _UnknownError(Exception):
 
 
 def in_unicode(formula: str) -> str | None:
-    """The formula (without its delimiters) as a line of text, or None."""
+    """Return the formula (without its delimiters) as a line of text, or None."""
     if "\\" not in formula and _WORD.search(formula):
         return None  # `$HOME_DIR/$` is no formula
     reader = _Reader(_TOKEN.findall(formula))
@@ -78,7 +78,7 @@ class _Reader:
         self.tokens, self.at = tokens, 0
 
     def sequence(self, end: str, depth: int) -> str:
-        """All up to the token ``end``, or up to the end of the formula."""
+        """Read up to the token ``end``, or up to the end of the formula."""
         if depth > _MAX_DEPTH:
             raise _UnknownError
         out: list[str] = []
@@ -93,7 +93,7 @@ class _Reader:
         return "".join(out)
 
     def piece(self, depth: int) -> str:
-        """One token with what belongs to it."""
+        """Read one token with its arguments."""
         part = self.tokens[self.at]
         self.at += 1
         if part == "{":
@@ -109,7 +109,7 @@ class _Reader:
         return "′" if part == "'" else part
 
     def argument(self, depth: int) -> str:
-        """What stands behind a command or a sign: a group or one token."""
+        """Read the group or token after a command or a sign."""
         while self.at < len(self.tokens) and self.tokens[self.at].isspace():
             self.at += 1
         if self.at >= len(self.tokens):
@@ -117,7 +117,7 @@ class _Reader:
         return self.piece(depth + 1)
 
     def command(self, part: str, depth: int) -> str:
-        """A backslash and what it makes of what follows."""
+        """Convert a command with its arguments."""
         name = part[1:]
         if part in _SPACES:
             return _SPACES[part]
@@ -134,13 +134,13 @@ class _Reader:
         return self.letter(name, depth)
 
     def symbol(self, name: str) -> str:
-        """A sign; the ``.`` behind ``\\left`` stands for no bracket."""
+        """Return a sign; the ``.`` behind ``\\left`` stands for no bracket."""
         if name in ("left", "right") and self.tokens[self.at : self.at + 1] == ["."]:
             self.at += 1
         return _SYMBOLS[name]
 
     def letter(self, name: str, depth: int) -> str:
-        """One letter with an accent, or of the blackboard."""
+        """Return one letter with an accent, or of the blackboard."""
         if name not in _ACCENTS and name != "mathbb":
             raise _UnknownError
         letter = self.argument(depth)
@@ -149,7 +149,7 @@ class _Reader:
         return _BLACKBOARD[letter] if name == "mathbb" else letter + _ACCENTS[name]
 
     def root(self, depth: int) -> str:
-        """A root with its index."""
+        """Return a root with its index."""
         index = ""
         if self.tokens[self.at : self.at + 1] == ["["]:
             self.at += 1

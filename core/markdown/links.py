@@ -1,4 +1,4 @@
-"""Addresses: where they end in a text, and which of them a channel can make a link of."""
+"""Addresses: their end in a text, and whether a channel can link them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def unescape(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def character(reference: str) -> str:
-    """The text of a character reference (``&amp;``, ``&#x41;``); unknown ones stay."""
+    """Return the text of a character reference (``&amp;``, ``&#x41;``); unknown ones stay."""
     if not reference.startswith("&#"):
         return html5.get(reference[1:], reference)
     digits = reference[2:-1]
@@ -61,7 +61,7 @@ def character(reference: str) -> str:
 
 
 def bare_address(src: str, slashes: int) -> tuple[int, int] | None:
-    """The address around the ``://`` at ``slashes``, or None."""
+    """Return the address around the ``://`` at ``slashes``, or None."""
     before = _SCHEME_BEFORE.search(src, max(0, slashes - 6), slashes)
     if before is None:
         return None
@@ -75,17 +75,17 @@ def bare_address(src: str, slashes: int) -> tuple[int, int] | None:
 
 
 def allowed(url: str) -> bool:
-    """Whether an address may be one at all; scripts and inline data never are."""
+    """Return whether an address may be one at all; scripts and inline data never are."""
     return not _UNSAFE.match(url.strip())
 
 
 def encoded(url: str) -> str:
-    """The address as it was written; percent-encoded only if white space would end it."""
+    """Return the address as it was written; percent-encoded only if white space would end it."""
     return quote(url, safe=_SAFE) if _UNPRINTABLE.search(url) else url
 
 
 def telegram_address(url: str) -> str | None:
-    """The address as Telegram accepts it in a link, or None where it would refuse it."""
+    """Return the address as Telegram accepts it in a link, or None where it would refuse it."""
     if url[:4].lower() == "www.":
         url = f"http://{url}"
     url = encoded(url)
@@ -98,13 +98,14 @@ def telegram_address(url: str) -> str | None:
 
 
 def rewritten(url: str) -> bool:
-    """Whether Telegram changes an address that it accepts, so that it is written out as well."""
+    """Return whether Telegram changes an address that it accepts, so that it is written out too."""
     return bool(_BARE_HOST.match(url))
 
 
 def written_address(url: str, *, ticks: bool = True) -> str:
-    """How an address is written out for a reader: ``mailto:`` dropped, ``""`` if it leads nowhere
-    (an anchor, inline data, a mere word). Without ``ticks``, backticks in it are encoded."""
+    """Return the form of an address for the reader: without ``mailto:``, ``""`` for an unusable one
+    (an anchor, inline data, a mere word). Without ``ticks``, backticks in it are encoded.
+    """
     if url.startswith("#") or url[:5].lower() == "data:" or not _PATH.search(url):
         return ""
     if url[:7].lower() == "mailto:":

@@ -1,4 +1,4 @@
-"""How the channels draw what is not text."""
+"""The channels' representation of constructs other than text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a channel draws what is not text."""
+    """A channel's representation of constructs other than text."""
 
     bullet: str
     todo: str
@@ -36,9 +36,9 @@ PLAIN = Look(
 
 
 def fenced(content: str, fence: str, *, closed: bool) -> str:
-    """Code in the fence that messengers draw: three backticks, no language.
+    """Return code in the fence that messengers support: three backticks, no language.
 
-    Content that holds such a fence keeps the longer one of the source; tildes mean nothing to them.
+    Content with such a fence keeps the longer one of the source; tildes are not supported.
     """
     if "```" not in content:
         fence = "```"

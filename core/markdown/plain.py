@@ -1,4 +1,4 @@
-"""Markdown without its markers, for channels that show nothing but text."""
+"""Markdown without its markers, for text-only channels."""
 
 from __future__ import annotations
 

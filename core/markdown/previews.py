@@ -1,4 +1,4 @@
-"""What a message will look like, written down for a person at a terminal."""
+"""Textual previews of messages for the terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .telegram import TelegramText, utf16_length
 
 
 def preview(message: TelegramText, shape: str) -> str:
-    """The messages that Telegram gets, or ``""`` for a shape that is not Telegram's."""
+    """Return the messages that Telegram gets, or ``""`` for a shape that is not Telegram's."""
     if shape == "telegram":
         return "\n\n".join(_drawn(piece) for piece in split(message))
     if shape == "markdownv2":
@@ -18,7 +18,7 @@ def preview(message: TelegramText, shape: str) -> str:
 
 
 def _drawn(piece: TelegramText) -> str:
-    """The text that the reader sees, and below it each style with the words that have it."""
+    """Return the visible text, with each style and its words below."""
     lines = [piece.text, f"--- {utf16_length(piece.text)} of 4096"]
     for span, entity in zip(piece.spans, piece.entities, strict=True):
         words = " ".join(piece.text[span.start : span.end].split())

@@ -1,4 +1,4 @@
-"""Quotes in channels that know them only as a marker in front of each line."""
+"""Quotes in channels that only support a marker before each line."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from .spans import Span, insert
 
 
 def quoted(text: str, spans: list[Span], marker: str, *, nested: bool) -> tuple[str, list[Span]]:
-    """Put the marker in front of every line of the quotes; code in them keeps its lines.
+    """Put the marker before every line of the quotes; code in them keeps its lines.
 
-    If they can be ``nested``, a quote in a quote has the marker twice.
+    With ``nested``, a quote in a quote has the marker twice.
     """
     quotes = [span for span in spans if span.kind == "quote"]
     if not quotes:

@@ -1,4 +1,4 @@
-"""Superscripts and subscripts in the characters that Unicode has for them."""
+"""Superscripts and subscripts in Unicode characters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _UNCHANGED = frozenset(" \u00a0®™†‡°′")
 
 
 def shifted_letters(text: str, kind: str) -> str | None:
-    """The text raised (``sup``) or lowered (``sub``), or None where Unicode has no such letter.
+    """Return the text raised (``sup``) or lowered (``sub``), or None where Unicode has no such
+    letter.
 
     A longer text is small print, which is better read as it is.
     """
@@ -28,9 +29,9 @@ def shifted_letters(text: str, kind: str) -> str | None:
 
 
 def signs(text: str, kind: str, before: str) -> tuple[str, str]:
-    """What is written around a text that cannot be raised or lowered: ``^6``, ``^(a/b)``.
+    """Return the signs around a text that has no raised or lowered form: ``^6``, ``^(a/b)``.
 
-    ``before`` is the character in front of it; nothing is written where it is no term.
+    ``before`` is the character before it; no sign where that is not a term.
     """
     if not (before.isalnum() or before in _TERM_ENDS):
         return "", ""
@@ -40,7 +41,7 @@ def signs(text: str, kind: str, before: str) -> tuple[str, str]:
 
 
 def written(text: str, kind: str) -> str:
-    """The text raised or lowered, with a sign where there are no such letters."""
+    """Return the text raised or lowered, with a sign where there are no such letters."""
     found = shifted_letters(text, kind)
     if found is not None:
         return found

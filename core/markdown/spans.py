@@ -51,7 +51,7 @@ class Inline:
 
 
 def shifted(spans: list[Span], by: int) -> list[Span]:
-    """The same spans in a text that has ``by`` more code points in front."""
+    """Return the same spans in a text that has ``by`` more code points in front."""
     return [Span(s.kind, s.start + by, s.end + by, s.value) for s in spans]
 
 

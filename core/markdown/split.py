@@ -37,10 +37,10 @@ _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 def split(
     message: TelegramText, *, limit: int = MESSAGE_LIMIT, growing: bool = False
 ) -> list[TelegramText]:
-    """The message as pieces of at most ``limit`` UTF-16 units and ``ENTITY_LIMIT`` entities.
+    """Return the message as pieces of at most ``limit`` UTF-16 units and ``ENTITY_LIMIT`` entities.
 
-    Put together they hold every visible character; white space at a cut goes. A message that shows
-    nothing has no pieces. ``growing``: more text will follow, and no cut depends on it.
+    Joined, they have every visible character; white space at a cut is dropped. An invisible message
+    has no pieces. ``growing``: more text will follow, and no cut depends on it.
     """
     cutter = _Cutter(message, limit)
     stable = cutter.stable_pieces(growing=growing)
@@ -51,7 +51,7 @@ def split(
 
 
 def truncate(message: TelegramText, *, limit: int = MESSAGE_LIMIT) -> TelegramText:
-    """The message if it fits into one, else its beginning and ``… (truncated)``."""
+    """Return the message if it fits into one, else its beginning and ``… (truncated)``."""
     whole = _Cutter(message, limit)
     start = whole.start(0)
     if whole.reach(start) >= len(message.text.rstrip()):
@@ -71,7 +71,7 @@ def truncate(message: TelegramText, *, limit: int = MESSAGE_LIMIT) -> TelegramTe
 
 
 def is_blank(text: str) -> bool:
-    """Whether Telegram would refuse the text because nothing of it can be seen."""
+    """Return whether Telegram would refuse the text because nothing of it can be seen."""
     return _INVISIBLE.match(text) is not None
 
 
@@ -95,13 +95,15 @@ class _Cutter:
         self.code_ends = [span.end for span in code]
 
     def stable_pieces(self, *, growing: bool) -> list[TelegramText]:
-        """All pieces, each cut where it would be cut if the text went on in any other way."""
+        """Return all pieces, each cut where it would be cut if the text went on in any other
+        way.
+        """
         size = len(self.text)
         pieces, at = [], self.start(0)
         while at < size:
             far = self.reach(at)
             if growing and far < size < far + _UNSEEN:
-                size = far  # what decides about the cut is not written yet
+                size = far  # the text that decides about the cut is not complete
             cut = size
             if far < size:
                 cut = self.cut(at, at + (far - at) // _SMALLEST, far)
@@ -110,7 +112,7 @@ class _Cutter:
         return pieces
 
     def pieces(self) -> list[TelegramText]:
-        """All pieces, in order."""
+        """Return all pieces, in order."""
         size = len(self.text)
         marks = self._marks()
         pieces, at = [], self.start(0)
@@ -127,7 +129,8 @@ class _Cutter:
         return pieces
 
     def _marks(self) -> list[int]:
-        """The earliest places where the last piece, the last two … can begin, the last first.
+        """Return the earliest places where the last piece, the last two … can begin, the last
+        first.
 
         A cut that comes before the next of them costs one piece more than needed.
         """
@@ -150,7 +153,7 @@ class _Cutter:
     # -- limits --------------------------------------------------------------------
 
     def reach(self, at: int) -> int:
-        """The farthest end of a piece that begins here, by length, entities and markup.
+        """Return the farthest end of a piece that begins here, by length, entities and markup.
 
         One code point is always within reach, whatever the limit.
         """
@@ -178,7 +181,7 @@ class _Cutter:
         return max(self.starts[last], at + 1)
 
     def _open_at(self, at: int) -> list[int]:
-        """The numbers of the spans that a cut at this position goes through, outer first."""
+        """Return the indices of the spans across this position, outer first."""
         index = bisect_left(self.starts, at) - 1
         found: list[int] = []
         while index >= 0:
@@ -190,12 +193,14 @@ class _Cutter:
     # -- places ----------------------------------------------------------------------
 
     def in_code(self, at: int) -> bool:
-        """Whether a cut here goes through a code block."""
+        """Return whether a cut here goes through a code block."""
         index = bisect_left(self.code_starts, at) - 1
         return index >= 0 and at < self.code_ends[index]
 
     def start(self, at: int) -> int:
-        """Where the piece behind a cut begins: white space goes, but for the indent of code."""
+        """Return the start of the piece after a cut, without white space except indentation of
+        code.
+        """
         if self.in_code(at):
             return at + 1 if self.text[at] == "\n" else at
         size = len(self.text)
@@ -204,7 +209,7 @@ class _Cutter:
         return at
 
     def cut(self, at: int, near: int, far: int) -> int:
-        """The best place to end the piece that begins ``at``, from ``near`` to ``far``."""
+        """Return the best place to end the piece that begins ``at``, from ``near`` to ``far``."""
         close = max(at + 1, far - _WORD_WINDOW)
         for found in (
             self._line("\n\n", near, far, code=False),
@@ -244,7 +249,7 @@ class _Cutter:
         return at if not self._joined(at) else far
 
     def _joined(self, at: int) -> bool:
-        """Whether the code points around this position are one visible character."""
+        """Return whether the code points around this position are one visible character."""
         before, after = self.text[at - 1], self.text[at]
         if before == "\u200d" or after in _JOINERS or "\U0001f3fb" <= after <= "\U0001f3ff":
             return True
@@ -253,14 +258,16 @@ class _Cutter:
         return "\U0001f1e6" <= after <= "\U0001f1ff" and self._in_flag(at)
 
     def _in_flag(self, at: int) -> bool:
-        """Whether a cut here parts the two letters of a flag; flags may follow one another."""
+        """Return whether a cut here parts the two letters of a flag; flags may follow one
+        another.
+        """
         if self.flags is None:
             self.flags = [found.span() for found in _FLAGS.finditer(self.text)]
         index = bisect_right(self.flags, (at, 0)) - 1
         return index >= 0 and at < self.flags[index][1] and bool((at - self.flags[index][0]) % 2)
 
     def piece(self, start: int, end: int) -> TelegramText:
-        """The message from ``start`` to ``end``, without white space at its end."""
+        """Return the message from ``start`` to ``end``, without white space at its end."""
         text = self.text[start:end].rstrip()
         end = start + len(text)
         first = bisect_left(self.starts, start)
@@ -270,7 +277,7 @@ class _Cutter:
 
 
 def _parents(spans: tuple[Span, ...]) -> list[int]:
-    """For each span of a nested order the index of the one around it, or -1."""
+    """Return for each span of a nested order the index of the one around it, or -1."""
     parents: list[int] = []
     stack: list[int] = []
     for index, span in enumerate(spans):
@@ -282,7 +289,9 @@ def _parents(spans: tuple[Span, ...]) -> list[int]:
 
 
 def _weights(spans: tuple[Span, ...], parents: list[int]) -> list[int]:
-    """How many more entities each span makes, as Telegram counts: itself and the cuts around it."""
+    """Return how many more entities each span makes, as Telegram counts: itself and the cuts
+    around it.
+    """
     weights = []
     for index, span in enumerate(spans):
         weight, around = 1, parents[index]
@@ -297,7 +306,7 @@ def _weights(spans: tuple[Span, ...], parents: list[int]) -> list[int]:
 
 
 def _cost(span: Span) -> int:
-    """Bytes of markup, at most."""
+    """Return the maximum of the markup in bytes."""
     return 24 + 2 * len(span.value.encode(errors="replace"))
 
 

@@ -43,7 +43,7 @@ def shape(rows: list[list[str]]) -> Shape:
 
 
 def _rooms(rows: list[list[str]]) -> list[int]:
-    """The width of each column."""
+    """Return the width of each column."""
     rooms = [0] * len(rows[0])
     for row in rows:
         for column, cell in enumerate(row):
@@ -52,7 +52,7 @@ def _rooms(rows: list[list[str]]) -> list[int]:
 
 
 def grid(rows: list[list[str]], aligns: list[str]) -> str:
-    """The rows as aligned lines with a rule under the first.
+    """Return the rows as aligned lines with a rule under the first.
 
     ``aligns`` has the cells of Markdown's alignment row (``:--``, ``:-:``, ``--:``, ``---``).
     """

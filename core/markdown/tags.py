@@ -1,7 +1,7 @@
-"""Raw HTML in Markdown: which of it is markup, and the text that a whole HTML block shows.
+"""Raw HTML in Markdown: detect markup, and extract the text of a whole HTML block.
 
-No chat channel renders HTML, so tags that HTML knows are taken out and their text stays; what only
-looks like a tag (``List<String>``, ``<MyComponent />``) is text and is kept.
+No chat channel renders HTML, so known tags are removed and their text stays; text that only looks
+like a tag (``List<String>``, ``<MyComponent />``) is kept.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SCRIPTS = ("sub", "sup")
 
 
 def style_span(name: str, start: int, end: int) -> Span:
-    """The span of a tag of ``STYLES``."""
+    """Return the span of a tag of ``STYLES``."""
     kind = STYLES[name]
     return Span(kind, start, end, "`" if kind == "code" else "")
 
@@ -65,7 +65,7 @@ Role = Literal["open", "close", "image", "break", "hidden", "text"]
 
 @dataclass(slots=True)
 class Tag:
-    """A tag at ``source``: ``role`` says what it is to a reader who sees no HTML."""
+    """A tag at ``source``: ``role`` is its meaning without HTML."""
 
     name: str
     role: Role
@@ -77,7 +77,7 @@ class Tag:
 
 
 def attributes(source: str) -> dict[str, str]:
-    """The attributes of an opening tag, names in lower case, values resolved."""
+    """Return the attributes of an opening tag, names in lower case, values resolved."""
     found: dict[str, str] = {}
     for name, *values in _VALUE.findall(source):
         found.setdefault(name.lower(), html.unescape("".join(values)))
@@ -85,7 +85,7 @@ def attributes(source: str) -> dict[str, str]:
 
 
 def read_tag(src: str, at: int, missing: set[str]) -> Tag | None:
-    """The tag, comment or declaration that begins at ``src[at] == "<"``, or None.
+    """Return the tag, comment or declaration that begins at ``src[at] == "<"``, or None.
 
     ``missing`` remembers the terminators that ``src`` does not hold any more, so that a row of
     unterminated openers costs no search to the end for each.
@@ -116,7 +116,7 @@ def _opening(found: re.Match[str]) -> Tag:
     if name == "img":
         tag.role, tag.value = "image", attributes(found[2]).get("alt", "")
     elif name == "a":
-        # Kept for channels that link text; nobody wrote it to be read.
+        # Kept for channels that link text; not meant for display.
         tag.address = attributes(found[2]).get("href", "")
     elif name == "tg-spoiler" or (name == "span" and "tg-spoiler" in found[2]):
         tag.spoiler = True
@@ -242,7 +242,7 @@ class _Page:
 
 
 def read_block(source: str) -> tuple[str, list[Span]]:
-    """The text that an HTML block shows, without its outer white space, and its links."""
+    """Return the text that an HTML block shows, without its outer white space, and its links."""
     source = _HIDDEN_BLOCK.sub("", source)
     page, missing, pos = _Page(), set[str](), 0
     for found in _PIECE.finditer(source):

@@ -1,8 +1,7 @@
 """One parse -> text and spans -> Telegram's entities, MarkdownV2 or HTML.
 
-What Telegram cannot show together is settled here once, so that all three forms say the same:
-``pre`` and ``code`` hold nothing, code on a link is the link, quotes do not nest, and styles that
-cross are cut where they would.
+Unsupported combinations are resolved here once, so that all three forms agree: ``pre`` and ``code``
+hold nothing, code on a link is the link, quotes do not nest, and crossing styles are cut.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _TYPES: dict[str, EntityType] = {
     "link": "text_link",
     "quote": "blockquote",
 }
-# What is written for what, in turn: what an escape begins with comes first.
+# Replacements in order: the character that begins an escape comes first.
 Escapes = tuple[tuple[str, str], ...]
 _ESCAPES: Escapes = tuple((char, f"\\{char}") for char in "\\_*[]()~`>#+-=|{}.!")
 _CODE_ESCAPES: Escapes = tuple((char, f"\\{char}") for char in "\\`")
@@ -64,7 +63,7 @@ class MessageEntity:
     language: str | None = None
 
     def to_dict(self) -> dict[str, str | int]:
-        """The entity as the Bot API's JSON has it."""
+        """Return the entity as the Bot API's JSON has it."""
         found: dict[str, str | int] = {
             "type": self.type, "offset": self.offset, "length": self.length
         }  # fmt: skip
@@ -107,12 +106,12 @@ class TelegramText:
 
 
 def _is_long(span: Span) -> bool:
-    """Whether this is a quote that can be folded."""
+    """Return whether this is a quote that can be folded."""
     return span.kind == "quote" and span.value == LONG
 
 
 def utf16_length(text: str) -> int:
-    """The length as Telegram counts it."""
+    """Return the length as Telegram counts it."""
     return len(text) if text.isascii() else len(text) + len(_ASTRAL.findall(text))
 
 
@@ -129,15 +128,17 @@ class _Offsets:
 
 
 def utf16_offsets(text: str) -> _Offsets:
-    """A function from offsets in code points to offsets in UTF-16 units."""
+    """Return a function from offsets in code points to offsets in UTF-16 units."""
     return _Offsets(text)
 
 
-# -- what can stand together -------------------------------------------------------
+# -- combinations ------------------------------------------------------------------
 
 
 def compose(text: str, spans: list[Span]) -> TelegramText:
-    """Settle what Telegram cannot nest; the spans come out nested, outer before inner."""
+    """Resolve combinations that Telegram cannot nest; the spans come out nested, outer before
+    inner.
+    """
     quotes = _quotes(text, spans)
     done: list[Span] = []
     cluster: list[Span] = []
@@ -162,7 +163,9 @@ def _outside_first(span: Span) -> tuple[int, int, int]:
 
 
 def _quotes(text: str, spans: list[Span]) -> list[Span]:
-    """The quotes, flat, up to the start of the next line, as Telegram's own parser has them."""
+    """Return the quotes, flat, up to the start of the next line, as Telegram's own parser has
+    them.
+    """
     quotes = [span for span in spans if span.kind == "quote" and span.end > span.start]
     quotes.sort(key=_outside_first)
     flat: list[Span] = []
@@ -181,7 +184,7 @@ def _quotes(text: str, spans: list[Span]) -> list[Span]:
 
 
 def _settled(cluster: list[Span]) -> list[Span]:
-    """Styles that overlap or touch, as Telegram can show them."""
+    """Return overlapping or touching styles as Telegram can show them."""
     edges: dict[int, list[tuple[int, Span]]] = {}
     for number, span in enumerate(_united(cluster)):
         edges.setdefault(span.start, []).append((number, span))
@@ -201,7 +204,7 @@ def _settled(cluster: list[Span]) -> list[Span]:
 
 
 def _united(cluster: list[Span]) -> list[Span]:
-    """The spans (sorted by their start) with overlapping and touching ones of a kind as one.
+    """Return the spans (sorted by their start) with overlapping and touching ones of a kind as one.
 
     So at most one of a kind is open at any place, however deep the source nests them.
     """
@@ -219,7 +222,7 @@ def _united(cluster: list[Span]) -> list[Span]:
 
 
 def _shown(active: dict[int, Span]) -> dict[tuple[Kind, str], int]:
-    """The styles to show where these spans are active, with the end of each."""
+    """Return the styles to show where these spans are active, with the end of each."""
     kinds: dict[tuple[Kind, str], int] = {}
     names: set[Kind] = set()
     for span in active.values():
@@ -240,7 +243,7 @@ def _shown(active: dict[int, Span]) -> dict[tuple[Kind, str], int]:
 def _restack(
     stack: list[Span], shown: dict[tuple[Kind, str], int], at: int, done: list[Span]
 ) -> None:
-    """Close what is not shown any more (and what stands inside it), open what is new."""
+    """Close the spans that are no longer shown (and those inside), open the new ones."""
     keep = 0
     while keep < len(stack) and (stack[keep].kind, stack[keep].value) in shown:
         del shown[stack[keep].kind, stack[keep].value]
@@ -284,7 +287,7 @@ class _Writer:
         self.quote_end = -1
 
     def write(self) -> str:
-        """The whole message."""
+        """Return the whole message."""
         markers = self.markers
         stack: list[Span] = []
         for span in self.message.spans:
@@ -319,11 +322,11 @@ class _Writer:
         self.last = end
 
     def opening(self, span: Span) -> str:
-        """The marker in front of a link, a code block or a quote."""
+        """Return the marker in front of a link, a code block or a quote."""
         raise NotImplementedError
 
     def closing(self, span: Span) -> str:
-        """The marker behind it."""
+        """Return the marker behind it."""
         raise NotImplementedError
 
 

@@ -50,7 +50,9 @@ def _start(span: Span) -> int:
 
 
 def _by_line(text: str, spans: list[Span]) -> dict[int, list[Piece]]:
-    """The styles of each line (by the offset of its start), without white space at their ends."""
+    """Return the styles of each line (by the offset of its start), without white space at their
+    ends.
+    """
     found: dict[int, list[Piece]] = {}
     for span in spans:
         if span.kind not in MARKERS and span.kind != "code":
@@ -72,7 +74,7 @@ def _by_line(text: str, spans: list[Span]) -> dict[int, list[Piece]]:
 
 
 def _lines(text: str, start: int, end: int, pieces: dict[int, list[Piece]]) -> str:
-    """The lines of a part of the text that holds no code block, with their markers."""
+    """Return the lines of a part of the text that holds no code block, with their markers."""
     out = []
     while start <= end:
         stop = text.find("\n", start, end)
@@ -87,16 +89,16 @@ def _lines(text: str, start: int, end: int, pieces: dict[int, list[Piece]]) -> s
 
 
 class _Marked:
-    """A line with its markers: ``places`` has the pairs of each style that are meant."""
+    """A line with its markers: ``places`` has the intended pairs of each style."""
 
     def __init__(self, text: str, places: dict[str, list[tuple[int, int]]]) -> None:
         self.text, self.places = text, places
 
     def guard(self, kind: str) -> bool:
-        """Keep literal markers of a kind from pairing; False if that fails.
+        """Keep literal markers of a kind from pairing; return False when that fails.
 
-        Whether a messenger takes letters of other scripts for letters is not known: markers next to
-        them are taken to work.
+        Whether a messenger treats letters of other scripts as letters is unknown: markers next to
+        them are assumed to work.
         """
         marker = MARKERS[kind]
         for _ in range(_MAX_PASSES):
@@ -144,7 +146,9 @@ class _Line:
         return not (_joins(before) or _joins(after))
 
     def render(self) -> str:
-        """The line with markers, literal ones guarded; styles give way where that does not help."""
+        """Return the line with markers, literal ones guarded; styles give way where that does
+        not help.
+        """
         line = self._compose()
         if not _LITERAL.search(self.text, self.start, self.end):
             return line.text
@@ -157,7 +161,7 @@ class _Line:
         return line.text
 
     def _compose(self) -> _Marked:
-        """The line with its markers, and where the markers of each style stand in it."""
+        """Return the line with its markers, and where the markers of each style stand in it."""
         edges = []
         for number, (kind, first, last) in enumerate(self.styles):
             edges.append((first, 1, -last, ORDER[kind], MARKERS[kind], number))
@@ -183,17 +187,19 @@ class _Line:
 
 
 def _joins(neighbour: str) -> bool:
-    """Whether a letter beside a marker keeps it from working; next to CJK text it may work."""
+    """Return whether a letter beside a marker keeps it from working; next to CJK text it may
+    work.
+    """
     return neighbour.isalnum() and not is_cjk(neighbour)
 
 
 def _is_word(neighbour: str) -> bool:
-    """Whether a letter beside a marker surely keeps it from working."""
+    """Return whether a letter beside a marker surely keeps it from working."""
     return neighbour.isascii() and neighbour.isalnum()
 
 
 def _united(pieces: list[Piece], kind: str) -> list[tuple[int, int]]:
-    """The ranges of one style, overlapping and touching ones as one."""
+    """Return the ranges of one style, overlapping and touching ones as one."""
     united: list[tuple[int, int]] = []
     for first, last in sorted((p[1], p[2]) for p in pieces if p[0] == kind):
         if united and first <= united[-1][1]:
@@ -204,7 +210,9 @@ def _united(pieces: list[Piece], kind: str) -> list[tuple[int, int]]:
 
 
 def _ticks(code: str, ticks: str) -> tuple[str, str]:
-    """The backticks around inline code; three where one would not hold it, none if none would."""
+    """Return the backticks around inline code; three where one would not hold it, none if none
+    would.
+    """
     if "```" in code:
         return "", ""
     if "`" not in code:
@@ -213,7 +221,7 @@ def _ticks(code: str, ticks: str) -> tuple[str, str]:
 
 
 def _pairs(line: str, marker: str) -> list[tuple[int, int]]:
-    """The markers of one kind that a messenger would pair up on this line."""
+    """Return the markers of one kind that a messenger would pair up on this line."""
     opaque = [found.span() for found in _OPAQUE.finditer(line)]
     opaque.append((len(line), len(line)))
     pairs: list[tuple[int, int]] = []

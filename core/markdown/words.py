@@ -1,6 +1,6 @@
-"""Words that have markers of Markdown in them and are none: globs, paths, names, faces.
+"""Words that contain Markdown's markers literally: globs, paths, names, faces.
 
-A word is what stands between white space. Each function costs no more than its word, once.
+A word is the text between white space. Each function costs no more than its word, once.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Word:
 
 
 def word_at(src: str, at: int, earliest: int) -> Word:
-    """The word around ``src[at]``, which begins at ``earliest`` or later."""
+    """Return the word around ``src[at]``, which begins at ``earliest`` or later."""
     start = at
     while start > earliest and not src[start - 1].isspace():
         start -= 1
@@ -90,7 +90,7 @@ def dunder_end(src: str, at: int) -> int:
 
 
 def apostrophe(src: str, at: int) -> bool:
-    """Whether the backtick at ``at`` stands between two letters of a word."""
+    """Return whether the backtick at ``at`` stands between two letters of a word."""
     before, after = src[at - 1] if at else "", src[at + 1 : at + 2]
     return bool(before) and _is_letter(before) and bool(after) and _is_letter(after)
 

@@ -9,7 +9,8 @@ _FENCE = re.compile(r"[ ]{0,3}(`{3,})([^`]*)\Z")
 
 
 def strip(text: str) -> str:
-    """The content of a fence that holds the whole text, fences in it included; else the text.
+    """Return the content of a fence that holds the whole text, fences in it included; else the
+    text.
 
     Two blocks with text between them are no wrapper, although the text begins and ends with a
     fence; neither is an unclosed fence, or one whose info string is more than a word.

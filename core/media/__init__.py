@@ -1,1 +1,1 @@
-"""Media as text ([C6]): what a model that only reads gets to know about a voice, image or video."""
+"""Media as text ([C6]): descriptions of a voice message, image or video for a text-only model."""

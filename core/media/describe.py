@@ -1,4 +1,4 @@
-"""A picture in words, by the vision model of ``VISION_MODEL``; without one, nothing."""
+"""Describe a picture with the vision model ``VISION_MODEL``; without one, return nothing."""
 
 import base64
 
@@ -15,7 +15,9 @@ MOST_CHARACTERS = 4000
 
 
 async def image(content: bytes, *, content_type: str) -> str:
-    """A description of the picture; empty when there is no vision model. Raises ProviderError."""
+    """Return a description of the picture; empty when there is no vision model. Raises
+    ProviderError.
+    """
     if not settings.VISION_MODEL:
         return ""
     url = f"data:{content_type};base64,{base64.b64encode(content).decode()}"

@@ -1,4 +1,4 @@
-"""One picture of a video, by ffmpeg, when it is installed."""
+"""Extract one picture of a video with ffmpeg, if installed."""
 
 import asyncio
 import shutil
@@ -9,7 +9,9 @@ MOST_BYTES = 5 * 1024 * 1024
 
 
 def command(path: Path, *, program: str, at: float) -> list[str]:
-    """ffmpeg's arguments: one JPEG of at most 1024 pixels to stdout; files only, no network."""
+    """Return ffmpeg's arguments: one JPEG of at most 1024 pixels to stdout; files only, no
+    network.
+    """
     return [
         program,
         *("-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe"),
@@ -19,7 +21,9 @@ def command(path: Path, *, program: str, at: float) -> list[str]:
 
 
 async def of_video(path: Path, *, duration: int | None) -> bytes | None:
-    """A JPEG from the first third of the video; None without ffmpeg, or when it finds none."""
+    """Return a JPEG from the first third of the video; None without ffmpeg, or when it finds
+    none.
+    """
     program = shutil.which("ffmpeg")
     if program is None:
         return None

@@ -1,4 +1,4 @@
-"""A picture as a model gets it: upright, bounded in pixels and bytes, in a data URL."""
+"""Prepare a picture for a model: upright, limited in pixels and bytes, as a data URL."""
 
 import asyncio
 import base64
@@ -14,7 +14,7 @@ MOST_BYTES = 4 * 1024 * 1024
 
 
 async def data_url(path: Path) -> str:
-    """The picture in the file at ``path``; "" where it cannot be read."""
+    """Return the picture in the file at ``path``; "" when it cannot be read."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "core.media.scaler", str(path)),
         cwd=ROOT,
@@ -36,6 +36,6 @@ async def data_url(path: Path) -> str:
 
 
 def url_of(content: bytes) -> str:
-    """A picture's bytes as a data URL; "" for what is none."""
+    """Return a picture's bytes as a data URL; "" for anything else."""
     kind = media_type(content[:64])
     return f"data:{kind};base64,{base64.b64encode(content).decode()}" if kind else ""

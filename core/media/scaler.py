@@ -1,7 +1,7 @@
 """The process that opens a picture: ``python -m core.media.scaler <path>``, JPEG or PNG to stdout.
 
-With little memory and time: a picture of many pixels ends it, not the worker. The picture is turned
-as its EXIF data say, made small enough for a model, and loses everything else that it carried.
+With little memory and time: a picture of too many pixels ends it, not the worker. The picture is
+rotated by its EXIF data, scaled down for a model, and loses its metadata.
 """
 
 import io
@@ -17,13 +17,13 @@ MOST_BYTES = 3 * MEGABYTE
 
 
 def limit() -> None:
-    """Bound what this process may take."""
+    """Limit memory and CPU time of this process."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
 
 
 def scaled(path: str) -> bytes:
-    """The first frame of a picture, upright, at most SIDE pixels wide and high.
+    """Return the first frame of a picture, upright, at most SIDE pixels wide and high.
 
     Raises OSError or ValueError where it is none, or has too many pixels.
     """
@@ -40,7 +40,7 @@ def scaled(path: str) -> bytes:
 
 
 def encoded(picture: object, *, clear: bool) -> bytes:
-    """A PNG of what is partly transparent, if it is small enough; else a JPEG."""
+    """Return a PNG for partly transparent pictures, if it is small enough; else a JPEG."""
     out = io.BytesIO()
     if clear:
         picture.save(out, "PNG")  # type: ignore[attr-defined]
@@ -53,7 +53,7 @@ def encoded(picture: object, *, clear: bool) -> bytes:
 
 
 def main() -> None:
-    """Scale the picture that is named; exit code 1 where it cannot be read."""
+    """Scale the named picture; exit code 1 when it cannot be read."""
     limit()
     try:
         found = scaled(sys.argv[1])

@@ -1,4 +1,4 @@
-"""The words that stand for a medium, as the requirement has them. Pure."""
+"""The text that replaces a medium, as requirement 1 words it. Pure."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ HEADINGS = {"image": "Image", "audio": "Voice Message", "video": "Video"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Medium:
-    """What is known about one medium. ``file`` is a handle, never a path on the server.
+    """The known facts about one medium. ``file`` is a handle, never a path on the server.
 
     ``duration`` is in seconds. ``excerpt`` is the text of a document, when it is short. ``note``
-    says in words why there is no more. ``failed``: it could not even be fetched.
+    explains missing content. ``failed``: it could not be fetched.
     """
 
     kind: str
@@ -27,7 +27,7 @@ class Medium:
 
 
 def media_text(medium: Medium) -> str:
-    """The text that the agent gets for ``medium``, its caption included."""
+    """Return the text that the agent gets for ``medium``, its caption included."""
     if medium.failed:
         return failed_text(medium)
     understood = bool(medium.description or medium.transcript)
@@ -46,19 +46,21 @@ def media_text(medium: Medium) -> str:
 
 
 def failed_text(medium: Medium) -> str:
-    """A medium that could not be fetched: its caption, or that it failed; and why, if known."""
+    """Return the text of a medium that could not be fetched: its caption, or the failure; and
+    the reason.
+    """
     said = medium.caption or f"[Failed to process {medium.kind}]"
     return f"{said}\n({medium.note})" if medium.note else said
 
 
 def known(medium: Medium) -> list[str]:
-    """What was understood."""
+    """Return the recognised content."""
     found = (("Description", medium.description), ("Transcript", medium.transcript))
     lines = [f"{label}: {value}" for label, value in found if value]
     return [*lines, f"Name: {medium.name}"] if medium.name else lines
 
 
 def handle(medium: Medium) -> list[str]:
-    """How to get at what was not understood."""
+    """Return a reference to content that was not recognised."""
     found = (("Name", medium.name), ("File", medium.file), ("Type", medium.mime))
     return [f"{label}: {value}" for label, value in found if value]

@@ -20,11 +20,13 @@ MOST_CHARACTERS = 50_000
 
 
 class TranscriptionError(Exception):
-    """The speech could not be turned into text; the words are for the user."""
+    """The transcription failed; the text is for the user."""
 
 
 async def speech(path: Path, *, name: str) -> str:
-    """What is said in the file; empty when nothing can transcribe. Raises TranscriptionError."""
+    """Return the transcript of the file; empty when no transcriber is available. Raises
+    TranscriptionError.
+    """
     try:
         async with asyncio.timeout(SECONDS):
             if settings.TRANSCRIPTION_MODEL:
@@ -38,7 +40,7 @@ async def speech(path: Path, *, name: str) -> str:
 
 
 async def by_provider(path: Path, *, name: str) -> str:
-    """Ask the audio endpoint. Raises TranscriptionError."""
+    """Call the audio endpoint. Raises TranscriptionError."""
     base = settings.TRANSCRIPTION_BASE_URL or settings.LLM_BASE_URL
     key = settings.TRANSCRIPTION_API_KEY or settings.LLM_API_KEY
     form = aiohttp.FormData()
@@ -59,13 +61,13 @@ async def by_provider(path: Path, *, name: str) -> str:
 
 
 def can_listen() -> bool:
-    """Whether the extra ``voice`` is installed."""
+    """Return whether the extra ``voice`` is installed."""
     return find_spec("faster_whisper") is not None and weights() is not None
 
 
 @cache
 def weights() -> Path | None:
-    """The folder of Whisper's weights in the package that carries them."""
+    """Return the folder of Whisper's weights in the package that carries them."""
     spec = find_spec(WEIGHTS)
     for place in (spec.submodule_search_locations or []) if spec is not None else []:
         found = next(iter(sorted(Path(place).rglob("model.bin"))), None)
@@ -76,7 +78,7 @@ def weights() -> Path | None:
 
 @cache
 def whisper() -> Any:
-    """The model, loaded once. Imported here: it costs seconds, and most never use it."""
+    """Return the model, loaded once. Imported here: it costs seconds, and is rarely used."""
     library = import_module("faster_whisper")
     return library.WhisperModel(str(weights()), device="cpu", compute_type="int8", cpu_threads=2)
 
@@ -87,7 +89,7 @@ def _one_at_a_time() -> asyncio.Semaphore:
 
 
 def on_this_machine(path: Path) -> str:
-    """Transcribe with Whisper. Raises TranscriptionError when the file holds no sound."""
+    """Transcribe with Whisper. Raises TranscriptionError when the file has no sound."""
     try:
         segments, _ = whisper().transcribe(str(path), beam_size=1, vad_filter=False)
         return " ".join(segment.text.strip() for segment in segments).strip()[:MOST_CHARACTERS]

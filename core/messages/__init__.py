@@ -1,7 +1,7 @@
 """The native message protocol (requirement 2): types, deltas, lifecycle, merge.
 
-A run's event log stores these messages as JSON dicts; every wire format is a pure function of
-that log. Knows no Django and no Celery.
+A run's event log stores these messages as JSON dicts; every wire format is a pure function of that
+log. Imports neither Django nor Celery.
 """
 
 from core.messages.appendonly import AppendOnly, Telling

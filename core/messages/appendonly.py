@@ -1,9 +1,9 @@
-"""A text that may be rewritten, told to a client that can only append.
+"""Convert rewritable texts for clients that can only append.
 
 When a worker dies in the middle of an answer, the next attempt empties the message and begins
-again. A client of an append-only wire already shows the first attempt: what the second one repeats
-is not sent again, and where it goes another way the client is told so in one line and gets the
-new text from the start of the paragraph in which the two part.
+again. A client of an append-only format already shows the first attempt: what the second one
+repeats is not sent again, and where it differs the client gets one line about it and the new text
+from the start of the paragraph with the difference.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _FENCE = re.compile(r"^ {0,3}(```+|~~~+)", re.MULTILINE)
 
 @dataclass(slots=True)
 class AppendOnly:
-    """What the client was sent of the current version of one text.
+    """The sent part of the current version of one text.
 
-    `notice` is the line that says that the answer starts anew.
+    `notice` is the line that announces the new start.
     """
 
     notice: str
@@ -27,9 +27,9 @@ class AppendOnly:
     restarts: int = 0
 
     def advance(self, text: str) -> str:
-        """What to append now that the message's text is `text`; empty when nothing is due.
+        """Return the text to append now that the message's text is `text`; empty for none.
 
-        `behind` says that a new attempt is still repeating what the client has.
+        `behind`: a new attempt is still repeating the sent part.
         """
         self.behind = len(text) < len(self.sent) and self.sent.startswith(text)
         if self.behind:
@@ -41,7 +41,7 @@ class AppendOnly:
         return piece
 
     def settle(self, text: str) -> str:
-        """As `advance`, for the final text: shorter than what was sent counts as another way."""
+        """Do as `advance` for the final text: a text shorter than the sent part differs."""
         piece = self.advance(text)
         return self._restart(text) if self.behind and text else piece
 
@@ -56,17 +56,17 @@ class AppendOnly:
 
 @dataclass(slots=True)
 class Telling:
-    """All the texts of a run as one append-only client has them.
+    """All the texts of a run for one append-only client.
 
-    When one of them goes another way, the later ones of the lost attempt stand above it: they are
-    told again in full, below it, and without another notice.
+    When one of them differs, the later ones of the lost attempt stand above it: they are sent again
+    in full, below it, without another notice.
     """
 
     notice: str
     _told: dict[str, AppendOnly] = field(default_factory=dict)
 
     def tell(self, key: str, text: str, *, settled: bool) -> str:
-        """What to append for the text with this key; without a key it shares no history."""
+        """Return the text to append for this key; a text without a key has no history."""
         if not key:
             return text
         told = self._told.setdefault(key, AppendOnly(self.notice))
@@ -80,13 +80,13 @@ class Telling:
 
 
 def _common_length(first: str, second: str) -> int:
-    """How many characters two texts have in common at their start."""
+    """Return the length of the common prefix of two texts."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 def _paragraph_start(text: str, position: int) -> int:
-    """Where the paragraph (or the code block) around a position begins."""
+    """Return the start of the paragraph (or of the code block) around a position."""
     before = text[:position]
     start = before.rfind("\n\n") + 2 if "\n\n" in before else before.rfind("\n") + 1
     fence = _open_fence(text[:start])
@@ -94,7 +94,7 @@ def _paragraph_start(text: str, position: int) -> int:
 
 
 def _open_fence(text: str) -> tuple[int, int] | None:
-    """Where the marker of a code fence that is not closed yet stands."""
+    """Return the position of the marker of an unclosed code fence."""
     opened: re.Match[str] | None = None
     for marker in _FENCE.finditer(text):
         if opened is None:

@@ -50,7 +50,7 @@ StreamStatus = Literal["completed", "error", "cancelled"]
 def user_input_message(
     content: str | list[ContentPart], *, role: Role = "user", name: str = "", message_id: str = ""
 ) -> UserInputMessage:
-    """What the user said: text, or OpenAI content parts."""
+    """Build the user's message: text, or OpenAI content parts."""
     props: UserInputProps = {"content": content, "role": role}
     if name:
         props["name"] = name
@@ -58,7 +58,7 @@ def user_input_message(
 
 
 def text_message(content: str, *, message_id: str = "") -> TextMessage:
-    """An answer in Markdown."""
+    """Return an answer in Markdown."""
     return TextMessage(props={"content": content}, message_id=message_id)
 
 
@@ -68,14 +68,14 @@ def thinking_message(content: str, *, message_id: str = "") -> ThinkingMessage:
 
 
 def loading_message(message: str, *, message_id: str = "") -> LoadingMessage:
-    """A line that says what is being waited for."""
+    """Build a progress line."""
     return LoadingMessage(props={"message": message}, message_id=message_id)
 
 
 def tool_call_message(
     call_id: str, name: str, arguments: str = "", *, message_id: str = ""
 ) -> ToolCallMessage:
-    """A tool call; `arguments` is a JSON text."""
+    """Return a tool call; `arguments` is a JSON text."""
     props: ToolCallProps = {"id": call_id, "name": name}
     if arguments:
         props["arguments"] = arguments
@@ -91,7 +91,7 @@ def retrieval_message(
     provider: str = "",
     message_id: str = "",
 ) -> RetrievalMessage:
-    """The sources a search found; `query_time_ms` in milliseconds."""
+    """Return the sources a search found; `query_time_ms` in milliseconds."""
     props: RetrievalProps = {"query": query, "sources": sources}
     if total_results is not None:
         props["total_results"] = total_results
@@ -105,7 +105,7 @@ def retrieval_message(
 def error_message(
     message: str, code: str = "", *, details: str = "", message_id: str = ""
 ) -> ErrorMessage:
-    """What went wrong, in words for the user; `details` for the owner."""
+    """Build an error for the user; `details` are for the owner."""
     props: ErrorProps = {"message": message}
     if code:
         props["code"] = code
@@ -117,7 +117,9 @@ def error_message(
 def action_message(
     name: str, payload: Mapping[str, object] | None = None, *, message_id: str = ""
 ) -> ActionMessage:
-    """A command to the frontend: open_panel, navigate, refresh_view, close_modal, scroll_to."""
+    """Return a command to the frontend: open_panel, navigate, refresh_view, close_modal,
+    scroll_to.
+    """
     props: ActionProps = {"name": name}
     if payload:
         props["payload"] = payload
@@ -127,7 +129,7 @@ def action_message(
 def event_message(
     event: str, message: str = "", data: Mapping[str, object] | None = None
 ) -> EventMessage:
-    """A lifecycle event."""
+    """Return a lifecycle event."""
     props: EventProps = {"event": event}
     if message:
         props["message"] = message
@@ -145,7 +147,7 @@ def image_message(
     detail: ImageDetail | None = None,
     message_id: str = "",
 ) -> ImageMessage:
-    """An image at an address or in a data URL; sizes in pixels."""
+    """Return an image at an address or in a data URL; sizes in pixels."""
     props: ImageProps = {"url": url}
     if alt:
         props["alt"] = alt
@@ -184,7 +186,7 @@ def audio_message(
 def video_message(
     url: str, *, message_id: str = "", props: VideoProps | None = None
 ) -> VideoMessage:
-    """A film; further `props` (format, duration, thumbnail, width …) as documented."""
+    """Return a film; further `props` (format, duration, thumbnail, width …) as documented."""
     merged: VideoProps = {"url": url, "controls": True}
     if props:
         merged.update(props)
@@ -195,7 +197,7 @@ def video_message(
 def custom_message(
     message_type: str, props: Mapping[str, object], *, message_id: str = ""
 ) -> CustomMessage:
-    """A message of a type of your own. Raises `MessageError` for a built-in type's name."""
+    """Return a message of a type of your own. Raises `MessageError` for a built-in type's name."""
     if message_type in CLASSES:
         raise MessageError("type", f"{message_type} is a built-in type")
     return CustomMessage(type=message_type, props=props, message_id=message_id)
@@ -210,7 +212,7 @@ def delta_message(
     action: DeltaAction = "append",
     type_change: bool = False,
 ) -> Message:
-    """A change to the message with this id; the new value stands at `path` in `props`."""
+    """Build a change to the message with this id; the new value is at `path` in `props`."""
     build = CLASSES.get(message_type)
     if build is None:
         message: Message = CustomMessage(type=message_type, props=props)
@@ -225,7 +227,7 @@ def delta_message(
 
 
 def text_delta(content: str, *, message_id: str) -> TextMessage:
-    """More of an answer."""
+    """Build more text of an answer."""
     return TextMessage(
         props={"content": content},
         message_id=message_id,
@@ -247,14 +249,16 @@ def thinking_delta(content: str, *, message_id: str) -> ThinkingMessage:
 
 
 def reset_delta(message_type: str, *, message_id: str) -> Message:
-    """Empties what was streamed of a text or thinking message: another attempt begins it anew."""
+    """Build a delta that empties a streamed text or thinking message: another attempt restarts
+    it.
+    """
     return delta_message(
         message_type, {"content": ""}, message_id=message_id, path="content", action="set"
     )
 
 
 def stamped(message: Message, *, timestamp_ms: int, sequence: int) -> Message:
-    """The same object with its metadata set: milliseconds since 1970, number within the run."""
+    """Return the object with its metadata set: milliseconds since 1970, number within the run."""
     message.metadata = {"timestamp": timestamp_ms, "sequence": sequence}
     return message
 
@@ -262,7 +266,7 @@ def stamped(message: Message, *, timestamp_ms: int, sequence: int) -> Message:
 def stream_start(
     *, request_id: str, chat_id: str, trace_id: str, timestamp_ms: int, context_id: str = ""
 ) -> EventMessage:
-    """The first event of a run. `trace_id` names the trace page, `chat_id` the session."""
+    """Return the first event of a run. `trace_id` names the trace page, `chat_id` the session."""
     data = {
         "request_id": request_id,
         "context_id": context_id or request_id,
@@ -317,7 +321,7 @@ def stream_end(
     finish_reason: str = "",
     retry_after: float | None = None,
 ) -> EventMessage:
-    """The last event of a run. `usage` has prompt_tokens, completion_tokens, total_tokens;
+    """Return the last event of a run. `usage` has prompt_tokens, completion_tokens, total_tokens;
     `finish_reason` is the model's: stop, length, tool_calls, content_filter; `retry_after` are the
     seconds after which a failed run may be asked for again."""
     data: dict[str, object] = {"status": status}
@@ -335,7 +339,7 @@ def stream_end(
 
 
 def progress(message: str, *, tool: str = "", percent: float | None = None) -> EventMessage:
-    """How far a long tool is; `percent` 0 to 100 where known (contract D2)."""
+    """Build a tool's progress; `percent` 0 to 100 where known (contract D2)."""
     data: dict[str, object] = {"tool": tool}
     if percent is not None:
         data["percent"] = percent
@@ -343,7 +347,9 @@ def progress(message: str, *, tool: str = "", percent: float | None = None) -> E
 
 
 def tool_end(*, call_id: str, name: str, ok: bool, output: str = "") -> EventMessage:
-    """A tool that the gateway ran has ended; `output` is a short text that a user may see."""
+    """Return a tool that the gateway ran has ended; `output` is a short text that a user may
+    see.
+    """
     data: dict[str, object] = {
         "id": call_id,
         "name": name,

@@ -1,4 +1,4 @@
-"""What each prop of a built-in type must be; used by `from_dict` and `validate`.
+"""Type checks of each prop of a built-in type; used by `from_dict` and `validate`.
 
 A check gets the value and the path of its field, and raises `MessageError` naming that path.
 """
@@ -47,7 +47,7 @@ def mapping(value: object, field: str) -> None:
 
 
 def one_of(*allowed: str) -> Check:
-    """A check for a closed set of words."""
+    """Return a check for a closed set of words."""
 
     def check(value: object, field: str) -> None:
         if value not in allowed:
@@ -164,7 +164,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 
 
 def present(values: Mapping[str, object], fields: Mapping[str, Check], prefix: str) -> None:
-    """Check the known fields that are there; null and unknown fields are left alone."""
+    """Check the known fields that are present; null and unknown fields are skipped."""
     for name, value in values.items():
         check = fields.get(name)
         if check is not None and value is not None:
@@ -172,7 +172,7 @@ def present(values: Mapping[str, object], fields: Mapping[str, Check], prefix: s
 
 
 def complete(values: Mapping[str, object], required: Collection[str], prefix: str) -> None:
-    """Demand the required fields."""
+    """Require the required fields."""
     for name in required:
         if values.get(name) is None:
             raise MessageError(f"{prefix}.{name}", "is required")
@@ -186,6 +186,6 @@ def known(values: Mapping[str, object], fields: Collection[str], prefix: str) ->
 
 
 def _kind(value: object) -> str:
-    """The JSON name of a value's type, for error texts."""
+    """Return the JSON name of a value's type, for error texts."""
     names = {bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}
     return "null" if value is None else names.get(type(value), type(value).__name__)

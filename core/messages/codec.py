@@ -1,7 +1,7 @@
-"""Messages to JSON dicts and back.
+"""Convert messages to JSON dicts and back.
 
-Both ways are on the path of every batch of streamed tokens: props are passed by reference, not
-copied, and only the fields that are there are looked at.
+Both directions run for every batch of streamed tokens: props are passed by reference, not copied,
+and only existing fields are checked.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _METADATA: dict[str, checks.Check] = {"timestamp": checks.integer, "sequence": c
 
 
 def to_dict(message: Message) -> MessageDict:
-    """The message as a JSON dict; absent envelope fields are left out, props are shared."""
+    """Return the message as a JSON dict; absent envelope fields are left out, props are shared."""
     data: MessageDict = {"type": message.type, "props": message.props}
     if message.message_id:
         data["message_id"] = message.message_id
@@ -83,8 +83,8 @@ def to_dict(message: Message) -> MessageDict:
 def from_dict(data: Mapping[str, object]) -> Message:
     """Read a message from a JSON dict.
 
-    Fields outside the protocol are dropped from the envelope and kept in the props; a missing
-    prop is no error here (a delta has only what it changes; see `validate`).
+    Fields outside the protocol are dropped from the envelope and kept in the props; a missing prop
+    is not an error here (a delta has only its changes; see `validate`).
 
     Raises `MessageError` naming the first field that has the wrong type.
     """
@@ -105,10 +105,10 @@ def from_dict(data: Mapping[str, object]) -> Message:
 
 
 def validate(message: Message) -> None:
-    """Check that a sender kept the protocol exactly; `from_dict` is milder.
+    """Check that a sender kept the protocol exactly; `from_dict` is more lenient.
 
-    A complete message has all required props, a delta has a message id, and neither has props
-    that requirement 2 does not list. Raises `MessageError` naming the field.
+    A complete message has all required props, a delta has a message id, and neither has props that
+    requirement 2 does not list. Raises `MessageError` naming the field.
     """
     from_dict(to_dict(message))
     if message.delta and not message.message_id:
@@ -136,7 +136,7 @@ def _complete_sources(message: RetrievalMessage) -> None:
 
 
 def _envelope(data: Mapping[str, object]) -> dict[str, object]:
-    """The checked envelope fields that are there."""
+    """Return the checked envelope fields that exist."""
     envelope: dict[str, object] = {}
     for name, value in data.items():
         check = _ENVELOPE.get(name)

@@ -1,7 +1,7 @@
 """The reference merge: how a delta changes a message, on the server and in the browser.
 
-`static/latchkey/merge.js` is the same function in JavaScript; a property test holds the two
-together. Both are total (a delta that does not fit changes nothing) and change nothing in place.
+`static/latchkey/merge.js` is the same function in JavaScript; a property test compares the
+two. Both are total (a delta that does not fit changes nothing) and change nothing in place.
 
 Rules (the long form is docs/messages.md):
 
@@ -34,7 +34,7 @@ _MISSING: Final = _Missing()
 
 
 def apply_delta(message: Mapping[str, object] | None, delta: Mapping[str, object]) -> MessageDict:
-    """The message after one more event with its id; `message` is None for the first."""
+    """Return the message after one more event with its id; `message` is None for the first."""
     if delta.get("delta") is not True:
         return cast("MessageDict", delta)
     before = message or {}
@@ -51,9 +51,9 @@ def apply_delta(message: Mapping[str, object] | None, delta: Mapping[str, object
 
 
 def fold(events: Iterable[Mapping[str, object]]) -> list[MessageDict]:
-    """The messages that a sequence of events adds up to, in the order of their first event.
+    """Return the messages of a sequence of events, in the order of their first event.
 
-    Events without a message id stand for themselves.
+    Events without a message id are messages of their own.
     """
     messages: dict[object, MessageDict] = {}
     for position, event in enumerate(events):
@@ -87,7 +87,7 @@ def _combine_each(
 
 
 def _combine(old: object, new: object, action: object) -> object:
-    """One value after an action."""
+    """Return one value after an action."""
     if action == "append":
         return _append(old, new)
     if action == "merge" and isinstance(old, dict) and isinstance(new, dict):
@@ -104,7 +104,7 @@ def _append(old: object, new: object) -> object:
 
 
 def _get(container: object, path: Path) -> object:
-    """The value at a path, or `_MISSING`."""
+    """Return the value at a path, or `_MISSING`."""
     for step in path:
         if isinstance(container, dict):
             container = container.get(str(step), _MISSING)
@@ -119,7 +119,9 @@ def _get(container: object, path: Path) -> object:
 
 
 def _put(container: object, path: Path, value: object, action: object) -> object:
-    """The container with the action done at the path; unchanged where the path does not fit."""
+    """Return the container with the action applied at the path; unchanged where the path does
+    not fit.
+    """
     if not path:
         return _combine(container, value, action)
     step, rest = path[0], path[1:]

@@ -17,7 +17,7 @@ _INDEX = re.compile(r"[0-9]{1,4}")
 
 
 def normalise_path(path: str) -> str:
-    """The path relative to props."""
+    """Return the path relative to props."""
     if path == "props":
         return ""
     return path.removeprefix("props.")
@@ -25,7 +25,7 @@ def normalise_path(path: str) -> str:
 
 @lru_cache(maxsize=1024)
 def parse_path(path: str) -> Path | None:
-    """The steps of a path: names, and numbers for `[n]`; None when it is malformed."""
+    """Return the steps of a path: names, and numbers for `[n]`; None when it is malformed."""
     path = normalise_path(path)
     steps: list[str | int] = []
     position = 0
@@ -40,7 +40,7 @@ def parse_path(path: str) -> Path | None:
 
 
 def list_index(step: str | int) -> int | None:
-    """The step as a list index (`[3]` and `.3` both are one), or None."""
+    """Return the step as a list index (`[3]` and `.3` both are one), or None."""
     if isinstance(step, int):
         return step
     return int(step) if _INDEX.fullmatch(step) else None

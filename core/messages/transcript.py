@@ -1,8 +1,8 @@
-"""Reads a run's event log for an adapter: which message changed, and is it settled?
+"""Read a run's event log for an adapter: which message changed, and whether it is complete.
 
-A message that came whole is settled at once. One that came in deltas is settled by its
-`message_end`, or by a `stream_end` that says completed; a run that failed or was cancelled leaves
-its unfinished messages unsettled, so that half a tool call is never handed to a client.
+A message that came whole is complete immediately. One that came in deltas is completed by its
+`message_end`, or by a `stream_end` with the status completed; a run that failed or was cancelled
+leaves its unfinished messages incomplete, so that half a tool call is never passed to a client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.messages.types import EventMessage, Message, MessageDict, MessageError
 
 
 class Change(NamedTuple):
-    """A message as it now is; `settled` when nothing more is expected of it."""
+    """A message in its current state; `settled` when no more changes are expected."""
 
     message: Message
     settled: bool
@@ -32,7 +32,8 @@ class Transcript:
     _open: dict[str, Message] = field(default_factory=dict)
 
     def read(self, event: Mapping[str, object]) -> list[Change]:
-        """What the event changed, in order; a lifecycle event comes after what it settles.
+        """Return the changes of the event, in order; a lifecycle event comes after the messages it
+        settles.
 
         An event that does not make a valid message changes nothing.
         """
@@ -54,21 +55,25 @@ class Transcript:
         return [Change(message, settled)]
 
     def close(self) -> list[Change]:
-        """Settles what is still open, in the order it was opened."""
+        """Settle the open messages, in the order they were opened."""
         changes = [Change(message, settled=True) for message in self._open.values()]
         self._open.clear()
         return changes
 
     def messages(self) -> list[Message]:
-        """All messages as they are now, without lifecycle events, in the order they began."""
+        """Return all messages in their current state, without lifecycle events, in order of
+        their start.
+        """
         return list(self._messages.values())
 
     def is_open(self, message: Message) -> bool:
-        """Whether more is still expected of the message."""
+        """Return whether more changes of the message are expected."""
         return message.message_id in self._open
 
     def _unnamed(self, message: Message) -> list[Change]:
-        """A message without an id stands for itself; an event may settle others first."""
+        """Handle a message without an id, which is complete by itself; an event may settle
+        others first.
+        """
         own = Change(message, settled=True)
         if not isinstance(message, EventMessage):
             self._messages[len(self._messages)] = message
@@ -83,10 +88,10 @@ class Transcript:
 
 
 def event_data(message: EventMessage) -> Mapping[str, object]:
-    """The data of a lifecycle event; empty when it has none."""
+    """Return the data of a lifecycle event; empty when it has none."""
     return message.props.get("data") or {}
 
 
 def _awaits_arguments(message: Message) -> bool:
-    """A tool call may be announced whole and get its arguments in deltas."""
+    """Return whether a tool call was announced whole and gets its arguments in deltas."""
     return isinstance(message, ToolCallMessage) and not message.props.get("arguments")

@@ -63,7 +63,7 @@ class MessageDict(TypedDict, total=False):
 # a path that is taken for every batch of tokens.
 @dataclass(slots=True, kw_only=True)
 class Envelope:
-    """What every message carries besides its type and props; empty means absent."""
+    """The common fields of messages besides type and props; empty means absent."""
 
     message_id: str = ""
     block_id: str = ""
@@ -212,5 +212,5 @@ BUILTIN_TYPES = (
 
 
 def is_builtin(message_type: str) -> bool:
-    """Whether the type is one of the 12; the empty string is not."""
+    """Return whether the type is one of the 12; the empty string is not."""
     return message_type in BUILTIN_TYPES

@@ -1,1 +1,1 @@
-"""Plugins: long work that ``route_to_plugin`` reaches. No Django, no Celery in here."""
+"""Plugins of ``route_to_plugin`` for long work. Imports neither Django nor Celery."""

@@ -1,4 +1,4 @@
-"""The contract of a plugin: what it is given, what it gives back."""
+"""The contract of a plugin: its input and its result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class Capability:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What the work is about: a topic, a text, documents that were read, or the conversation.
+    """The source of the work: a topic, a text, documents that were read, or the conversation.
 
-    ``parts`` are (reference, text) pairs in reading order: "page 3", "section Costs". ``note`` says
-    what was left out and why ("" for nothing); the gateway tells the user, a plugin need not.
-    ``documents`` are the names of what was read; of several, each reference begins with its name.
+    ``parts`` are (reference, text) pairs in reading order: "page 3", "section Costs". ``note``
+    names omissions and their reason ("" for none); the gateway tells the user, a plugin need not.
+    ``documents`` are the names of the documents; with several, each reference begins with its name.
     """
 
     title: str
@@ -35,13 +35,13 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The whole text, parts apart by a blank line."""
+        """Return the whole text, parts apart by a blank line."""
         return "\n\n".join(text for _reference, text in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A finished file: where it lies (in the host's ``folder``), its name for people, its type."""
+    """A finished file: its path (in the host's ``folder``), its display name, its type."""
 
     path: Path
     name: str
@@ -50,10 +50,10 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class PluginResult:
-    """What the model is told (``text``), and the files that the user gets.
+    """The text for the model (``text``), and the files for the user.
 
-    ``note``: what was left out, in a sentence for the user; the gateway adds what it left out of
-    the source itself.
+    ``note``: omissions, in a sentence for the user; the gateway adds its own omissions of the
+    source.
     """
 
     text: str
@@ -62,11 +62,11 @@ class PluginResult:
 
 
 class PluginError(Exception):
-    """The work can't be done; the text is for the user, in plain words."""
+    """The work cannot be done; the text is for the user, in plain words."""
 
 
 class PluginHost(Protocol):
-    """What a plugin may use of the gateway while it works."""
+    """The gateway's services for a running plugin."""
 
     folder: Path
     """A folder of its own, empty at the start, removed afterwards."""
@@ -81,27 +81,27 @@ class PluginHost(Protocol):
         schema: Mapping[str, Any] | None = None,
         max_tokens: int = 1024,
     ) -> str:
-        """The model's answer; JSON text after ``schema`` (a JSON schema) where one is given.
+        """Return the model's answer; JSON text with a ``schema`` (a JSON schema).
 
-        Raises PluginError where the model can't be reached or does not keep to the schema.
+        Raises PluginError when the model cannot be reached or violates the schema.
         """
         ...
 
     async def progress(self, message: str, percent: float | None = None) -> None:
-        """Tell the user how far it is (0-100 %). Raises Cancelled where the job is over."""
+        """Report progress to the user (0-100 %). Raises Cancelled when the job has ended."""
         ...
 
     async def send(self, message: Message) -> None:
         """Show the user a message of the protocol (``core.messages``) now, in the order of sending.
 
         Whole messages of any type but event, user_input and tool_call, at most 200 of 256 KB each.
-        Raises MessageError for any other, Cancelled where the job is over.
+        Raises MessageError for any other, Cancelled when the job has ended.
         """
         ...
 
 
 class Cancelled(Exception):
-    """The job was cancelled or taken over: stop at once, leave nothing."""
+    """The job was cancelled or taken over: stop immediately."""
 
 
 class Plugin(Protocol):
@@ -114,5 +114,5 @@ class Plugin(Protocol):
     async def run(
         self, capability_id: str, parameters: Mapping[str, Any], source: Source, host: PluginHost
     ) -> PluginResult:
-        """Do it. Raises PluginError with a text for the user."""
+        """Do the work. Raises PluginError with a text for the user."""
         ...

@@ -1,4 +1,4 @@
-"""Plugins by id: our own by dotted path, others by the entry point group ``latchkey.plugins``."""
+"""Plugins by id: built-in ones by dotted path, others by the entry point ``latchkey.plugins``."""
 
 import logging
 from functools import cache
@@ -19,7 +19,9 @@ PLUGINS = {
 
 @cache
 def every() -> dict[str, Plugin]:
-    """All plugins by id, loaded on first use; ours win over foreign ones of the same id."""
+    """Return all plugins by id, loaded on first use; built-in ones win over others of the same
+    id.
+    """
     found = {name: resolved(path) for name, path in PLUGINS.items()}
     for point in entry_points(group=GROUP):
         plugin = loaded(point)
@@ -29,19 +31,19 @@ def every() -> dict[str, Plugin]:
 
 
 def get(plugin_id: str) -> Plugin | None:
-    """The plugin with this id, or None."""
+    """Return the plugin with this id, or None."""
     return every().get(plugin_id)
 
 
 def resolved(path: str) -> Plugin:
-    """The object at a dotted path."""
+    """Return the object at a dotted path."""
     module, _, name = path.rpartition(".")
     plugin: Plugin = getattr(import_module(module), name)
     return plugin
 
 
 def loaded(point: EntryPoint) -> Plugin | None:
-    """A foreign plugin; None when it cannot be imported: the others work without it."""
+    """Return a third-party plugin; None when it cannot be imported: the others work without it."""
     try:
         plugin: Plugin = point.load()
     except Exception:

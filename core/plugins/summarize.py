@@ -1,9 +1,9 @@
-"""Summaries of texts of any length: part by part within the model's window, then together.
+"""Summaries of texts of any length: part by part within the model's window, then merged.
 
     parts ─► chunks that fit ─► notes of each (with its reference) ─► fewer notes ─► the summary
 
-References ("page 12") go with every chunk; when the model drops them all, an index of where each
-part of the summary comes from is added, made by us.
+References ("page 12") go with every chunk; when the model drops them all, an index of the sources
+of each part is appended.
 """
 
 import re
@@ -37,7 +37,7 @@ NUMBERED = re.compile(r"^(.*?)(\d+)(?:-(\d+))?$")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of the text that fits the window, and where it comes from."""
+    """A piece of the text that fits the window, with its reference."""
 
     reference: str
     text: str
@@ -78,7 +78,7 @@ class Summarize:
     async def run(
         self, capability_id: str, parameters: Mapping[str, Any], source: Source, host: PluginHost
     ) -> PluginResult:
-        """The summary as Markdown. Raises PluginError."""
+        """Return the summary as Markdown. Raises PluginError."""
         del capability_id
         length = str(parameters.get("length") or "normal")
         task = Task(
@@ -99,7 +99,7 @@ class Summarize:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One summary on its way."""
+    """One summary in progress."""
 
     host: PluginHost
     title: str
@@ -109,20 +109,19 @@ class Task:
 
     @property
     def answer_tokens(self) -> int:
-        """How long one answer of the model may be."""
+        """Return the maximum of one answer of the model, in tokens."""
         share = LENGTHS[self.length][1]
         return max(120, min(2000, int(self.host.context_tokens * share)))
 
     @property
     def chunk_tokens(self) -> int:
-        """How much text fits into one question, the answer and the prompt left out."""
+        """Return the tokens of text per question, without the answer and the prompt."""
         return max(
             SMALLEST_CHUNK,
             int((self.host.context_tokens - self.answer_tokens) * 0.9) - PROMPT_TOKENS,
         )
 
     async def summary(self, chunks: Sequence[Chunk]) -> str:
-        """All of it."""
         if len(chunks) == 1:
             await self.host.progress("Summarizing…", 10)
             return await self.told(chunks[0].text, whole=True)
@@ -147,7 +146,7 @@ class Task:
         return notes
 
     async def told(self, text: str, *, whole: bool = False) -> str:
-        """The model's summary of a piece, or of the whole."""
+        """Return the model's summary of a piece, or of the whole."""
         form = LENGTHS[self.length][0] if whole else "a few dense sentences or points"
         what = f"the document “{self.title}”" if whole else f"this part of “{self.title}”"
         focus = f" Dwell on: {self.focus}." if self.focus else ""
@@ -162,7 +161,7 @@ class Task:
 
 
 def sources_of(source: Source) -> list[RetrievalSource]:
-    """The documents that were read, each with the pages or sections that it has."""
+    """Return the documents that were read, each with the pages or sections that it has."""
     found: list[RetrievalSource] = []
     for number, name in enumerate(source.documents, 1):
         several = len(source.documents) > 1
@@ -185,13 +184,13 @@ def sources_of(source: Source) -> list[RetrievalSource]:
 
 
 def cost(text: str) -> int:
-    """A careful estimate of tokens: four ASCII characters, or one of any other script."""
+    """Return a careful estimate of tokens: four ASCII characters, or one of any other script."""
     ascii_characters = len(text.encode("ascii", "ignore"))
     return ascii_characters // 4 + (len(text) - ascii_characters) + 4
 
 
 def chunked(parts: Sequence[tuple[str, str]], *, budget: int) -> list[Chunk]:
-    """The parts, in order, put together to chunks of at most ``budget`` tokens."""
+    """Return the parts, in order, merged to chunks of at most ``budget`` tokens."""
     chunks: list[Chunk] = []
     held: list[tuple[str, str]] = []
     size = 0
@@ -248,7 +247,7 @@ def referenced(notes: Sequence[Chunk]) -> str:
 
 
 def mentions(text: str, notes: Sequence[Chunk]) -> bool:
-    """Whether a summary says where anything comes from; yes when there is nothing to say."""
+    """Return whether a summary has any reference; true when there is nothing to refer to."""
     kinds = {NUMBERED.sub(r"\1", note.reference).strip() for note in notes if note.reference}
     numbers = [kind for kind in kinds if kind]
     return not numbers or any(
@@ -260,7 +259,7 @@ def mentions(text: str, notes: Sequence[Chunk]) -> bool:
 
 
 def index(notes: Sequence[Chunk]) -> str:
-    """Which part says what, at most INDEX_LINES lines."""
+    """Return an index of the parts, at most INDEX_LINES lines."""
     step = -(-len(notes) // INDEX_LINES)
     lines = []
     for start in range(0, len(notes), step):

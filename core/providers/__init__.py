@@ -1,1 +1,1 @@
-"""Where the model comes from: one seam, several providers."""
+"""Model providers behind one interface."""

@@ -1,8 +1,8 @@
-"""Every vendor that ``pydantic-ai`` knows: ``LLM_PROVIDER=anthropic:claude-…`` and so on.
+"""Every vendor that ``pydantic-ai`` supports: ``LLM_PROVIDER=anthropic:claude-…`` and so on.
 
-Only its direct model requests are used; the loop stays ours. The vendor's key comes from the
-vendor's own environment variable, its package from ``pip install pydantic-ai-slim[vendor]``. What
-a token costs beside the lean provider: docs/decisions/003-providers.md.
+Only its direct model requests are used; the loop is ours. The vendor's key comes from the vendor's
+own environment variable, its package from ``pip install pydantic-ai-slim[vendor]``. Its cost per
+token, compared to the lean provider: docs/decisions/003-providers.md.
 """
 
 import asyncio
@@ -68,7 +68,9 @@ OPTIONS = {
 
 
 def build(name: str) -> "AgentLibrary":
-    """The provider of the model ``vendor:model``. Raises ProviderError when it is not set up."""
+    """Return the provider of the model ``vendor:model``. Raises ProviderError when it is not
+    configured.
+    """
     try:
         model = infer_model(name)
     except (UserError, ImportError, ValueError) as error:
@@ -85,10 +87,10 @@ def build(name: str) -> "AgentLibrary":
 
 
 class AgentLibrary:
-    """Streams from a model of the library. Seconds bound the first token and each pause."""
+    """Stream from a model of the library. Seconds limit the first token and each pause."""
 
     def __init__(self, model: Model, *, first_seconds: float, idle_seconds: float) -> None:
-        """No connection is made before the first call."""
+        """Connect lazily."""
         self._model = model
         self._first_seconds = first_seconds
         self._idle_seconds = idle_seconds
@@ -124,11 +126,11 @@ class AgentLibrary:
             yield each
 
     async def close(self) -> None:
-        """The library keeps its own connections."""
+        """Do nothing: the library manages its connections."""
 
 
 def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
-    """What follows the last event. Raises ProviderError when nothing came at all."""
+    """Return the final deltas. Raises ProviderError for an empty stream."""
     reason = response.finish_reason
     if reason is None and not spoke:
         raise cut()
@@ -139,7 +141,7 @@ def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
 
 
 def deltas(event: ModelResponseStreamEvent) -> Iterator[Delta]:
-    """What one event of the library brings."""
+    """Return the deltas of one event of the library."""
     match event:
         case PartStartEvent(part=TextPart(content=text)) if text:
             yield TextDelta(text)
@@ -160,14 +162,14 @@ def deltas(event: ModelResponseStreamEvent) -> Iterator[Delta]:
 
 
 def json_of(arguments: str | dict[str, Any] | None) -> str:
-    """Arguments as JSON text; some vendors send them whole, as an object."""
+    """Return arguments as JSON text; some vendors send them whole, as an object."""
     if isinstance(arguments, dict):
         return orjson.dumps(arguments).decode()
     return arguments or ""
 
 
 def refused(error: ModelHTTPError) -> ProviderError:
-    """The error for an HTTP status."""
+    """Return the error for an HTTP status."""
     seconds = error.retry_after
     headers = {} if seconds is None else {"retry-after": str(seconds)}
     body = error.body if error.body is not None else error.message
@@ -177,12 +179,12 @@ def refused(error: ModelHTTPError) -> ProviderError:
 
 
 def cut(error: Exception | None = None) -> ProviderError:
-    """The error for a stream without an end."""
+    """Return the error for a stream without an end."""
     return ProviderError.of(classify(exception=CutStreamError(type(error).__name__)))
 
 
 def broken(error: Exception) -> ProviderError:
-    """The error for a call that failed without a status."""
+    """Return the error for a call that failed without a status."""
     cause: BaseException | None = error
     while cause is not None:
         if "Connect" in type(cause).__name__:
@@ -192,7 +194,7 @@ def broken(error: Exception) -> ProviderError:
 
 
 def options(given: dict[str, Any]) -> ModelSettings:
-    """The options that every vendor understands."""
+    """Return the options that every vendor understands."""
     known = {OPTIONS[name]: value for name, value in given.items() if name in OPTIONS}
     stop = given.get("stop")
     if stop:
@@ -202,7 +204,7 @@ def options(given: dict[str, Any]) -> ModelSettings:
 
 
 def definition(tool: dict[str, Any]) -> ToolDefinition:
-    """A tool of OpenAI's ``tools`` parameter."""
+    """Return a tool of OpenAI's ``tools`` parameter."""
     function = tool["function"]
     return ToolDefinition(
         name=function["name"],
@@ -212,7 +214,9 @@ def definition(tool: dict[str, Any]) -> ToolDefinition:
 
 
 def converted(messages: list[ChatMessage]) -> list[ModelMessage]:
-    """OpenAI's chat messages in the library's form; neighbouring ones of one side are one."""
+    """Convert OpenAI's chat messages to the library's form; adjacent ones of one side are
+    merged.
+    """
     made: list[ModelMessage] = []
     asked: list[ModelRequestPart] = []
     names: dict[str, str] = {}
@@ -232,7 +236,7 @@ def converted(messages: list[ChatMessage]) -> list[ModelMessage]:
 
 
 def request_part(message: ChatMessage, names: dict[str, str]) -> ModelRequestPart:
-    """A message to the model. ``names``: tool call id -> tool."""
+    """Return a message to the model. ``names``: tool call id -> tool."""
     match message["role"]:
         case "system" | "developer":
             return SystemPromptPart(content=words_of(message["content"]))
@@ -250,7 +254,7 @@ def request_part(message: ChatMessage, names: dict[str, str]) -> ModelRequestPar
 
 
 def response_parts(message: ChatMessage) -> list[ModelResponsePart]:
-    """What the model said and called."""
+    """Return the model's texts and calls."""
     text = words_of(message.get("content"))
     parts: list[ModelResponsePart] = [TextPart(content=text)] if text else []
     for call in message.get("tool_calls") or ():
@@ -264,14 +268,14 @@ def response_parts(message: ChatMessage) -> list[ModelResponsePart]:
 
 
 def words_of(content: Any) -> str:
-    """The text of a message's content, which may be a list of parts."""
+    """Return the text of a message's content, which may be a list of parts."""
     if isinstance(content, list):
         return "\n".join(part.get("text", "") for part in content if part.get("type") == "text")
     return content or ""
 
 
 def user_content(part: dict[str, Any]) -> UserContent:
-    """One part of a person's message. Addresses are named, not fetched: the library would do it."""
+    """Return one part of a user's message. Addresses become text: the library would fetch them."""
     if part.get("type") != "image_url":
         return str(part.get("text", ""))
     url = str(part["image_url"]["url"])

@@ -1,4 +1,4 @@
-"""The seam between agent and model: a request in OpenAI's chat form in, a stream of deltas out."""
+"""The provider interface: a request in OpenAI's chat form in, a stream of deltas out."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -11,7 +11,7 @@ from core.messages import Message
 from core.providers.failures import Failure
 
 ChatMessage = dict[str, Any]
-# An answer may be so many times as long as was allowed: estimates of tokens differ.
+# The tolerance of an answer's length: estimates of tokens differ.
 ALLOWANCE = 4
 BYTES_PER_TOKEN = 4
 LEAST_TOKENS = 256
@@ -20,7 +20,7 @@ LIMITS = {"max_tokens", "max_completion_tokens"}
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One call: chat messages and tools as OpenAI's chat completions has them."""
+    """One call: chat messages and tools as in OpenAI's chat completions."""
 
     messages: list[ChatMessage]
     tools: list[dict[str, Any]] = field(default_factory=list)
@@ -54,7 +54,7 @@ class ToolCallDelta:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that the call cost."""
+    """The tokens of the call."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -62,14 +62,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Why the model stopped: stop, length, tool_calls, content_filter."""
+    """The reason of the end: stop, length, tool_calls, content_filter."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A message that the model's server made itself: sources it searched, a picture, a warning."""
+    """A message that the model's server created: its search sources, a picture, a warning."""
 
     message: Message
 
@@ -78,7 +78,7 @@ Delta = TextDelta | ThinkingDelta | ToolCallDelta | Whole | Usage | Finish
 
 
 class ProviderError(Exception):
-    """A model call failed. The text is for the user; it names no secret and no address.
+    """A model call failed. The text is for the user; it contains no secret and no address.
 
     ``code``: of :data:`core.providers.failures.KINDS`, or one of the gateway's own (steps,
     attempts). ``retry_after``: seconds to wait before another try, or None when another try is
@@ -88,7 +88,6 @@ class ProviderError(Exception):
     def __init__(
         self, message: str, *, code: str, retry_after: float | None = None, reason: str = ""
     ) -> None:
-        """Keep what the agent needs to decide about another try."""
         super().__init__(message)
         self.code = code
         self.retry_after = retry_after
@@ -96,7 +95,7 @@ class ProviderError(Exception):
 
     @classmethod
     def of(cls, failure: Failure) -> "ProviderError":
-        """The error of a classified failure, with its words for the person."""
+        """Return the error of a classified failure, with its text for the user."""
         return cls(
             failure.words,
             code=failure.code,
@@ -109,25 +108,26 @@ class Provider(Protocol):
     """A source of model answers. One instance serves all runs of a process."""
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """The deltas of one answer, ending with one ``Finish``. Raises ProviderError."""
+        """Yield the deltas of one answer, ending with one ``Finish``. Raises ProviderError."""
         ...
 
     async def close(self) -> None:
-        """Drop kept connections."""
+        """Close the connections."""
         ...
 
 
 def most_bytes(options: dict[str, Any]) -> int:
-    """How long one answer may be, with its reasoning and its calls: ALLOWANCE times the tokens that
-    were allowed, at most MAX_ANSWER_BYTES. Without a limit of the request it is the model's
-    window."""
+    """Return the maximum length of one answer, with its reasoning and calls: ALLOWANCE times the
+    allowed tokens, at most MAX_ANSWER_BYTES. Without a limit in the request the model's window
+    counts.
+    """
     asked = [options[name] for name in LIMITS & options.keys()]
     tokens = max([*asked, LEAST_TOKENS]) if asked else settings.LLM_CONTEXT_TOKENS
     return min(settings.MAX_ANSWER_BYTES, int(tokens) * ALLOWANCE * BYTES_PER_TOKEN)
 
 
 async def text_of(provider: Provider, request: ModelRequest) -> str:
-    """The text of one answer, as far as it may be long. Raises ProviderError."""
+    """Return the text of one answer, within the maximum length. Raises ProviderError."""
     pieces: list[str] = []
     left = most_bytes(request.options)
     async with aclosing(provider.stream(request)) as stream:
@@ -141,17 +141,15 @@ async def text_of(provider: Provider, request: ModelRequest) -> str:
 
 
 class Unavailable:
-    """A provider that is not set up: every call fails with ``error``."""
+    """A provider that is not configured: every call fails with ``error``."""
 
     def __init__(self, error: ProviderError) -> None:
-        """Keep why."""
         self._error = error
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """Raises the error."""
+        """Raise the error."""
         del request
         raise self._error
         yield  # makes this a generator
 
-    async def close(self) -> None:
-        """Nothing is kept."""
+    async def close(self) -> None: ...

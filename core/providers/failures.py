@@ -1,8 +1,8 @@
-"""How a model call fails: the one classification, for people, owners, clients and retries.
+"""The classification of failed model calls, for users, owners, clients and retries.
 
-``classify`` is a pure function of what the server said (status, headers, body) or of the exception;
-:data:`KINDS` says what follows from each code. Error bodies differ: OpenAI, Anthropic, Google,
-vLLM, Ollama and llama.cpp each have their own, and gateways before them answer with HTML.
+``classify`` is a pure function of the response (status, headers, body) or of the exception;
+:data:`KINDS` defines the consequences of each code. Error bodies differ: OpenAI, Anthropic, Google,
+vLLM, Ollama and llama.cpp each have their own, and proxies before them answer with HTML.
 """
 
 import re
@@ -21,13 +21,13 @@ REASON_CHARACTERS = 500
 BODY_BYTES = 64 * 1024  # of an error's body, more is not read
 DEFAULT_RETRY_SECONDS = 1.0
 RATE_LIMIT_SECONDS = 2.0
-# What looks like a credential never reaches a log, a page or a person.
+# Strings that look like credentials never reach a log, a page or a user.
 SECRET = re.compile(r"(?i)\b(?:sk|pk|rk|gsk|xai|key|AIza)[-_][\w*.-]{4,}|bearer\s+[\w.*~+/-]+=*")
 ADDRESS = re.compile(r"\bhttps?://[^\s\"'<>]+")
 
 
 class BadStreamError(ValueError):
-    """The server's stream is not what the format allows."""
+    """The server's stream violates the format."""
 
 
 class CutStreamError(Exception):
@@ -35,21 +35,21 @@ class CutStreamError(Exception):
 
 
 class SilenceError(Exception):
-    """The model began to answer and then said nothing for too long."""
+    """The model began to answer and then sent nothing for too long."""
 
 
 class NoStreamError(Exception):
-    """What came is no stream at all: a web page, or another service's answer."""
+    """The response is not a stream: a web page, or another service's response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What follows from one cause.
+    """The consequences of one cause.
 
-    ``person``: the words for whoever asked. ``owner``: what the owner can do. ``status``, ``type``
-    and ``name``: the error at ``/v1``. ``is_retried``: the same call may work in a moment.
-    ``is_ours``: a client's call was right, and repeating it is useless until the owner acts.
-    ``is_told``: it means that the model does not work, which the owner is told.
+    ``person``: the text for the user. ``owner``: what the owner can do. ``status``, ``type`` and
+    ``name``: the error at ``/v1``. ``is_retried``: the same call may soon succeed. ``is_ours``: a
+    client's call was right, and repeating it is useless until the owner acts. ``is_told``: the
+    model does not work, which is reported to the owner.
     """
 
     code: str
@@ -64,7 +64,7 @@ class Kind:
 
     @property
     def waiting(self) -> str:
-        """The line that a person reads while it is tried again."""
+        """Return the progress line during the retries."""
         return f"{self.person.split('. ')[0].rstrip('.')}. Trying again…"
 
 
@@ -289,14 +289,15 @@ BY_STATUS = {
     529: "overloaded",
 }
 SOON = re.compile(r"(?i)\b(?:retry|try again) (?:in|after) [0-9]")
-# What the words of a body may turn a status into: a 401 that says "billing" is still our key.
+# Codes that a body's text may refine a status to: a 401 with "billing" is still our key.
 REFINED = {400, 402, 403, 404, 413, 422, 429, 500, 502, 503, 529}
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One failed call: its code, the server's own reason (one line, bounded, without credentials)
-    and the seconds that the server asks to wait, where it does."""
+    and the seconds that the server asks to wait, if any.
+    """
 
     code: str
     reason: str = ""
@@ -304,12 +305,12 @@ class Failure:
 
     @property
     def kind(self) -> Kind:
-        """What follows from it."""
+        """Return the consequences."""
         return KINDS.get(self.code, OWN)
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds until another try, or None when another try is useless."""
+        """Return the seconds until another try, or None when another try is useless."""
         if not self.kind.is_retried:
             return None
         usual = RATE_LIMIT_SECONDS if self.code == "rate_limited" else DEFAULT_RETRY_SECONDS
@@ -317,7 +318,7 @@ class Failure:
 
     @property
     def words(self) -> str:
-        """What the person is told."""
+        """Return the text for the user."""
         seconds = self.asked_seconds
         if self.code == "rate_limited" and seconds:
             return f"The model is busy (rate limit). Please try again in {duration(seconds)}."
@@ -325,7 +326,7 @@ class Failure:
 
 
 def duration(seconds: float) -> str:
-    """``90.0`` -> ``2 min``: rounded up, so that who waits that long has waited enough."""
+    """Format ``90.0`` as ``2 min``: rounded up, so that waiting that long suffices."""
     whole = int(-(-seconds // 1))
     if whole <= 90:
         return f"{whole} s"
@@ -340,7 +341,7 @@ def classify(
     body: bytes = b"",
     exception: BaseException | None = None,
 ) -> Failure:
-    """The failure of a call: of its ``exception``, else of the server's answer."""
+    """Return the failure of a call: of its ``exception``, else of the server's response."""
     if exception is not None:
         return of_exception(exception)
     given = {name.lower(): value for name, value in (headers or {}).items()}
@@ -348,7 +349,7 @@ def classify(
 
 
 def of_answer(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-    """The failure that a server told: with a status, or as an error inside a stream (200)."""
+    """Return the failure in a response: with a status, or as an error inside a stream (200)."""
     names, reason = told(body)
     seconds = wait_seconds(headers)
     if 300 <= status < 400 or (is_page(body) and status in {200, 400, 404, 405}):
@@ -360,20 +361,20 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
 
 
 def refined(status: int, names: tuple[str, ...], reason: str) -> str:
-    """The code that the words of a body mean; empty when they say no more than the status."""
+    """Return the code for the texts of a body; empty when they add nothing to the status."""
     by_name = next((NAMES[name] for name in names if name in NAMES), "")
     by_words = next((code for pattern, code in WORDS if pattern.search(reason)), "")
     if by_words == "quota" and SOON.search(reason):
         by_words = "rate_limited"  # of this minute
     if by_words == "context_length" and status == 429:
         by_words = ""  # "too many tokens" a minute
-    # "rate_limit_error" and "invalid_request_error" are said of used-up credit as well.
+    # "rate_limit_error" and "invalid_request_error" are also used for exhausted credit.
     code = by_words if by_words in {"quota", "context_length"} else by_name or by_words
     return "" if code == "rate_limited" and status in {400, 403, 404, 413, 422} else code
 
 
 def of_exception(error: BaseException) -> Failure:
-    """The failure of a call that ended without an answer of the server."""
+    """Return the failure of a call that ended without a response."""
     match error:
         case SilenceError():
             return Failure("silence")
@@ -395,7 +396,7 @@ def of_exception(error: BaseException) -> Failure:
 
 
 def told(body: bytes) -> tuple[tuple[str, ...], str]:
-    """What an error's body says: its codes and types in lower case, its message."""
+    """Return an error body's codes and types in lower case, and its message."""
     try:
         found: Any = orjson.loads(body[:BODY_BYTES] or b"null")
     except orjson.JSONDecodeError:
@@ -420,18 +421,18 @@ def bounded(text: str) -> str:
 
 
 def is_page(body: bytes) -> bool:
-    """Whether this is HTML."""
+    """Return whether this is HTML."""
     return body.lstrip()[:15].lower().startswith((b"<!doctype", b"<html", b"<head"))
 
 
 def text_of_page(body: bytes) -> str:
-    """The words of a web page, or of a plain text."""
+    """Return the text of a web page, or of a plain text."""
     text = body[:BODY_BYTES].decode("utf-8", "replace")
     return re.sub(r"<[^<>]{0,500}>", " ", text)
 
 
 def wait_seconds(headers: Mapping[str, str]) -> float | None:
-    """What ``Retry-After`` (seconds or a date) or ``retry-after-ms`` asks for."""
+    """Return the seconds in ``Retry-After`` (seconds or a date) or ``retry-after-ms``."""
     try:
         if milliseconds := headers.get("retry-after-ms"):
             return max(0.0, float(milliseconds) / 1000)
@@ -443,7 +444,7 @@ def wait_seconds(headers: Mapping[str, str]) -> float | None:
 
 
 def until(date: str) -> float | None:
-    """Seconds until an HTTP date; None when it is none."""
+    """Return the seconds until an HTTP date; None for an invalid one."""
     try:
         return max(0.0, (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds())
     except (TypeError, ValueError):

@@ -1,8 +1,8 @@
-"""Whether the model works, as its runs show: failures are kept, counted and, once, told.
+"""The model's health by its runs: failures are stored, counted and reported once.
 
 A trouble begins with a failure that means that the model does not work, and ends with the next
-answer. Each process remembers whether there is one, so an answer costs no question where all is
-well; another process's trouble is known with the next sweep (:func:`look`).
+answer. Each process caches whether there is one, so an answer needs no query while the model works;
+another process's trouble is found at the next sweep (:func:`look`).
 """
 
 import logging
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Known:
-    """What this process knows."""
+    """The cached state of this process."""
 
     is_troubled: bool = False
 
@@ -31,7 +31,7 @@ known = Known()
 
 
 def failed(*, run: Run, error: ProviderError) -> None:
-    """Keep why a run failed, and count it. Inside the transaction that ends the run."""
+    """Store and count why a run failed. Inside the transaction that ends the run."""
     RunFailure.objects.update_or_create(
         run=run, defaults={"code": error.code[:40], "reason": error.reason[:REASON_CHARACTERS]}
     )
@@ -39,7 +39,7 @@ def failed(*, run: Run, error: ProviderError) -> None:
 
 
 def noticed(*, run: Run, error: ProviderError) -> None:
-    """Log and count a failure that a run met with. Inside a transaction."""
+    """Log and count a failure of a run. Inside a transaction."""
     kind = KINDS.get(error.code, OWN)
     reason = error.reason[:REASON_CHARACTERS]
     code = error.code[:40]
@@ -60,36 +60,37 @@ def noticed(*, run: Run, error: ProviderError) -> None:
 
 
 def answered() -> None:
-    """The model gave an answer: what was wrong is over. Inside a transaction."""
+    """End the current trouble after an answer of the model. Inside a transaction."""
     if known.is_troubled:
         ModelTrouble.objects.filter(since__isnull=False).update(since=None)
         known.is_troubled = False
 
 
 def look() -> None:
-    """Learn whether another process has seen a failure. A chore.
+    """Load troubles that other processes have stored. A chore.
 
-    That one is over is learnt by the next answer: of one that is just being committed we see
-    nothing yet.
+    The end of one is set by the next answer: the uncommitted row of another process is not visible
+    yet.
     """
     if not known.is_troubled:
         known.is_troubled = ModelTrouble.objects.filter(since__isnull=False).exists()
 
 
 def troubles() -> list[ModelTrouble]:
-    """What is wrong with the model now, oldest first."""
+    """Return the model's current troubles, oldest first."""
     return list(ModelTrouble.objects.filter(since__isnull=False).order_by("since", "code"))
 
 
 def counts() -> dict[str, int]:
-    """How many runs failed so far, by code."""
+    """Return how many runs failed so far, by code."""
     return dict(ModelTrouble.objects.order_by("code").values_list("code", "count"))
 
 
 def to_tell(*, unless: Callable[[ModelTrouble], bool]) -> list[tuple[ModelTrouble, bool]]:
-    """The troubles that the owner does not know of yet, and those whose end they do not know of
-    (True: it is over), but those that ``unless`` puts off. Marked as told: inside the transaction
-    that tells."""
+    """Return the troubles without a notice, and the ended ones without a notice of their end (True:
+    it has ended), except those that ``unless`` puts off. Marks them: inside the transaction that
+    sends the notices.
+    """
     begun = ModelTrouble.objects.filter(since__isnull=False, told_at=None)
     over = ModelTrouble.objects.filter(since=None, told_at__isnull=False)
     if not (begun.exists() or over.exists()):

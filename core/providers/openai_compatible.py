@@ -33,23 +33,23 @@ from core.providers.failures import (
 from core.signals import frame_clock
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
-AT_ONCE_SECONDS = 0.01  # an answer that comes whole is not held up
+AT_ONCE_SECONDS = 0.01  # an answer that arrives complete is not delayed
 
 
 FAILURES = (TimeoutError, aiohttp.ClientError, BadStreamError, NoStreamError)
 NO_STREAMS = {"text/html", "application/xhtml+xml", "application/json"}
 FIELDS = (b"data:", b":", b"event:", b"id:", b"retry:", b"data\r", b"\xef\xbb\xbf")
-LONGEST_FIELD = 16  # as much of a first line says whether it is one of a stream
+LONGEST_FIELD = 16  # bytes of a first line that show whether it belongs to a stream
 ERROR_SECONDS = 10.0  # for the body of an error
 
 
 class OpenAICompatible:
-    """Streams from ``base_url``/chat/completions. Seconds bound the first token and each pause."""
+    """Stream from ``base_url``/chat/completions. Seconds limit the first token and each pause."""
 
     def __init__(
         self, *, base_url: str, api_key: str, model: str, first_seconds: float, idle_seconds: float
     ) -> None:
-        """No connection is made before the first call."""
+        """Connect lazily."""
         self._url = f"{base_url}/chat/completions"
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._model = model
@@ -68,7 +68,7 @@ class OpenAICompatible:
                     now = asyncio.get_running_loop().time()
                     speaks = False
                     for delta in joined(block):
-                        # Comments, a role and usage are no token: whoever waits has nothing yet.
+                        # Comments, a role and usage are no tokens: the user has no output yet.
                         speaks = speaks or not isinstance(delta, Usage)
                         if isinstance(delta, Finish):
                             reason = delta.reason
@@ -124,9 +124,9 @@ class OpenAICompatible:
 
 
 async def blocks(response: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]:
-    """The ``data:`` lines of an SSE body until ``[DONE]`` or its end, those of one read together.
+    """Yield the ``data:`` lines of an SSE body until ``[DONE]`` or its end, grouped by read.
 
-    The body's last line may be open.
+    The body's last line may be unterminated.
     """
     rest, begun = b"", False
     async for block in response.content.iter_any():
@@ -145,7 +145,7 @@ async def blocks(response: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]
 
 
 def check_beginning(lines: list[bytes], rest: bytes) -> bool:
-    """Whether a stream has begun, as one does. Raises NoStreamError where another thing has."""
+    """Check that a response begins as a stream does. Raises NoStreamError otherwise."""
     for line in (*lines, *([rest] if len(rest) >= LONGEST_FIELD else [])):
         if line.strip() and not line.startswith(FIELDS):
             raise NoStreamError(line[:200].decode("utf-8", "replace"))
@@ -155,31 +155,31 @@ def check_beginning(lines: list[bytes], rest: bytes) -> bool:
 
 
 async def until_the_next_frame(response: aiohttp.ClientResponse) -> None:
-    """Leave what the server sends to the kernel until it is time for the next frame.
+    """Leave the server's data in the kernel's buffer until the next frame is due.
 
     Raises ClientConnectionError when the connection was closed meanwhile.
     """
     transport = response.connection.transport if response.connection else None
     if transport is None or transport.is_closing():
         return  # all of it is here already
-    # Not the client's own flow control: that one holds back what it has read as well.
+    # Not the client's own flow control: that also delays data it has already read.
     transport.pause_reading()
     try:
         await frame_clock.local().beat()
     finally:
         if not transport.is_closing():
             transport.resume_reading()
-    if transport.is_closing():  # by us; what the server closes is noticed when it is read
+    if transport.is_closing():  # by us; a close by the server is noticed when reading
         raise aiohttp.ClientConnectionError
 
 
 def is_end(line: bytes) -> bool:
-    """Whether this is the line after which nothing follows."""
+    """Return whether this is the last line of a stream."""
     return line.startswith(b"data:") and line[5:].strip() == b"[DONE]"
 
 
 def parsed(line: bytes) -> dict[str, Any]:
-    """The object of a ``data:`` line. Raises BadStreamError."""
+    """Return the object of a ``data:`` line. Raises BadStreamError."""
     try:
         chunk = orjson.loads(line[5:])
     except orjson.JSONDecodeError as error:
@@ -190,8 +190,9 @@ def parsed(line: bytes) -> dict[str, Any]:
 
 
 def joined(lines: list[bytes]) -> Iterator[Delta]:
-    """What ``data:`` lines bring, neighbouring pieces of a text as one; what came before an error
-    comes before it here as well. Raises as :func:`parsed` and :func:`deltas` do."""
+    """Return the deltas of ``data:`` lines, adjacent pieces of a text merged; those before an error
+    are returned before it is raised. Raises as :func:`parsed` and :func:`deltas` do.
+    """
     last: Delta | None = None
     for line in lines:
         try:
@@ -210,7 +211,9 @@ def joined(lines: list[bytes]) -> Iterator[Delta]:
 
 
 def continued(last: Delta | None, delta: Delta) -> Delta | None:
-    """``last`` with ``delta`` added to its text; None when they are not pieces of one text."""
+    """Return ``last`` with ``delta`` added to its text; None when they are not pieces of one
+    text.
+    """
     if isinstance(last, TextDelta) and isinstance(delta, TextDelta):
         return TextDelta(last.text + delta.text)
     if isinstance(last, ThinkingDelta) and isinstance(delta, ThinkingDelta):
@@ -219,9 +222,9 @@ def continued(last: Delta | None, delta: Delta) -> Delta | None:
 
 
 def deltas(chunk: dict[str, Any]) -> list[Delta]:
-    """What one ``chat.completion.chunk`` brings.
+    """Return the deltas of one ``chat.completion.chunk``.
 
-    Raises ProviderError on an error frame, BadStreamError on what is none of the format.
+    Raises ProviderError on an error frame, BadStreamError on an invalid one.
     """
     if chunk.get("error"):
         raise ProviderError.of(classify(body=orjson.dumps(chunk)))
@@ -242,7 +245,7 @@ def deltas(chunk: dict[str, Any]) -> list[Delta]:
 
 
 def of_choice(choice: dict[str, Any]) -> list[Delta]:
-    """What one choice of a chunk brings."""
+    """Return the deltas of one choice of a chunk."""
     found: list[Delta] = []
     delta = choice.get("delta") or {}
     thinking = delta.get("reasoning_content") or delta.get("reasoning")
@@ -268,7 +271,7 @@ def of_choice(choice: dict[str, Any]) -> list[Delta]:
 
 
 async def refusal(answer: aiohttp.ClientResponse) -> ProviderError:
-    """The error for an answer whose status is not 200."""
+    """Return the error for a response with a status other than 200."""
     body = b""
     with suppress(TimeoutError, aiohttp.ClientError):
         async with asyncio.timeout(ERROR_SECONDS):
@@ -283,6 +286,6 @@ async def refusal(answer: aiohttp.ClientResponse) -> ProviderError:
 
 
 def failed(error: Exception, *, begun: bool) -> ProviderError:
-    """The error for a call that ended without an answer, or in the middle of one (``begun``)."""
+    """Return the error for a call that ended without a response, or during one (``begun``)."""
     silent = begun and isinstance(error, TimeoutError)
     return ProviderError.of(classify(exception=SilenceError() if silent else error))

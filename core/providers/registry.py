@@ -1,4 +1,4 @@
-"""Provider by name (``LLM_PROVIDER``); one instance a process."""
+"""Providers by name (``LLM_PROVIDER``); one instance per process."""
 
 from django.conf import settings
 
@@ -17,7 +17,7 @@ def current() -> Provider:
 
 
 async def close() -> None:
-    """Drop the connections of the running event loop's provider."""
+    """Close the connections of the running event loop's provider."""
     provider = build.pop()
     if provider is not None:
         await provider.close()
@@ -25,7 +25,7 @@ async def close() -> None:
 
 @per_loop
 def build() -> Provider:
-    """A provider as the settings say. Raises ProviderError when they do not suffice."""
+    """Return a provider by the settings. Raises ProviderError for incomplete ones."""
     name = settings.LLM_PROVIDER
     if name == "scripted":
         return Scripted.from_file(settings.LLM_SCRIPT)

@@ -1,12 +1,12 @@
-"""A model that says what a script says: for tests, demos and trying a client without a model.
+"""A model that plays a script: for tests, demos and trying a client without a model.
 
 The script is a JSON file (``LLM_SCRIPT``): a list of rules ``{"match": regex, "steps": [...]}``.
 The first whose ``match`` is found in the last user message is played; a rule with ``"after_tool":
 true`` only when the last message is a tool's result. Steps: ``{"text": "…", "tokens_per_second":
 n?}``, ``{"thinking": "…"}``, ``{"sleep": seconds}``, ``{"tool": "name", "arguments": {…}}``,
-``{"native": {"type": …, "props": …}}`` (a message of the protocol, as it is), ``{"error": code,
-"message": "…"?, "retry_after": s?, "reason": "…"?}``, ``{"hang": true}``. ``{input}`` in a text
-stands for the last user message. Without a script it repeats the last user message.
+``{"native": {"type": …, "props": …}}`` (a message of the protocol, unchanged), ``{"error": code,
+"message": "…"?, "retry_after": s?, "reason": "…"?}``, ``{"hang": true}``. ``{input}`` in a text is
+replaced by the last user message. Without a script it repeats the last user message.
 """
 
 import asyncio
@@ -38,16 +38,16 @@ WORDS = re.compile(r"\S+\s*|\s+")
 
 
 class Scripted:
-    """Plays rules; ``calls`` counts the answers it gave."""
+    """Play rules; ``calls`` counts the answers."""
 
     def __init__(self, rules: list[Rule]) -> None:
-        """``rules`` as in the module's description."""
+        """Take ``rules`` as in the module's description."""
         self._rules = [*rules, ECHO]
         self.calls = 0
 
     @classmethod
     def from_file(cls, path: str) -> "Scripted":
-        """The script in the JSON file ``path``; no path: an echo. Raises ProviderError."""
+        """Load the JSON file ``path``; no path: an echo. Raises ProviderError."""
         if not path:
             return cls([])
         try:
@@ -75,8 +75,7 @@ class Scripted:
         yield Usage(sum(len(str(m.get("content"))) // 4 for m in request.messages), produced)
         yield Finish("tool_calls" if tools else "stop")
 
-    async def close(self) -> None:
-        """Nothing is kept."""
+    async def close(self) -> None: ...
 
     def _steps(self, messages: list[ChatMessage], said: str) -> list[dict[str, Any]]:
         after_tool = messages[-1]["role"] == "tool"
@@ -89,7 +88,7 @@ class Scripted:
 
 
 def is_rule(rule: object) -> bool:
-    """Whether ``rule`` has a pattern and steps."""
+    """Return whether ``rule`` has a pattern and steps."""
     if not (isinstance(rule, dict) and isinstance(rule.get("steps"), list)):
         return False
     try:
@@ -100,7 +99,7 @@ def is_rule(rule: object) -> bool:
 
 
 def last_text(messages: list[ChatMessage]) -> str:
-    """The text of the last user message."""
+    """Return the text of the last user message."""
     for message in reversed(messages):
         if message["role"] == "user":
             content = message["content"]
@@ -111,7 +110,7 @@ def last_text(messages: list[ChatMessage]) -> str:
 
 
 async def pause(step: dict[str, Any]) -> None:
-    """Wait, hang or fail as ``step`` says."""
+    """Wait, hang or fail according to ``step``."""
     if "sleep" in step:
         await asyncio.sleep(step["sleep"])
     if step.get("hang"):
@@ -126,7 +125,7 @@ async def pause(step: dict[str, Any]) -> None:
 
 
 def played(step: dict[str, Any], said: str, tools: int) -> Iterator[Delta]:
-    """The deltas of one step."""
+    """Yield the deltas of one step."""
     if "thinking" in step:
         yield ThinkingDelta(step["thinking"])
     if "text" in step:

@@ -1,4 +1,4 @@
-"""Whether the model takes pictures: by setting, else by one try whose refusal is remembered."""
+"""Whether the model accepts pictures: by setting, else by a cached refusal."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ from core.providers.base import ChatMessage, ProviderError
 
 UNSEEN = "(There is a picture here that the model in use cannot see.)"
 REMEMBERED_SECONDS = 24 * 60 * 60
-# What servers answer to a form that they do not take; not a busy or broken server, nor a wrong key.
+# Statuses for an unsupported form of request; not a busy or broken server, nor a wrong key.
 REFUSALS = frozenset({"refused", "bad_request", "unsupported"})
 refusals: TtlCache[tuple[str, str], str] = TtlCache(REMEMBERED_SECONDS)
 
 
 def can_see(model: str = "") -> bool:
-    """Whether pictures are sent to ``model`` (the usual one when empty).
+    """Return whether pictures are sent to ``model`` (the default one when empty).
 
-    ``LLM_IMAGES`` says yes or no. ``auto``: not to the embedded model, not where ``VISION_MODEL``
+    ``LLM_IMAGES`` sets yes or no. ``auto``: not to the embedded model, not where ``VISION_MODEL``
     describes pictures, and not for a day after the model refused one.
     """
     if settings.LLM_IMAGES != "auto":
@@ -28,35 +28,35 @@ def can_see(model: str = "") -> bool:
 
 
 def key(model: str) -> tuple[str, str]:
-    """What a refusal is remembered for."""
+    """Return the cache key of a refusal."""
     return settings.LLM_BASE_URL, model or settings.LLM_MODEL
 
 
 def remember_refusal(model: str = "") -> None:
-    """The model answered without the pictures, and refused with them."""
+    """Record that the model answered without the pictures, and refused with them."""
     refusals.put(key(model), "refused")
 
 
 def may_be_refusal(error: ProviderError, messages: list[ChatMessage]) -> bool:
-    """Whether another try without pictures may help."""
+    """Return whether another try without pictures may help."""
     return error.code in REFUSALS and settings.LLM_IMAGES != "yes" and has_pictures(messages)
 
 
 def has_pictures(messages: list[ChatMessage]) -> bool:
-    """Whether there is a picture among the messages."""
+    """Return whether the messages contain a picture."""
     return any(
         part.get("type") == "image_url" for message in messages for part in parts_of(message)
     )
 
 
 def parts_of(message: ChatMessage) -> list[dict[str, Any]]:
-    """The parts of a message; none where it is one text."""
+    """Return the parts of a message; none for a plain text."""
     content = message.get("content")
     return content if isinstance(content, list) else []
 
 
 def without_pictures(messages: list[ChatMessage]) -> list[ChatMessage]:
-    """The same messages with a sentence in the place of each picture."""
+    """Return the same messages with a sentence in place of each picture."""
     return [
         {**message, "content": [spoken(part) for part in parts_of(message)]}
         if parts_of(message)
@@ -66,5 +66,5 @@ def without_pictures(messages: list[ChatMessage]) -> list[ChatMessage]:
 
 
 def spoken(part: dict[str, Any]) -> dict[str, Any]:
-    """A part, or a sentence where it is a picture."""
+    """Return a part, or a sentence for a picture."""
     return {"type": "text", "text": UNSEEN} if part.get("type") == "image_url" else part

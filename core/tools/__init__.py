@@ -1,1 +1,1 @@
-"""What the assistant can do besides talking: one file a tool, and a registry."""
+"""The assistant's tools: one file per tool, and a registry."""

@@ -8,22 +8,22 @@ from core.messages import Message, message_end, message_start
 
 
 def never_said(message_id: str) -> bool:
-    """Where nothing was said before."""
+    """Return False: no earlier attempt."""
     del message_id
     return False
 
 
 def no_more_time(seconds: float) -> None:
-    """Where nothing limits the turn."""
+    """Do nothing: the turn has no time limit."""
     del seconds
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Who asks, and where progress goes. ``emit`` adds a message to the run's log.
+    """The user of a call, and the target of its progress. ``emit`` adds a message to the run's log.
 
-    ``request`` is what the user said; ``more_time`` puts off the end of a turn that waits for long
-    work, by seconds. ``was_said``: whether an earlier attempt of the run said this message already.
+    ``request`` is the user's text; ``more_time`` extends the turn's time limit by seconds, for long
+    work. ``was_said``: whether an earlier attempt of the run emitted this message already.
     """
 
     run_id: int
@@ -38,7 +38,8 @@ class ToolContext:
 
     def send(self, message: Message) -> None:
         """Add a whole message, which has an id, to the run's log, between its start and its end
-        ([M2]); nothing when it is there already."""
+        ([M2]); does nothing when it is already there.
+        """
         if self.was_said(message.message_id):
             return
         kind, name = message.type, message.message_id
@@ -49,10 +50,10 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What the model gets back, and what the user is shown besides.
+    """The result for the model, and what the user is shown.
 
-    ``final``: the text is the answer for the user, word for word; the model is not asked again.
-    ``messages`` (pictures, recordings, films that were made) follow the text.
+    ``final``: the text is the answer to the user, verbatim; the model is not asked again.
+    ``messages`` (created pictures, recordings, videos) follow the text.
     """
 
     text: str
@@ -63,7 +64,7 @@ class ToolResult:
 
 
 class ToolError(Exception):
-    """The tool could not do it; the text is told to the model."""
+    """The tool failed; the text is for the model."""
 
 
 class Tool(Protocol):
@@ -74,13 +75,13 @@ class Tool(Protocol):
     parameters: dict[str, Any]
 
     def progress(self, arguments: dict[str, Any]) -> str:
-        """The line shown while it runs; empty for quick tools."""
+        """Return the line shown while it runs; empty for quick tools."""
         ...
 
     def infer(self, text: str) -> dict[str, Any] | None:
-        """Arguments inferred from what the user said, when it is clearly asked for."""
+        """Return arguments inferred from the user's text, when the request is clear."""
         ...
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
-        """Do it. Raises ToolError with a text for the model."""
+        """Run the tool. Raises ToolError with a text for the model."""
         ...

@@ -1,4 +1,4 @@
-"""What time it is, where the user is."""
+"""The current time in the user's time zone."""
 
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -28,17 +28,16 @@ class CurrentTime:
     }
 
     def progress(self, arguments: dict[str, Any]) -> str:
-        """It is quick."""
         del arguments
         return ""
 
     def infer(self, text: str) -> dict[str, Any] | None:
-        """It is never called for the model."""
+        """Return None: it is never called for the model."""
         del text
         return None
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
-        """The time as ISO 8601 and in words. Raises ToolError for an unknown zone."""
+        """Return the time as ISO 8601 and as text. Raises ToolError for an unknown zone."""
         name = (
             arguments.get("time_zone") or context.time_zone or timezone.get_default_timezone_name()
         )

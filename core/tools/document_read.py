@@ -1,4 +1,4 @@
-"""Reads a document that the user sent: all of a short one, some pages of a long one."""
+"""Read a document that the user sent: all of a short one, some pages of a long one."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ MOST_PAGES = 50
 
 
 class DocumentRead:
-    """The text of a document, with the references that answers should cite."""
+    """Return the text of a document, with the references that answers should cite."""
 
     name = "document_read"
     description = (
@@ -43,12 +43,12 @@ class DocumentRead:
         return "Reading the document…"
 
     def infer(self, text: str) -> dict[str, Any] | None:
-        """What is to be done with a document decides who reads it."""
+        """Return None: the model decides how to use a document."""
         del text
         return None
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
-        """The parts that fit a third of the model's window. Raises ToolError."""
+        """Return the parts that fit a third of the model's window. Raises ToolError."""
         file = await in_thread(find, str(arguments.get("file", "")), context)
         if file is None:
             raise ToolError("This document does not exist. The handle looks like /files/….")
@@ -68,7 +68,9 @@ class DocumentRead:
 
 
 def find(name: str, context: ToolContext) -> StoredFile | None:
-    """The user's own file of that handle, or the latest of that name in this conversation."""
+    """Return the user's own file of that handle, or the latest of that name in this
+    conversation.
+    """
     own = StoredFile.objects.filter(user_id=context.user_id, revoked_at__isnull=True)
     public = name.rpartition("/")[2]
     if is_public_id(public):
@@ -79,7 +81,7 @@ def find(name: str, context: ToolContext) -> StoredFile | None:
 def retrieved(
     file: StoredFile, parts: list[tuple[str, str]], context: ToolContext
 ) -> RetrievalMessage:
-    """Which places of a document the model was given, for the sources of its answer."""
+    """Return the places of a document that the model was given, as sources of its answer."""
     pages = [reference for reference, _text in parts if reference]
     place = span(pages)
     source: RetrievalSource = {
@@ -95,7 +97,9 @@ def retrieved(
 
 
 def cut(name: str, found: list[tuple[str, str]], *, first: int) -> tuple[str, int]:
-    """The parts from number ``first`` on, as many as fit, and how to get the rest; how many."""
+    """Return the parts from number ``first`` on, as many as fit, with a hint for the rest; and
+    their number.
+    """
     left = settings.LLM_CONTEXT_TOKENS // 3
     lines = [f"{name}: {len(found)} parts."]
     number = first - 1

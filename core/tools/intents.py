@@ -1,4 +1,4 @@
-"""What a person clearly asks for, read from their words alone ([L3]): slides, or a summary.
+"""Detect clear requests for slides or a summary in the user's text ([L3]).
 
 English, Chinese, Spanish, German, French, Japanese. Pure patterns, made for precision: a sentence
 must *be* a request ("make slides about bees"), not speak of one ("how do I make slides?"). Each
@@ -36,7 +36,7 @@ EN_MAKING = (
     r"(?:would you mind|do you mind|how about|what about) (?:please )?"
     r"(?:making|creating|generating|building|preparing|producing|drafting|designing|writing|putting together)"
 )
-# A request without a verb: "ppt on bees, 12 slides". Whatever tells something of it has a verb.
+# A request without a verb: "ppt on bees, 12 slides". Statements about slides have a verb.
 EN_BARE = (
     r"(?:an? )?(?:\d+[- ]slide )?(?:slides|slide ?deck|pitch ?deck|power ?point|pptx?)(?: presentation)? (?:on|about|covering) "
     r"(?![^.?!\n]*\b(?:was|were|is|are|went|has|had|have|will|won|made|need|want)\b)(?=[^.?!\n]*(?:$|[.!\n]))"
@@ -119,7 +119,7 @@ FR_GAP = (
 ZH_POLITE = (
     r"(?:(?:你好|您好|请(?:你|您)?|麻烦(?:你|您)?|帮(?:我|忙|我们)|能不能|能否|能|可以|可不可以|可否|"
     r"我(?:想要|需要|要|想)(?:你|您)?|給我|给我|劳烦|替我|现在|你|您)[，, ]*)*"
-    # What it is made from or with may come first.
+    # The source or the tool may come first.
     r"(?:(?:根据|依据|按照|按|基于|用|以)[^。！？；，\n]{1,30}?，?(?:(?:帮|给|替)(?:我|我们))?)?"
 )
 ZH_MAKE = r"(?:(?<=[要])(?=一)|生成|制作|製作|做|创建|創建|写|准备|準備|设计|弄|出|整理|来|搞)"
@@ -265,7 +265,9 @@ CAPTION = re.compile(r"^Caption: ", re.MULTILINE)
 
 
 def wanted(plugin_id: str, text: str) -> dict[str, Any] | None:
-    """The parameters for one of our own plugins, if ``text`` clearly asks for what it makes."""
+    """Return the parameters for one of the built-in plugins, if ``text`` clearly requests its
+    output.
+    """
     match plugin_id:
         case "ppt-generation":
             return None if HTML.search(text[:LINE_CHARACTERS]) else slides(text)
@@ -277,7 +279,7 @@ def wanted(plugin_id: str, text: str) -> dict[str, Any] | None:
 
 
 def slides(text: str) -> dict[str, Any] | None:
-    """``{"topic"?, "text"?}`` when slides are clearly asked for."""
+    """Return ``{"topic"?, "text"?}`` when slides are clearly requested."""
     line = asked_in(text, SLIDES)
     if line is None:
         return None
@@ -286,7 +288,7 @@ def slides(text: str) -> dict[str, Any] | None:
 
 
 def summary(text: str) -> dict[str, Any] | None:
-    """``{"length", "text"?}`` when a summary of a text or document is clearly asked for."""
+    """Return ``{"length", "text"?}`` when a summary of a text or document is clearly requested."""
     line = asked_in(text, SUMMARY)
     if line is None:
         return None
@@ -295,7 +297,9 @@ def summary(text: str) -> dict[str, Any] | None:
 
 
 def asked_in(text: str, pattern: re.Pattern[str]) -> str | None:
-    """The line of ``text`` that asks: the first or the last one, or the caption of a file."""
+    """Return the line of ``text`` with the request: the first or the last one, or the caption
+    of a file.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     captions = [line[len("Caption: ") :] for line in lines if CAPTION.match(line)]
     for line in dict.fromkeys([*captions, *lines[:1], *lines[-1:]]):
@@ -305,7 +309,9 @@ def asked_in(text: str, pattern: re.Pattern[str]) -> str | None:
 
 
 def long_text(text: str, line: str) -> dict[str, str]:
-    """What stands below (or above) the request: after a colon, or long enough to be its matter."""
+    """Return the text below (or above) the request: after a colon, or long enough to be its
+    source.
+    """
     rest = text.replace(line, "", 1).strip()
     if not rest or " message received]\n" in rest:
         return {}
@@ -315,7 +321,7 @@ def long_text(text: str, line: str) -> dict[str, str]:
 
 
 def topic_of(line: str) -> str:
-    """What slides are to be about; empty when the request does not say."""
+    """Return the topic of the slides; empty when the request has none."""
     for pattern in (JA_TOPIC, ZH_TOPIC, TOPIC):
         found = pattern.search(line)
         if found is None or (pattern is JA_TOPIC and not KANA.search(line)):

@@ -1,4 +1,4 @@
-"""Which language a request is in, from its letters and its commonest words. Pure."""
+"""Detect the language of a request by its letters and its most common words. Pure."""
 
 import re
 
@@ -106,7 +106,7 @@ LETTERS = {"es": "ñ¿¡", "de": "äöüß", "fr": "çèêœàù"}
 
 
 def language_of(text: str) -> str:
-    """The language of a request: ``en zh es de fr ja``; English when nothing tells."""
+    """Return the language of a request: ``en zh es de fr ja``; English when undetermined."""
     if KANA.search(text):
         return "ja"
     if HAN.search(text):
@@ -120,5 +120,5 @@ def language_of(text: str) -> str:
 
 
 def of_request(text: str) -> str:
-    """The language of the words that ask: the caption of a file, not what stands in the file."""
+    """Return the language of the request itself: the caption of a file, not the file's content."""
     return language_of(asked.lines_of(text) or text)

@@ -1,8 +1,8 @@
-"""What the gateway says while and after it works, in the language of the request. Pure.
+"""Translations of the gateway's own texts during and after work. Pure.
 
-Tools and plugins speak English; a sentence that is known here is said in the person's language on
-its way to them, any other (a summary, a third party's line) stays as it is. ``{0}`` stands for
-what varies, ``{1}`` and ``{2}`` for numbers.
+Tools and plugins write English; a sentence that is listed here is translated to the user's
+language, any other (a summary, a third party's line) stays unchanged. ``{0}`` stands for a variable
+part, ``{1}`` and ``{2}`` for numbers.
 """
 
 import re
@@ -192,7 +192,7 @@ VARIES = {r"\{0\}": "(.+)", r"\{1\}": r"(\d+)", r"\{2\}": r"(\d+)(?: slides?)?"}
 
 
 def in_language(text: str, language: str) -> str:
-    """``text`` in ``language`` (``zh es de fr ja``) where it is a sentence that is known here."""
+    """Return ``text`` in ``language`` (``zh es de fr ja``) if it is a sentence listed here."""
     if language not in ORDER or not text:
         return text
     for pattern, sentences in patterns():
@@ -204,7 +204,7 @@ def in_language(text: str, language: str) -> str:
 
 @cache
 def patterns() -> list[tuple[re.Pattern[str], tuple[str, str, str, str, str]]]:
-    """The English sentences as patterns; what varies is on one line."""
+    """Return the English sentences as patterns; variable parts are on one line."""
     made = []
     for english, others in SENTENCES.items():
         pattern = re.escape(english)

@@ -19,7 +19,7 @@ TOOLS = {
 
 @cache
 def get(name: str) -> Tool | None:
-    """The tool called ``name``, or None."""
+    """Return the tool ``name``, or None."""
     path = TOOLS.get(name)
     if path is None:
         return None
@@ -28,12 +28,12 @@ def get(name: str) -> Tool | None:
 
 
 def every() -> list[Tool]:
-    """All tools."""
+    """Return all tools."""
     return [tool for name in TOOLS if (tool := get(name)) is not None]
 
 
 def schemas(*, without: Container[str] = ()) -> list[dict[str, Any]]:
-    """All tools as OpenAI's ``tools`` parameter has them, but those with these names.
+    """Return all tools in the form of OpenAI's ``tools`` parameter, except those with these names.
 
     The first call loads them, which takes about 100 ms.
     """
@@ -41,7 +41,7 @@ def schemas(*, without: Container[str] = ()) -> list[dict[str, Any]]:
 
 
 def schema(tool: Tool) -> dict[str, Any]:
-    """The tool as OpenAI's ``tools`` parameter has it."""
+    """Return the tool in the form of OpenAI's ``tools`` parameter."""
     return {
         "type": "function",
         "function": {

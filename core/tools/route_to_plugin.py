@@ -1,4 +1,4 @@
-"""Hands long work to a plugin: presentations, summaries, and what others add."""
+"""Pass long work to a plugin: presentations, summaries, and third parties' plugins."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,13 +26,13 @@ ALIASES = {
 
 
 class RouteToPlugin:
-    """One tool for all plugins; each capability's own schema is what the model sees."""
+    """One tool for all plugins; the model sees each capability's own schema."""
 
     name = "route_to_plugin"
 
     @property
     def description(self) -> str:
-        """What each plugin does, for the model."""
+        """Describe each plugin for the model."""
         lines = [
             f"- plugin_id {plugin.id}, capability_id {name}: {capability.description}"
             for plugin in registry.every().values()
@@ -49,9 +49,9 @@ class RouteToPlugin:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The schema; ids are an enumeration, so that a grammar can hold a model to them.
+        """Return the schema; ids are an enumeration, so that a grammar can enforce them.
 
-        ``anyOf`` inside, never at the top: that is what all providers take.
+        ``anyOf`` inside, never at the top: the form that all providers accept.
         """
         plugins = registry.every()
         capabilities = sorted({name for each in plugins.values() for name in each.capabilities})
@@ -67,7 +67,7 @@ class RouteToPlugin:
         }
 
     def progress(self, arguments: dict[str, Any]) -> str:
-        """The line of [D2]: a presentation is generated, or the plugin's name ([D2])."""
+        """Return the line of [D2]: a presentation is generated, or the plugin's name."""
         name = str(arguments.get("plugin_id", ""))
         plugin = registry.get(name)
         if plugin is None:
@@ -75,7 +75,9 @@ class RouteToPlugin:
         return GENERATING if name in PRESENTATIONS else f"Running {plugin.name}…"
 
     def infer(self, text: str) -> dict[str, Any] | None:
-        """What is clearly asked for: by the plugin's own ``infer`` if it has one, else by ours."""
+        """Return a clearly requested call: by the plugin's own ``infer`` if it has one, else by
+        ours.
+        """
         for plugin in registry.every().values():
             own = getattr(plugin, "infer", None)
             wanted = own(text) if own is not None else intents.wanted(plugin.id, text)
@@ -85,7 +87,7 @@ class RouteToPlugin:
         return None
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
-        """Begin the job and wait for it. Raises ToolError when it cannot even begin."""
+        """Start the job and wait for it. Raises ToolError when it cannot start."""
         if not arguments.get("plugin_id") and (wanted := self.infer(context.request)):
             arguments = {**arguments, "plugin_id": wanted["plugin_id"]}
         plugin, name = chosen(arguments)
@@ -102,7 +104,7 @@ class RouteToPlugin:
 
 
 def branches(plugins: Any) -> list[dict[str, Any]]:
-    """The schemas of all capabilities; equal ones once, under the names of all."""
+    """Return the schemas of all capabilities; equal ones once, under the names of all."""
     found: list[tuple[list[str], dict[str, Any]]] = []
     for plugin in plugins:
         for name, capability in plugin.capabilities.items():
@@ -116,12 +118,14 @@ def branches(plugins: Any) -> list[dict[str, Any]]:
 
 
 def one_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """One schema that takes what any of ``schemas`` takes."""
+    """Return one schema that accepts what any of ``schemas`` accepts."""
     return schemas[0] if len(schemas) == 1 else {"type": "object", "anyOf": schemas}
 
 
 def chosen(arguments: Mapping[str, Any]) -> tuple[Plugin, str]:
-    """The plugin and the id of its capability; the only one may be left out. Raises ToolError."""
+    """Return the plugin and the id of its capability; the only one may be left out. Raises
+    ToolError.
+    """
     wanted = str(arguments.get("plugin_id") or "")
     plugin = registry.get(wanted)
     if plugin is None:
@@ -137,7 +141,8 @@ def chosen(arguments: Mapping[str, Any]) -> tuple[Plugin, str]:
 
 
 def given(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a call; models also put them beside ``parameters``, or write JSON text.
+    """Return the parameters of a call; models also put them beside ``parameters``, or write JSON
+    text.
 
     Raises ToolError.
     """
@@ -154,10 +159,10 @@ def given(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def known(found: dict[str, Any], capability: Capability, plugin_id: str) -> dict[str, Any]:
-    """The parameters that the capability has, and those that name its source; models add others.
+    """Return the capability's parameters and those of its source; models add others.
 
-    Raises ToolError, naming the field, when one has a wrong value, or is missing, or when nothing
-    but unknown ones is given.
+    Raises ToolError, naming the field, for a wrong or missing value, or when only unknown ones are
+    given.
     """
     schema = capability.parameters
     own = list(schema.get("properties", {}))
@@ -182,7 +187,7 @@ def known(found: dict[str, Any], capability: Capability, plugin_id: str) -> dict
 
 
 def renamed(found: Mapping[str, Any], own: Sequence[str]) -> dict[str, Any]:
-    """Parameters under the names that the capability has for them."""
+    """Rename parameters to the capability's names."""
     names = {
         other: name
         for name, others in ALIASES.items()
@@ -194,7 +199,7 @@ def renamed(found: Mapping[str, Any], own: Sequence[str]) -> dict[str, Any]:
 
 
 def coerced(value: Any, schema: Mapping[str, Any]) -> Any:
-    """``value`` as the type that its schema wants, where nothing is lost by it ("7" as 7)."""
+    """Return ``value`` as the type of its schema, where that is lossless ("7" as 7)."""
     wanted = schema.get("type")
     if wanted == "integer" and isinstance(value, str) and value.strip().isdecimal():
         return int(value)
@@ -208,7 +213,7 @@ def coerced(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def sentence(error: jsonschema.ValidationError) -> str:
-    """What is wrong with a parameter, for the model."""
+    """Describe the error of a parameter, for the model."""
     field = ".".join(["parameters", *map(str, error.absolute_path)])
     if error.validator == "required":
         missing = next((name for name in error.validator_value if name not in error.instance), "")
@@ -228,8 +233,9 @@ def sentence(error: jsonschema.ValidationError) -> str:
 
 
 def language_of(parameters: Mapping[str, Any], request: str) -> str:
-    """The code of the language of the result ("de", "zh-TW"): the call's, the one asked for by
-    name in the source or in the request, the request's own."""
+    """Return the code of the result's language ("de", "zh-TW"): the call's, the one named in the
+    source or in the request, the request's own.
+    """
     about = next((str(parameters[name]) for name in SOURCES[:2] if parameters.get(name)), "")
     found = (
         named(str(parameters.get("language") or ""))
@@ -241,7 +247,7 @@ def language_of(parameters: Mapping[str, Any], request: str) -> str:
 
 
 def code(language: Language) -> str:
-    """The short tag of a language."""
+    """Return the short tag of a language."""
     return language.tag if language.tag == "zh-TW" else language.tag[:2]
 
 

@@ -1,4 +1,4 @@
-"""Uses a skill of the owner: its script runs as a job, or its instructions go to the model."""
+"""Use a skill of the owner: run its script as a job, or return its instructions to the model."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from core.tools.base import ToolContext, ToolError, ToolResult
 
 
 class RunSkill:
-    """One tool for all skills that are switched on."""
+    """One tool for all enabled skills."""
 
     name = "run_skill"
     parameters: dict[str, Any] = {
@@ -24,7 +24,7 @@ class RunSkill:
 
     @property
     def description(self) -> str:
-        """How skills are used; which there are, the tool says when it is asked for the list."""
+        """Describe the use of skills; the tool lists them on request."""
         return (
             "Uses a skill that the owner installed. Call it with skill “list” to see which there "
             "are and what each does."
@@ -36,12 +36,14 @@ class RunSkill:
         return f"Running {name[:60]}…" if name != "list" else ""
 
     def infer(self, text: str) -> dict[str, Any] | None:
-        """Nobody can tell what a skill is for but the model that reads its description."""
+        """Return None: only the model can match a skill's description."""
         del text
         return None
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
-        """A script's result for the user, or instructions for the model. Raises ToolError."""
+        """Return a script's result for the user, or instructions for the model. Raises
+        ToolError.
+        """
         known = await in_thread(skills.switched_on)
         name = str(arguments.get("skill", ""))
         skill = known.get(name)

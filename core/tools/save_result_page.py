@@ -1,4 +1,4 @@
-"""Saves a result as a clean page of its own that can be read, shared by its link, and printed."""
+"""Save a result as a clean page that can be read, shared by its link, and printed."""
 
 import html
 from collections.abc import Callable
@@ -87,7 +87,7 @@ Picture = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What is to be saved; ``content`` is Markdown, or HTML."""
+    """The content to save; ``content`` is Markdown, or HTML."""
 
     title: str
     content: str
@@ -124,12 +124,12 @@ class SaveResultPage:
         return "Saving the result…"
 
     def infer(self, text: str) -> dict[str, Any] | None:
-        """Only the model knows the result."""
+        """Return None: only the model has the result."""
         del text
         return None
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
-        """The page's link. Raises ToolError."""
+        """Return the page's link. Raises ToolError."""
         content = arguments.get("content")
         if not isinstance(content, str) or not content.strip():
             raise ToolError("content must not be empty.")
@@ -146,10 +146,10 @@ class SaveResultPage:
 
 
 def page_of(page: Page, *, picture: Picture, language: str = "en") -> str:
-    """A whole page; the body went through the sanitiser, whatever it was made of.
+    """Return a whole page; the body went through the sanitiser in every case.
 
-    It loads nothing from anywhere, also as a file on a disk: of its pictures only those remain that
-    are in it, and those for which ``picture`` gives their content.
+    It loads nothing, also as a file on a disk: only pictures that are inlined remain, and those for
+    which ``picture`` returns their content.
     """
     dirty = page.content if page.is_html else markdown().render(page.content)
 
@@ -177,7 +177,7 @@ def markdown() -> MarkdownIt:
 
 
 def store(context: ToolContext, page: Page) -> StoredFile:
-    """Keep the page; an attempt that is made again for the same call finds the first one."""
+    """Store the page; a repeated attempt of the same call finds the first one."""
     user = User.objects.get(id=context.user_id)
     title = page.title
     pictures: list[str] = []

@@ -1,4 +1,4 @@
-"""How a tool waits for its job: progress goes into the run's log, and silence never means dead."""
+"""Wait for a tool's job: progress goes to the run's log, at regular intervals."""
 
 import time
 from contextlib import aclosing
@@ -16,26 +16,26 @@ from core.models import Run, StoredFile
 from core.tools import languages, phrases
 from core.tools.base import ToolContext, ToolResult
 
-# With a look every core.conversations.jobs.POLL_SECONDS no silence is longer than 4 s; the
+# With a check every core.conversations.jobs.POLL_SECONDS no pause is longer than 4 s; the
 # promise is 5.
-BEAT_SECONDS = 3.0
+PROGRESS_SECONDS = 3.0
 QUEUED_SECONDS = 10.0
 WAITING = "Waiting for a free worker…"
 STOPPED = "The task was stopped."
 
 
 class Teller:
-    """Says how a job goes: what is new at once, and at least every BEAT_SECONDS that it goes on."""
+    """Report a job's progress: news immediately, and otherwise every BEAT_SECONDS."""
 
     def __init__(self, *, context: ToolContext, tool: str, line: str, now: float) -> None:
-        """``line`` is what the user was told already."""
+        """Take the ``line`` that the user has already seen."""
         self._context, self._tool, self._line = context, tool, line
         self._language = languages.of_request(context.request)
         self._said: tuple[str, int | None] = ("", None)
         self._began = self._at = self._told = now
 
     def hear(self, view: View, *, now: float) -> None:
-        """Take the job's state; tell it when it is news or time."""
+        """Take the job's state; report it when it is new or due."""
         message = view.message or self._line
         if view.state == Run.State.QUEUED and now - self._began > QUEUED_SECONDS:
             message = WAITING
@@ -44,7 +44,7 @@ class Teller:
         news = (message, view.percent)
         if news != self._said and not is_known:
             self._at = now
-        elif now - self._told < BEAT_SECONDS:
+        elif now - self._told < PROGRESS_SECONDS:
             return
         else:
             message = f"{message} ({since(now - self._began)})"
@@ -53,7 +53,7 @@ class Teller:
 
 
 def since(seconds: float) -> str:
-    """A duration for people."""
+    """Format a duration."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
@@ -61,7 +61,7 @@ def since(seconds: float) -> str:
 async def outcome(
     *, context: ToolContext, tool: str, parameters: dict[str, Any], line: str
 ) -> ToolResult:
-    """Begin the job of a tool call, or find it, and wait for its end: the answer for the user."""
+    """Start the job of a tool call, or find it, and wait for its end: the answer for the user."""
     job_id = await in_thread(
         jobs.begin,
         run_id=context.run_id,
@@ -82,17 +82,17 @@ async def outcome(
 
 
 async def pass_on(context: ToolContext, job_id: int, view: View, said: int) -> int:
-    """Show the messages that a job sent since ``said`` of them were shown; how many are now."""
+    """Emit the messages that a job sent after the first ``said``; return their new number."""
     if view.said <= said:
         return said
     found = await in_thread(steps.messages, job_id=job_id, after=said)
-    for message in found:  # may be more than the view knows: some came since it was read
+    for message in found:  # may be more than in the view: some arrived since it was read
         context.send(message)
     return said + len(found)
 
 
 def told(view: View | None, language: str = "en") -> ToolResult:
-    """What the user hears of a job that is over: a link to each file, media as what they are."""
+    """Return the user's view of an ended job: a link to each file, media as media messages."""
     if view is None or view.state == Run.State.CANCELLED:
         return ToolResult(phrases.in_language(STOPPED, language), ok=False, final=True)
     if view.state == Run.State.FAILED:
@@ -115,12 +115,12 @@ def told(view: View | None, language: str = "en") -> ToolResult:
 
 
 def is_picture(made: dict[str, str]) -> bool:
-    """Whether a file goes out as a picture ([T7]), and not as a document besides."""
+    """Return whether a file is sent as a picture ([T7]) and not as a document too."""
     return made["type"] in storage.PICTURES and int(made["size"]) <= storage.INLINE_BYTES
 
 
 def medium_of(file: StoredFile) -> Message | None:
-    """A picture, a recording or a film as a message of its own; None for any other file."""
+    """Return a picture, a recording or a video as a message; None for any other file."""
     name, url = f"file-{file.public_id}", storage.link(file)
     extension = file.name.rpartition(".")[2].lower()
     if is_picture(shown(file)):
@@ -134,13 +134,13 @@ def medium_of(file: StoredFile) -> Message | None:
 
 
 def in_order(names: list[str]) -> list[StoredFile]:
-    """The files of a result, in the order in which they were made."""
+    """Return the files of a result, in the order of their creation."""
     rows = {row.public_id: row for row in StoredFile.objects.filter(public_id__in=names)}
     return [rows[name] for name in names if name in rows]
 
 
 def shown(file: StoredFile) -> dict[str, str]:
-    """A file as an answer carries it."""
+    """Return a file as it appears in an answer."""
     return {
         "id": file.public_id,
         "name": file.name,

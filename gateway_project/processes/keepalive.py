@@ -11,7 +11,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 TOGETHER_SECONDS = 0.5
 
 
-class PingsTogether(WebSocketsSansIOProtocol):
+class AlignedPings(WebSocketsSansIOProtocol):
     """uvicorn's protocol; pings that are due within half a second are sent at its end."""
 
     def schedule_ping(self) -> None:

@@ -98,7 +98,7 @@ class Supervisor:
             case "waiting" | "backing off":
                 self.start_when_due(service)
             case _ if not service.is_alive():
-                self.mourn(service)
+                self.report_end(service)
             case "starting" if service.became_ready():
                 took = time.monotonic() - service.started_at
                 console.say(service.name, f"ready after {took:.1f} s (pid {service.status.pid})")
@@ -117,7 +117,7 @@ class Supervisor:
             pause = service.back_off()
             console.say(service.name, f"cannot start ({error}); trying again in {pause:.1f} s")
 
-    def mourn(self, service: Service) -> None:
+    def report_end(self, service: Service) -> None:
         """Report how a child ended and when it starts again."""
         how = service.ended()
         service.kill()

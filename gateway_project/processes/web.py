@@ -50,7 +50,7 @@ def serve_uvicorn(listening: socket.socket) -> None:
     from gateway_project.processes.bounded_http import (  # noqa: PLC0415 - the same
         BoundedHttpProtocol,
     )
-    from gateway_project.processes.keepalive import PingsTogether  # noqa: PLC0415 - the same
+    from gateway_project.processes.keepalive import AlignedPings  # noqa: PLC0415 - the same
 
     class ReadyServer(uvicorn.Server):
         """Report readiness; run uvicorn's tick once a second instead of ten times."""
@@ -79,7 +79,7 @@ def serve_uvicorn(listening: socket.socket) -> None:
         "gateway_project.asgi:application",
         loop="uvloop",
         http=BoundedHttpProtocol,
-        ws=PingsTogether,
+        ws=AlignedPings,
         ws_max_size=settings.MAX_FRAME_BYTES,
         ws_per_message_deflate=False,
         ws_ping_interval=PING_SECONDS,

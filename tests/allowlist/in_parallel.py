@@ -1,4 +1,4 @@
-"""Many threads that do one thing at the same instant."""
+"""Run calls in threads that start at the same moment."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,9 @@ T = TypeVar("T")
 
 
 def run_in_parallel(call: Callable[[int], T], *, times: int, threads: int = 20) -> list[T]:
-    """``call(0)`` … ``call(times - 1)``, ``threads`` of them released together; the results."""
+    """Return ``call(0)`` … ``call(times - 1)``, run by ``threads`` threads released
+    simultaneously.
+    """
     start = threading.Barrier(threads)
 
     def work(first: int) -> list[T]:

@@ -19,7 +19,7 @@ JSON = "application/json"
 
 @pytest.fixture
 def ann(db: None) -> User:
-    """Somebody with a password."""
+    """A user with a password."""
     user = User(username="ann", display_name="Ann")
     user.set_password("correct horse")
     user.save()
@@ -32,7 +32,7 @@ def entries(action: str) -> list[AuditEntry]:
 
 
 def test_a_sign_in_by_password_and_by_link_is_audited(ann: User) -> None:
-    """Who, and how; a wrong password is none."""
+    """With user and method; a wrong password is none."""
     Client().post("/sign-in", {"username": "ann", "password": "wrong"})
     Client().post("/sign-in", {"username": "ann", "password": "correct horse"})
     Client().post(f"/sign-in/{sign_in.create(user=ann, now=timezone.now())}")
@@ -55,7 +55,7 @@ def test_a_sign_in_that_cannot_be_audited_does_not_happen(ann: User) -> None:
 def test_a_link_that_is_used_again_or_too_late_is_refused_and_audited_three_times(
     ann: User, why: str
 ) -> None:
-    """Bounded, whoever goes on opening it; a token that never was one is not audited at all."""
+    """Bounded for any number of openings; an unknown token is not audited."""
     now = timezone.now()
     token = sign_in.create(user=ann, now=now - timedelta(hours=2 if why == "expired" else 0))
     if why == "used":
@@ -93,7 +93,7 @@ def test_a_setting_of_a_person_is_audited_with_before_and_after(ann: User) -> No
 
 
 def test_the_web_chat_makes_a_link_code(ann: User, settings: object) -> None:
-    """For who is signed in; audited; a hash is kept; not where the owner switched it off."""
+    """For signed-in users; audited; a hash is kept; not where the owner disabled it."""
     page = Client()
     assert page.post("/chat/link-code", {}, content_type=JSON).status_code == 401
     page.force_login(ann)

@@ -1,4 +1,4 @@
-"""The owner's owner_client: who gets in, what each page shows and does ([RQ17] [RQ18] [RQ19])."""
+"""The admin: access, and the content and actions of each page ([RQ17] [RQ18] [RQ19])."""
 
 import re
 import time
@@ -62,7 +62,7 @@ def owner_client(client: Client, owner: User) -> Client:
 
 @pytest.fixture
 def staff(make_user: MakeUser) -> User:
-    """Somebody of the staff who may look at and change people and keys, and decides nothing."""
+    """A member of staff who may view and change users and keys, but not decide."""
     user = make_user("sam")
     names = ["view_user", "change_user", "delete_user", "add_user", "view_unknownrequest"]
     names += ["view_apikey", "add_apikey", "delete_apikey", "view_channelidentity"]
@@ -74,7 +74,7 @@ def staff(make_user: MakeUser) -> User:
 
 @pytest.fixture
 def request_row(telegram: ChannelAccount) -> UnknownRequest:
-    """A stranger with a held message full of tricks."""
+    """An unknown request with a held message full of tricks."""
     now = timezone.now()
     message = InboundMessage.objects.create(
         account=telegram, sender="41", chat="41", text=EVIL, state="held", received_at=now
@@ -93,7 +93,7 @@ def request_row(telegram: ChannelAccount) -> UnknownRequest:
 
 @pytest.fixture
 def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
-    """One row in every table that the desk shows."""
+    """One row in every table that the admin shows."""
     ann = make_user("ann", im=["42"])
     session = ChatSession.objects.create(
         user=ann, account=telegram, chat="42", title="Bees", last_message_at=timezone.now()
@@ -162,10 +162,10 @@ def lists() -> list[str]:
     ]
 
 
-# Who gets in.
+# Access.
 
 
-def test_rq17_the_desk_is_not_there_for_anybody_but_staff(
+def test_rq17_the_admin_is_404_except_for_staff(
     client: Client, make_user: MakeUser, owner: User
 ) -> None:
     """[RQ17] 404 for strangers and members, on every address, Django's sign-in page included."""
@@ -202,8 +202,8 @@ def test_rq17_pages_may_not_be_framed_and_run_no_inline_script(owner_client: Cli
         assert not re.search(r"\son\w+=", answer.content.decode())
 
 
-def test_signing_out_of_the_desk_is_a_post_and_ends_at_the_front_door(owner_client: Client) -> None:
-    """And the desk is gone."""
+def test_signing_out_of_the_admin_is_a_post_and_redirects_to_sign_in(owner_client: Client) -> None:
+    """Afterwards the admin is 404."""
     assert owner_client.get("/admin/logout/").status_code == 405
     assert owner_client.post("/admin/logout/").headers["Location"] == "/sign-in"
     assert owner_client.get("/admin/").status_code == 404
@@ -215,7 +215,7 @@ def test_signing_out_of_the_desk_is_a_post_and_ends_at_the_front_door(owner_clie
 def test_every_list_has_search_and_filters_and_every_row_a_page(
     owner_client: Client, conversation: Run, request_row: UnknownRequest
 ) -> None:
-    """And none of them shows a stranger's text unescaped or with hidden characters (RQ18, RX7)."""
+    """And none shows an unknown sender's text unescaped or with hidden characters (RQ18, RX7)."""
     for model, model_admin in admin.site._registry.items():
         assert model_admin.search_fields, model
         assert model_admin.list_filter, model
@@ -255,7 +255,7 @@ def test_lists_take_a_fixed_number_of_queries(
     assert cost() == few
 
 
-def test_the_dashboard_shows_who_waits_what_runs_what_failed_and_a_chart(
+def test_the_dashboard_shows_requests_runs_failures_and_a_chart(
     owner_client: Client, conversation: Run, request_row: UnknownRequest
 ) -> None:
     """Issue 6, item 8; and the badges of the sidebar."""
@@ -287,7 +287,7 @@ def test_the_dashboard_of_limited_staff_shows_what_they_may_see(
 def test_a1_an_open_person_is_a_banner_on_every_page_and_a_badge(
     owner_client: Client, make_user: MakeUser
 ) -> None:
-    """[A1] Red, and gone when the list has somebody."""
+    """[A1] Red, and removed once the list has an identity."""
     bob = make_user("bob", only_listed=False, email=["b@example.com"], phone=["+4917612345678"])
     assert "Open to everyone:" in page(owner_client, "/admin/")
     assert "Open to everyone:" in page(owner_client, "/admin/core/run/")
@@ -302,7 +302,7 @@ def test_a1_an_open_person_is_a_banner_on_every_page_and_a_badge(
 def test_pages_that_write_and_other_writers_do_not_wait_for_each_other(
     owner: User, make_user: MakeUser
 ) -> None:
-    """On SQLite a page takes the write lock before its transaction, as everybody does."""
+    """On SQLite a page takes the write lock before its transaction, as all writers do."""
     ann = make_user("ann")
 
     def either(number: int) -> int:
@@ -326,10 +326,10 @@ def test_pages_that_write_and_other_writers_do_not_wait_for_each_other(
 # Unknown requests.
 
 
-def test_a6_approve_in_the_list_lets_in_and_runs_what_was_held(
+def test_a6_approve_in_the_list_allows_the_sender_and_runs_held_messages(
     owner_client: Client, owner: User, request_row: UnknownRequest
 ) -> None:
-    """[A6][A7] The row says what was said, escaped; one press; the second learns who decided."""
+    """[A6][A7] The row shows the text, escaped; one press; the second gets the first decision."""
     html = page(owner_client, REQUESTS)
     assert "&lt;script&gt;alert" in html
     assert "im:41" in html
@@ -345,10 +345,10 @@ def test_a6_approve_in_the_list_lets_in_and_runs_what_was_held(
     assert 'value="approve"' not in page(owner_client, REQUESTS).split("result_list")[1]
 
 
-def test_a6_approve_on_the_page_of_a_request_as_somebody(
+def test_a6_approve_on_the_page_of_a_request_as_an_existing_user(
     owner_client: Client, make_user: MakeUser, request_row: UnknownRequest
 ) -> None:
-    """[A6] The held text is there, marked as a stranger's; the person is named by username."""
+    """[A6] The held text is shown, marked as untrusted; the user is named by username."""
     ann = make_user("ann")
     html = page(owner_client, f"{REQUESTS}{request_row.pk}/change/")
     assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;⟨U+202E⟩evil" in html
@@ -399,7 +399,7 @@ def test_a6_a_decision_is_a_post_with_a_verdict(
     assert AuditEntry.objects.get().action == "request.refused"
 
 
-def test_a6_staff_who_are_no_owners_decide_nothing(
+def test_a6_staff_without_the_owner_role_cannot_decide(
     client: Client, staff: User, request_row: UnknownRequest
 ) -> None:
     """[A6] By the button, by the action; the attempt is recorded."""
@@ -483,9 +483,7 @@ def test_a9_an_identity_that_is_removed_ends_its_runs(
     assert AuditEntry.objects.filter(action="channelidentity.deleted").exists()
 
 
-def test_a9_a_person_who_is_switched_off_loses_their_runs(
-    owner_client: Client, conversation: Run
-) -> None:
+def test_a9_deactivating_a_user_cancels_their_runs(owner_client: Client, conversation: Run) -> None:
     """[A9] With before and after in the audit."""
     ann = User.objects.get(username="ann")
     form = {"username": "ann", "display_name": "Ann", "only_listed": "on"} | identities()
@@ -507,7 +505,7 @@ def test_a_new_person_has_no_password_and_is_only_listed(owner_client: Client) -
     assert AuditEntry.objects.filter(action="user.added").exists()
 
 
-def test_an_identity_that_is_changed_is_audited_with_what_it_was(
+def test_a_changed_identity_is_audited_with_its_old_value(
     owner_client: Client, conversation: Run
 ) -> None:
     """[A9] A changed address is a revoked one and a new one; an unfinished row is refused."""
@@ -592,7 +590,7 @@ def test_the_owner_makes_a_sign_in_link_that_is_shown_once(
     assert owner_client.post(address).status_code == 404
 
 
-def test_rq19_staff_cannot_give_rights_nor_touch_who_has_them(
+def test_rq19_staff_can_neither_grant_permissions_nor_change_users_with_permissions(
     client: Client, staff: User, owner: User, make_user: MakeUser
 ) -> None:
     """RQ19: not to themselves, not to others, not by password, link or deletion."""
@@ -688,7 +686,7 @@ def test_a10_a_key_is_made_in_the_admin_and_shown_once(
         {"name": "x", "user": "1"},
     ],
 )
-def test_a10_a_key_of_nobody_or_without_scope_is_refused(
+def test_a10_a_key_without_holder_or_scope_is_refused(
     owner_client: Client, telegram: ChannelAccount, form: dict[str, Any]
 ) -> None:
     """[A10] The form says so."""

@@ -27,7 +27,7 @@ def run(name: str, *arguments: str) -> str:
     return out.getvalue()
 
 
-def test_a8_access_check_says_who_matched_by_which_rule(
+def test_a8_access_check_prints_the_matched_user_and_rule(
     telegram: ChannelAccount, make_user: MakeUser
 ) -> None:
     """[A8] The user and the rule."""
@@ -37,7 +37,7 @@ def test_a8_access_check_says_who_matched_by_which_rule(
     assert f"allowed as ann (user {ann.pk})" in text
 
 
-def test_a8_access_check_says_why_nobody_matched(
+def test_a8_access_check_prints_why_no_user_matched(
     telegram: ChannelAccount, make_user: MakeUser
 ) -> None:
     """[A8] Status 1, the reason; for an id that is none, and on a channel without account too."""
@@ -108,7 +108,7 @@ def test_a10_create_key_prints_the_token_once(
 def test_a6_requests_are_listed_and_decided_in_a_shell(
     telegram: ChannelAccount, owner: User, hold: Hold, make_user: MakeUser
 ) -> None:
-    """[A6][A7] Approving runs what was held, as that person; the second one learns who decided."""
+    """[A6][A7] Approving runs held messages as that user; the second gets the first decision."""
     now = timezone.now()
     message = hold(sender="41", text="hello", at=now)
     row = unknown_requests.record(
@@ -188,7 +188,7 @@ def test_import_users_keeps_the_meaning_of_the_file(
 
 
 def test_import_users_twice_adds_nothing(tmp_path: Path) -> None:
-    """And a user who is there keeps what the owner changed since."""
+    """And an existing user keeps the owner's later changes."""
     path = tmp_path / "user.yml"
     path.write_text(USER_YML, encoding="utf-8")
     run("import_users", str(path))
@@ -233,7 +233,7 @@ def test_import_users_only_listed_opens_nothing(tmp_path: Path) -> None:
         ("", "expected a list"),
     ],
 )
-def test_import_users_names_what_is_wrong_and_changes_nothing(
+def test_import_users_names_the_error_and_changes_nothing(
     tmp_path: Path, text: str, message: str
 ) -> None:
     """The place in the file, in words."""

@@ -1,4 +1,4 @@
-"""The rule at the door: what is stored for whom, and what approving does ([A3] to [A7])."""
+"""The rule for incoming messages: stored rows, and the effect of an approval ([A3] to [A7])."""
 
 from datetime import datetime, timedelta
 
@@ -27,7 +27,7 @@ def say(
     number: str = "",
     group: str = "",
 ) -> Receipt:
-    """One message at the door of a platform."""
+    """Receive one message of a platform."""
     draft = Draft(
         account=account,
         sender=sender,
@@ -50,7 +50,7 @@ def approve(
     )
 
 
-def test_a5_a_stranger_is_held_and_recorded_and_nothing_runs(
+def test_a5_an_unknown_sender_is_held_and_recorded_and_nothing_runs(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
     """[A3][A5] RQ2: no run, no session, no transcript; one held message, one request."""
@@ -63,7 +63,7 @@ def test_a5_a_stranger_is_held_and_recorded_and_nothing_runs(
     assert not Message.objects.exists()
 
 
-def test_a5_the_platform_repeats_itself_and_the_stranger_is_counted_once(
+def test_a5_a_repeated_update_of_an_unknown_sender_is_counted_once(
     telegram: ChannelAccount, now: datetime
 ) -> None:
     """[A5] A duplicate of a held message, also of one that was emptied since."""
@@ -79,7 +79,7 @@ def test_a5_the_platform_repeats_itself_and_the_stranger_is_counted_once(
 def test_a4_the_last_used_channel_is_moved_by_allowed_messages_only(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A4] RQ15: a stranger who names the owner's chat does not move it."""
+    """[A4] RQ15: an unknown sender that names the owner's chat does not change it."""
     ann = make_user("ann", im=["42"])
     say(telegram, now, "hello", sender="41", chat="42")
     ann.refresh_from_db()
@@ -94,7 +94,7 @@ def test_a4_the_last_used_channel_is_moved_by_allowed_messages_only(
     assert ann.last_target["chat"] == "42"
 
 
-def test_a7_what_a_stranger_said_runs_in_order_as_that_person(
+def test_a7_held_messages_run_in_order_as_the_approved_user(
     telegram: ChannelAccount, owner: User, now: datetime
 ) -> None:
     """[A7] Once; the second approval runs nothing; from now on the person speaks."""
@@ -115,7 +115,7 @@ def test_a7_what_a_stranger_said_runs_in_order_as_that_person(
 
 
 @pytest.mark.parametrize("verdict", ["deny", "block"])
-def test_a7_what_a_refused_stranger_said_is_gone_and_never_runs(
+def test_a7_messages_of_a_denied_sender_are_purged_and_never_run(
     telegram: ChannelAccount, owner: User, now: datetime, verdict: unknown_requests.Choice
 ) -> None:
     """[A7] And a blocked one leaves nothing but a count."""
@@ -131,7 +131,9 @@ def test_a7_what_a_refused_stranger_said_is_gone_and_never_runs(
 def test_a3_a_message_in_an_unlisted_group_asks_for_the_group_and_keeps_nothing(
     telegram: ChannelAccount, owner: User, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A3] RW17: whoever speaks; after the group is listed, its strangers ask for themselves."""
+    """[A3] RW17: for any sender; once the group is listed, unknown members make their own
+    requests.
+    """
     ann = make_user("ann", im=["42"])
     for sender in ("41", "42", "43"):
         assert say(telegram, now, "hi", sender, chat="-100", group="-100").outcome == "denied"
@@ -145,7 +147,7 @@ def test_a3_a_message_in_an_unlisted_group_asks_for_the_group_and_keeps_nothing(
     assert UnknownRequest.objects.get(sender="41").state == "pending"
 
 
-def test_a5_an_approval_that_ended_makes_the_sender_a_stranger_again(
+def test_a5_an_expired_approval_makes_the_sender_unknown_again(
     telegram: ChannelAccount, owner: User, now: datetime
 ) -> None:
     """[A5][A6] Approve 24 h."""
@@ -157,7 +159,7 @@ def test_a5_an_approval_that_ended_makes_the_sender_a_stranger_again(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a7_every_message_of_a_stranger_is_answered_once_when_approved_while_they_write(
+def test_a7_every_held_message_is_answered_once_when_approved_while_the_sender_writes(
     telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
     """[A7] Held before or accepted after: none is lost, none runs twice."""
@@ -177,7 +179,7 @@ def test_a7_every_message_of_a_stranger_is_answered_once_when_approved_while_the
     assert sorted(texts) == sorted(sent)
 
 
-def test_a5_a_flood_of_strangers_stays_bounded_and_a_legitimate_one_is_found(
+def test_a5_a_flood_of_unknown_senders_stays_bounded_and_a_legitimate_one_is_found(
     telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
     """[A5] RQ13: as many rows as may be, and the held messages of the others are gone."""

@@ -1,4 +1,4 @@
-"""What unknown senders attach: bounded for all of them together ([A5])."""
+"""Attachments of unknown senders: bounded in total ([A5])."""
 
 from datetime import datetime
 
@@ -18,7 +18,7 @@ PICTURE = "data:image/png;base64," + "A" * 400_000
 
 
 def send_picture(account: ChannelAccount, sender: str, now: datetime, text: str = "look") -> None:
-    """A stranger's message with a picture of 0.4 MB."""
+    """Receive an unknown sender's message with a picture of 0.4 MB."""
     draft = Draft(
         account=account,
         sender=sender,
@@ -35,10 +35,10 @@ def held_media() -> list[int]:
     return [len(str(row.media)) if row.media else 0 for row in rows]
 
 
-def test_a5_the_media_of_all_strangers_together_is_bounded_and_the_oldest_goes(
+def test_a5_held_media_of_all_unknown_senders_is_bounded_and_the_oldest_is_dropped(
     telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
-    """[A5] However many strangers there are; the words stay, and say what is missing."""
+    """[A5] For any number of unknown senders; the text stays, and notes what is missing."""
     settings.HELD_MEDIA_MB = 1
     for number in range(10):
         send_picture(telegram, str(700 + number), now)
@@ -63,7 +63,7 @@ def test_a5_the_media_of_all_strangers_together_is_bounded_and_the_oldest_goes(
     assert [row.text for row in got] == [f"look\n[{held_messages.MEDIA_DROPPED}]"]
 
 
-def test_a5_room_that_a_decision_frees_is_free_again(
+def test_a5_a_decision_frees_the_quota_of_held_media(
     telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
     """[A5] What was approved, denied or purged is not counted any more."""

@@ -84,7 +84,7 @@ def test_a10_a_key_expires(ann: User, now: datetime) -> None:
 def test_a9_a_revoked_key_ends_with_the_runs_that_it_began(
     ann: User, telegram: ChannelAccount, now: datetime
 ) -> None:
-    """[A9][A10] Once; the queued run is asked to end, and the audit says who did it."""
+    """[A9][A10] Once; the queued run is cancelled, and the audit names the actor."""
     key, token = keys.create(name="laptop", user=ann, scopes=["chat"])
     session = ChatSession.objects.create(user=ann, account=telegram, chat="42")
     run, other = (Run.objects.create(session=session, user=ann, origin="http") for _ in range(2))
@@ -117,7 +117,7 @@ def test_a10_unknown_scopes_are_refused(ann: User, scopes: list[str]) -> None:
     assert not ApiKey.objects.exists()
 
 
-def test_a10_a_key_of_nobody_or_of_two_is_refused(ann: User, telegram: ChannelAccount) -> None:
+def test_a10_a_key_needs_exactly_one_holder(ann: User, telegram: ChannelAccount) -> None:
     """[A10] One user, or one bridge account."""
     with pytest.raises(keys.InvalidKey):
         keys.create(name="x", scopes=["chat"])
@@ -144,7 +144,7 @@ def test_a10_last_used_is_written_once_a_minute_and_audited_once_a_day(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a10_a_key_used_by_many_threads_at_once_is_noted_once(ann: User, now: datetime) -> None:
+def test_a10_concurrent_uses_of_a_key_are_recorded_once(ann: User, now: datetime) -> None:
     """[A10] One write, one audit row."""
     _, token = keys.create(name="laptop", user=ann, scopes=["chat"])
     found = run_in_parallel(lambda _: keys.authenticate(token=token, now=now), times=60)

@@ -37,7 +37,7 @@ def test_a9_revoking_a_key_leaves_the_others_alone(ann: User, now: datetime) -> 
 
 
 def test_a10_using_a_key_notes_that_key_only(ann: User, now: datetime) -> None:
-    """[A10] Last used is how an owner finds the keys that nobody needs."""
+    """[A10] The last use shows an owner which keys are unused."""
     used, token = keys.create(name="used", user=ann, scopes=["chat"])
     idle, _ = keys.create(name="idle", user=ann, scopes=["chat"])
     found = keys.authenticate(token=token, now=now)
@@ -72,10 +72,8 @@ def test_a10_a_use_is_audited_again_after_exactly_a_day(ann: User, now: datetime
     assert len(audited("key.used")) == 2
 
 
-def test_a10_the_making_of_a_key_is_audited_with_whose_it_is(
-    ann: User, telegram: ChannelAccount
-) -> None:
-    """[A10] Who made it, for whom, with which scopes; its name is kept."""
+def test_a10_creating_a_key_is_audited_with_its_holder(ann: User, telegram: ChannelAccount) -> None:
+    """[A10] Actor, holder and scopes; its name is kept."""
     mine, _ = keys.create(name="laptop", user=ann, scopes=["inbound", "chat"], actor="owner")
     its, _ = keys.create(name="mail", account=telegram, scopes=["inbound"])
     mine.refresh_from_db()

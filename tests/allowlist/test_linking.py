@@ -28,12 +28,12 @@ def memory(db: None) -> ChannelAccount:
 
 @pytest.fixture
 def ann(make_user: MakeUser) -> User:
-    """Somebody who may speak on Telegram as 42."""
+    """A user allowed on Telegram as 42."""
     return make_user("ann", im=["42"])
 
 
 def say(account: ChannelAccount, now: datetime, text: str, sender: str = "41") -> Receipt:
-    """A message, with the command that it is, as doors that know commands bring it."""
+    """Receive a message with its slash command, as channels with commands do."""
     number = f"{InboundMessage.objects.count()}-{text}"
     draft = Draft(account=account, sender=sender, chat=sender, text=text, message_id=number)
     return receive_sender(draft=draft, now=now, command=slash_commands.parse(text))
@@ -46,7 +46,7 @@ def answers(account: ChannelAccount, chat: str) -> list[str]:
 
 
 def asked(account: ChannelAccount, now: datetime, sender: str = "42") -> str:
-    """The code that ``/link`` gives somebody."""
+    """Return the code that ``/link`` creates."""
     assert say(account, now, "/link", sender).outcome == "accepted"
     found = re.search(r"/link (\w{4}-\w{4})", answers(account, sender)[-1])
     assert found is not None
@@ -54,7 +54,7 @@ def asked(account: ChannelAccount, now: datetime, sender: str = "42") -> str:
 
 
 def who(account: ChannelAccount, now: datetime, sender: str = "41") -> User | None:
-    """Whom the rule takes the sender for."""
+    """Return the user that the rule finds for the sender."""
     return decide(sender=Sender(account, "im", sender), now=now).user
 
 
@@ -66,7 +66,7 @@ def test_a_code_of_one_channel_makes_the_sender_of_another_the_same_person(
     say(memory, now, "anybody?")
     assert say(memory, now, f"/link {asked(telegram, now).lower()}").outcome == "accepted"
     assert who(memory, now) == ann
-    assert who(telegram, now) is None  # the same number elsewhere is somebody else
+    assert who(telegram, now) is None  # the same number on another channel is another person
     assert "linked to ann" in answers(memory, "41")[-1]
     said = [each for run in Run.objects.order_by("id") for each in run.text.split("\n")]
     assert said == ["hello", "anybody?"]
@@ -112,8 +112,9 @@ def test_only_a_keyed_hash_is_kept_and_a_typed_code_is_stored_nowhere(
 def test_five_wrong_codes_an_hour_and_then_not_even_the_right_one(
     telegram: ChannelAccount, memory: ChannelAccount, ann: User, now: datetime
 ) -> None:
-    """A sender is held to 5 an hour, whoever else tries; rows, audit and our answers stay bounded:
-    a platform would mute a bot that answers every guess."""
+    """A sender has 5 attempts an hour, independent of others; rows, audit and replies stay bounded:
+    a platform would mute a bot that answers every guess.
+    """
     code = asked(telegram, now)
     for number in range(9):
         say(memory, now, f"/link AAAA-AAA{number + 2}")
@@ -161,7 +162,7 @@ def test_a_blocked_sender_and_a_group_link_nothing(
     assert "private chat" in answers(telegram, "-100")[-1]
 
 
-def test_what_a_grant_of_a_day_links_ends_with_it(
+def test_an_identity_linked_by_a_24h_approval_expires_with_it(
     telegram: ChannelAccount, memory: ChannelAccount, owner: User, now: datetime
 ) -> None:
     """[A6] Approve 24 h is not made longer by a code."""
@@ -180,10 +181,10 @@ def test_what_a_grant_of_a_day_links_ends_with_it(
     assert who(memory, now + timedelta(hours=24)) is None
 
 
-def test_a_listed_sender_keeps_who_they_are_and_spends_no_code(
+def test_a_listed_sender_stays_linked_and_uses_no_code(
     telegram: ChannelAccount, memory: ChannelAccount, make_user: MakeUser, ann: User, now: datetime
 ) -> None:
-    """A code moves nobody from one person to another."""
+    """A code moves no sender from one user to another."""
     bob = make_user("bob", im=["60"])
     code = asked(telegram, now)
     say(memory, now, f"/link {code}", "60")
@@ -201,7 +202,7 @@ def test_the_owner_may_switch_codes_off(
     setting: str,
     allowed: bool,
 ) -> None:
-    """For everybody, or for guests."""
+    """For all users, or for guests."""
     settings.LINK_CODES = setting
     say(telegram, now, "/link", "42")
     assert ("/link " in answers(telegram, "42")[-1]) == allowed

@@ -1,4 +1,4 @@
-"""Who is told of a stranger, where, and with what to press [A4] [A5] [A7]."""
+"""Notices of unknown requests: recipients, channels and buttons [A4] [A5] [A7]."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -36,13 +36,13 @@ pytestmark = pytest.mark.django_db
 
 
 def speaks_from(user: User, account: ChannelAccount, chat: str) -> None:
-    """The last-used channel of somebody."""
+    """Set a user's last-used channel."""
     target = {"chat": chat, "thread": ""}
     User.objects.filter(pk=user.pk).update(last_account=account, last_target=target)
 
 
-def knock(account: ChannelAccount, now: datetime, sender: str = "700") -> None:
-    """A stranger writes."""
+def record_request(account: ChannelAccount, now: datetime, sender: str = "700") -> None:
+    """Receive a message of an unknown sender."""
     draft = Draft(account=account, sender=sender, sender_name="Eve", chat=sender, text="hello")
     assert receive_sender(draft=draft, now=now).outcome == "denied"
 
@@ -56,17 +56,17 @@ def without_buttons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "get", lambda _: plain)
 
 
-def test_a4_the_owners_are_told_and_a_guest_who_spoke_later_is_not(
+def test_a4_owners_get_the_notice_and_a_more_recent_guest_does_not(
     telegram: ChannelAccount, owner: User, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A4] The notice goes to the owner's last-used channel, whoever used one last."""
+    """[A4] The notice goes to the owner's last-used channel, even if a guest used one later."""
     speaks_from(owner, telegram, "555")
     speaks_from(make_user("guest", im=["556"]), telegram, "556")
-    knock(telegram, now)
+    record_request(telegram, now)
     assert [row.target["chat"] for row in Delivery.objects.all()] == ["555"]
 
 
-def test_a_trouble_is_told_once_a_day_while_it_lasts(
+def test_a_lasting_problem_is_reported_once_a_day(
     telegram: ChannelAccount, owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new one of the same name is news again (decision 139); another name is, at once."""
@@ -82,11 +82,12 @@ def test_a_trouble_is_told_once_a_day_while_it_lasts(
     assert [told(day + timedelta(days=1)), told(day + timedelta(days=30))] == [3, 4]
 
 
-def test_rq13_trouble_in_a_chat_where_nobody_speaks_is_not_told(
+def test_rq13_a_problem_of_an_unused_chat_is_not_reported(
     telegram: ChannelAccount, owner: User, make_user: MakeUser
 ) -> None:
-    """[RQ13] A stranger has as many chats as they like; a guest's is told, the owner's own
-    is not told into itself."""
+    """[RQ13] An unknown sender can open any number of chats; a guest's is reported, the
+    owner's own is not reported to itself.
+    """
     speaks_from(owner, telegram, "555")
     guest = make_user("guest", im=["556"])
     for chat in ("555", "556"):
@@ -99,24 +100,24 @@ def test_rq13_trouble_in_a_chat_where_nobody_speaks_is_not_told(
 
 
 @pytest.mark.parametrize("chat", ["", "-100"])
-def test_a5_rq14_an_owner_who_cannot_be_written_to_finds_it_in_the_admin(
+def test_a5_rq14_an_unreachable_owner_finds_the_request_in_the_admin(
     telegram: ChannelAccount, owner: User, now: datetime, chat: str
 ) -> None:
-    """[A5] No channel yet, or a group, where it would be for everybody: no notice, no loop."""
+    """[A5] No channel yet, or a group, which has other members: no notice, no loop."""
     if chat:
         speaks_from(owner, telegram, chat)
-    knock(telegram, now)
+    record_request(telegram, now)
     assert not Delivery.objects.exists()
     assert UnknownRequest.objects.get().state == "pending"
 
 
-def test_a5_with_notices_off_the_request_is_recorded_and_nobody_is_told(
+def test_a5_with_notices_off_the_request_is_recorded_without_a_notice(
     telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
     """[A5] ``notify_unknown_request``: the row is recorded either way."""
     settings.NOTIFY_UNKNOWN_REQUEST = False
     speaks_from(owner, telegram, "555")
-    knock(telegram, now)
+    record_request(telegram, now)
     assert not Delivery.objects.exists()
     assert UnknownRequest.objects.get().count == 1
 
@@ -134,8 +135,8 @@ def test_a5_a_link_in_a_notice_opens_the_decision_of_its_request_and_nothing_els
 ) -> None:
     """[A5] [A6] No session, no list, nothing by looking at it; the POST of its page decides."""
     speaks_from(owner, telegram, "555")
-    knock(telegram, timezone.now())
-    knock(telegram, timezone.now(), "701")
+    record_request(telegram, timezone.now())
+    record_request(telegram, timezone.now(), "701")
     [first, second] = Delivery.objects.order_by("id")
     browser = Client(enforce_csrf_checks=True)
     for _ in range(3):
@@ -169,7 +170,7 @@ def test_a5_a_link_in_a_notice_ends_with_its_hours_its_owner_and_its_request(
 ) -> None:
     """[A5] The token is a signed statement; what it needs is asked each time."""
     speaks_from(owner, telegram, "555")
-    knock(telegram, timezone.now())
+    record_request(telegram, timezone.now())
     path = link_of(Delivery.objects.get())
     if ends == "hours":
         settings.DECISION_LINK_HOURS = -1
@@ -192,7 +193,7 @@ def test_a5_the_notice_is_said_once_a_sender_and_again_after_an_approval_that_en
     """[A5] At most once per sender."""
     speaks_from(owner, telegram, "555")
     for _ in range(5):
-        knock(telegram, now)
+        record_request(telegram, now)
     assert Delivery.objects.count() == 1
     [shown] = Delivery.objects.all()
     assert shown.payload["text"].splitlines()[0] == (
@@ -204,10 +205,10 @@ def test_a5_the_notice_is_said_once_a_sender_and_again_after_an_approval_that_en
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a7_what_expired_is_emptied_by_the_running_worker(runner: Runner) -> None:
+def test_a7_expired_held_messages_are_purged_by_the_running_worker(runner: Runner) -> None:
     """[A7] The chore runs with every sweep, each SWEEP_SECONDS (10 by default, under a minute)."""
     account = ChannelAccount.objects.create(channel="memory", name="main")
-    knock(account, timezone.now() - timedelta(hours=25))
+    record_request(account, timezone.now() - timedelta(hours=25))
     until(lambda: InboundMessage.objects.get().state == "purged", seconds=60)
     assert InboundMessage.objects.get().text == ""
 
@@ -242,7 +243,7 @@ def settle(rows: list[Delivery], state: str) -> None:
 
 
 @pytest.mark.parametrize("last", ["bridge", "web", "http"])
-def test_a5_an_owner_whose_last_channel_cannot_be_written_to_is_told_on_the_others(
+def test_a5_an_owner_with_an_unreachable_last_channel_gets_the_notice_on_the_others(
     telegram: ChannelAccount, bridge: ChannelAccount, owner: User, last: str
 ) -> None:
     """[A5] The last-used channel that can be written to, else every other one that can."""
@@ -256,17 +257,18 @@ def test_a5_an_owner_whose_last_channel_cannot_be_written_to_is_told_on_the_othe
     owner.refresh_from_db()
     assert owner.last_account is not None
     assert owner.last_account.channel == last
-    knock(telegram, now)
+    record_request(telegram, now)
     assert [row.account for row in notices_to("555")] == [telegram]
     assert Delivery.objects.filter(dedupe_key__startswith="notice:").count() == 1
 
 
 @pytest.mark.parametrize("where", ["on the other", "in the web chat"])
-def test_an_account_that_delivers_nothing_is_told_of_on_another(
+def test_an_account_outage_is_reported_on_another_account(
     telegram: ChannelAccount, owner: User, where: str
 ) -> None:
-    """Its own queue is held until the owner has acted: nobody would hear of it. Of what was given
-    up there, too; where there is no other account it is told there, for when it goes on."""
+    """Its own queue is held until the owner has acted. Given-up deliveries are reported there, too;
+    without another account they are reported on it, for when it recovers.
+    """
     now = timezone.now()
     other = ChannelAccount.objects.create(channel="memory", name="main")
     words: dict[str, Any] = {"chat": "", "trouble": "auth", "words": "401"}
@@ -290,13 +292,13 @@ def told() -> list[Delivery]:
     return list(Delivery.objects.filter(dedupe_key__startswith="notice:").order_by("id"))
 
 
-def test_a5_a_request_counts_as_told_when_a_notice_was_delivered_and_not_before(
+def test_a5_a_request_is_notified_only_after_a_notice_was_delivered(
     telegram: ChannelAccount, owner: User
 ) -> None:
     """[A5] Asking again changes nothing; nor does a second worker."""
     now = timezone.now()
     talks(owner, telegram, "555", now)
-    knock(telegram, now)
+    record_request(telegram, now)
     for _ in range(2):
         notices.look_after(now=now)
         assert UnknownRequest.objects.get().notified_at is None
@@ -304,11 +306,11 @@ def test_a5_a_request_counts_as_told_when_a_notice_was_delivered_and_not_before(
     for _ in range(2):
         notices.look_after(now=now)
         assert UnknownRequest.objects.get().notified_at == now
-    knock(telegram, now)
+    record_request(telegram, now)
     assert len(notices_to("555")) == 1
 
 
-def test_a5_a_notice_that_cannot_be_delivered_is_sent_elsewhere_and_told_again_later(
+def test_a5_an_undeliverable_notice_is_sent_to_other_channels_and_again_later(
     telegram: ChannelAccount, owner: User
 ) -> None:
     """[A5] On the other channels at once; when all failed, at growing distances, within limits."""
@@ -316,7 +318,7 @@ def test_a5_a_notice_that_cannot_be_delivered_is_sent_elsewhere_and_told_again_l
     other = ChannelAccount.objects.create(channel="telegram", name="second")
     talks(owner, other, "556", now)
     talks(owner, telegram, "555", now)
-    knock(telegram, now)
+    record_request(telegram, now)
     settle(notices_to("555"), "dead")
     assert notices_to("556") == []
     notices.look_after(now=now)
@@ -343,7 +345,7 @@ def test_a5_a_notice_that_is_long_on_its_way_is_sent_to_the_other_channels_too(
     other = ChannelAccount.objects.create(channel="telegram", name="second")
     talks(owner, other, "556", now)
     talks(owner, telegram, "555", now)
-    knock(telegram, now)
+    record_request(telegram, now)
     notices.look_after(now=now + timedelta(minutes=4))
     assert notices_to("556") == []
     for minutes in (6, 60, 600):
@@ -351,12 +353,12 @@ def test_a5_a_notice_that_is_long_on_its_way_is_sent_to_the_other_channels_too(
     assert (len(notices_to("555")), len(notices_to("556"))) == (1, 1)
 
 
-def test_a5_an_owner_who_can_be_written_to_nowhere_is_told_as_soon_as_they_can(
+def test_a5_an_unreachable_owner_gets_the_notice_once_reachable(
     telegram: ChannelAccount, owner: User
 ) -> None:
-    """[A5] The stranger need not write again."""
+    """[A5] Without another message of the unknown sender."""
     now = timezone.now()
-    knock(telegram, now)
+    record_request(telegram, now)
     for _ in range(2):
         notices.look_after(now=now)
     assert not Delivery.objects.exists()
@@ -366,12 +368,12 @@ def test_a5_an_owner_who_can_be_written_to_nowhere_is_told_as_soon_as_they_can(
     assert len(notices_to("555")) == 1
 
 
-def test_a5_what_an_owner_has_on_the_screen_is_told_nowhere_else(
+def test_a5_a_request_displayed_to_an_owner_causes_no_other_notice(
     telegram: ChannelAccount, owner: User
 ) -> None:
     """[A5] The open web chat and the open admin say so themselves."""
     now = timezone.now()
-    knock(telegram, now)
+    record_request(telegram, now)
     principal = Principal(user=owner, session_key="x")
     shown = [str(card["request"]) for card in calls.pending_notices(principal)]
     calls.note_shown(Principal(user=owner, key_id=1), shown)
@@ -383,14 +385,14 @@ def test_a5_what_an_owner_has_on_the_screen_is_told_nowhere_else(
     assert notices_to("555") == []
 
 
-def test_a5_no_notice_goes_where_a_stranger_or_a_removed_identity_spoke(
+def test_a5_no_notice_goes_to_a_chat_used_by_an_unknown_sender_or_removed_identity(
     telegram: ChannelAccount, owner: User
 ) -> None:
-    """[A5] An open list makes strangers speak as its user; a lost phone's identity is removed."""
+    """[A5] With an open list any sender speaks as its user; a lost phone's identity is removed."""
     now = timezone.now()
     talks(owner, telegram, "555", now)
     owner.identities.all().delete()
-    knock(telegram, now)
+    record_request(telegram, now)
     assert notices_to("555") == []
     User.objects.filter(pk=owner.pk).update(only_listed=False)
     draft = Draft(account=telegram, sender="800", chat="800", text="I am the owner now")
@@ -406,7 +408,7 @@ def test_a5_a_second_message_without_a_name_keeps_the_name_and_the_words(
     telegram: ChannelAccount, owner: User, now: datetime
 ) -> None:
     """[A5] A photo has no text, and some messages of a platform have no name."""
-    knock(telegram, now)
+    record_request(telegram, now)
     draft = Draft(account=telegram, sender="700", media=[{"kind": "image", "id": "1"}])
     assert receive_sender(draft=draft, now=now).outcome == "denied"
     row = UnknownRequest.objects.get()

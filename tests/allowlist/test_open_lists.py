@@ -1,4 +1,4 @@
-"""Whoever came in by an open list speaks, and is nobody's owner ([A1] [A4] [A6])."""
+"""A sender accepted by an open list is never an owner ([A1] [A4] [A6])."""
 
 from datetime import datetime
 from io import StringIO
@@ -26,7 +26,7 @@ OWNERS_WORDS = ("/requests", "/approve", "/deny")
 
 @pytest.fixture
 def open_owner(owner: User) -> User:
-    """An owner whose lists are open, and who is listed nowhere."""
+    """An owner with open lists and no listed identity."""
     User.objects.filter(pk=owner.pk).update(only_listed=False)
     owner.refresh_from_db()
     return owner
@@ -61,7 +61,7 @@ def answer(account: ChannelAccount, sender: str = "800") -> str:
 
 @pytest.mark.parametrize("name", sorted(slash_commands.ANSWERS))
 @pytest.mark.parametrize("argument", ["", "{request}", "{code}"])
-def test_a1_a6_no_command_of_a_visitor_is_an_owners(
+def test_a1_a6_an_open_list_sender_has_no_owner_commands(
     telegram: ChannelAccount,
     open_owner: User,
     waiting: UnknownRequest,
@@ -86,10 +86,10 @@ def test_a1_a6_no_command_of_a_visitor_is_an_owners(
         assert "Undelivered" not in text
 
 
-def test_a1_a_visitor_is_shut_out_when_the_list_is_closed(
+def test_a1_closing_the_list_denies_open_list_senders(
     telegram: ChannelAccount, memory: ChannelAccount, open_owner: User, now: datetime
 ) -> None:
-    """Nothing that a visitor typed outlives the open list; what they tried is audited."""
+    """No effect of an open-list sender outlives the open list; attempts are audited."""
     say(telegram, now, "/link")
     assert "on no list" in answer(telegram)
     say(memory, now, "/link ABCD-EFGH", "801")
@@ -101,10 +101,10 @@ def test_a1_a_visitor_is_shut_out_when_the_list_is_closed(
     assert [row.actor for row in refused] == ["telegram/main:im:800"]
 
 
-def test_a1_an_agents_session_of_the_owner_is_not_opened_in_a_visitors_chat(
+def test_a1_an_agent_session_is_not_opened_in_an_open_list_senders_chat(
     memory: ChannelAccount, open_owner: User, now: datetime
 ) -> None:
-    """What agents send to the owner would be read by whoever wrote last."""
+    """Results for the owner would be read by the last sender."""
     say(memory, now, "hello")
     client = APIClient()
     _, token = keys.create(name="k", user=open_owner, scopes=["send_result"])
@@ -114,17 +114,17 @@ def test_a1_an_agents_session_of_the_owner_is_not_opened_in_a_visitors_chat(
     assert not ChatSession.objects.filter(for_agent=True).exists()
 
 
-def test_a6_what_a_visitor_may_not_decide_is_audited(
+def test_a6_a_refused_decision_of_an_open_list_sender_is_audited(
     telegram: ChannelAccount, open_owner: User, waiting: UnknownRequest, now: datetime
 ) -> None:
-    """As a stranger's tap on a button is."""
+    """As an unknown sender's tap on a button is."""
     say(telegram, now, f"/approve {waiting.public_id}")
     assert answer(telegram) == "Only the owner can do that."
     row = AuditEntry.objects.get(action="request.refused")
     assert (row.actor, row.subject) == ("telegram/main:im:800", waiting.public_id)
 
 
-def test_a1_an_owner_who_is_listed_decides_beside_visitors(
+def test_a1_a_listed_owner_still_decides_with_an_open_list(
     telegram: ChannelAccount, open_owner: User, waiting: UnknownRequest, now: datetime
 ) -> None:
     """On a channel where they are listed; the list of that kind is not open any more then."""
@@ -138,7 +138,7 @@ def test_a1_an_owner_who_is_listed_decides_beside_visitors(
     assert waiting.state == "approved"
 
 
-def test_a1_a_guest_with_an_open_list_gives_no_code_to_visitors(
+def test_a1_a_guest_with_an_open_list_gives_open_list_senders_no_code(
     telegram: ChannelAccount, make_user: MakeUser, owner: User, now: datetime
 ) -> None:
     """The address would stay when the list is closed."""
@@ -148,10 +148,10 @@ def test_a1_a_guest_with_an_open_list_gives_no_code_to_visitors(
     assert not LinkCode.objects.exists()
 
 
-def test_a1_a4_a_visitor_moves_no_last_used_channel(
+def test_a1_a4_an_open_list_sender_does_not_change_the_last_used_channel(
     telegram: ChannelAccount, open_owner: User, now: datetime
 ) -> None:
-    """The notices of the owner, with their buttons, would go to the visitor."""
+    """Otherwise the owner's notices, with their buttons, would go to that sender."""
     assert say(telegram, now, "hello").outcome == "accepted"
     open_owner.refresh_from_db()
     assert (open_owner.last_account, open_owner.last_target) == (None, {})

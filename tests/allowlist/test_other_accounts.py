@@ -62,7 +62,7 @@ def test_a2_an_approval_counts_for_the_account_or_for_every_one_of_the_channel(
         assert "Still unknown" not in browser.get(address).content.decode()
 
 
-def test_a2_a_grant_of_a_day_ends_everywhere_and_nobody_but_an_owner_extends_it(
+def test_a2_a_24h_approval_expires_everywhere_and_only_an_owner_extends_it(
     telegram: ChannelAccount, second: ChannelAccount, owner: User, make_user: MakeUser
 ) -> None:
     """[A6] The identity of the whole channel ends when the one of the account does."""
@@ -89,7 +89,7 @@ def test_a2_a_grant_of_a_day_ends_everywhere_and_nobody_but_an_owner_extends_it(
 def test_a2_an_id_of_some_bridge_is_offered_for_its_own_account_only(
     owner: User, now: datetime
 ) -> None:
-    """[A2] Two bridges are two platforms: the same id there is somebody else."""
+    """[A2] Two bridges are two platforms: the same id is another person."""
     for name in ("one", "two"):
         ChannelAccount.objects.create(channel="bridge", name=name)
     account = ChannelAccount.objects.get(name="one")

@@ -1,4 +1,4 @@
-"""The rule [A1] and its normal forms [A2], as the doors ask it."""
+"""The rule [A1] and its normal forms [A2]."""
 
 from datetime import datetime, timedelta
 
@@ -32,10 +32,10 @@ def test_a1_a_listed_sender_is_that_user(
     assert decision.rule == "listed"
 
 
-def test_a1_nobody_matches_denied(
+def test_a1_no_match_is_denied(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A1] Nobody -> denied."""
+    """[A1] No match -> denied."""
     make_user("ann", im=["42"])
     decision = decide(sender=im(telegram, "41"), now=now)
     assert not decision.allowed
@@ -44,8 +44,8 @@ def test_a1_nobody_matches_denied(
     assert decision.unknown == "41"
 
 
-def test_a1_nobody_at_all_denied(telegram: ChannelAccount, now: datetime) -> None:
-    """[A1] An installation without users lets nobody in."""
+def test_a1_without_users_all_are_denied(telegram: ChannelAccount, now: datetime) -> None:
+    """[A1] An installation without users denies all senders."""
     assert not decide(sender=im(telegram, "1"), now=now).allowed
 
 
@@ -63,12 +63,12 @@ def test_a1_an_empty_list_lets_everyone_in(
 def test_a1_only_listed_closes_an_empty_list(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A1] Marked *only listed identities*: an empty list means nobody."""
+    """[A1] Marked *only listed identities*: an empty list allows no sender."""
     make_user("ann", only_listed=True)
     assert not decide(sender=im(telegram, "41"), now=now).allowed
 
 
-def test_a1_the_exact_match_beats_an_open_list(
+def test_a1_the_exact_match_wins_over_an_open_list(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
     """[A1] Even when the open user was made first."""
@@ -80,7 +80,7 @@ def test_a1_the_exact_match_beats_an_open_list(
 def test_a1_the_first_user_wins(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A1] The first user for whom it holds, in both halves of the rule."""
+    """[A1] The first matching user, in both halves of the rule."""
     ann = make_user("ann", im=["42"])
     make_user("bob", im=["42"])
     opened = make_user("open", only_listed=False)
@@ -139,7 +139,7 @@ def test_a1_inactive_users_never_match(
 def test_a1_the_second_user_of_an_identity_takes_over_from_an_inactive_one(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A1] The first user *for whom it holds*."""
+    """[A1] The first user that matches."""
     make_user("ann", active=False, im=["42"])
     bob = make_user("bob", im=["42"])
     assert decide(sender=im(telegram, "42"), now=now).user == bob
@@ -171,7 +171,7 @@ def test_a3_an_open_list_opens_no_group(
 def test_a3_a_group_is_no_sender(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """RW16: who writes in the name of a group is nobody, even when the group is listed."""
+    """RW16: a message in the name of a group has no user, even when the group is listed."""
     make_user("ann", im=["-1001"])
     assert decide(sender=im(telegram, "-1001"), now=now).rule == "invalid"
 
@@ -237,7 +237,7 @@ def test_a2_one_form_on_write_and_on_compare(kind: str, given: str, stored: str)
         ("sip", "ann"),
     ],
 )
-def test_a2_what_is_no_address_is_refused(kind: str, value: str) -> None:
+def test_a2_invalid_addresses_are_refused(kind: str, value: str) -> None:
     """[A2] RQ5, RQ6: look-alikes, display names, quoted parts, letters, unknown kinds."""
     with pytest.raises(InvalidIdentity):
         normalise(kind=kind, value=value)
@@ -268,7 +268,7 @@ def test_a2_an_address_written_in_another_form_in_the_database_does_not_match(
 def test_a2_an_unknown_kind_is_denied(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A2] An unknown policy value denies, whoever is open."""
+    """[A2] An unknown policy value denies, even with open lists."""
     make_user("ann", only_listed=False)
     assert decide(sender=Sender(telegram, "sip", "42"), now=now).rule == "invalid"
 
@@ -313,7 +313,7 @@ def test_a1_the_number_of_queries_does_not_grow_with_the_users(
 def test_a8_explain_names_every_obstacle_and_the_end(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
-    """[A8] Why nobody matched: other channel, expired, inactive, and that and no list is open."""
+    """[A8] Why no user matched: other channel, expired, inactive, and no open list."""
     ChannelIdentity.objects.create(user=make_user("ann"), kind="im", channel="bridge", value="42")
     ChannelIdentity.objects.create(user=make_user("bob"), kind="im", value="42", expires_at=now)
     make_user("cid", active=False, im=["42"])

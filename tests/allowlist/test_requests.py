@@ -43,10 +43,10 @@ def replays() -> Replays:
     return Replays()
 
 
-def knock(
+def record_request(
     account: ChannelAccount, now: datetime, sender: str = "41", **more: object
 ) -> UnknownRequest:
-    """A denied message of a stranger, recorded."""
+    """Record a denied message of an unknown sender."""
     given: dict[str, object] = {"sender_name": "Eve", "chat": sender, "text": "let me in"} | more
     return unknown_requests.record(account=account, kind="im", sender=sender, now=now, **given)  # type: ignore[arg-type]
 
@@ -72,7 +72,7 @@ def decide(
 
 
 def allowed(account: ChannelAccount, sender: str, now: datetime) -> User | None:
-    """Who ``sender`` is, by the rule."""
+    """Return the user of ``sender``, by the rule."""
     return may_speak(sender=Sender(account, "im", sender), now=now).user
 
 
@@ -81,8 +81,8 @@ def test_a5_one_row_a_sender_with_first_last_count_and_name(
 ) -> None:
     """[A5] First seen, last seen, count, the name the platform gave, the last text."""
     later = now + timedelta(minutes=5)
-    first = knock(telegram, now, text="hello")
-    second = knock(telegram, later, text="hello again", sender_name="Mallory")
+    first = record_request(telegram, now, text="hello")
+    second = record_request(telegram, later, text="hello again", sender_name="Mallory")
     assert first.pk == second.pk
     row = UnknownRequest.objects.get()
     assert (row.first_seen_at, row.last_seen_at, row.count) == (now, later, 2)
@@ -90,23 +90,23 @@ def test_a5_one_row_a_sender_with_first_last_count_and_name(
     assert row.public_id == first.public_id
 
 
-def test_a5_rows_are_told_apart_by_account_kind_and_sender(
+def test_a5_rows_are_unique_by_account_kind_and_sender(
     telegram: ChannelAccount, now: datetime
 ) -> None:
     """[A5] One row per (account, kind, sender)."""
     other = ChannelAccount.objects.create(channel="telegram", name="second")
-    knock(telegram, now)
-    knock(telegram, now, sender="43")
-    knock(other, now)
+    record_request(telegram, now)
+    record_request(telegram, now, sender="43")
+    record_request(other, now)
     unknown_requests.record(account=telegram, kind="phone", sender="+4917612345678", now=now)
     assert pending_count.count() == 4
 
 
-def test_a5_what_a_stranger_writes_is_one_short_line(
+def test_a5_text_of_an_unknown_sender_is_one_short_line(
     telegram: ChannelAccount, now: datetime
 ) -> None:
     """[A5] RQ12: one line, 200 characters, no control or format characters, no NUL."""
-    row = knock(
+    row = record_request(
         telegram,
         now,
         text="*bold*\n\nSystem: approved ✅\x00\u202e" + "x" * 10_000,
@@ -121,7 +121,7 @@ def test_a5_what_a_stranger_writes_is_one_short_line(
 def test_a5_senders_are_recorded_in_their_normal_form(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
-    """[A2][A5] Two spellings are one stranger, and the held message is found under it."""
+    """[A2][A5] Two spellings are one sender, and the held message is found under it."""
     bridge = ChannelAccount.objects.create(channel="bridge", name="mail")
     for spelling in ("Eve@Example.com", " eve@example.COM "):
         message = InboundMessage.objects.create(
@@ -144,8 +144,8 @@ def test_a5_senders_are_recorded_in_their_normal_form(
 def test_a5_a_sender_that_can_never_be_listed_is_seen_but_not_approved(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
-    """[A2][A5] The owner sees who knocks; approving says why not, and changes nothing."""
-    row = knock(telegram, now, sender="@eve\n")
+    """[A2][A5] The owner sees the request; approving names the reason and changes nothing."""
+    row = record_request(telegram, now, sender="@eve\n")
     assert row.sender == "@eve"
     with pytest.raises(InvalidIdentity):
         decide(row, "approve", owner, now, replays)
@@ -173,7 +173,7 @@ def test_a6_approve_lists_the_sender_for_a_new_person_marked_only_listed(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
     """[A1][A6] Decision, identity and audit row; the person has no password."""
-    row = knock(telegram, now)
+    row = record_request(telegram, now)
     verdict = decide(row, "approve", owner, now, replays)
     assert verdict.first
     person = allowed(telegram, "41", now)
@@ -195,24 +195,24 @@ def test_a6_approve_lists_the_sender_for_a_new_person_marked_only_listed(
 def test_a6_approve_for_an_existing_person(
     telegram: ChannelAccount, owner: User, make_user: MakeUser, replays: Replays, now: datetime
 ) -> None:
-    """[A6] The identity joins that person's list; nobody new is made."""
+    """[A6] The identity is added to that user's list; no user is created."""
     ann = make_user("ann", im=["42"])
-    decide(knock(telegram, now), "approve", owner, now, replays, user=ann)
+    decide(record_request(telegram, now), "approve", owner, now, replays, user=ann)
     assert allowed(telegram, "41", now) == ann
     assert User.objects.count() == 2
 
 
-def test_a6_approve_24h_ends_by_the_clock_and_knocks_again_as_the_same_person(
+def test_a6_approve_24h_expires_and_the_next_request_is_of_the_same_user(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
     """[A6] Approve 24 h; afterwards the sender is unknown again, and then the same person."""
     tomorrow = now + timedelta(hours=24)
-    first = knock(telegram, now)
+    first = record_request(telegram, now)
     decide(first, "approve_24h", owner, now, replays)
     person = allowed(telegram, "41", tomorrow - timedelta(seconds=1))
     assert person is not None
     assert allowed(telegram, "41", tomorrow) is None
-    again = knock(telegram, tomorrow)
+    again = record_request(telegram, tomorrow)
     assert (again.pk, again.state) == (first.pk, "pending")
     assert again.public_id != first.public_id
     decide(again, "approve", owner, tomorrow, replays)
@@ -220,7 +220,7 @@ def test_a6_approve_24h_ends_by_the_clock_and_knocks_again_as_the_same_person(
 
 
 @pytest.mark.parametrize(("verdict", "state"), [("deny", "denied"), ("block", "blocked")])
-def test_a7_deny_and_block_empty_what_was_held(
+def test_a7_deny_and_block_purge_held_messages(
     telegram: ChannelAccount,
     owner: User,
     hold: Hold,
@@ -229,8 +229,8 @@ def test_a7_deny_and_block_empty_what_was_held(
     verdict: unknown_requests.Choice,
     state: str,
 ) -> None:
-    """[A7] On denial the content is purged, at once; nobody is let in and nothing runs."""
-    row = knock(telegram, now, message=hold(sender="41", text="secret"))
+    """[A7] On denial the content is purged immediately; no access is granted and nothing runs."""
+    row = record_request(telegram, now, message=hold(sender="41", text="secret"))
     result = decide(row, verdict, owner, now, replays)
     assert result.request.state == state
     message = InboundMessage.objects.get()
@@ -241,14 +241,14 @@ def test_a7_deny_and_block_empty_what_was_held(
     assert replays.batches == []
 
 
-def test_a6_a_denied_sender_may_knock_again_but_old_buttons_stay_dead(
+def test_a6_a_denied_sender_may_become_pending_again_but_old_buttons_stay_invalid(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
     """[A6] Single use: the public id of a decision decides nothing twice. Told once ([A5])."""
-    old = knock(telegram, now)
+    old = record_request(telegram, now)
     UnknownRequest.objects.update(notified_at=now)
     decide(old, "deny", owner, now, replays)
-    again = knock(telegram, now)
+    again = record_request(telegram, now)
     assert (again.state, again.count, again.notified_at) == ("pending", 2, now)
     with pytest.raises(unknown_requests.RequestNotFound):
         decide(old, "approve", owner, now, replays)
@@ -259,21 +259,21 @@ def test_a5_a_blocked_sender_is_only_counted(
     telegram: ChannelAccount, owner: User, hold: Hold, replays: Replays, now: datetime
 ) -> None:
     """[A5] Not back to pending, no text kept, nothing held."""
-    decide(knock(telegram, now), "block", owner, now, replays)
-    row = knock(telegram, now, text="again", message=hold(sender="41", text="again"))
+    decide(record_request(telegram, now), "block", owner, now, replays)
+    row = record_request(telegram, now, text="again", message=hold(sender="41", text="again"))
     assert (row.state, row.count, row.last_text) == ("blocked", 2, "")
     assert not InboundMessage.objects.exists()
     assert pending_count.count() == 0
 
 
-def test_a6_the_second_decision_learns_who_when_and_where(
+def test_a6_the_second_decision_gets_the_first_ones_user_time_and_channel(
     telegram: ChannelAccount, owner: User, make_user: MakeUser, replays: Replays, now: datetime
 ) -> None:
     """[A6] First decision wins. RQ9."""
     other = make_user("second")
     User.objects.filter(pk=other.pk).update(is_owner=True)
     other.refresh_from_db()
-    row = knock(telegram, now)
+    row = record_request(telegram, now)
     first = unknown_requests.decide(
         request=row.public_id, verdict="deny", owner=owner, via="telegram", now=now, replay=replays
     )
@@ -288,8 +288,8 @@ def test_a6_the_second_decision_learns_who_when_and_where(
 def test_a6_only_owners_decide(
     telegram: ChannelAccount, make_user: MakeUser, replays: Replays, now: datetime
 ) -> None:
-    """[A6] RW18: a stranger's tap changes nothing and is recorded."""
-    row = knock(telegram, now)
+    """[A6] RW18: an unknown sender's tap changes nothing and is recorded."""
+    row = record_request(telegram, now)
     with pytest.raises(unknown_requests.NotAnOwner):
         decide(row, "approve", make_user("guest"), now, replays)
     row.refresh_from_db()
@@ -298,13 +298,13 @@ def test_a6_only_owners_decide(
     assert (entry.action, entry.data["why"]) == ("request.refused", "not an owner")
 
 
-def test_a6_an_owner_who_was_deactivated_decides_nothing(
+def test_a6_a_deactivated_owner_cannot_decide(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
     """[A9]"""
     owner.is_active = False
     with pytest.raises(unknown_requests.NotAnOwner):
-        decide(knock(telegram, now), "approve", owner, now, replays)
+        decide(record_request(telegram, now), "approve", owner, now, replays)
 
 
 @pytest.mark.parametrize("forged", ["", "1", "x" * 22, "' OR 1=1 --", "\x00" * 500])
@@ -330,7 +330,7 @@ def test_a6_a_request_expires_after_7_days(
     telegram: ChannelAccount, owner: User, hold: Hold, replays: Replays, now: datetime
 ) -> None:
     """[A6][A7] Its buttons are dead at once, the chore marks it, a new message opens it again."""
-    row = knock(telegram, now)
+    row = record_request(telegram, now)
     week = now + timedelta(days=7)
     verdict = decide(row, "approve", owner, week, replays)
     assert not verdict.first
@@ -339,16 +339,16 @@ def test_a6_a_request_expires_after_7_days(
     row.refresh_from_db()
     assert (row.state, row.last_text) == ("expired", "")
     assert not decide(row, "approve", owner, week, replays).first
-    assert knock(telegram, week).state == "pending"
+    assert record_request(telegram, week).state == "pending"
 
 
 def test_a5_held_messages_are_emptied_after_24_hours(
     telegram: ChannelAccount, owner: User, hold: Hold, replays: Replays, now: datetime
 ) -> None:
     """[A5] By the chore; and an approval before the chore came does not replay them."""
-    knock(telegram, now, message=hold(sender="41", text="old"))
+    record_request(telegram, now, message=hold(sender="41", text="old"))
     day = now + timedelta(hours=24)
-    row = knock(telegram, day, message=hold(sender="41", text="new", at=day))
+    row = record_request(telegram, day, message=hold(sender="41", text="new", at=day))
     decide(row, "approve", owner, day, replays)
     assert replays.texts == ["new"]
     hold(sender="43", text="forgotten")
@@ -366,7 +366,7 @@ def test_a7_held_messages_run_in_order_as_that_person(
 ) -> None:
     """[A7] Received again, with their user; those of others stay held."""
     for text in ("one", "two", "three"):
-        row = knock(telegram, now, message=hold(sender="41", text=text))
+        row = record_request(telegram, now, message=hold(sender="41", text=text))
     other = hold(sender="43", text="other")
     verdict = decide(row, "approve", owner, now, replays)
     assert replays.texts == ["one", "two", "three"]
@@ -382,7 +382,7 @@ def test_a6_nothing_is_kept_when_the_replay_fails(
     telegram: ChannelAccount, owner: User, hold: Hold, now: datetime
 ) -> None:
     """[A6] One transaction: a decision without its replay never exists."""
-    row = knock(telegram, now, message=hold(sender="41", text="hello"))
+    row = record_request(telegram, now, message=hold(sender="41", text="hello"))
 
     def broken(_: list[InboundMessage]) -> None:
         raise OSError("the disk is full")
@@ -411,7 +411,7 @@ def test_a3_an_unlisted_group_is_one_request_and_keeps_nothing(
     replays: Replays,
     now: datetime,
 ) -> None:
-    """[A3] RW17: the group is asked for, once, whoever speaks in it; approving lists the group."""
+    """[A3] RW17: one request for the group, for all its senders; approving lists the group."""
     ann = make_user("ann", im=["42"])
     for text in ("hi", "anybody?"):
         message = hold(sender="42", text=text)
@@ -437,11 +437,13 @@ def test_a5_the_rows_are_bounded_and_the_least_useful_go_first(
 ) -> None:
     """[A5] RQ13: denied rows before waiting ones, blocked ones never; held messages go too."""
     settings.UNKNOWN_REQUESTS_MAX = 10
-    decide(knock(telegram, now, sender="1"), "block", owner, now, replays)
-    decide(knock(telegram, now, sender="2"), "deny", owner, now, replays)
+    decide(record_request(telegram, now, sender="1"), "block", owner, now, replays)
+    decide(record_request(telegram, now, sender="2"), "deny", owner, now, replays)
     for number in range(3, 13):
         moment = now + timedelta(seconds=number)
-        knock(telegram, moment, sender=str(number), message=hold(sender=str(number), text="hi"))
+        record_request(
+            telegram, moment, sender=str(number), message=hold(sender=str(number), text="hi")
+        )
     senders = {row.sender: row.state for row in UnknownRequest.objects.all()}
     assert len(senders) == 10
     assert senders["1"] == "blocked"
@@ -451,26 +453,26 @@ def test_a5_the_rows_are_bounded_and_the_least_useful_go_first(
     assert not InboundMessage.objects.filter(sender="3").exists()
 
 
-def test_a5_a_sender_who_was_let_in_meanwhile_is_not_put_back(
+def test_a5_a_sender_approved_meanwhile_stays_approved(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
     """[A5] Denied by the rule, approved before the record: the caller is told to ask again."""
-    decide(knock(telegram, now), "approve", owner, now, replays)
-    row = knock(telegram, now)
+    decide(record_request(telegram, now), "approve", owner, now, replays)
+    row = record_request(telegram, now)
     assert row.state == "approved"
     assert row.count == 1
     assert allowed(telegram, "41", now) is not None
 
 
-def test_a9_a_person_who_was_revoked_knocks_again(
+def test_a9_a_revoked_sender_makes_a_new_request(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:
     """[A5][A9] Approved once, then removed: a new request, of which the owner is told again."""
-    first = knock(telegram, now)
+    first = record_request(telegram, now)
     UnknownRequest.objects.update(notified_at=now)
     decide(first, "approve", owner, now, replays)
     ChannelIdentity.objects.all().delete()
-    again = knock(telegram, now)
+    again = record_request(telegram, now)
     assert (again.state, again.notified_at, again.decided_by) == ("pending", None, None)
 
 
@@ -478,9 +480,11 @@ def test_a9_a_person_who_was_revoked_knocks_again(
 def test_a6_200_presses_at_once_are_one_decision_one_identity_one_replay_one_audit_row(
     telegram: ChannelAccount, owner: User, hold: Hold, replays: Replays, now: datetime
 ) -> None:
-    """[A6][A7] Telegram, web chat and admin at the same instant; the others learn who decided."""
+    """[A6][A7] Telegram, web chat and admin at the same instant; the others get the first
+    decision.
+    """
     for text in ("one", "two"):
-        row = knock(telegram, now, message=hold(sender="41", text=text))
+        row = record_request(telegram, now, message=hold(sender="41", text=text))
 
     def press(number: int) -> unknown_requests.Verdict:
         return unknown_requests.decide(
@@ -508,7 +512,7 @@ def test_a6_approve_deny_and_block_at_once_have_one_winner(
     telegram: ChannelAccount, owner: User, hold: Hold, replays: Replays, now: datetime
 ) -> None:
     """[A6] RQ9: approve and deny at once; what follows fits the winner."""
-    row = knock(telegram, now, message=hold(sender="41", text="hello"))
+    row = record_request(telegram, now, message=hold(sender="41", text="hello"))
     choices: tuple[unknown_requests.Choice, ...] = ("approve", "deny", "block", "approve_24h")
     verdicts = run_in_parallel(
         lambda number: decide(row, choices[number % 4], owner, now, replays), times=40
@@ -522,11 +526,9 @@ def test_a6_approve_deny_and_block_at_once_have_one_winner(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a5_one_row_however_many_messages_arrive_at_once(
-    telegram: ChannelAccount, now: datetime
-) -> None:
+def test_a5_concurrent_messages_make_one_row(telegram: ChannelAccount, now: datetime) -> None:
     """[A5] The count is exact under concurrency."""
-    run_in_parallel(lambda _: knock(telegram, now), times=100)
+    run_in_parallel(lambda _: record_request(telegram, now), times=100)
     row = UnknownRequest.objects.get()
     assert row.count == 100
 
@@ -536,16 +538,16 @@ def test_a7_no_message_stays_held_when_the_owner_approves_while_it_arrives(
     telegram: ChannelAccount, owner: User, hold: Hold, replays: Replays, now: datetime
 ) -> None:
     """[A7] Either the approval replays it, or its sender is told to be asked about again."""
-    first = knock(telegram, now)
+    first = record_request(telegram, now)
 
     def either(number: int) -> str:
         if number == 10:
             return decide(first, "approve", owner, now, replays).request.state
         with transactions.atomic_write():
             message = hold(sender="41", text=str(number))
-            row = knock(telegram, now, message=message)
+            row = record_request(telegram, now, message=message)
             if row.state == "approved":
-                message.delete()  # the door asks the rule again, and the message is accepted
+                message.delete()  # intake checks the rule again, and the message is accepted
             return row.state
 
     states = run_in_parallel(either, times=40)

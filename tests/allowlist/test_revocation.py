@@ -61,12 +61,12 @@ def start(telegram: ChannelAccount, now: datetime) -> Callable[..., Run]:
 
 
 def asked_to_end(run: Run) -> bool:
-    """Whether somebody asked for the run to end."""
+    """Return whether the run was asked to end."""
     run.refresh_from_db()
     return run.cancel_requested_at is not None
 
 
-def test_a9_the_runs_of_a_person_end_and_their_sockets_are_told(
+def test_a9_a_revoked_users_runs_end_and_sockets_are_notified(
     make_user: MakeUser, start: Callable[..., Run], heard: Heard
 ) -> None:
     """[A9] Their own only."""
@@ -81,7 +81,7 @@ def test_a9_the_runs_of_a_person_end_and_their_sockets_are_told(
 def test_a9_the_runs_of_an_identity_end_and_not_those_of_another_of_the_same_person(
     make_user: MakeUser, start: Callable[..., Run], heard: Heard
 ) -> None:
-    """[A9] RQ11: the sockets of the person ask again who they are."""
+    """[A9] RQ11: the user's sockets check their credentials again."""
     ann = make_user("ann", im=["42", "43"])
     mine, other = start(ann, "42"), start(ann, "43")
     ann.identities.filter(value="42").delete()
@@ -91,7 +91,7 @@ def test_a9_the_runs_of_an_identity_end_and_not_those_of_another_of_the_same_per
     assert not asked_to_end(other)
 
 
-def test_a9_a_key_is_told_by_its_own_name(
+def test_a9_a_key_is_notified_under_its_own_name(
     make_user: MakeUser,
     telegram: ChannelAccount,
     start: Callable[..., Run],
@@ -130,7 +130,7 @@ def test_a9_the_clock_ends_a_grant_as_a_revocation_does(
     assert revocation.end_expired(now=now + timedelta(minutes=5)) == 0
 
 
-def test_a9_an_identity_that_ends_leaves_what_another_of_the_same_value_allows(
+def test_a9_a_removed_identity_keeps_runs_that_another_identity_allows(
     make_user: MakeUser, telegram: ChannelAccount, start: Callable[..., Run], now: datetime
 ) -> None:
     """[A9] The grant of a day ends; the same address is listed for good besides."""
@@ -143,7 +143,7 @@ def test_a9_an_identity_that_ends_leaves_what_another_of_the_same_value_allows(
     assert not asked_to_end(run)
 
 
-def test_a9_a_key_that_expired_ends_what_it_began_and_nothing_that_begins_later(
+def test_a9_an_expired_key_ends_its_runs_and_no_later_ones(
     make_user: MakeUser, start: Callable[..., Run], now: datetime
 ) -> None:
     """[A9] However often the chore comes by, for as long as it looks back."""

@@ -31,7 +31,7 @@ def test_a1_an_address_listed_as_one_kind_lets_in_no_other_kind(
     assert not decide(sender=im(bridge, "ann@example.com"), now=now).allowed
 
 
-def test_a1_a_user_with_a_list_does_not_hide_the_next_one_who_is_open(
+def test_a1_a_user_with_a_list_does_not_hide_the_next_open_user(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
     """[A1] The first whose list *of that kind* is empty, and not the first of all."""
@@ -40,7 +40,7 @@ def test_a1_a_user_with_a_list_does_not_hide_the_next_one_who_is_open(
     assert decide(sender=im(telegram, "42"), now=now).user == bob
 
 
-def test_a1_the_first_user_wins_whoever_was_listed_first(
+def test_a1_the_first_user_wins_regardless_of_identity_order(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
     """[A1] Users come in their own order, not in that of their identities."""
@@ -85,7 +85,7 @@ def test_a3_a_groups_grant_ends_at_its_second(
     )
 
 
-def test_a8_every_step_of_an_explanation_says_who_and_why(
+def test_a8_every_step_of_an_explanation_names_user_and_reason(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
     """[A8] The group first, each obstacle with its person, the match last."""
@@ -110,7 +110,7 @@ def test_a8_an_explanation_of_a_denied_group_and_of_no_address_matches_nothing(
     assert (invalid.rule, invalid.matched, invalid.user) == ("invalid", False, None)
 
 
-def test_a8_an_open_list_says_whose_it_is(
+def test_a8_the_explanation_names_the_user_of_an_open_list(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
     """[A8] The sharpest edge of the rule is named."""
@@ -118,7 +118,7 @@ def test_a8_an_open_list_says_whose_it_is(
     assert decide(sender=im(telegram, "7"), now=now).reason == "ann is open to everyone on im"
 
 
-def test_a2_who_is_denied_by_a_broken_database_is_told_so(
+def test_a2_denial_by_a_broken_database_names_the_reason(
     telegram: ChannelAccount, make_user: MakeUser, now: datetime
 ) -> None:
     """[A2] [A8] Nothing of the error, and no address to list."""

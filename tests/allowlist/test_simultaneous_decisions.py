@@ -26,8 +26,8 @@ PRESSES, THREADS, OWNER_ID = 200, 18, 555
 BOT = Bot(900, "latchkey_bot")
 
 
-def knock(account: ChannelAccount, text: str) -> None:
-    """A stranger writes on Telegram."""
+def record_request(account: ChannelAccount, text: str) -> None:
+    """Receive an unknown sender's message on Telegram."""
     draft = Draft(
         account=account, sender="700", sender_name="Eve", chat="700", text=text, message_id=text
     )
@@ -35,7 +35,7 @@ def knock(account: ChannelAccount, text: str) -> None:
 
 
 def on_telegram(account: ChannelAccount, request: str, number: int) -> str:
-    """The button under the notice; what the platform will show to whoever pressed."""
+    """Press the button under the notice; return the text that the platform shows."""
     who = {"id": OWNER_ID, "is_bot": False, "first_name": "Ada"}
     chat = {"id": OWNER_ID, "type": "private"}
     press = {
@@ -65,7 +65,7 @@ def in_admin(client: Client, request: str) -> str:
     return " ".join(str(each) for each in get_messages(answer.wsgi_request))
 
 
-def test_a6_a7_200_presses_at_three_doors_at_once_are_one_decision_and_the_others_are_told(
+def test_a6_a7_200_simultaneous_presses_on_three_channels_are_one_decision(
     telegram: ChannelAccount, owner: User
 ) -> None:
     """[A6] One decision, one identity, one audit row, the notice shows it; [A7] one replay."""
@@ -73,7 +73,7 @@ def test_a6_a7_200_presses_at_three_doors_at_once_are_one_decision_and_the_other
     target = {"chat": str(OWNER_ID), "thread": ""}
     User.objects.filter(pk=owner.pk).update(last_account=telegram, last_target=target)
     for text in ("one", "two", "three"):
-        knock(telegram, text)
+        record_request(telegram, text)
     request = UnknownRequest.objects.get().public_id
     notice = Delivery.objects.get(dedupe_key__startswith="notice:request:")
     assert notice.payload["buttons"]
@@ -107,9 +107,9 @@ def test_a6_a7_200_presses_at_three_doors_at_once_are_one_decision_and_the_other
 def test_a6_a_press_after_the_7_days_changes_nothing_and_says_so(
     telegram: ChannelAccount, owner: User
 ) -> None:
-    """[A6] At every door."""
+    """[A6] On every channel."""
     ChannelIdentity.objects.create(user=owner, kind="im", value=str(OWNER_ID))
-    knock(telegram, "hello")
+    record_request(telegram, "hello")
     UnknownRequest.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     request = UnknownRequest.objects.get().public_id
     client = Client()

@@ -1,8 +1,8 @@
-"""Each staff permission alone, on every page, action, inline and field of the admin: what its
-holder sees is no secret, and it makes them nobody else ([A6] [A10], RQ17, RQ19).
+"""Each staff permission alone, on every page, action, inline and field of the admin: its holder
+sees no secret, and cannot act as another user ([A6] [A10], RQ17, RQ19).
 
-The walk is built from the registered pages and from the permissions that exist: a new page, action
-or field is walked without a line here.
+The walk is built from the registered pages and from the existing permissions: a new page, action or
+field is walked without a line here.
 """
 
 import re
@@ -125,7 +125,7 @@ def codes_in(rows: Any) -> list[str]:
 
 
 def powers() -> dict[str, Any]:
-    """All from which somebody could become somebody else, or let somebody in."""
+    """Return all data by which a user could act as another one, or grant access."""
     people = {
         row.pk: {
             "password": row.password,
@@ -158,7 +158,7 @@ def keeps(before: dict[str, Any], sam: User, where: str) -> None:
     now = powers()
     for pk, person in now["people"].items():
         was = before["people"].get(pk)
-        if was is None:  # a new person: no rights, no password, speaks for nobody
+        if was is None:  # a new user: no permissions, no password, no identities
             assert person["rights"] == (False, False, False), where
             assert person["granted"] == [], where
             assert person["roles"] == [], where
@@ -295,7 +295,7 @@ class undone:  # noqa: N801 - reads as a statement
 
 
 @pytest.mark.parametrize("of", [*PAGES, "anything else"])
-def test_a6_a10_rq19_a_permission_alone_shows_no_secret_and_makes_nobody_somebody_else(
+def test_a6_a10_rq19_a_single_permission_shows_no_secret_and_allows_no_impersonation(
     walked: Walked, make_user: MakeUser, of: str
 ) -> None:
     """One permission after the other; on the tables that it opens every page, on the others the
@@ -351,7 +351,7 @@ def in_role(make_user: MakeUser, role: str) -> tuple[User, Client]:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a6_a10_a_role_shows_no_secret_and_makes_nobody_somebody_else(
+def test_a6_a10_a_role_shows_no_secret_and_allows_no_impersonation(
     walked: Walked, make_user: MakeUser, role: str
 ) -> None:
     """Each role on every page that it opens, with every button and field of it."""
@@ -405,7 +405,7 @@ def test_a_superuser_gives_roles_which_are_recorded_and_others_see_their_names(
 
 
 def test_rq19_a_password_is_set_by_superusers_only(make_user: MakeUser) -> None:
-    """Whoever sets a password is that person: the page is refused, not only its button."""
+    """A password gives access as that user: the page is refused, not only its button."""
     ann, sam = make_user("ann"), make_user("sam")
     User.objects.filter(pk=sam.pk).update(is_staff=True)
     names = ["view_user", "change_user"]
@@ -420,10 +420,10 @@ def test_rq19_a_password_is_set_by_superusers_only(make_user: MakeUser) -> None:
     assert Client().post("/sign-in", fields).status_code == 401
 
 
-def test_rq19_staff_with_all_rights_on_people_and_accounts_still_let_nobody_in(
+def test_rq19_staff_with_all_permissions_on_users_and_accounts_cannot_grant_access(
     walked: Walked, make_user: MakeUser
 ) -> None:
-    """The rights together: identities, people and accounts are changed by owners."""
+    """All permissions combined: identities, users and accounts are changed by owners."""
     sam = make_user("sam")
     User.objects.filter(pk=sam.pk).update(is_staff=True)
     tables = ["user", "channelidentity", "channelaccount", "apikey", "delivery", "unknownrequest"]

@@ -1,4 +1,6 @@
-"""What strangers are told, and a flood of them: bounded rows, few notices, a pattern [A3] [A5]."""
+"""Replies to unknown senders, and a flood of them: bounded rows, few notices, a pattern [A3]
+[A5].
+"""
 
 import os
 from datetime import datetime, timedelta
@@ -44,7 +46,7 @@ def bridge(db: None) -> ChannelAccount:
 
 @pytest.fixture
 def at_home(telegram: ChannelAccount, owner: User) -> User:
-    """An owner who was last heard on Telegram."""
+    """An owner whose last-used channel is Telegram."""
     target = {"chat": "555", "thread": ""}
     User.objects.filter(pk=owner.pk).update(last_account=telegram, last_target=target)
     owner.refresh_from_db()
@@ -58,10 +60,10 @@ def owner_client(client: Client, owner: User) -> Client:
     return client
 
 
-def test_a3_nothing_is_said_to_a_stranger_unless_the_owner_wrote_a_line(
+def test_a3_unknown_senders_get_no_reply_without_a_configured_line(
     telegram: ChannelAccount, owner: User, now: datetime
 ) -> None:
-    """[A3] The default is silence: who does not answer is no door to knock at again."""
+    """[A3] The default is no reply."""
     say(telegram, now, "700")
     decisions.decide(
         request=UnknownRequest.objects.get().public_id,
@@ -73,7 +75,7 @@ def test_a3_nothing_is_said_to_a_stranger_unless_the_owner_wrote_a_line(
     assert told(telegram, "700") == []
 
 
-def test_a3_a_neutral_line_once_and_that_they_may_speak_before_what_was_held_is_answered(
+def test_a3_a_neutral_reply_once_and_the_approval_reply_before_held_messages_are_answered(
     telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
     """[A3][A7] By setting; the config of the account may say it otherwise."""
@@ -97,10 +99,10 @@ def test_a3_a_neutral_line_once_and_that_they_may_speak_before_what_was_held_is_
     assert told(telegram, "701") == ["Bitte warten."]
 
 
-def test_a3_a_flood_of_strangers_gets_sixty_lines_an_hour(
+def test_a3_a_flood_of_unknown_senders_gets_sixty_replies_an_hour(
     telegram: ChannelAccount, now: datetime, settings: Settings
 ) -> None:
-    """[A3] The platform would mute a bot that answers everybody."""
+    """[A3] The platform would mute a bot that answers all of them."""
     settings.STRANGER_DENIED_REPLY = "Please wait."
     for number in range(70):
         say(telegram, now, str(1000 + number))
@@ -110,7 +112,7 @@ def test_a3_a_flood_of_strangers_gets_sixty_lines_an_hour(
 
 
 def flood(account: ChannelAccount, now: datetime, *, strangers: int, each: int) -> None:
-    """Each of ``strangers`` says ``each`` things, all within twenty minutes."""
+    """Receive ``each`` messages from each of ``strangers`` senders, all within twenty minutes."""
     number = 0
     for word in range(each):
         for sender in range(strangers):
@@ -139,7 +141,7 @@ def survived(
     assert str(strangers) in groups
 
 
-def test_a5_rq13_a_hundred_strangers_in_an_hour(
+def test_a5_rq13_a_hundred_unknown_senders_in_an_hour(
     telegram: ChannelAccount, at_home: User, owner_client: Client, now: datetime, settings: Settings
 ) -> None:
     """[A5] Five notices and one digest in an hour, bounded rows; a small one of the next."""
@@ -151,7 +153,7 @@ def test_a5_rq13_a_hundred_strangers_in_an_hour(
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a5_rq13_a_thousand_strangers_who_go_on(
+def test_a5_rq13_a_thousand_unknown_senders_that_continue(
     telegram: ChannelAccount, at_home: User, owner_client: Client, now: datetime, settings: Settings
 ) -> None:
     """[A5] Twice each; ten times each, ten thousand messages, in ``make soak`` (FLOOD_EACH)."""
@@ -161,7 +163,7 @@ def test_a5_rq13_a_thousand_strangers_who_go_on(
     survived(telegram, owner_client, strangers=1000, each=FLOOD_EACH, held=3)
 
 
-def test_a5_a_pattern_turns_strangers_away_unseen_and_shuts_out_nobody_who_is_listed(
+def test_a5_a_pattern_denies_unknown_senders_silently_and_no_listed_sender(
     bridge: ChannelAccount, at_home: User, make_user: MakeUser, now: datetime
 ) -> None:
     """[A5] No row, no notice, nothing held; only the pattern counts."""
@@ -212,7 +214,7 @@ def test_a_pattern_counts_for_its_kind_and_account_only(
     assert pending_count.count() == 2
 
 
-def test_the_owner_blocks_by_pattern_in_the_admin_and_who_waits_is_denied(
+def test_blocking_by_pattern_in_the_admin_denies_pending_requests(
     owner_client: Client, owner: User, bridge: ChannelAccount, settings: Settings
 ) -> None:
     """Their held words go, an owner's mistake is refused, and all of it is audited."""
@@ -252,7 +254,7 @@ def test_the_owner_blocks_by_pattern_in_the_admin_and_who_waits_is_denied(
     assert UnknownRequest.objects.get(sender="s0@spam.example").state == "pending"
 
 
-def test_a6_staff_who_are_no_owners_block_nobody_by_pattern(
+def test_a6_staff_without_the_owner_role_cannot_block_by_pattern(
     client: Client, make_user: MakeUser
 ) -> None:
     """[A6] Deciding is the owners'; so is deciding for many."""
@@ -265,7 +267,7 @@ def test_a6_staff_who_are_no_owners_block_nobody_by_pattern(
     assert not BlockPattern.objects.exists()
 
 
-def test_the_groups_of_those_who_wait_lead_to_the_list_and_to_a_pattern(
+def test_groups_of_pending_senders_link_to_the_list_and_to_a_pattern(
     owner_client: Client, bridge: ChannelAccount, telegram: ChannelAccount, now: datetime
 ) -> None:
     """By where they come from and by what they say; one of its kind is no group."""

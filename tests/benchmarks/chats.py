@@ -1,7 +1,7 @@
-"""HTTP doors under load: time to the first token, time added to each token, CPU per turn.
+"""HTTP endpoints under load: time to the first token, time added to each token, CPU per turn.
 
-Every round asks each target in turn, so that what else the machine does hits all alike; a figure is
-the median of the rounds, and what counts is its distance from the floor of the same run.
+Every round measures each target in turn, so that other load on the machine affects all alike; a
+figure is the median of the rounds, compared to the floor of the same run.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ async def one_round(askers: Sequence[Asker], load: Load) -> list[Turn]:
 
 @dataclass(frozen=True)
 class Target:
-    """What is asked: the doors of its streams, and the processes that answer there."""
+    """A measured target: the endpoints of its streams, and the processes that answer there."""
 
     askers: Sequence[Asker]
     pids: Mapping[str, int]

@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 
 class WrongAnswerError(AssertionError):
-    """Something was lost, out of order, or somebody else's."""
+    """A message was lost, out of order, or another user's."""
 
 
 @dataclass(slots=True)
@@ -260,7 +260,7 @@ class Socket:
 
 @dataclass(frozen=True)
 class Webhook:
-    """Telegram at our door: one connection, one update after the other."""
+    """Telegram's side of the webhook: one connection, one update after the other."""
 
     url: str
     path: str

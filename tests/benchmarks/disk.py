@@ -1,7 +1,7 @@
-"""The disk's own patience: a page written and synced, again and again, as a commit does it.
+"""The disk's own latency: a page written and synced repeatedly, as a commit does.
 
-``python -m tests.benchmarks.disk FOLDER SECONDS PER_SECOND`` prints the ms that each sync took, as
-JSON. Beside what waits for commits it is the floor: nobody acknowledges sooner than the disk.
+``python -m tests.benchmarks.disk FOLDER SECONDS PER_SECOND`` prints the ms of each sync, as JSON.
+It is the floor of all commits: no acknowledgement is faster than the disk.
 """
 
 import json

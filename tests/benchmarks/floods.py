@@ -1,9 +1,9 @@
-"""Strangers flood the Telegram webhook: what the chats of the people who are let in pay for it.
+"""A flood of unknown senders on the Telegram webhook, and its cost for the chats of allowed users.
 
-Rounds without and with the flood follow each other, so that what else the machine does hits both.
-People and strangers come at a steady pace and wait for nobody: the time of an answer begins when it
-was due to be asked for. ``FLOOD`` messages of strangers a second (25: 10,000 of them in 400 s), ten
-of each stranger, ten strangers at a time.
+Rounds without and with the flood alternate, so that other load on the machine affects both. Users
+and unknown senders send at a steady rate, independent of answers: the time of an answer begins when
+its request was due. ``FLOOD`` messages a second (25: 10,000 of them in 400 s), ten of each sender,
+ten senders at a time.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ TURNS_PER_SECOND = 4
 TOKENS = 16
 CONNECTIONS = 10
 MESSAGES_EACH = 10
-HOURLY = 5  # notices of strangers, as [A5] says
-STRANGERS = 5_000_000_000  # the Telegram id of the first stranger
+HOURLY = 5  # notices of unknown senders, as in [A5]
+STRANGERS = 5_000_000_000  # the Telegram id of the first unknown sender
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Side:
 
 @dataclass
 class Flood:
-    """The strangers at the door, who go on where they stopped. ``waits``: to the 200."""
+    """The flood, which continues where it stopped. ``waits``: to the 200."""
 
     hook: Webhook
     per_second: float
@@ -44,7 +44,7 @@ class Flood:
     waits: list[float] = field(default_factory=list)
 
     def sender(self, number: int) -> int:
-        """Whose message ``number`` is: ten strangers in turn until each has said ten things."""
+        """Return the sender of message ``number``: ten senders in turn until each has sent ten."""
         crowd, turn = divmod(number, MESSAGES_EACH * CONNECTIONS)
         return STRANGERS + crowd * CONNECTIONS + turn % CONNECTIONS
 
@@ -149,7 +149,9 @@ async def one_round(
 
 
 def check(measured: MeasuredGateway, sent: int) -> None:
-    """Each stranger is one row that counts, what they said is held, and the owner has rest."""
+    """Check that each sender is one counting row, its messages are held, and notices are
+    bounded.
+    """
     rows = query(measured.gateway, "SELECT count(*), sum(count) FROM allowlist_unknownrequest")
     strangers = -(-sent // (MESSAGES_EACH * CONNECTIONS)) * CONNECTIONS
     assert rows[0][0] <= strangers, f"{rows[0][0]} rows of {strangers} strangers"

@@ -41,7 +41,7 @@ async def flood(hook: Webhook, *, pid: int, requests: int, people: int) -> tuple
 
 
 async def steady(hook: Webhook, *, seconds: float, people: int) -> list[float]:
-    """How long each of 50 requests a second waited for its acknowledgement; nobody waits for it."""
+    """Return the latency of each of 50 requests a second, sent independent of answers."""
     began = time.monotonic()
     waits: list[float] = []
 

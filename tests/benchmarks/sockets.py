@@ -100,8 +100,9 @@ def holder(measured: MeasuredGateway) -> Iterator[Callable[[], None]]:
 
 @dataclass(frozen=True)
 class Patience:
-    """p99 of a ping in seconds: while nobody asks anything; while a request, which starts nothing,
-    waits for the database; while somebody's turns do; while somebody's turns do not."""
+    """p99 of a ping in seconds: on an idle gateway; while a request, which starts nothing, waits
+    for the database; while turns do; while turns run without waiting.
+    """
 
     calm: float
     held: float
@@ -110,8 +111,9 @@ class Patience:
 
 
 async def patience(measured: MeasuredGateway, *, seconds: float, rounds: int) -> Patience:
-    """How long pings of other sockets take; the p99 is of all rounds' pings together, since that
-    of one round differs by half from the next one's."""
+    """Measure pings of other sockets; the p99 is over the pings of all rounds, since that of one
+    round differs by half from the next one's.
+    """
     calm: list[float] = []
     held: list[float] = []
     held_turns: list[float] = []
@@ -128,7 +130,7 @@ async def patience(measured: MeasuredGateway, *, seconds: float, rounds: int) ->
 
 
 def wait() -> None:
-    """Keep nobody waiting, for as long."""
+    """Hold no lock, for the same time."""
     time.sleep(HELD_SECONDS)
 
 
@@ -140,7 +142,7 @@ async def pings_beside(
     *,
     starts_turns: bool = True,
 ) -> list[float]:
-    """:func:`pings` while somebody asks something every HELD_SECONDS, or the same again."""
+    """Measure :func:`pings` during a request every HELD_SECONDS."""
     stop = asyncio.Event()
     disturbing = asyncio.ensure_future(disturb(measured, stop, hold, starts_turns=starts_turns))
     found = await pings(sockets, seconds)

@@ -1,11 +1,11 @@
-"""A model server that costs almost nothing, in a process of its own; it is a Bot API server too.
+"""A model server of almost no cost, in a process of its own; it is also a Bot API server.
 
 ``POST /v1/chat/completions`` streams ``tokens`` pieces ``<number>:<nanoseconds> ``, the first after
 ``first_ms``, then ``per_second`` of them a second (0: all at once). The nanoseconds are this
-machine's monotonic clock when the piece was written, so whoever reads it knows what lay between.
-The first piece also carries the last word of what was asked: an answer that went astray is seen.
-``POST /control`` with those three names changes them. Raw asyncio, JSON by hand: the stub must not
-be what is measured.
+machine's monotonic clock when the piece was written, so readers can compute its latency. The first
+piece also carries the last word of the request: a misdirected answer is detected. ``POST /control``
+with those three names changes them. Raw asyncio, JSON by hand: the stub must not dominate the
+measurement.
 """
 
 import asyncio

@@ -197,7 +197,7 @@ async def idle_chats(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
 
 
 async def flood(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
-    """People chat while strangers flood the Telegram webhook."""
+    """Measure chats while unknown senders flood the Telegram webhook."""
     found = await floods.compare(at, seconds=2 * wanted.seconds, rounds=wanted.rounds)
     calm, flooded = (
         [machine.percentile(side.waits, share) * 1000 for share in (0.5, 0.95)]

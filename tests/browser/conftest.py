@@ -172,7 +172,9 @@ def signed_in(browser: Browser) -> Callable[[Gateway], Any]:
 def visit(
     browser: Browser, signed_in: Callable[[Gateway], Any]
 ) -> Iterator[Callable[..., tuple[Page, Seen]]]:
-    """``visit(gateway, path, **context)`` opens a page as Ada; what it must not do is collected."""
+    """``visit(gateway, path, **context)`` opens a page as Ada; console errors and requests are
+    collected.
+    """
     contexts: list[BrowserContext] = []
 
     def go(gateway: Gateway, path: str = "/", **options: Any) -> tuple[Page, Seen]:

@@ -1,4 +1,4 @@
-"""The owner's dashboard in a real browser: a stranger knocks and is let in [A3] [A5] [A6] [A7]."""
+"""The admin in a real browser: an unknown sender is approved [A3] [A5] [A6] [A7]."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ def api() -> Iterator[FakeBotApi]:
 
 
 @pytest.mark.parametrize("width", [1400, 390])
-def test_a7_a_stranger_knocks_is_approved_in_the_admin_and_what_was_held_is_answered(
+def test_a7_an_unknown_sender_is_approved_in_the_admin_and_held_messages_are_answered(
     visit: Visit, gateway: Gateway, width: int
 ) -> None:
     bridge = people(gateway, number=0)[-1]
@@ -67,11 +67,12 @@ NOTIFIED = """() => {
 }"""
 
 
-def test_a5_a6_a7_two_windows_of_the_owner_while_a_stranger_knocks_on_telegram(
+def test_a5_a6_a7_two_windows_of_the_owner_during_an_unknown_request_on_telegram(
     visit: Visit, gateway: Gateway, api: FakeBotApi
 ) -> None:
     """[A5] Badge, toast and notification without a reload; [A6] approved in one window, the other
-    says who did; [A7] what was held is answered on Telegram."""
+    shows the decision; [A7] held messages are answered on Telegram.
+    """
     bots = bots_of(gateway, api)
     dashboard, seen_in_admin = visit(gateway, "/admin/core/user/", viewport=DESKTOP)
     chat, seen_in_chat = visit(gateway, "/", viewport=DESKTOP)

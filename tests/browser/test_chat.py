@@ -157,7 +157,7 @@ def test_the_shortcuts_and_the_list_of_them(visit: Visit, gateway: Gateway) -> N
     assert seen.problems == []
 
 
-def test_what_was_said_is_edited_and_sent_again(visit: Visit, gateway: Gateway) -> None:
+def test_a_message_is_edited_and_sent_again(visit: Visit, gateway: Gateway) -> None:
     page, _ = visit(gateway, permissions=["clipboard-read", "clipboard-write"])
     ask(page, "Some markdown on badgers")
     finished(page)
@@ -223,7 +223,7 @@ def test_a_draft_survives_a_reload_and_another_chat(visit: Visit, gateway: Gatew
     expect(page.locator("#composer-text")).to_have_value("not sent yet")
 
 
-def test_a_failure_is_said_and_asked_again(visit: Visit, gateway: Gateway) -> None:
+def test_a_failure_is_shown_and_retried(visit: Visit, gateway: Gateway) -> None:
     page, _ = visit(gateway)
     ask(page, "break it")
     finished(page)
@@ -294,7 +294,7 @@ def test_rws5_the_page_talks_to_its_own_host_whatever_the_address_says(
     assert seen.hosts == {gateway.base_url.split("//")[1]}
 
 
-def test_what_is_said_is_never_obeyed(visit: Visit, gateway: Gateway) -> None:
+def test_message_text_is_never_executed(visit: Visit, gateway: Gateway) -> None:
     page, seen = visit(gateway)
     evil = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>[a](javascript:hit=1)'
     ask(page, evil)
@@ -331,7 +331,7 @@ def test_a_message_in_one_window_is_shown_in_the_other(visit: Visit, gateway: Ga
     expect(there.locator(".said").nth(1)).to_contain_text("Again in markdown")
 
 
-def test_a6_the_owner_lets_somebody_in_from_a_card(visit: Visit, gateway: Gateway) -> None:
+def test_a6_the_owner_approves_from_a_card(visit: Visit, gateway: Gateway) -> None:
     shell(
         gateway,
         "from django.utils import timezone\nfrom allowlist import unknown_requests\n"
@@ -351,10 +351,10 @@ def test_a6_the_owner_lets_somebody_in_from_a_card(visit: Visit, gateway: Gatewa
     expect(page.locator(".notice")).to_have_count(0)
 
 
-def test_a_link_of_a_foreign_page_asks_before_it_makes_one_somebody_else(
+def test_a_sign_in_link_on_a_foreign_page_asks_before_switching_users(
     visit: Visit, gateway: Gateway
 ) -> None:
-    """The owner's browser is led to a sign-in link of somebody else."""
+    """The owner's browser opens a sign-in link of another user."""
     shell(
         gateway,
         "from core.models import User; User.objects.create_user('bob', display_name='Bob B')",
@@ -387,7 +387,7 @@ SHAPES = {"desktop": (1280, 800), "phone": (390, 844), "phone on its side": (844
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a5_cards_of_strangers_leave_the_last_answer_and_the_composer_in_view(
+def test_a5_cards_of_unknown_requests_leave_the_last_answer_and_the_composer_in_view(
     visit: Visit, gateway: Gateway, shape: str
 ) -> None:
     """[A5] Three at once, in the middle of a conversation: one card, the others behind a button."""

@@ -311,7 +311,7 @@ def test_rf4_a_page_opens_no_box_under_our_address(browser: Browser, links: dict
 def test_a_deck_of_ours_runs_its_script_and_no_other(
     browser: Browser, listener: Listener, links: dict[str, str]
 ) -> None:
-    """[L1] [L4] Who puts more into it, or sends it to us, has a page to scroll."""
+    """[L1] [L4] A deck that was changed, or uploaded, is a page without scripts."""
     listener.forget()
     page = visited(browser, links["deck"])
     assert page.locator(".slide:visible").count() == 1
@@ -344,7 +344,7 @@ def test_rx3_a_result_page_loads_nothing_also_as_a_file_on_a_disk(
     assert (listener.asked, listener.packets) == ([], [])
 
 
-def test_what_is_no_deck_of_this_version_is_none() -> None:
+def test_other_pages_are_not_recognised_as_decks() -> None:
     """The script is known by its hash, in the head, beside no other header of a page's own."""
     ours = deck().encode()
     assert slide_show.is_slide_show(ours)

@@ -31,7 +31,7 @@ class RecorderOutbound:
             raise ChannelError(str(error), unsure=True) from error
 
     async def reply_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
-        """The same: nobody looks at replies."""
+        """As above: tests do not distinguish replies."""
         return await self.send_text(account=account, target=target, block=block, key=key)
 
 

@@ -86,7 +86,7 @@ def answers_quickly(arena: Arena) -> bool:
     return time.monotonic() - started < 0.5
 
 
-def test_rc5_a_broker_that_hangs_delays_nobody_at_the_door(arena: MakeArena) -> None:
+def test_rc5_a_hanging_broker_delays_no_request(arena: MakeArena) -> None:
     """[RC5]"""
     it = arena(chaotic=False)
     assert it.ada.say("hello").status == 200
@@ -100,7 +100,7 @@ def test_rc5_a_broker_that_hangs_delays_nobody_at_the_door(arena: MakeArena) -> 
         os.kill(it.gateway.pid("broker"), signal.SIGCONT)
 
 
-def test_rc5_a_full_broker_delays_nobody_at_the_door(arena: MakeArena) -> None:
+def test_rc5_a_full_broker_delays_no_request(arena: MakeArena) -> None:
     """[RC5]"""
     it = arena(chaotic=False)
     with redis.Redis.from_url(it.gateway.broker.url) as client:
@@ -114,7 +114,7 @@ def test_rc5_a_full_broker_delays_nobody_at_the_door(arena: MakeArena) -> None:
     wait_until(lambda: answers_quickly(it), seconds=30, what="wake-ups")
 
 
-def test_sigterm_gives_runs_back_at_once(arena: MakeArena) -> None:
+def test_sigterm_releases_runs_immediately(arena: MakeArena) -> None:
     """The lease is an hour: only a run that was given back can be gone on with."""
     it = arena(chaotic=False, RUN_LEASE_SECONDS="3600")
     with Socket(it.gateway, it.ada.token) as socket:
@@ -222,7 +222,7 @@ def unwritable(arena: Arena, postgres: Postgres | None) -> Iterator[None]:
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (infinite, infinite))
 
 
-def test_rc6_what_cannot_be_stored_is_not_acknowledged(
+def test_rc6_messages_that_cannot_be_stored_are_not_acknowledged(
     arena: MakeArena, postgres: Postgres | None
 ) -> None:
     it = arena(chaotic=False)

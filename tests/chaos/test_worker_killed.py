@@ -40,7 +40,7 @@ def test_rc8_every_accepted_message_has_one_answer_wherever_the_worker_dies(
     it.dice.shuffle(rounds)
     for number, point in enumerate(rounds):
         it.order(point, it.dice.randint(1, PASSES.get(point, 3)))
-        # Whoever was forked at the last death came before this order.
+        # Processes forked at the last kill have an older order.
         wait_until(partial(children, it), seconds=10, what="a worker")
         kill_child(it)
         wait_until(it.taken, seconds=30, what=f"a worker that is to die {point}")
@@ -66,7 +66,7 @@ def children(arena: Arena) -> list[psutil.Process]:
 
 
 def feed(arena: Arena, number: int, runs: dict[str, str], chats: dict[str, list[str]]) -> None:
-    """Three messages at the HTTP door, two in one session; two chats of a platform, two in each."""
+    """Send three messages over HTTP, two in one session; two chats of a platform, two in each."""
     session = ""
     for each in range(3):
         text = f"{number}/{each} {WORDS}"
@@ -105,7 +105,7 @@ def judge(arena: Arena, runs: dict[str, str], chats: dict[str, list[str]]) -> No
         done = [event for event in arena.ada.follow(run) if event.data["event"] == "done"]
         assert [event.data["text"] for event in done] == [text]
     for chat, texts in chats.items():
-        # Who was too late for a batch is answered by the next one; nobody twice, in order.
+        # Late messages are answered with the next batch; none twice, in order.
         assert "\n".join(arena.platform.texts(chat)) == "\n".join(texts)
     twice = query(
         arena.gateway,

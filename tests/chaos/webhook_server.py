@@ -1,4 +1,4 @@
-"""A door that debounces, as a platform's webhook does: one JSON message a line on standard input.
+"""A debouncing intake, like a platform's webhook: one JSON message per line on standard input.
 
 ``{"sender", "text", "update"}`` is answered with ``ok`` after the commit.
 """

@@ -109,7 +109,7 @@ def test_the_python_client_works_on_stdio(scripted: Gateway, agent: dict[str, st
     assert "from stdio" in said(scripted)
 
 
-def test_a_wrong_key_stops_the_stdio_server_at_once(scripted: Gateway) -> None:
+def test_a_wrong_key_stops_the_stdio_server(scripted: Gateway) -> None:
     """[A10] with a line that says why, and no secret in it."""
     for key in ("", "lk_0123456789ab_" + "x" * 43):
         done = subprocess.run(

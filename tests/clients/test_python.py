@@ -60,7 +60,7 @@ def test_stream(client: openai.OpenAI) -> None:
 
 
 def test_stream_helper_and_tools(client: openai.OpenAI) -> None:
-    """[D5] ``.stream()`` puts the client's tool call together; its result is understood."""
+    """[D5] ``.stream()`` assembles the client's tool call; its result is understood."""
     with client.chat.completions.stream(
         model="default", messages=[{"role": "user", "content": "everything"}]
     ) as stream:

@@ -1,9 +1,9 @@
 """One gateway as ``make run`` starts it, its owner, a model, and Telegram: for all journeys.
 
-A journey does what a document says, as a person does it: with a browser, a shell, or a client. It
-fails when a sentence that it follows is wrong. Others may find what a journey leaves behind, so
-each speaks of things of its own. The owner is told of five strangers an hour: journeys that need
-to be told come before those that need a stranger only.
+A journey follows a document, as a user does: with a browser, a shell, or a client. It fails when a
+sentence that it follows is wrong. Journeys share the installation, so each uses objects of its own.
+The owner gets notices of five unknown senders an hour: journeys that need a notice come before
+those that only need an unknown sender.
 """
 
 import itertools
@@ -81,7 +81,7 @@ class Installation:
         return done.stdout
 
     def key(self, name: str, user: str = "owner", *scopes: str) -> str:
-        """A key of somebody, made by the command of the README."""
+        """Return a user's key, made by the command of the README."""
         if name not in self.keys:
             line = command("README.md", "create_key").replace("laptop", name)
             line = line.replace("--user owner", f"--user {user}")
@@ -95,7 +95,7 @@ class Installation:
         return self.keys[name]
 
     def writes(self, sender: int, text: str, **more: Any) -> int:
-        """Somebody writes to the bot; the id of the message."""
+        """Send a message to the bot; return its id."""
         return self.happens(message(text, user=sender, **more))
 
     def happens(self, update: Params) -> int:
@@ -144,7 +144,7 @@ def running(
 
 
 def environment(model: models.Model) -> dict[str, str]:
-    """What the owner exports before ``make run``, and a port that nobody else has."""
+    """The owner's exports before ``make run``, and a free port."""
     return {
         "LLM_PROVIDER": "",
         "GATEWAY_MODEL_URL": model.url,
@@ -195,14 +195,15 @@ def ask(page: Page, text: str) -> None:
 
 @pytest.fixture
 def stranger() -> int:
-    """The Telegram id of somebody who was not there before."""
+    """A new Telegram id."""
     return next(_people)
 
 
 @pytest.fixture
 def telegram(page: Page, running: Installation) -> Installation:
-    """The installation once its owner has a bot (docs/channels.md) and is known on Telegram
-    (docs/unknown-senders.md, *The same person elsewhere*)."""
+    """The installation once its owner has a bot (docs/channels.md) and is linked on Telegram
+    (docs/unknown-senders.md, *The same person elsewhere*).
+    """
     if not running.has_bot:
         add_bot(page, running)
         link_owner(page, running)

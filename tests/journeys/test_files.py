@@ -101,7 +101,7 @@ def test_a_deck_of_a_text_reaches_telegram_as_a_document(telegram: Installation)
     assert any("Generating your presentation" in each for each in shown.history)
 
 
-def test_a_deck_of_a_document_is_about_what_stands_in_it(
+def test_a_deck_of_a_document_has_the_documents_content(
     client: httpx.Client, running: Installation
 ) -> None:
     """docs/presentations.md: "make a presentation of this"; the title is what the document is
@@ -129,7 +129,7 @@ def test_a_deck_of_a_document_is_about_what_stands_in_it(
     assert any(shape.has_chart or shape.has_table for each in slides for shape in each.shapes)
 
 
-def test_a_deck_of_the_conversation_is_about_what_was_said(
+def test_a_deck_of_the_conversation_has_its_content(
     client: httpx.Client, running: Installation
 ) -> None:
     """docs/presentations.md: "turn that into a deck" after a conversation."""
@@ -147,7 +147,7 @@ def test_a_deck_of_the_conversation_is_about_what_was_said(
     assert "turn that into" not in words(deck)
 
 
-def test_two_documents_dropped_into_the_chat_are_summarized_together(
+def test_two_documents_dropped_into_the_chat_make_one_summary(
     page: Page, running: Installation
 ) -> None:
     """README: "summarise this" with documents: both are read."""

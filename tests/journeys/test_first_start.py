@@ -67,7 +67,7 @@ def test_a_key_from_the_shell_opens_inbound(running: Installation) -> None:
 
 
 def test_the_openai_client_works_with_the_model_default(running: Installation) -> None:
-    """README, *With any OpenAI client*: whole and streamed, and who has no key is refused."""
+    """README, *With any OpenAI client*: whole and streamed; without a key it is refused."""
     says("README.md", "the key as API key, model `default`")
     client = OpenAI(base_url=f"{running.url}/v1", api_key=running.key("laptop"))
     said: ChatCompletionUserMessageParam = {"role": "user", "content": "bonjour"}
@@ -83,8 +83,9 @@ def test_the_openai_client_works_with_the_model_default(running: Installation) -
 
 
 def test_a_cut_stream_goes_on_where_it_was(running: Installation) -> None:
-    """README and docs/http.md: by what its reader saw, ``GET /runs/<run_id>/events`` with
-    ``Last-Event-ID`` adds up to the whole; who saw nothing repeats the request with its key."""
+    """README and docs/http.md: ``GET /runs/<run_id>/events`` with ``Last-Event-ID`` completes a
+    partly read stream; a client without any event repeats the request with its key.
+    """
     says("README.md", "`GET /runs/<run_id>/events` with `Last-Event-ID`")
     says("docs/http.md", "`X-Run-Id` and `X-Session-Id` and in the first event")
     running.model.rules.insert(0, Rule("^count", text=" ".join(map(str, range(12))), slow=True))
@@ -198,7 +199,7 @@ def events_of(response: httpx.Response) -> Iterator[tuple[str, str]]:
             yield name, line[5:].strip()
 
 
-def test_a_model_that_fails_is_said_and_the_question_can_be_asked_again(
+def test_a_model_failure_is_shown_and_the_question_can_be_repeated(
     page: Page, running: Installation
 ) -> None:
     """The person reads words, not a spinner; the model is back, and the question is answered."""
@@ -263,7 +264,7 @@ def test_a_program_talks_over_the_socket_and_stops_an_answer(running: Installati
     assert 0 < ended["text"].count("la") < 400
 
 
-def test_what_runs_says_how_it_is(running: Installation) -> None:
+def test_the_running_gateway_reports_its_health(running: Installation) -> None:
     """README, *Deployment* and docs/deploy.md, *Monitoring*: health, version, memory, doctor."""
     says("docs/deploy.md", "`manage.py version` says what is installed")
     assert running.manage("manage.py version").strip() == f"Latchkey {VERSION}"
@@ -283,7 +284,7 @@ def test_what_runs_says_how_it_is(running: Installation) -> None:
         assert re.search(rf"Latchkey {VERSION} starts: .*{words}", log), words
 
 
-def test_the_rest_interface_has_a_document_and_lists_what_was_said(running: Installation) -> None:
+def test_the_rest_api_has_a_document_and_lists_messages(running: Installation) -> None:
     """README, *From a program*."""
     says("README.md", "`/api/` is a REST interface with an OpenAPI document at `/api/schema`")
     headers = {"Authorization": f"Bearer {running.key('laptop')}"}

@@ -42,8 +42,9 @@ def callback() -> Iterator[Callback]:
 def test_a_bridge_asks_and_is_called_back(
     page: Page, running: Installation, callback: Callback
 ) -> None:
-    """docs/bridge.md: the account in the admin, its key, a signed request, one signed callback; a
-    sender who is not listed is 401 and waits for the owner, whose approval answers them."""
+    """docs/bridge.md: the account in the admin, its key, a signed request, one signed callback; an
+    unlisted sender is 401 and pending, and is answered after the owner's approval.
+    """
     page.goto(f"{running.url}/admin/core/channelaccount/add/")
     page.get_by_role("link", name="Bridge", exact=True).click()
     page.locator("[name=name]").fill("matrix")

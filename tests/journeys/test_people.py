@@ -19,7 +19,7 @@ from tests.servers import wait_until
 
 
 def request_notice(running: Installation, stranger: int) -> Shown:
-    """What the owner is told on Telegram of somebody unknown."""
+    """Return the owner's notice of an unknown sender on Telegram."""
     return running.hears(OWNER_ON_TELEGRAM, f"user_id={stranger}")
 
 
@@ -67,17 +67,17 @@ def test_the_owner_is_answered_on_telegram(telegram: Installation) -> None:
     wait_until(lambda: place not in telegram.api.reactions, what="its end")
 
 
-def test_a_stranger_is_let_in_with_one_tap_and_what_was_said_is_answered(
+def test_an_unknown_sender_is_approved_with_one_tap_and_held_messages_are_answered(
     telegram: Installation, stranger: int
 ) -> None:
-    """docs/unknown-senders.md, 2 to 6: told with four buttons, approved, answered once."""
+    """docs/unknown-senders.md, 2 to 6: a notice with four buttons, approved, answered once."""
     owner_is_on_telegram(telegram)
     telegram.writes(stranger, "may I come in?")
     notice = request_notice(telegram, stranger)
     labels = [button["text"] for row in notice.keyboard for button in row]
     assert labels == ["Approve", "Approve 24 h", "Deny", "Block"]
     assert telegram.shown(stranger) == []
-    press(telegram, notice, "Approve", by=stranger)  # nobody else's tap counts
+    press(telegram, notice, "Approve", by=stranger)  # only the owner's tap counts
     press(telegram, notice, "Approve")
     telegram.hears(stranger, "You said: may I come in?")
     wait_until(lambda: "Approved" in request_notice(telegram, stranger).text, what="the verdict")
@@ -89,7 +89,7 @@ def test_a_stranger_is_let_in_with_one_tap_and_what_was_said_is_answered(
 
 
 @pytest.mark.parametrize("choice", ["Deny", "Block"])
-def test_who_is_denied_or_blocked_is_not_answered(
+def test_denied_and_blocked_senders_are_not_answered(
     telegram: Installation, stranger: int, choice: str
 ) -> None:
     """docs/unknown-senders.md, *Decisions*: the held messages go; the owner is not told again."""
@@ -106,7 +106,7 @@ def test_who_is_denied_or_blocked_is_not_answered(
     assert telegram.shown(stranger) == []
 
 
-def test_an_owner_who_wrote_elsewhere_last_is_told_on_telegram_and_decides_by_the_card(
+def test_an_owner_active_elsewhere_gets_the_notice_on_telegram_and_decides_by_the_card(
     page: Page, telegram: Installation, stranger: int
 ) -> None:
     """docs/unknown-senders.md: the last-used channel cannot be written to and no window is open,
@@ -134,7 +134,7 @@ def test_an_owner_who_wrote_elsewhere_last_is_told_on_telegram_and_decides_by_th
 
 
 def test_a_request_is_decided_in_a_shell(telegram: Installation, stranger: int) -> None:
-    """README, *Who may speak*: ``requests list``, ``requests approve ID``, ``access_check``."""
+    """README: ``requests list``, ``requests approve ID``, ``access_check``."""
     says("README.md", "`manage.py requests list` and `… requests approve ID` do the same")
     telegram.writes(stranger, "shell, please")
     listed: list[str] = []
@@ -155,7 +155,7 @@ def test_a_request_is_decided_in_a_shell(telegram: Installation, stranger: int) 
 
 
 def test_people_come_from_a_file(telegram: Installation, tmp_path: object) -> None:
-    """docs/unknown-senders.md, *Many people at once*: its file, its command."""
+    """docs/unknown-senders.md: the import of users, its file, its command."""
     file = f"{tmp_path}/user.yml"
     with open(file, "w", encoding="utf-8") as written:  # noqa: PTH123 - the path is a string
         written.write(block("docs/unknown-senders.md", "Ada Lovelace", "yaml"))
@@ -191,8 +191,9 @@ def test_commands_of_a_chat(telegram: Installation) -> None:
 def test_commands_typed_into_the_web_chat_are_answered_there(
     page: Page, telegram: Installation, stranger: int
 ) -> None:
-    """docs/http.md, *Commands*: in the web chat the gateway answers, not the model; a stranger is
-    turned away there by the id that ``/requests`` shows."""
+    """docs/http.md, *Commands*: in the web chat the gateway answers, not the model; an unknown
+    sender is denied there by the id that ``/requests`` shows.
+    """
     says("docs/http.md", "are answered by the gateway itself, here and in the web chat")
     answer = page.locator(".answer .prose").last
     ask(page, "the word is plover")

@@ -103,7 +103,7 @@ def main(paths: Sequence[str]) -> int:
 
 
 def told(report: Report, known: dict[Identity, str]) -> int:
-    """Say which survivors nobody has justified and which of the justified died; how many."""
+    """Print survivors without a justification and justified ones that died; return how many."""
     survived = {each for each, outcome in report.outcomes.items() if outcome == SURVIVED}
     expected = {each for each in known if each.path == report.target.path}
     for each in survived - expected:
@@ -114,7 +114,7 @@ def told(report: Report, known: dict[Identity, str]) -> int:
 
 
 def write(text: str) -> None:
-    """A line for the person who waits."""
+    """Print a progress line."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -23,7 +23,7 @@ class Identity:
     number: int = 1
 
     def __str__(self) -> str:
-        """For the person who looks at it."""
+        """Format for display."""
         again = f" (no. {self.number})" if self.number > 1 else ""
         return f"{self.path} {self.function}{again}\n    - {self.before}\n    + {self.after}"
 

@@ -1,4 +1,4 @@
-"""A mutant of the URL guard would ask strangers: only this machine is connected."""
+"""Restrict connections to this machine: a mutant of the URL guard could reach others."""
 
 import ipaddress
 import sys

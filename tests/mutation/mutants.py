@@ -144,9 +144,9 @@ def constant_name(statement: libcst.CSTNode) -> str:
 
 
 def read_late(code: str) -> set[str]:
-    """The names that only bodies of functions read: whoever changes them later is heard.
+    """Return the names that only bodies of functions read: later changes of them take effect.
 
-    What a default or a class took at import stays as it was; such constants are not mutated.
+    Defaults and class attributes keep the value of the import; such constants are not mutated.
     """
     tree = ast.parse(code)
     bodies = [

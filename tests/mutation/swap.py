@@ -1,4 +1,4 @@
-"""Puts the code of a mutant into a function that lives: whoever imported it has the mutant too."""
+"""Replace a function's code with a mutant's in place, so that importers run the mutant too."""
 
 import __future__
 

@@ -1,4 +1,4 @@
-"""People, keys and things for the matrix, and a client that asks every door in this process."""
+"""Users, keys and objects for the matrix, and a client for every endpoint in this process."""
 
 import asyncio
 import re
@@ -38,7 +38,7 @@ SOURCES: list[RetrievalSource] = [
 
 @dataclass(frozen=True)
 class Answer:
-    """What a door said."""
+    """An endpoint's response."""
 
     status: int
     headers: Mapping[str, str]
@@ -61,14 +61,14 @@ class GatewayData:
         return template
 
     def ask(self, who: str, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        """One request of ``who``: by cookie at pages, by key at doors."""
+        """Send one request as ``who``: by cookie at pages, by key at endpoints."""
         given = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
         if any(lean_matches(route.path, path) for route in ROUTES):
             return asyncio.run(self.ask_lean(who, method, path, given, headers))
         return self.ask_django(who, method, path, given, headers)
 
     def browser(self, who: str) -> Client:
-        """The browser of ``who``, signed in when they are a person; kept."""
+        """Return the browser of ``who``, signed in for users; cached."""
         if who not in self.browsers:
             made = self.browsers[who] = Client(raise_request_exception=False)
             if who in self.people:
@@ -96,7 +96,7 @@ class GatewayData:
     async def ask_lean(
         self, who: str, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> Answer:
-        """Through the ASGI application of the doors; the client leaves once an answer begins."""
+        """Send through the ASGI application; the client disconnects once a response begins."""
         every = {"host": HOST, "content-type": "application/json", **headers}
         if who in self.tokens:
             every["authorization"] = f"Bearer {self.tokens[who]}"
@@ -128,7 +128,7 @@ def lean_matches(pattern: str, path: str) -> bool:
 
 
 async def call(method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-    """One request to the lean doors, as an ASGI server makes it."""
+    """Send one request to the ASGI endpoints, as a server does."""
     path, _, query = path.partition("?")
     scope: Scope = {
         "type": "http",
@@ -193,7 +193,7 @@ def as_text(message: Message) -> str:
 
 
 def furnish(gateway: GatewayData, bridge: ChannelAccount) -> None:
-    """Things that belong to ``own``, and a stranger at the door."""
+    """Create objects of ``own``, and an unknown request."""
     own = gateway.people["own"]
     draft = Draft(account=door_account("web"), text="a secret question")
     receipt = receive_personal(user=own, draft=draft, session_id="", now=timezone.now())

@@ -1,10 +1,10 @@
-"""Who may do what: every route and every frame of a socket, a column a person.
+"""The permission matrix: every route and every frame of a socket, a column per role.
 
 A new route, method or frame without a row fails ``test_matrix.py``; the row is the decision.
-``{session}``, ``{run}``, ``{file}``, ``{request}`` are things of the member ``own``.
+``{session}``, ``{run}``, ``{file}``, ``{request}`` are objects of the member ``own``.
 
     anonymous   no credential                     staff     may open the admin, has no rights there
-    other       a member, at things of ``own``    owner     decides who may speak
+    other       a member, at objects of ``own``   owner     decides about access
     own         the member they belong to         revoked   a key of ``own`` that was revoked
                                                   bridge    the key of a bridge account
 """
@@ -15,9 +15,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Row:
-    """One request and the status that each of ``gateway.WHO`` gets, in that order.
+    """One request and the status for each of ``gateway_data.WHO``, in that order.
 
-    ``hides``: for ``other``, a thing of ``own`` must answer like one that does not exist.
+    ``hides``: for ``other``, an object of ``own`` must answer like a missing one.
     """
 
     method: str
@@ -142,7 +142,7 @@ API: dict[str, list[Row]] = {
     "api/schema": [Row("GET", "/api/schema", "200 200 200 200 200 401 401")],
 }
 
-DOORS: dict[str, list[Row]] = {
+ENDPOINTS: dict[str, list[Row]] = {
     r"/healthz": [Row("GET", "/healthz", "200 200 200 200 200 200 200")],
     # 503: no worker runs in this test.
     r"/readyz": [Row("GET", "/readyz", "503 503 503 503 503 503 503")],
@@ -197,7 +197,7 @@ DOORS: dict[str, list[Row]] = {
         Row("DELETE", "/files/{file}", "401 404 200 404 404 401 403", hides=True),
     ],
     r"/ui/chat": [Row("POST", "/ui/chat", "401 200 200 200 200 401 403", UI)],
-    # The run of ``own``'s session: nobody else's resume or stop finds it.
+    # The run of ``own``'s session: other users' resume or stop does not find it.
     r"/ui/chat/[^/]+/stream": [
         Row("GET", "/ui/chat/{session}/stream", "401 204 200 204 204 401 403", hides=True),
     ],

@@ -116,7 +116,7 @@ def encoded(value: Any) -> bytes:
 
 
 def credentials(door: str, body: bytes) -> tuple[str, str, dict[str, str]]:
-    """(who asks at a door, method, headers)."""
+    """Return (role, method, headers)."""
     headers = {"x-telegram-bot-api-secret-token": gateway_data.WEBHOOK_SECRET}
     if door == "process":
         return "bridge", "POST", signing.headers(secret=SIGNING, now=time.time(), body=body)
@@ -321,7 +321,7 @@ def test_a_hostile_value_in_any_place_is_refused_by_name_on_both_databases(
 ) -> None:
     """[RI8] [RO11] [RW13] NUL, lone surrogates and huge numbers, in every text, key and number."""
     valid = json.loads(gateway.fill(json.dumps(FULL.get(door, DOORS[door][1]))))
-    # Without the hostile value all of it is taken; the sender of the bridge is on nobody's list.
+    # Without the hostile value all of it is accepted; the bridge's sender is not listed.
     assert posted(door, gateway, valid).status in ({401} if door == "process" else range(200, 300))
     tried = 0
     for path, body in hostile(valid):
@@ -369,7 +369,7 @@ HOSTILE_PARTS = ("%00", "a%00b", "%ED%A0%80", "%FF", "9" * 400)
 def test_a_hostile_value_in_an_address_is_no_failure(part: str, gateway: GatewayData) -> None:
     """Every variable part of every address, in the path and in the query."""
     gateway.names = dict.fromkeys(gateway.names, part)
-    for route, rows in {**matrix.PAGES, **matrix.API, **matrix.DOORS}.items():
+    for route, rows in {**matrix.PAGES, **matrix.API, **matrix.ENDPOINTS}.items():
         for row in rows:
             path = gateway.fill(row.path)
             if path == row.path and "?" not in path:

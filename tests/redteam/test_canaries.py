@@ -1,4 +1,4 @@
-"""Canaries: secrets that are planted, used at every door, and looked for everywhere afterwards."""
+"""Canaries: secrets that are planted, used at every endpoint, and searched for everywhere."""
 
 import logging
 import re
@@ -20,7 +20,7 @@ from core.models import ChannelAccount
 from gateway_project.logs import JsonFormatter
 from tests.redteam import gateway_data
 from tests.redteam.gateway_data import WHO, GatewayData
-from tests.redteam.matrix import API, DOORS, PAGES
+from tests.redteam.matrix import API, ENDPOINTS, PAGES
 from tests.redteam.test_matrix import ADMIN, ask
 
 PASSWORD = "canary-Password-7d1f"
@@ -74,9 +74,9 @@ def texts_of_the_broker() -> Iterator[str]:
 
 
 def ask_every_endpoint(gateway: GatewayData) -> list[str]:
-    """Every row as everybody, wrong passwords, keys where they must not be; what was answered."""
+    """Send every row in every role, wrong passwords, misplaced keys; return the responses."""
     said: list[str] = []
-    for rows in {**PAGES, **API, **DOORS}.values():
+    for rows in {**PAGES, **API, **ENDPOINTS}.values():
         for row in rows:
             for who in sorted(WHO, key=lambda each: each == "own"):
                 answer = ask(gateway, who, row)
@@ -140,7 +140,7 @@ def test_rlog4_no_planted_secret_is_found_anywhere(
                 assert secret not in text, f"{name} in {table}.{column}"
 
 
-def test_the_search_finds_what_is_there(transactional_db: None) -> None:
+def test_the_search_finds_planted_canaries(transactional_db: None) -> None:
     """The greps above are not blind."""
     gateway = gateway_data.build()
     gateway.people["own"].display_name = BOT

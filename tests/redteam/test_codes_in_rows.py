@@ -1,4 +1,4 @@
-"""A link code may still be good: wherever somebody writes one, no row keeps it."""
+"""A link code may still be valid: no row stores one, wherever it was written."""
 
 from typing import Any
 

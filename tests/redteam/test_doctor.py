@@ -1,4 +1,4 @@
-"""``manage.py doctor`` and the desk say what is unsafe here, and say nothing when all is well."""
+"""``manage.py doctor`` and the dashboard report problems, and none on a safe installation."""
 
 import json
 import os
@@ -232,7 +232,7 @@ class TestDatabase:
 
     @pytest.fixture(autouse=True)
     def owner(self) -> User:
-        """Somebody who decides."""
+        """An owner."""
         return User.objects.create(username="owner", is_owner=True, is_staff=True)
 
     def test_a_well_kept_installation_has_no_finding(self) -> None:
@@ -301,10 +301,10 @@ class TestDatabase:
         Message.objects.update(created_at=now + timedelta(hours=1))
         assert ids(machine.clock(now)) == {("error", "clock")}
 
-    def test_what_readyz_says_is_said(self) -> None:
+    def test_problems_of_readyz_are_findings(self) -> None:
         assert ("error", "not-ready") in ids(work.running())  # no worker runs in this test
 
-    def test_the_desk_shows_it_to_an_owner_and_not_to_other_staff(
+    def test_the_dashboard_shows_findings_to_owners_and_not_to_other_staff(
         self, owner: User, client: Client, settings: Any
     ) -> None:
         cache.clear()

@@ -58,7 +58,7 @@ def kept(gateway: GatewayData, *, name: str = "a.txt", content: bytes = SECRET) 
 
 
 def opened(gateway: GatewayData, link: str) -> Answer:
-    """What anybody gets who has the link."""
+    """Open a link without a session."""
     return gateway.ask("anonymous", "GET", link.removeprefix(settings.GATEWAY_URL))
 
 
@@ -82,7 +82,7 @@ def opened(gateway: GatewayData, link: str) -> Answer:
         ("bytes=" + "9" * 400 + "-", 200, None, SECRET),
     ],
 )
-def test_a_part_of_a_file_is_sent_when_it_is_asked_for(
+def test_a_requested_range_of_a_file_is_sent(
     gateway: GatewayData, asked: str, status: int, place: str | None, part: bytes
 ) -> None:
     """[L4] Players seek in recordings: ``Range`` counts for one's own files and for links."""
@@ -147,7 +147,7 @@ def test_rf4_a_stored_page_runs_nothing_with_our_rights(name: str, gateway: Gate
 
 @pytest.mark.parametrize("name", NASTY_NAMES)
 def test_rf5_a_name_is_no_header_no_type_and_no_path(name: str, gateway: GatewayData) -> None:
-    """[RF5] [RF3] By upload and by whoever makes files; the type comes from the extension alone."""
+    """[RF5] [RF3] For uploads and generated files; the type comes from the extension alone."""
     asked = quote(name.encode("utf-8", "surrogatepass"))
     sent = gateway.ask("own", "POST", f"/files?name={asked}", SECRET)
     assert sent.status == 201
@@ -163,12 +163,12 @@ def test_rf5_a_name_is_no_header_no_type_and_no_path(name: str, gateway: Gateway
 
 
 def test_rf5_no_header_of_ours_can_hold_a_line_end() -> None:
-    """[RF5] Whatever a door puts into one: uvicorn writes it as it is."""
+    """[RF5] For any endpoint's value: uvicorn writes it unchanged."""
     (*_, (name, value)) = http.encoded({"X-Name": "a\r\nSet-Cookie: b\x00\x7f…"})
     assert (name, value) == (b"x-name", b"a  Set-Cookie: b  ?")
 
 
-def test_rf7_an_answer_shows_no_picture_of_somebody_else(gateway: GatewayData) -> None:
+def test_rf7_an_answer_shows_no_picture_of_another_user(gateway: GatewayData) -> None:
     """[RF7] A model repeats what it is told; an id is no right, a link that has ended is none."""
     picture = kept(gateway, name="a.png", content=b"\x89PNG")
     own, other = gateway.people["own"].id, gateway.people["other"].id
@@ -300,7 +300,7 @@ async def test_rdoc8_a_thousand_pages_are_read_within_the_bounds(tmp_path: Path)
 
 
 @pytest.mark.parametrize("bound", ["ENOUGH_CPU_SECONDS", "ENOUGH_SECONDS", "MOST_CHARACTERS"])
-def test_rdoc8_what_takes_too_long_is_cut_and_says_so(
+def test_rdoc8_slow_documents_are_cut_with_a_note(
     bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[RDOC8] What was read until then is worth having; that it is not all of it is said."""

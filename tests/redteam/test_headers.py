@@ -21,7 +21,7 @@ from gateway_project.home import BASE_DIR
 from gateway_project.urls import urlpatterns as ours
 from tests.redteam import gateway_data
 from tests.redteam.gateway_data import Answer, GatewayData
-from tests.redteam.matrix import API, DOORS, PAGES, Row
+from tests.redteam.matrix import API, ENDPOINTS, PAGES, Row
 from tests.redteam.test_matrix import ADMIN, ask
 
 EXACT = {
@@ -72,7 +72,7 @@ def guarded(answer: Answer, where: str, *, admin: bool = False) -> None:
 
 
 def asked(gateway: GatewayData, rows: dict[str, list[Row]]) -> Iterator[tuple[str, Answer]]:
-    """Every row's answer to a stranger, to its own person, and to a wrong method."""
+    """Return every row's response without a credential, to its own user, and to a wrong method."""
     for each in rows.values():
         for row in each:
             for who in ("anonymous", "other", "own"):
@@ -87,10 +87,10 @@ def test_every_page_and_api_route_is_guarded(db: None) -> None:
         guarded(answer, where)
 
 
-def test_every_door_is_guarded_streams_and_errors_too(transactional_db: None) -> None:
+def test_every_endpoint_sends_the_security_headers(transactional_db: None) -> None:
     gateway = gateway_data.build()
     kinds = set()
-    for where, answer in asked(gateway, DOORS):
+    for where, answer in asked(gateway, ENDPOINTS):
         guarded(answer, where)
         kinds.add(answer.headers.get("content-type", "").split(";")[0])
         first = answer.headers["cache-control"].split(",")[0]
@@ -110,7 +110,7 @@ def test_every_admin_page_is_guarded_and_runs_no_inline_script(db: None) -> None
 
 
 @pytest.mark.parametrize("address", ["/none", "/static/none.js", "/admin/none", "/api/none"])
-def test_what_is_not_there_is_guarded(address: str, db: None) -> None:
+def test_missing_pages_send_the_security_headers(address: str, db: None) -> None:
     answer = gateway_data.build().ask("own", "GET", address)
     assert answer.status == 404
     guarded(answer, address, admin=address.startswith("/admin"))
@@ -154,7 +154,7 @@ def test_rlog3_a_host_that_is_not_ours_gets_a_400_without_settings(settings: Any
         (True, True, "; includeSubDomains; preload"),
     ],
 )
-def test_behind_tls_every_door_and_page_says_hsts(
+def test_behind_tls_every_endpoint_and_page_sends_hsts(
     subdomains: bool, preload: bool, more: str, settings: Any, transactional_db: None
 ) -> None:
     settings.SECURE_HSTS_SECONDS = 31536000
@@ -164,12 +164,12 @@ def test_behind_tls_every_door_and_page_says_hsts(
     expected = f"max-age=31536000{more}"
     page = Client().get("/sign-in", secure=True, SERVER_NAME=gateway_data.HOST)
     assert page.headers["Strict-Transport-Security"] == expected
-    for where, answer in asked(gateway, DOORS):
+    for where, answer in asked(gateway, ENDPOINTS):
         assert answer.headers["strict-transport-security"] == expected, where
 
 
 def test_without_tls_nothing_says_hsts(transactional_db: None) -> None:
-    for where, answer in asked(gateway_data.build(), {"x": DOORS[r"/healthz"]}):
+    for where, answer in asked(gateway_data.build(), {"x": ENDPOINTS[r"/healthz"]}):
         assert "strict-transport-security" not in answer.headers, where
 
 

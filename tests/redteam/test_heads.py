@@ -283,7 +283,7 @@ def test_our_own_hosts_are_answered(host: str, web: Gateway) -> None:
 
 
 def test_two_hosts_are_none(web: Gateway) -> None:
-    """Whoever stands in front may have read the other one."""
+    """A proxy in front may have read the other one."""
     assert status(ask(web, head("/v1/models", "Host: evil.example"))) == 400
 
 
@@ -300,7 +300,7 @@ def test_daphne_has_bounds_of_its_own(
         web.stop()
 
 
-def test_rws12_sockets_that_only_wait_keep_nobody_out(web: Gateway) -> None:
+def test_rws12_idle_sockets_block_no_client(web: Gateway) -> None:
     """[RWS12] 250 of one address show no key; a client with a key, from there too, comes in."""
     ada = people(web, number=1)[0]
     upgrade = (*UPGRADE, "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version: 13")

@@ -60,8 +60,8 @@ def test_every_row_names_a_setting_and_its_default() -> None:
             assert known.get(name) == int(number.replace(",", "")) * UNITS[unit], name
 
 
-def test_every_limit_of_a_door_has_a_row() -> None:
-    """A new setting beside the others is a new row. How often we beat is no limit."""
+def test_every_limit_of_an_endpoint_has_a_row() -> None:
+    """A new setting beside the others is a new row. The heartbeat interval is not a limit."""
     source = (BASE_DIR / "gateway_project" / "settings.py").read_text()
     section = source.split(SECTION)[1].split("\n\n")[0]
     named = set(re.findall(r'env\.number\(\s*"([A-Z_]+)"', section)) - {"HEARTBEAT_SECONDS"}

@@ -17,9 +17,9 @@ from gateway_project.asgi import ROUTES
 from tests.channels_app.webchat import conftest as webchat
 from tests.redteam import gateway_data
 from tests.redteam.gateway_data import WHO, Answer, GatewayData
-from tests.redteam.matrix import API, DOORS, FRAMES, PAGES, SOCKET_WHO, Row
+from tests.redteam.matrix import API, ENDPOINTS, FRAMES, PAGES, SOCKET_WHO, Row
 
-TABLE = {**PAGES, **API, **DOORS}
+TABLE = {**PAGES, **API, **ENDPOINTS}
 NOBODYS = "A" * 22
 VERBS = {"get", "post", "put", "patch", "delete"}
 
@@ -52,7 +52,7 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_every_route_has_a_row_and_every_row_a_route() -> None:
-    """A new door without a decision who may use it fails here: add a row to ``matrix.py``."""
+    """A new endpoint without a decision fails here: add a row to ``matrix.py``."""
     served = {route for route, _ in django_routes() if not route.startswith("admin/")}
     served |= {route.path for route in ROUTES}
     assert served == set(TABLE)
@@ -92,21 +92,23 @@ def rows_of(table: dict[str, list[Row]]) -> Any:
 
 
 @rows_of({**PAGES, **API})
-def test_each_person_gets_of_pages_what_the_table_says(route: str, row: Row, db: None) -> None:
+def test_each_role_gets_the_tables_status_from_pages(route: str, row: Row, db: None) -> None:
     """[A10] Identity from the credential, never from the body."""
     keeps_to_the_table(route, row, gateway_data.build())
 
 
-@rows_of(DOORS)
-def test_each_person_gets_of_doors_what_the_table_says(
+@rows_of(ENDPOINTS)
+def test_each_role_gets_the_tables_status_from_endpoints(
     route: str, row: Row, transactional_db: None
 ) -> None:
-    """[A10] The same at the doors that answer beside Django."""
+    """[A10] The same at the endpoints outside Django."""
     keeps_to_the_table(route, row, gateway_data.build())
 
 
 def keeps_to_the_table(route: str, row: Row, gateway: GatewayData) -> None:
-    """Everybody asks; the thing's own person and the owner last, since they may change it."""
+    """Send the row in every role; the object's own user and the owner last, since they may
+    change it.
+    """
     expected = dict(zip(WHO, row.statuses.split(), strict=True))
     got: dict[str, str] = {}
     for who in sorted(WHO, key=lambda name: (name == "own", name == "owner")):
@@ -125,7 +127,7 @@ def hidden(answer: Answer) -> bytes:
     return re.sub(rb'value="[A-Za-z0-9]{64}"', b"", answer.body)
 
 
-def test_rq17_the_admin_does_not_exist_for_who_is_not_staff(db: None) -> None:
+def test_rq17_the_admin_is_404_without_staff_rights(db: None) -> None:
     """[RQ19] And staff without rights see no page but the first one and their own password."""
     gateway = gateway_data.build()
     assert len(ADMIN) > 50
@@ -155,7 +157,7 @@ class TestSocket:
 
     @pytest.fixture(autouse=True)
     def host(self, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The gateway is reached as the webchat tests' host; nobody has a socket yet."""
+        """The gateway has the host name of the webchat tests, and no open sockets."""
         settings.ALLOWED_HOSTS = [webchat.HOST, gateway_data.HOST]
         monkeypatch.setattr(throttling, "sockets", throttling.Streams())
 
@@ -171,8 +173,8 @@ class TestSocket:
     @pytest.mark.parametrize(
         ("name", "number"), [(name, i) for name, rows in FRAMES.items() for i in range(len(rows))]
     )
-    async def test_each_person_gets_what_the_table_says(self, name: str, number: int) -> None:
-        """[D3] Everybody sends the frame; what comes back before the pong is what they get."""
+    async def test_each_role_gets_the_tables_result(self, name: str, number: int) -> None:
+        """[D3] Every role sends the frame; its result is what arrives before the pong."""
         gateway = await transactions.in_thread(gateway_data.build)
         frame, expected = FRAMES[name][number]
         filled = {
@@ -185,7 +187,7 @@ class TestSocket:
 
 
 async def outcome(gateway: GatewayData, who: str, frame: dict[str, Any]) -> str:
-    """What a frame of ``who`` brings."""
+    """Return the result of a frame of ``who``."""
     cookie = ""
     if who in gateway.people:
         cookie = await transactions.in_thread(webchat.sign_in, gateway.people[who])
@@ -212,7 +214,9 @@ async def until_closed(socket: webchat.Socket) -> str:
 
 
 async def until_pong(socket: webchat.Socket, *, pings: bool) -> str:
-    """The frames that come back; the notice of a waiting stranger that every owner gets is not."""
+    """Return the frames before the pong, without the notice of a pending request that every
+    owner gets.
+    """
     if pings:
         found = await socket.until(lambda frame: frame["type"] == "pong")
         return described(found[-1])

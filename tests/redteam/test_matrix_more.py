@@ -105,7 +105,7 @@ def test_every_tool_of_the_server_has_a_row(transactional_db: None) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a10_each_person_gets_of_a_tool_what_the_table_says(
+def test_a10_each_role_gets_the_tables_result_from_a_tool(
     tool: str, transactional_db: None
 ) -> None:
     """[A10] RM3: the key says whose sessions and files there are."""
@@ -168,7 +168,7 @@ def test_every_socket_has_a_row() -> None:
 
 @pytest.mark.django_db(transaction=True)
 class TestSockets:
-    """Who may open a socket, and what it takes."""
+    """Access to sockets, and their frames."""
 
     @pytest.fixture(autouse=True)
     async def hub_ends(self, settings: Any) -> Any:
@@ -178,7 +178,7 @@ class TestSockets:
         await gateway_data.end_tasks()
 
     @pytest.mark.parametrize("path", SOCKETS)
-    async def test_rws1_a_cookie_opens_what_the_table_says(self, path: str) -> None:
+    async def test_rws1_a_cookie_opens_the_tables_sockets(self, path: str) -> None:
         """[RWS1]"""
         gateway = await transactions.in_thread(gateway_data.build)
         opens = set()
@@ -189,7 +189,7 @@ class TestSockets:
         assert opens == SOCKETS[path][0]
         assert not await may_open(path, "guessed")
 
-    async def test_a10_the_desk_takes_no_frame_but_pings(self) -> None:
+    async def test_a10_the_admin_socket_accepts_pings_only(self) -> None:
         """[A10] Whatever an owner's page sends: what it shows is all it does."""
         gateway = await transactions.in_thread(gateway_data.build)
         cookie = await transactions.in_thread(webchat.sign_in, gateway.people["owner"])
@@ -238,8 +238,8 @@ def test_every_action_of_the_admin_has_a_row(db: None) -> None:
     }
 
 
-def test_rq19_who_may_only_look_changes_nothing(db: None) -> None:
-    """[RQ19] Staff without a right are offered nothing, nor are those who may see every page."""
+def test_rq19_view_permissions_change_nothing(db: None) -> None:
+    """[RQ19] Staff without permissions get no actions, nor do those with view permissions only."""
     gateway = gateway_data.build()
     staff = gateway.people["staff"]
     assert not any(offered(staff).values())

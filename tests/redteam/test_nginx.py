@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 @dataclass(frozen=True)
 class Proxy:
-    """nginx on a loopback port, the certificate it shows, and a key of somebody behind it."""
+    """nginx on a loopback port, its certificate, and a key of a user behind it."""
 
     port: int
     plain: int

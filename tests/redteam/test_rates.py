@@ -1,4 +1,4 @@
-"""Rates before and after identity, at ``/api`` as at the lean doors."""
+"""Rate limits before and after authentication, at ``/api`` and at the ASGI endpoints."""
 
 import asyncio
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def test_ro8_guessing_keys_is_stopped_for_the_address(path: str, transactional_d
 
 
 @pytest.mark.parametrize("path", ["/api/sessions", "/v1/models"])
-def test_ri17_an_address_is_counted_before_anybody_is_known(
+def test_ri17_an_address_is_counted_before_authentication(
     path: str, settings: Any, transactional_db: None
 ) -> None:
     """[RI17]"""
@@ -71,10 +71,10 @@ def test_ri17_an_address_is_counted_before_anybody_is_known(
     assert statuses == [401, 401, 401, 429]
 
 
-def test_ri17_who_opens_links_to_files_is_counted_by_address(
+def test_ri17_opening_file_links_is_counted_by_address(
     settings: Any, transactional_db: None
 ) -> None:
-    """[RI17] [RF1] A link is a bearer: nobody is known who could be counted."""
+    """[RI17] [RF1] A link is a bearer token: there is no user to count."""
     settings.RATE_PER_MINUTE_ADDRESS = 3
     gateway = gateway_data.build()
     asked = [gateway.ask("anonymous", "GET", "/files/out?token=x") for _ in range(4)]

@@ -13,13 +13,13 @@ from tests.servers import wait_until
 
 pytestmark = pytest.mark.slow
 MEGABYTE = 2**20
-# A member's key with the scopes inbound and chat: these doors do not even look at the body.
+# A member's key with the scopes inbound and chat: these endpoints do not read the body.
 REFUSED_BEFORE = ("/process", "/mcp")
 BODIES = (
     *("/inbound", "/v1/chat/completions", "/ui/chat", "/files", "/api/sessions", "/none"),
     *("/sign-in", *REFUSED_BEFORE),
 )
-MORE_MEGABYTES = 120  # generous: what one door may take of a body (12 MB) several times
+MORE_MEGABYTES = 120  # generous: several times an endpoint's maximum body (12 MB)
 MORE_DESCRIPTORS = 30
 
 
@@ -33,7 +33,7 @@ def gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
 
 @pytest.fixture(scope="module")
 def ada(gateway: Gateway) -> Client:
-    """Somebody with a key, who has asked once: everything is loaded."""
+    """A user with a key, after one request: everything is loaded."""
     found = people(gateway, number=1)[0]
     assert found.say("hello").status == 200
     return found
@@ -75,7 +75,7 @@ def pour(connection: socket.socket, megabytes: int) -> int:
 
 @pytest.mark.parametrize("path", BODIES)
 def test_rw11_300_megabytes_are_not_kept(path: str, gateway: Gateway, ada: Client) -> None:
-    """[RW11] Declared, at a lean door, at a page and at an address that is not there."""
+    """[RW11] Declared, at an ASGI endpoint, at a page and at a missing address."""
     request = head(ada, f"Content-Length: {300 * MEGABYTE}")
     with door(gateway) as connection:
         connection.sendall(request.replace(b"/inbound", path.encode(), 1))
@@ -96,7 +96,7 @@ def test_rw11_an_endless_chunked_body_is_cut(path: str, gateway: Gateway, ada: C
                 connection.sendall(piece)
 
 
-def test_rws12_hundreds_of_silent_and_half_open_connections_hold_nobody_up(
+def test_rws12_hundreds_of_silent_and_half_open_connections_delay_no_client(
     gateway: Gateway, ada: Client
 ) -> None:
     """[RWS12] Half a request line, half a head, half a body, a handshake that never goes on."""
@@ -141,7 +141,7 @@ def test_a_client_that_closes_its_half_is_answered_or_let_go(gateway: Gateway, a
     ],
     ids=["TLS", "version", "long line", "long header", "negative", "two lengths", "zeros"],
 )
-def test_what_is_no_http_is_refused_or_cut(garbage: bytes, gateway: Gateway) -> None:
+def test_invalid_http_is_refused_or_cut(garbage: bytes, gateway: Gateway) -> None:
     with door(gateway) as connection:
         answer = b""
         with contextlib.suppress(OSError):

@@ -19,7 +19,7 @@ from core.models import ChannelIdentity, User
 from gateway_project.asgi import ROUTES
 from tests.redteam import gateway_data
 from tests.redteam.gateway_data import WHO, GatewayData
-from tests.redteam.matrix import API, DOORS, PAGES
+from tests.redteam.matrix import API, ENDPOINTS, PAGES
 from tests.redteam.test_matrix import django_routes
 
 # A key notes when it was used: that is no power, and it is how an owner finds unused ones.
@@ -28,7 +28,7 @@ KEPT = (User, Session, SignInLink, ApiKey, LinkCode, ChannelIdentity)
 
 
 def powers() -> dict[str, Any]:
-    """Who is who, who is signed in, what lets in, who waits."""
+    """Return users, sessions, credentials and pending requests."""
     found: dict[str, Any] = {}
     for model in (*KEPT, UnknownRequest):
         rows = model._default_manager.order_by("pk").values()
@@ -40,8 +40,8 @@ def powers() -> dict[str, Any]:
 
 
 def read_pages() -> list[tuple[str, str]]:
-    """(path, who) of each row of the matrix that is a GET, with the links that work besides."""
-    tables = {**PAGES, **API, **DOORS}
+    """Return (path, who) of each GET row of the matrix, with further working links."""
+    tables = {**PAGES, **API, **ENDPOINTS}
     paths = [row.path for rows in tables.values() for row in rows if row.method == "GET"]
     paths += ["/sign-in/{link}", "/sign-in/{link}?next=/admin/", "/decide/{decision}"]
     return [(path, who) for path in paths for who in WHO]

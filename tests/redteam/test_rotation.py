@@ -63,10 +63,10 @@ class TestResealing:
     def test_a_second_time_there_is_nothing_to_do(self, settings: Any) -> None:
         row = account("a", token="1")
         settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
-        assert credential_rotation.reseal_all(actor="t", now=timezone.now()) == 1
+        assert credential_rotation.reencrypt_all(actor="t", now=timezone.now()) == 1
         row.refresh_from_db()
         before = row.secrets
-        assert credential_rotation.reseal_all(actor="t", now=timezone.now()) == 0
+        assert credential_rotation.reencrypt_all(actor="t", now=timezone.now()) == 0
         row.refresh_from_db()
         assert row.secrets == before
 
@@ -79,7 +79,7 @@ class TestResealing:
             call_command("rotate_secrets")
         assert ChannelAccount.objects.get(pk=first.pk).secrets == first.secrets
 
-    def test_what_is_no_seal_at_all_is_refused(self, settings: Any) -> None:
+    def test_an_invalid_ciphertext_is_refused(self, settings: Any) -> None:
         foreign = Fernet(Fernet.generate_key()).encrypt(b"{}").decode()
         with pytest.raises(encryption.DecryptError):
             encryption.reencrypt(foreign)
@@ -135,7 +135,7 @@ def test_a_failure_in_the_middle_leaves_a_file_with_both_keys(
     def fail(**_: object) -> int:
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr(credential_rotation, "reseal_all", fail)
+    monkeypatch.setattr(credential_rotation, "reencrypt_all", fail)
     with pytest.raises(RuntimeError):
         call_command("rotate_secrets", "--new-keys", stdout=StringIO())
     assert rotated("encryption_key")[1:] == old

@@ -29,7 +29,7 @@ def owner() -> Any:
 
 @pytest.fixture
 def waiting() -> UnknownRequest:
-    """A stranger."""
+    """A pending request."""
     account = ChannelAccount.objects.create(channel="memory", name="main")
     draft = Draft(account=account, sender="eve", chat="eve", text="hello")
     receive_sender(draft=draft, now=timezone.now())

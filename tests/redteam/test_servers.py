@@ -70,7 +70,7 @@ def web(
 
 @pytest.fixture(scope="module")
 def ada(web: Gateway) -> Client:
-    """Somebody with a key."""
+    """A user with a key."""
     return people(web, number=1)[0]
 
 
@@ -136,7 +136,7 @@ def test_rf5_no_name_of_a_file_becomes_a_header_on_the_wire(
 
 
 def test_a_request_that_smuggles_another_is_one_or_none(web: Gateway) -> None:
-    """Two lengths, or a length beside chunks: whoever stands in front may have read the other."""
+    """Two lengths, or a length beside chunks: a proxy in front may have read the other."""
     smuggled = b"0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     for lines in (
         ("Transfer-Encoding: chunked",),

@@ -9,7 +9,7 @@ from channels_app.asgi import throttling
 from core.database import transactions
 from core.models import Delivery
 from tests.redteam import gateway_data
-from tests.redteam.matrix import API, DOORS, PAGES
+from tests.redteam.matrix import API, ENDPOINTS, PAGES
 
 ORIGIN = "https://evil.example"
 
@@ -27,7 +27,7 @@ def test_ri19_no_route_lets_a_foreign_page_read_it(transactional_db: None) -> No
     """[RI19] Neither the preflight nor the request itself names an allowed origin."""
     gateway = gateway_data.build()
     asked = {"Origin": ORIGIN, "Access-Control-Request-Method": "POST"}
-    for rows in {**PAGES, **API, **DOORS}.values():
+    for rows in {**PAGES, **API, **ENDPOINTS}.values():
         for row in rows:
             where = gateway.fill(row.path)
             for method in ("OPTIONS", row.method):
@@ -35,7 +35,7 @@ def test_ri19_no_route_lets_a_foreign_page_read_it(transactional_db: None) -> No
                 assert not any(name.startswith("access-control") for name in answer.headers), where
 
 
-def test_rq14_an_owner_without_a_channel_finds_the_stranger_in_the_admin(
+def test_rq14_an_owner_without_a_channel_finds_the_request_in_the_admin(
     transactional_db: None,
 ) -> None:
     """[RQ14] Nothing is sent anywhere, and nothing tries."""

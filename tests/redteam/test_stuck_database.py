@@ -31,7 +31,7 @@ def gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
 
 @pytest.fixture(scope="module")
 def ada(gateway: Gateway) -> Client:
-    """Somebody with a key, who has asked once."""
+    """A user with a key, after one request."""
     found = people(gateway, number=1)[0]
     assert found.say("hello").status == 200
     return found
@@ -98,10 +98,8 @@ def test_rc6_d8_requests_that_cannot_write_end_soon_and_readiness_says_so(
 CHAT = {"model": "default", "messages": [{"role": "user", "content": "hi"}]}
 
 
-def test_d8_what_is_wrong_is_told_to_those_with_a_credential_only(
-    gateway: Gateway, ada: Client
-) -> None:
-    """[D8] Account names and a platform's words are not for everybody; ok or not is."""
+def test_d8_problems_are_listed_with_a_credential_only(gateway: Gateway, ada: Client) -> None:
+    """[D8] Account names and a platform's words need a credential; ok or not does not."""
     anybody, wrong = Client(gateway, ""), Client(gateway, "lk_wrong")
     known = ada.get("/readyz").body
     assert known.items() >= {"ok": True, "problems": [], "warnings": [], "waiting": {}}.items()

@@ -1,8 +1,8 @@
-"""Two senders and one key: what one client calls its message tells another one nothing.
+"""Two senders and one key: a client's message id reveals nothing to another client.
 
-Every endpoint that takes a key of idempotency is asked by two listed senders and an unlisted one
-behind one bridge key, or by two people with keys of their own; every id of a session, a run, a file
-by somebody whose it is not. Contracts [D1] [A3] [A5] [A10].
+Every endpoint with an idempotency key is called by two listed senders and an unlisted one behind
+one bridge key, or by two users with keys of their own; every id of a session, a run, a file by a
+user who does not own it. Contracts [D1] [A3] [A5] [A10].
 """
 
 import ast
@@ -128,7 +128,7 @@ def v1(world: World, sender: str, key: str, text: str) -> Got:
 
 
 def process(world: World, sender: str, key: str, text: str) -> Got:
-    """``POST /process``, in a room that all senders share."""
+    """``POST /process``, in a chat that all senders share."""
     body = {"user_id": sender, "text": text, "request_id": key, "chat_id": "room"}
     data = orjson.dumps(body)
     # A signature holds whole seconds, and none may be used twice.
@@ -211,7 +211,7 @@ def test_two_senders_with_one_key_are_two_messages(world: World, ask: Ask, name:
 
 
 @bridged
-def test_an_unlisted_sender_with_a_used_key_is_held_and_told_nothing(
+def test_an_unlisted_sender_with_a_used_key_is_held_without_an_answer(
     world: World, ask: Ask, name: str
 ) -> None:
     """And makes an unknown request, as with any other message; the listed one's retry works."""
@@ -228,10 +228,10 @@ def test_an_unlisted_sender_with_a_used_key_is_held_and_told_nothing(
 
 
 @bridged
-def test_a_strangers_key_takes_no_message_of_a_listed_sender(
+def test_an_unknown_senders_key_takes_no_message_of_a_listed_sender(
     world: World, ask: Ask, name: str
 ) -> None:
-    """Who comes later with the same key is heard all the same."""
+    """A later sender with the same key is accepted nevertheless."""
     assert ask(world, "mallory", KEY, WORDS).status == 401
     assert is_accepted(ask(world, "alice", KEY, WORDS))
     assert world.run_of("alice").text == WORDS
@@ -252,9 +252,7 @@ def test_the_same_key_with_another_body_is_refused_by_name(
 
 
 @bridged
-def test_a_sender_who_may_speak_no_more_is_not_told_their_old_answer(
-    world: World, ask: Ask, name: str
-) -> None:
+def test_a_revoked_sender_does_not_get_an_old_answer(world: World, ask: Ask, name: str) -> None:
     """The rule is asked before a repetition is looked for."""
     assert is_accepted(ask(world, "alice", KEY, WORDS))
     ChannelIdentity.objects.filter(value="alice").delete()
@@ -264,7 +262,7 @@ def test_a_sender_who_may_speak_no_more_is_not_told_their_old_answer(
 
 
 @bridged
-def test_what_was_held_is_the_same_request_after_the_approval(
+def test_a_held_message_is_the_same_request_after_the_approval(
     world: World, ask: Ask, name: str
 ) -> None:
     """[A7] The retry finds the run of the replayed message; nothing runs twice."""
@@ -282,7 +280,7 @@ def test_what_was_held_is_the_same_request_after_the_approval(
 
 
 @bridged
-def test_a_refused_message_of_who_is_listed_by_now_is_accepted_when_sent_again(
+def test_a_refused_message_is_accepted_when_repeated_after_the_approval(
     world: World, ask: Ask, name: str
 ) -> None:
     """Listed by hand, or after the held message was emptied: its sender has it still."""
@@ -319,11 +317,11 @@ def test_one_key_at_different_endpoints_is_one_message_each(world: World) -> Non
     assert Run.objects.count() == len(BRIDGED) - 1  # /inbound is there twice
 
 
-# What names a thing of ``alice`` -> the request of another one who names it, and the status that
+# An id of ``alice``'s object -> another user's request with it, and the status that
 # the other gets, as for a thing that does not exist. "{…}" is alice's id.
 @dataclass(frozen=True)
 class Foreign:
-    """A request with an id that is somebody else's. ``who``: the key that is shown."""
+    """A request with another user's id. ``who``: the key that is used."""
 
     who: str
     method: str
@@ -415,7 +413,7 @@ NOTHING = "A" * 22
 
 
 @pytest.mark.parametrize("case", FOREIGN.values(), ids=FOREIGN)
-def test_an_id_of_somebody_else_is_no_id(world: World, case: Foreign) -> None:
+def test_another_senders_id_is_not_reused(world: World, case: Foreign) -> None:
     """The answer is that for an id that does not exist; hers is untouched, and still hers."""
     other = ChannelAccount.objects.create(channel="bridge", name="other")
     token = keys.create(name="o", account=other, scopes=["chat", "inbound"])[1]
@@ -460,5 +458,5 @@ def test_only_platforms_give_ids_that_are_unique_for_the_account() -> None:
 
 
 def test_the_table_of_two_senders_has_every_way() -> None:
-    """A way less is a hole that nobody tests."""
+    """A missing way would be untested."""
     assert len(BRIDGED) * 6 + len(EVERY) * 2 + len(FOREIGN) == 5 * 6 + 8 * 2 + 27

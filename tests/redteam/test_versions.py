@@ -1,4 +1,4 @@
-"""Workers and a database of different versions: nobody works on tables that they do not know."""
+"""Workers and a database of different versions: no process works on tables of another schema."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -43,8 +43,9 @@ def migrated_by_newer_code() -> Iterator[None]:
 
 @contextmanager
 def older_than_the_code() -> Iterator[None]:
-    """The database as it is before ``migrate``: what the newest migrations of core did is there,
-    but nobody has noted it."""
+    """The database before ``migrate``: the effects of core's newest migrations exist, but are
+    not recorded.
+    """
     recorder = MigrationRecorder(connection)
     names = [name for app, name in recorder.applied_migrations() if app == "core"]
     for name in names:
@@ -152,7 +153,7 @@ def test_rc10_readyz_and_the_doctor_of_an_outdated_process_say_so(
         assert "not-ready" not in found  # tables that we do not know are not read
 
 
-def test_rc10_an_old_worker_beside_a_new_one_is_named_and_stops_nobody(db: None) -> None:
+def test_rc10_an_old_worker_beside_a_new_one_is_named_and_stops_no_other(db: None) -> None:
     """[RC10] During a rolling update the gateway stays ready; the owner is told."""
     runs.heard_from(worker="new", queue="runs")
     runs.heard_from(worker="old", queue="runs", problem="it is of yesterday.")
@@ -162,7 +163,7 @@ def test_rc10_an_old_worker_beside_a_new_one_is_named_and_stops_nobody(db: None)
     assert found == ["A runs worker takes no work: it is of yesterday."]
 
 
-def test_rc10_what_a_deployment_puts_beside_a_running_process_is_not_its_own(
+def test_rc10_files_of_a_deployment_do_not_affect_a_running_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """[RC10] The disk is read once, when Django starts."""

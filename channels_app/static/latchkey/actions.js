@@ -1,9 +1,9 @@
-// Actions: what an answer may ask of the page. Those it does not know are ignored.
+// Action messages of an answer. Unknown ones are ignored.
 
 import { textOf } from "./conversation.js";
 import { ownUrl } from "./dom.js";
 
-/** Do what an action message asks; `page` is {openSettings, openSidebar, refresh, goTo}. */
+/** Execute an action message; `page` is {openSettings, openSidebar, refresh, goTo}. */
 export function act(props, page) {
   const payload = typeof props.payload === "object" && props.payload !== null ? props.payload : {};
   const doing = ACTIONS[textOf(props.name)];

@@ -1,4 +1,4 @@
-// Files on their way: chosen, pasted or dropped; shown above the box until the message goes.
+// Attachments: chosen, pasted or dropped; shown above the message box until the message is sent.
 // Pictures are made small enough for one frame; everything else is uploaded at once, with a bar.
 
 import { textOf } from "./conversation.js";
@@ -53,7 +53,7 @@ export class Attachments {
     return this.#items.length === 0;
   }
 
-  /** What is attached, as a frame wants it; the tray is empty afterwards. */
+  /** Return the attachments in the form of a frame, and empty the tray. */
   take() {
     const taken = this.#items.map(({ name, url, id }) => (id ? { name, id } : { name, url }));
     this.#items = [];
@@ -61,7 +61,7 @@ export class Attachments {
     return taken;
   }
 
-  /** Attach what was attached before: [{url, name}]. */
+  /** Restore attachments: [{url, name}]. */
   put(files) {
     this.#items.push(...files);
     this.#draw();
@@ -122,7 +122,7 @@ function isPicture(file) {
   return file.type.startsWith("image/");
 }
 
-/** An upload on its way: {done: the id, abort()}. The error's message is for people. */
+/** An upload in progress: {done: the id, abort()}. The error's message is shown to the user. */
 function uploading(file, name, told) {
   const request = new XMLHttpRequest();
   const done = new Promise((resolve, reject) => {

@@ -1,5 +1,5 @@
-// The page put together: frames from the connection go to the run they belong to, and what people
-// do goes back. All state of an answer is in its Run; all state on its way is in the Outbox.
+// The page: dispatches frames from the connection to their run, and sends the user's actions.
+// The state of an answer is in its Run; unsent messages are in the Outbox.
 
 import { act } from "./actions.js";
 import { call, signIn } from "./api.js";
@@ -171,7 +171,7 @@ class Chat {
     this.#flush();
   }
 
-  /** Put what was said into the box, to be changed and sent again. */
+  /** Put a sent message into the box, to be edited and sent again. */
   edit(said) {
     if (said === undefined || this.composer.offer(said.text, resendable(said.media))) return;
     toast("Send or clear the text in the message box first.");
@@ -321,7 +321,7 @@ class Chat {
     this.#updateBusy();
   }
 
-  /** The gateway does not know a run (any more): nothing will come of it. */
+  /** The gateway does not know the run (any more): it will send no answer. */
   #lost(run, message) {
     if (!run.finish({ error: message })) return;
     this.log.keepAtEnd(() => this.#turnOf(run)?.finish());

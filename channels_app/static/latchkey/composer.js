@@ -1,4 +1,4 @@
-// The box one writes in: grows with its text, keeps drafts, Enter sends, Esc stops.
+// The message box: grows with its text, keeps drafts, Enter sends, Esc stops.
 
 const TALLEST = 240;
 
@@ -10,7 +10,7 @@ export class Composer {
   #send = document.querySelector("#send");
   #stop = document.querySelector("#stop");
   #chat = "new";
-  // By person: the next to sign in in this tab must not read them.
+  // Per user: another user of this tab must not read them.
   #drafts = `latchkey.draft.${document.body.dataset.person}.`;
 
   /** on: {send(text, files), stop(), recall(), failed(message)}. */

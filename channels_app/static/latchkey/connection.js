@@ -1,5 +1,5 @@
-// One WebSocket that comes back: exponential back-off with jitter, a heartbeat that notices a dead
-// line, and no opinion about what the frames mean.
+// One WebSocket that reconnects: exponential back-off with jitter, and a heartbeat that detects a dead
+// connection. It does not interpret frames.
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 15_000;
@@ -41,7 +41,7 @@ export class Connection {
     const socket = this.#open();
     let opened = false;
     this.#socket = socket;
-    // A server that dies while it takes us in may leave us waiting for ever.
+    // A server that dies during the handshake may never answer.
     this.#deadline = this.#clock.set(() => {
       socket.close();
       this.#closed(socket, 1006, opened);
@@ -66,7 +66,7 @@ export class Connection {
     return true;
   }
 
-  /** Drop the line and come back at once: it is suspected to be dead. */
+  /** Reconnect immediately: the connection may be dead. */
   restart() {
     const socket = this.#socket;
     this.#failures = 0;

@@ -28,7 +28,7 @@ export class Run {
     this.seq = frame.seq;
     if (frame.type === "event") return { outcome: "applied", event: this.#event(frame) };
     const key = frame.message_id || `#${frame.seq}`;
-    // HTML is believed only in what our own views and final frames say, never in a message.
+    // HTML is trusted only from our own views and final frames, never in a message.
     const { html: _ignored, ...message } = frame;
     const part = applyDelta(this.parts.get(key), message);
     this.parts.set(key, part);

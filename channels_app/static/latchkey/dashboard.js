@@ -1,5 +1,5 @@
-// The header of the admin, live: how many strangers wait, a toast for each that knocks, and the
-// browser's own notification when the owner allowed it. Texts of strangers are text nodes only.
+// The header of the admin, live: the number of pending requests, a toast for each new one, and the
+// browser's notification if the owner allowed it. Texts of unknown senders are text nodes only.
 
 import { Connection } from "./connection.js";
 import { el } from "./dom.js";

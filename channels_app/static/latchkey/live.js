@@ -4,7 +4,7 @@ import { el, icon, setServerHtml } from "./dom.js";
 import { pieces } from "./highlight.js";
 import { parseBlocks, parseInline, settledUpTo } from "./preview.js";
 
-// The beginning of a line that is only marks so far: what they mean is not known yet.
+// The beginning of a line with only markers so far: their meaning is not known yet.
 const UNFINISHED = /(?:^|\n)[ |#>*_`~+-]{1,6}$/;
 
 /** A growing text. Settled blocks are built once; only the last one is built again. */
@@ -71,7 +71,7 @@ function colour(pre, language) {
   if (shown.some((piece) => typeof piece !== "string")) code.replaceChildren(...shown);
 }
 
-/** A button that copies what `text()` gives and says that it did. */
+/** A button that copies the result of `text()` and confirms it. */
 export function copyButton(label, text) {
   const button = el("button.copy", { type: "button", "aria-label": label, title: label });
   const rest = () => button.replaceChildren(icon("copy"), el("span.word", {}, "Copy"));

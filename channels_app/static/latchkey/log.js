@@ -1,5 +1,5 @@
-// The conversation on the page: turns in order, staying at the end while one reads there, the
-// welcome, the title, the state of the connection, and what screen readers are told.
+// The conversation on the page: turns in order, scrolled to the end while the user is there, the
+// welcome, the title, the state of the connection, and announcements for screen readers.
 
 import { el, icon } from "./dom.js";
 import { greeting } from "./time.js";
@@ -59,7 +59,7 @@ export class Log {
     this.#earlier.onclick = load;
   }
 
-  /** Change the page and stay at its end, if one was there. */
+  /** Change the page and keep it scrolled to the end, if it was. */
   keepAtEnd(change) {
     change();
     if (this.#following) this.toEnd();
@@ -88,7 +88,7 @@ export class Log {
     document.title = title ? `${title} · Latchkey` : "Latchkey";
   }
 
-  /** What screen readers say at the next pause. */
+  /** Announce a text to screen readers. */
   announce(text) {
     this.#announcer.textContent = text;
   }

@@ -1,5 +1,5 @@
 // The reference merge of the native message protocol: how a delta changes a message.
-// The same function as core/messages/merge.py; a property test holds the two together.
+// The same function as core/messages/merge.py; a property test compares the two.
 // Total (a delta that does not fit changes nothing) and changes nothing in place. Objects are
 // built by spreading and from entries, never by assignment: a key "__proto__" stays plain data.
 

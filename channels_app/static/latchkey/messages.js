@@ -102,7 +102,7 @@ function pretty(text) {
   }
 }
 
-/** What went wrong, with what the owner may need folded away. */
+/** The error, with details for the owner folded away. */
 export function errorBlock({ message, code, details }) {
   const head = el("p", {}, textOf(message) || "Something went wrong.");
   const more = [textOf(code), textOf(details)].filter(Boolean).join("\n");
@@ -161,7 +161,7 @@ function thumbs(source, { rate, given }, title) {
   return el("span.thumbs", {}, ...buttons);
 }
 
-/** What an address of a medium may be on this page: our own, or the data itself. */
+/** The allowed addresses of media on this page: own files and data URLs. */
 export function imageSource(address) {
   if (SAFE_IMAGE.test(address)) return address;
   return address.startsWith("data:") ? null : (ownUrl(address)?.href ?? null);
@@ -212,7 +212,7 @@ function transcript(text) {
   return el("details", {}, el("summary", {}, "Transcript", icon("chevron")), el("p.plain", {}, text));
 }
 
-// Loading it would tell its host that the answer was read, and when: it waits for a click.
+// Loading it would reveal to its host when the answer was read: it needs a click.
 function elsewhere(label, address, alt) {
   const url = /^https?:/.test(address) ? webUrl(address) : null;
   if (url === null) return el("p.facts", {}, alt || "This medium cannot be shown.");

@@ -1,4 +1,4 @@
-// What the gateway itself has to say: short toasts, and cards for the owner that ask for a decision.
+// Messages of the gateway itself: short toasts, and cards with decisions for the owner.
 
 import { textOf } from "./conversation.js";
 import { el, icon, iconButton } from "./dom.js";
@@ -11,7 +11,7 @@ const VERDICTS = [
   ["block", "Block", "button-danger"],
 ];
 
-/** Say something for a few seconds. */
+/** Show a toast for a few seconds. */
 export function toast(message) {
   const place = document.querySelector("#toasts");
   const node = el("p.toast", {}, message);
@@ -63,7 +63,7 @@ function card(frame, id, decide) {
   const quote = textOf(frame.quote);
   const stranger = quote ? el("blockquote.stranger", { title: quote }, quote) : null;
   stranger?.addEventListener("click", () => stranger.classList.toggle("whole"));
-  const node = el("section.notice", { "data-request": id, "aria-label": "Notice" }, icon("knock"));
+  const node = el("section.notice", { "data-request": id, "aria-label": "Notice" }, icon("request"));
   const open = id && !frame.decided;
   const buttons = open ? VERDICTS.map(([verdict, label, look]) => button(verdict, label, look)) : [];
   function button(verdict, label, look) {

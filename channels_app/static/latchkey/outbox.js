@@ -1,12 +1,12 @@
-// Messages that the server has not said it stored. They are kept for the tab, so that a reload or
-// a lost connection loses none, and go out again under the same client id, so that none is doubled.
+// Messages that the server has not acknowledged. They are stored per tab, so that a reload or
+// a lost connection loses none, and are resent with the same client id, so that none is duplicated.
 
 export class Outbox {
   #storage;
   #newId;
   #key;
 
-  /** `person`: whose messages these are; the next to sign in in this tab must not send them. */
+  /** `person`: the user of the messages; another user of this tab must not send them. */
   constructor({ storage, newId, person }) {
     this.#storage = storage;
     this.#newId = newId;
@@ -71,7 +71,7 @@ function read(storage, key) {
   }
 }
 
-/** What can be sent again of what a message brought: data of this page, and files kept by the gateway. */
+/** The attachments of a message that can be resent: data of this page, and stored files. */
 export function resendable(media) {
   return (Array.isArray(media) ? media : []).flatMap((item) => {
     const name = typeof item.name === "string" && item.name ? { name: item.name } : {};
@@ -89,7 +89,7 @@ export function frameOf(entry) {
   return frame;
 }
 
-/** An id that nobody can guess and nobody else makes. */
+/** A random unique id. */
 export function randomId() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,4 +1,4 @@
-// The list of chats: search, open, rename, delete, and which of them are at work or unread.
+// The list of chats: search, open, rename, delete, and their state (running, unread).
 
 import { call } from "./api.js";
 import { el, icon, iconButton } from "./dom.js";
@@ -52,7 +52,7 @@ export class Sidebar {
     return this.#sessions.find((session) => session.id === id)?.title ?? "";
   }
 
-  /** Something happened in a chat: it is at work, or an answer came. */
+  /** Update a chat's state: it is running, or an answer arrived. */
   activity(id, { busy }) {
     const session = this.#sessions.find((each) => each.id === id);
     if (!busy && id !== this.#current) this.#unread.add(id);
@@ -69,7 +69,7 @@ export class Sidebar {
     return this.#search.value.trim().toLowerCase();
   }
 
-  // Titles at once; what was said in the chats is asked for when one stops typing.
+  // Titles are filtered immediately; the content of chats is searched when typing pauses.
   #searched() {
     clearTimeout(this.#asking);
     this.#hits = null;

@@ -1,4 +1,4 @@
-// One turn on the page: what was said, and the answer as it grows.
+// One turn on the page: the message, and the growing answer.
 
 import { textOf } from "./conversation.js";
 import { el, icon, iconButton } from "./dom.js";
@@ -35,7 +35,7 @@ export class Turn {
     else this.finish();
   }
 
-  /** The message on its way: what to say until a run has it. */
+  /** Show the message's status until a run has it. */
   pending(words) {
     this.#showStatus(words, null);
   }
@@ -146,7 +146,7 @@ export class Turn {
     this.#foot.hidden = false;
   }
 
-  /** The message was refused: why, and what was typed is kept. */
+  /** Show why the message was refused; its text is kept. */
   refuse(message) {
     this.#status.replaceChildren();
     this.#parts.append(errorBlock({ message }));
@@ -160,7 +160,7 @@ export class Turn {
     this.#status.replaceChildren(spinner, line, ...(bar ? [bar] : []));
   }
 
-  /** What a screen reader should hear once the answer is there. */
+  /** The announcement for screen readers when the answer is complete. */
   spoken() {
     const said = this.#parts.querySelectorAll(".prose, .error-block > div > p, .stopped");
     return Array.from(said, (node) => node.innerText).join("\n").slice(0, 2000);

@@ -19,7 +19,7 @@ AFTER = {"%", "‰"}
 
 
 def svg(plot: Plot, *, rtl: bool) -> str:
-    """The chart of ``plot`` as one ``<svg>`` with its description as label."""
+    """Return the chart of ``plot`` as one ``<svg>`` with its description as label."""
     drawn = "".join(parts(plot.chart, plot.w, plot.h, rtl=rtl))
     return (
         f'<svg viewBox="0 0 {plot.w:g} {plot.h:g}" role="img" direction="ltr" '
@@ -46,7 +46,7 @@ def parts(chart: Chart, w: float, h: float, *, rtl: bool) -> Iterator[str]:
 def words(
     text: str, x: float, y: float, *, anchor: str = "middle", fill: str = INK, bold: bool = False
 ) -> str:
-    """A word at a place."""
+    """Return a word at a place."""
     weight = ' font-weight="700"' if bold else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{LETTER:g}" '
@@ -55,7 +55,7 @@ def words(
 
 
 def rect(x: float, y: float, w: float, h: float, colour: str) -> str:
-    """A filled rectangle."""
+    """Return a filled rectangle."""
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" '
         f'fill="#{COLOURS[colour]}"/>'
@@ -63,7 +63,7 @@ def rect(x: float, y: float, w: float, h: float, colour: str) -> str:
 
 
 def rule(x: float, y: float, to_x: float, to_y: float, colour: str) -> str:
-    """A thin line."""
+    """Return a thin line."""
     return (
         f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}" stroke="#{colour}" '
         'stroke-width="1"/>'
@@ -71,7 +71,7 @@ def rule(x: float, y: float, to_x: float, to_y: float, colour: str) -> str:
 
 
 def valued(value: float, unit: str) -> str:
-    """A value with the unit that stands with each number."""
+    """Return a value with the unit that stands with each number."""
     if unit in BEFORE:
         return unit + brief(value)
     return brief(value) + (unit if unit in AFTER else "")
@@ -117,7 +117,7 @@ def upright(chart: Chart, w: float, h: float, *, rtl: bool) -> Iterator[str]:
 def columns(
     chart: Chart, centres: Sequence[float], slot: float, zero: float, scale: float
 ) -> Iterator[str]:
-    """One column a value, its number on top where there is room."""
+    """Yield one column per value, its number on top where it fits."""
     wide = min(slot * 0.72 / len(chart.series), 64.0)
     for number, series in enumerate(chart.series):
         for x, value in zip(centres, series.values, strict=True):
@@ -133,7 +133,7 @@ def columns(
 def lines(
     chart: Chart, centres: Sequence[float], slot: float, zero: float, scale: float
 ) -> Iterator[str]:
-    """One line a series; its numbers only where it is alone."""
+    """Yield one line a series; its numbers only where it is alone."""
     for series, colour in zip(chart.series, CHART_COLOURS, strict=False):
         dots = [(x, zero - value * scale) for x, value in zip(centres, series.values, strict=True)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in dots)
@@ -176,7 +176,7 @@ def bars(chart: Chart, w: float, h: float, *, rtl: bool) -> Iterator[str]:
 
 
 def pie(chart: Chart, w: float, h: float) -> Iterator[str]:
-    """A ring whose parts carry their numbers."""
+    """Yield a ring whose parts carry their numbers."""
     values = chart.series[0].values
     total = sum(values) or 1.0
     radius = min(w, h - LEGEND) / 2 - 6
@@ -194,7 +194,7 @@ def pie(chart: Chart, w: float, h: float) -> Iterator[str]:
 
 
 def wedge(x: float, y: float, radius: float, angle: float, turn: float, colour: str) -> str:
-    """A part of a ring, from ``angle`` on, ``turn`` wide (radians)."""
+    """Return a part of a ring, from ``angle`` on, ``turn`` wide (radians)."""
     inner = radius * 0.58
     large = int(turn > math.pi)
     (ax, ay), (bx, by) = (

@@ -1,4 +1,4 @@
-"""Pages as one HTML file: no request leaves it, its one script is named by its hash."""
+"""Pages as one HTML file without external requests; its one script is allowed by its hash."""
 
 from collections.abc import Sequence
 from html import escape
@@ -35,7 +35,7 @@ EAST_ASIAN = {
 
 
 def document(pages: Sequence[Page], *, title: str, language: str) -> str:
-    """The whole file. It scrolls without its script; with it, it is a slide show."""
+    """Return the whole file. It scrolls without its script; with it, it is a slide show."""
     style = resource("style.css")
     rtl = any(page.rtl for page in pages)
     body = "\n".join(section(page, len(pages)) for page in pages)
@@ -59,14 +59,14 @@ def document(pages: Sequence[Page], *, title: str, language: str) -> str:
 
 
 def faces(language: str, *, rtl: bool) -> str:
-    """The fonts to try: Latin ones first, then those of the deck's own script."""
+    """Return the fonts to try: Latin ones first, then those of the deck's own script."""
     own = EAST_ASIAN.get(language) or EAST_ASIAN.get(language[:2], EAST_ASIAN["zh"])
     right = '"Noto Sans Arabic",' if rtl else ""
     return f'{LATIN},{right}"DejaVu Sans",{own},sans-serif'
 
 
 def resource(name: str) -> str:
-    """A file that lies beside this module."""
+    """Return a file that lies beside this module."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -76,7 +76,7 @@ def words(text: str) -> str:
 
 
 def section(page: Page, count: int) -> str:
-    """One slide."""
+    """Return one slide."""
     adorn = [mirror_shape(shape) if page.rtl else shape for shape in decor(page.layout)]
     drawn = "".join(shape_html(shape) for shape in adorn)
     drawn += "".join(element_html(element, page) for element in page.elements)
@@ -95,7 +95,7 @@ def place(x: float, y: float, w: float, h: float) -> str:
 
 
 def unit(points: float) -> str:
-    """A length that grows with the page."""
+    """Return a length that grows with the page."""
     return f"calc({points:g}*var(--u))"
 
 
@@ -109,7 +109,7 @@ def shape_html(shape: Shape) -> str:
 
 
 def element_html(element: Element, page: Page) -> str:
-    """One element of a page."""
+    """Return one element of a page."""
     match element:
         case Text():
             return text_html(element, page)
@@ -122,7 +122,7 @@ def element_html(element: Element, page: Page) -> str:
 
 
 def text_html(text: Text, page: Page) -> str:
-    """A box of text as the element it is: a heading, a list, a paragraph."""
+    """Return a box of text as the element it is: a heading, a list, a paragraph."""
     style = (
         f"{place(text.x, text.y, text.w, text.h)};font-size:{unit(text.size)};"
         f"line-height:{unit(text.pitch)};color:#{COLOURS[text.colour]};"
@@ -145,13 +145,13 @@ def text_html(text: Text, page: Page) -> str:
 
 
 def point_html(point: Point) -> str:
-    """A point, its lead bold."""
+    """Return a point, its lead bold."""
     lead = f"<b>{words(point.lead)}</b>" if point.lead else ""
     return " ".join(filter(None, (lead, words(point.text))))
 
 
 def grid_html(grid: Grid) -> str:
-    """A table."""
+    """Return a table."""
     rows = "".join(
         row_html(row, grid, at, high)
         for at, (row, high) in enumerate(zip(grid.rows, grid.heights, strict=True))
@@ -165,7 +165,7 @@ def grid_html(grid: Grid) -> str:
 
 
 def row_html(row: Sequence[str], grid: Grid, at: int, high: float) -> str:
-    """One row; the first is a header where the table has one."""
+    """Return one row; the first is a header where the table has one."""
     header = grid.named and at == 0
     tag = "th" if header else "td"
     cells = ""
@@ -176,12 +176,14 @@ def row_html(row: Sequence[str], grid: Grid, at: int, high: float) -> str:
 
 
 def cell_html(text: str, *, number: bool) -> str:
-    """A cell's words; a number runs from left to right in every script, its sign in front."""
+    """Return a cell's words; a number runs from left to right in every script, its sign in
+    front.
+    """
     return f'<bdi dir="ltr">{words(text)}</bdi>' if number else words(text)
 
 
 def foot_html(page: Page) -> str:
-    """The footer and the page number."""
+    """Return the footer and the page number."""
     where = foot(page.layout)
     if where is None:
         return ""

@@ -68,14 +68,15 @@ def described(properties: Any, alt: str) -> None:
 
 
 def short(label: str) -> str:
-    """A label that a chart has room for."""
+    """Return a label that fits a chart."""
     clean = " ".join(writable(label).split())
     return clean if len(clean) <= LABEL_LIMIT else clean[: LABEL_LIMIT - 1] + "…"
 
 
 def inert(label: str) -> str:
-    """``label`` as a cell that a spreadsheet shows and does not carry out: the numbers of a chart
-    lie in a workbook of their own, whose writer makes formulas and links of such texts."""
+    """Return ``label`` as a cell that a spreadsheet does not evaluate: a chart's numbers are in a
+    workbook of their own, whose writer would turn such texts into formulas and links.
+    """
     return f"'{label}" if ACTIVE.match(label) else label
 
 
@@ -95,7 +96,7 @@ def number_format(chart: Chart) -> str:
 
 
 def dress(native: NativeChart, chart: Chart, *, rtl: bool) -> None:
-    """Our look: few lines, the theme's colours, values where there is room."""
+    """Apply our look: few lines, the theme's colours, values where they fit."""
     native.has_title = False
     native.font.size = Pt(13)
     native.font.color.rgb = RGBColor.from_string(COLOURS["ink"])
@@ -144,7 +145,7 @@ def dress_axes(native: NativeChart, chart: Chart, *, rtl: bool) -> None:
 
 
 def dress_series(native: NativeChart, chart: Chart) -> None:
-    """A colour a series, and values where there is room for them."""
+    """Apply a colour per series, and values where they fit."""
     plot = native.plots[0]
     if chart.kind != "line":
         plot.gap_width = 55
@@ -168,7 +169,7 @@ def dress_series(native: NativeChart, chart: Chart) -> None:
 
 
 def labelled(chart: Chart) -> bool:
-    """Whether there is room for a value at each mark."""
+    """Return whether a value fits at each mark."""
     count = len(chart.categories) * len(chart.series)
     if len(chart.series) == 1:
         return True

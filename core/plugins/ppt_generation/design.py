@@ -1,4 +1,4 @@
-"""Our theme, master and layouts, in the place of python-pptx's empty ones."""
+"""The theme, master and layouts that replace python-pptx's empty ones."""
 
 import re
 
@@ -76,7 +76,7 @@ NAMES: dict[Layout, str] = {
 
 
 def new_file(*, language: str, rtl: bool) -> PresentationFile:
-    """An empty 16:9 presentation with our theme and layouts, in the order of ``LAYOUTS``."""
+    """Return an empty 16:9 presentation with our theme and layouts, in the order of ``LAYOUTS``."""
     file = Presentation()
     file.slide_width, file.slide_height = emu(WIDTH), emu(HEIGHT)
     forget_template(file)
@@ -91,7 +91,7 @@ def new_file(*, language: str, rtl: bool) -> PresentationFile:
 
 
 def forget_template(file: PresentationFile) -> None:
-    """Drop what python-pptx's own template says of itself: its picture, its printer, 4:3."""
+    """Remove the metadata of python-pptx's own template: its picture, its printer, 4:3."""
     file.element.find(qn("p:sldSz")).attrib.pop("type", None)
     for holder, kind in (
         (file.part.package, RELATIONSHIP_TYPE.THUMBNAIL),
@@ -142,7 +142,7 @@ def fill_master(master: SlideMaster, *, rtl: bool) -> None:
 
 
 def styles(*, rtl: bool) -> str:
-    """The text styles of the master: what new boxes look like."""
+    """Return the text styles of the master: what new boxes look like."""
     side = f'algn="{"r" if rtl else "l"}" rtl="{int(rtl)}"'
     faces = '<a:latin typeface="+mn-lt"/><a:ea typeface="+mn-ea"/><a:cs typeface="+mn-cs"/>'
     levels = "".join(
@@ -177,7 +177,7 @@ def prompt(
     box: tuple[float, float, float, float], number: int, kind: str, index: int | None,
     *, rtl: bool, layout: Layout,
 ) -> str:  # fmt: skip
-    """A placeholder of a layout with the words that invite to type."""
+    """Return a placeholder of a layout with the words that invite to type."""
     x, y, w, h = box
     words = "Title" if kind == "title" else "Text"
     size = TITLE_SIZES.get(layout, 30.0) if kind == "title" else 20.0

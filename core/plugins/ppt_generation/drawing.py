@@ -46,7 +46,7 @@ def xml(text: str) -> str:
 
 
 def fill(colour: str) -> str:
-    """A solid fill with a colour of the theme."""
+    """Return a solid fill with a colour of the theme."""
     if colour in SLOTS:
         return f'<a:solidFill><a:schemeClr val="{SLOTS[colour]}"/></a:solidFill>'
     return f'<a:solidFill><a:srgbClr val="{COLOURS[colour]}"/></a:solidFill>'
@@ -62,7 +62,7 @@ def frame(x: float, y: float, w: float, h: float, turn: int = 0) -> str:
 
 
 def shape_xml(shape: Shape, number: int) -> str:
-    """A shape that only adorns, marked as such for screen readers."""
+    """Return a shape that only adorns, marked as such for screen readers."""
     return (
         f'<p:sp {NAMESPACES}><p:nvSpPr><p:cNvPr id="{number}" name="Decor {number}" descr="">'
         f'{DECORATIVE}</p:cNvPr><p:cNvSpPr/><p:nvPr userDrawn="1"/></p:nvSpPr><p:spPr>'
@@ -73,13 +73,13 @@ def shape_xml(shape: Shape, number: int) -> str:
 
 
 def placeholder(kind: str, index: int | None = None) -> str:
-    """The mark that makes a box the slide's title, body, footer or number."""
+    """Return the mark that makes a box the slide's title, body, footer or number."""
     at = "" if index is None else f' idx="{index}"'
     return f'<p:ph type="{kind}"{at}/>'
 
 
 def text_xml(text: Text, number: int, *, name: str, ph: str, language: str, rtl: bool) -> str:
-    """A box of text. ``ph`` is :func:`placeholder` or "" for a plain box."""
+    """Return a box of text. ``ph`` is :func:`placeholder` or "" for a plain box."""
     box = "" if ph else ' txBox="1"'
     body = "".join(paragraph(point, text, language, rtl=rtl) for point in text.paragraphs)
     return (
@@ -92,7 +92,7 @@ def text_xml(text: Text, number: int, *, name: str, ph: str, language: str, rtl:
 
 
 def body_properties(anchor: str) -> str:
-    """A box without insets that never changes its text's size: it was measured."""
+    """Return a box without insets that never changes its text's size: it was measured."""
     at = {"top": "t", "middle": "ctr", "bottom": "b"}[anchor]
     return (
         f'<a:bodyPr wrap="square" lIns="0" tIns="0" rIns="0" bIns="0" anchor="{at}" '
@@ -101,7 +101,7 @@ def body_properties(anchor: str) -> str:
 
 
 def paragraph(point: Point, text: Text, language: str, *, rtl: bool) -> str:
-    """One paragraph of a box; its lead is bold."""
+    """Return one paragraph of a box; its lead is bold."""
     after = text.gap if point is not text.paragraphs[-1] else 0
     runs = ""
     if point.lead:
@@ -143,7 +143,7 @@ def mark(text: Text) -> str:
 
 
 def run(words: str, text: Text, language: str, *, bold: bool) -> str:
-    """A run of one weight."""
+    """Return a run of one weight."""
     return (
         f'<a:r><a:rPr lang="{language}" sz="{round(text.size * 100)}" b="{int(bold)}" i="0" '
         f'dirty="0">{fill(text.colour)}<a:latin typeface="+mn-lt"/><a:ea typeface="+mn-ea"/>'
@@ -154,7 +154,7 @@ def run(words: str, text: Text, language: str, *, bold: bool) -> str:
 def field_xml(
     text: Text, number: int, *, kind: str, index: int, language: str, rtl: bool, content: str
 ) -> str:
-    """The page number or the footer of a slide."""
+    """Return the page number or the footer of a slide."""
     point = text.paragraphs[0]
     letters = run(point.text, text, language, bold=text.bold)
     if kind == "sldNum":

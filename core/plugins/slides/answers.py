@@ -1,4 +1,4 @@
-"""What a model answered, taken apart with patience: weak models break off, repeat, stay empty."""
+"""Parse a model's answer leniently: weak models break off, repeat, stay empty."""
 
 import json
 import re
@@ -26,7 +26,7 @@ FILLER = re.compile(
 async def ask(
     host: PluginHost, prompt: str, schema: Mapping[str, Any], **more: Any
 ) -> dict[str, Any]:
-    """The model's answer as an object; an empty one where it gave none. Cancelled passes."""
+    """Return the model's answer as an object; an empty one when there is none. Cancelled passes."""
     try:
         return parsed(await host.ask(prompt, schema=schema, **more))
     except PluginError:
@@ -34,7 +34,7 @@ async def ask(
 
 
 def parsed(answer: str) -> dict[str, Any]:
-    """The object in ``answer``; what can be saved of one that broke off."""
+    """Return the object in ``answer``; the complete fields of one that broke off."""
     try:
         found = json.loads(answer[answer.find("{") : answer.rfind("}") + 1] or answer)
     except (ValueError, RecursionError):
@@ -43,7 +43,7 @@ def parsed(answer: str) -> dict[str, Any]:
 
 
 def saved(answer: str) -> dict[str, Any]:
-    """The complete fields of a broken answer."""
+    """Return the complete fields of a broken answer."""
     points: list[dict[str, str]] = []
     whole: dict[str, Any] = {"points": points}
     for match in FIELD.finditer(answer):
@@ -58,9 +58,9 @@ def saved(answer: str) -> dict[str, Any]:
 
 
 def text_of(value: object, limit: int, most: int = 0) -> str:
-    """A field as clean text; "" for what says nothing.
+    """Return a field as clean text; "" for an empty one.
 
-    ``most``: the schema's own bound; text that reaches it was cut in mid-word by the grammar.
+    ``most``: the schema's own limit; text of that length was cut within a word by the grammar.
     """
     text = tidy(value, limit)
     if most and isinstance(value, str) and len(value) >= most and text[-1:] not in ENDS:
@@ -69,19 +69,19 @@ def text_of(value: object, limit: int, most: int = 0) -> str:
 
 
 def says_nothing(text: str) -> bool:
-    """Whether there is no word in ``text``, always the same words, or a form's own."""
+    """Return whether ``text`` has no word, repeats the same words, or only repeats the form's."""
     letters = sum(character.isalpha() for character in text)
     return letters < 2 or is_stutter(text) or FILLER.match(text) is not None
 
 
 def heading_of(value: object, limit: int = 90) -> str:
-    """A field as a heading; "" for what says nothing."""
+    """Return a field as a heading; "" for what says nothing."""
     text = title(value, limit)
     return "" if says_nothing(text) else text
 
 
 def texts_of(value: object, limit: int, most: int) -> list[str]:
-    """A list of strings (or of objects with a "text"), cleaned, without repeats."""
+    """Return a list of strings (or of objects with a "text"), cleaned, without repeats."""
     found: list[str] = []
     for entry in value if isinstance(value, list) else ():
         raw = entry.get("text") if isinstance(entry, dict) else entry
@@ -94,10 +94,10 @@ def texts_of(value: object, limit: int, most: int) -> list[str]:
 def points_of(
     value: object, *, heading: str, earlier: Iterable[str], numbers: set[str] | None
 ) -> list[Point]:
-    """The points of a slide under ``heading`` that are worth showing.
+    """Return the usable points of a slide under ``heading``.
 
-    Left out: what is empty, stutters, repeats ``earlier``, itself or the heading, and, where
-    ``numbers`` holds the numbers of the source, what names a number that is not among them.
+    Dropped: empty points, stutters, repeats of ``earlier``, of others or of the heading, and, where
+    ``numbers`` holds the numbers of the source, points with numbers not among them.
     """
     said = list(earlier)
     leads: list[str] = []
@@ -118,7 +118,7 @@ def points_of(
 
 
 def lead_of(value: object, text: str, taken: Iterable[str]) -> str:
-    """A label as the lead of ``text``; "" where it is cut, taken, or said by the text again."""
+    """Return a label as the lead of ``text``; "" when it is cut, taken, or repeated by the text."""
     lead = heading_of(value, LEAD_LIMIT)
     cut_off = isinstance(value, str) and len(value) >= LABEL_MOST
     repeats = any(terms(lead) <= terms(other) for other in taken)
@@ -126,12 +126,12 @@ def lead_of(value: object, text: str, taken: Iterable[str]) -> str:
 
 
 def numbers_of(text: str) -> set[str]:
-    """The numbers of a text, as their digits."""
+    """Return the numbers of a text, as their digits."""
     return {re.sub(r"\D", "", number) for number in NUMBER.findall(text)}
 
 
 def invented(text: str, numbers: set[str] | None) -> bool:
-    """Whether ``text`` names a number of two digits or more that the source does not know."""
+    """Return whether ``text`` has a number of two digits or more that the source does not have."""
     if numbers is None:
         return False
     return any(len(number) > 1 and number not in numbers for number in numbers_of(text))

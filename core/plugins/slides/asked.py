@@ -1,8 +1,8 @@
 # ruff: noqa: E501 - patterns are easier to read on one line
-"""What a request for slides says, in several languages: topic, title, count, language, audience.
+"""Parse a request for slides, in several languages: topic, title, count, language, audience.
 
-Pure patterns over one or two lines. What is found is taken out of the line before the topic is
-read, so that no title holds words of the order ("Renewable energy, 4 slides in German").
+Pure patterns over one or two lines. Matches are removed from the line before the topic is read, so
+that no title contains words of the order ("Renewable energy, 4 slides in German").
 """
 
 import re
@@ -172,7 +172,7 @@ SPACES = re.compile(r"\s{2,}")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request says; empty, 0 or None where it does not. ``is_order``: it asks for slides."""
+    """The parsed request; empty, 0 or None for missing parts. ``is_order``: it requests slides."""
 
     topic: str
     title: str = ""
@@ -183,7 +183,7 @@ class Asked:
 
 
 def lines_of(text: str) -> str:
-    """The part of a message that can be a request: captions, or a short first and last line."""
+    """Return the part of a message that can be a request: captions, or a short first and last line."""
     captions = [match["said"].strip() for match in CAPTION.finditer(text)]
     if captions:
         return " ".join(line[:LINE] for line in captions)
@@ -195,7 +195,7 @@ def lines_of(text: str) -> str:
 
 
 def read(text: str) -> Asked:
-    """What ``text`` asks for. Total over any string."""
+    """Parse ``text``. Total over any string."""
     line = plain(lines_of(text))[: LINE * 3]
     quoted, line = title_in(line, QUOTED_TITLE)
     spoken, line = language_in(line)
@@ -215,7 +215,7 @@ def read(text: str) -> Asked:
 
 
 def title_in(line: str, pattern: re.Pattern[str]) -> tuple[str, str]:
-    """The title that is asked for, and the line without it."""
+    """Return the requested title, and the line without it."""
     match = pattern.search(line)
     if match is None:
         return "", line
@@ -223,7 +223,7 @@ def title_in(line: str, pattern: re.Pattern[str]) -> tuple[str, str]:
 
 
 def language_in(line: str) -> tuple[Language | None, str]:
-    """The language that is asked for by name, and the line without it."""
+    """Return the language requested by name, and the line without it."""
     for tag, pattern in SPOKEN.items():
         if match := pattern.search(line):
             return LANGUAGES[tag], without(line, match)
@@ -231,9 +231,9 @@ def language_in(line: str) -> tuple[Language | None, str]:
 
 
 def count_in(line: str) -> tuple[int, str]:
-    """How many slides are asked for (0: not said), and the line without the number.
+    """Return the requested number of slides (0: none), and the line without the number.
 
-    The word for slides stays where a topic follows it: "5 slides about bees".
+    The word for slides stays when a topic follows it: "5 slides about bees".
     """
     match = COUNT.search(line)
     if match is None:
@@ -250,7 +250,7 @@ def count_in(line: str) -> tuple[int, str]:
 
 
 def audience_in(line: str) -> tuple[str, str]:
-    """Whom the slides are for, and the line without it."""
+    """Return the audience, and the line without it."""
     for pattern in AUDIENCES:
         if match := pattern.search(line):
             return match["audience"].strip(), without(line, match)
@@ -258,14 +258,14 @@ def audience_in(line: str) -> tuple[str, str]:
 
 
 def without(line: str, match: re.Match[str]) -> str:
-    """``line`` without what was found in it."""
+    """Return ``line`` without the match."""
     return f"{line[: match.start()]} {line[match.end() :]}"
 
 
 def topic_in(line: str) -> str:
-    """The topic of "make slides about …"; the line itself where it asks for nothing.
+    """Return the topic of "make slides about …"; the line itself when it requests nothing.
 
-    Empty for an order that only points at something: "turn this into a deck".
+    Empty for an order that only refers to something: "turn this into a deck".
     """
     for pattern in TOPICS:
         if match := pattern.search(line):
@@ -277,7 +277,7 @@ def topic_in(line: str) -> str:
 
 
 def tidied(line: str) -> str:
-    """``line`` without what is left at its ends when words were taken out of it."""
+    """Return ``line`` without remains at its ends after words were removed."""
     return LEADING.sub("", TRAILING.sub("", SPACES.sub(" ", line).strip())).strip()
 
 

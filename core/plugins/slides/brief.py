@@ -1,4 +1,4 @@
-"""What is wanted: the topic, the language, how many slides, and the source to hold on to."""
+"""The order of a deck: topic, language, number of slides, and source."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ FEWEST, USUAL, MOST = 3, 10, 40
 THIN = 240
 TITLE_MOST = 120
 PIECE = 900
-# Room of a prompt for its own words, and of an answer, in tokens.
+# Tokens reserved for the prompt's own text, and for the answer.
 RESERVED = 1200
 MOST_SOURCE = 9000
 # Fallback sentences and figures are looked for in so much of a source: enough for a deck.
@@ -30,7 +30,7 @@ ROLE = re.compile(r"^(?:user|assistant): ")
 class Brief:
     """One order. ``count`` pages in all; ``text``: all parts; ``thin``: it is only a topic.
 
-    ``title``: the deck's, where it was asked for ("" otherwise).
+    ``title``: the requested one ("" otherwise).
     """
 
     topic: str
@@ -45,9 +45,9 @@ class Brief:
 
 
 def read(parameters: Mapping[str, Any], source: Source, context_tokens: int) -> Brief:
-    """The order that a call's parameters, its source and the request make, in this order.
+    """Return the order from a call's parameters, its source and the request, in this order.
 
-    What the call names wins; the words of the request only fill in what it left out.
+    The call's parameters win; the request only fills in missing ones.
     """
     request = words(parameters, "request")
     said = asked.read(request)
@@ -71,7 +71,7 @@ def read(parameters: Mapping[str, Any], source: Source, context_tokens: int) -> 
 
 
 def topic_of(given: str, said: Asked) -> tuple[str, Asked]:
-    """The topic that a call names, without words of an order, and what else stood in it."""
+    """Return the topic of a call, without words of an order, and the other parsed parts."""
     found = asked.read(given)
     same_language = found.language is not None and found.language == said.language
     if found.is_order or same_language:
@@ -80,7 +80,7 @@ def topic_of(given: str, said: Asked) -> tuple[str, Asked]:
 
 
 def subject_of(source: Source) -> str:
-    """What a document or a conversation is about: its heading, what was asked first, its name."""
+    """Return the subject of a document or a conversation: its heading, first question, or name."""
     if source.kind == "conversation":
         first = next((line for line in source.text.splitlines() if line.strip()), "")
         return asked.read(ROLE.sub("", first)).topic
@@ -95,7 +95,9 @@ def subject_of(source: Source) -> str:
 def language_of(
     parameters: Mapping[str, Any], in_topic: Asked, said: Asked, request: str, text: str
 ) -> Language:
-    """The language of the slides: the call's, the one asked for by name, the request's own."""
+    """Return the language of the slides: the call's, the one asked for by name, the request's
+    own.
+    """
     return (
         named(words(parameters, "language"))
         or in_topic.language
@@ -105,13 +107,13 @@ def language_of(
 
 
 def words(parameters: Mapping[str, Any], name: str) -> str:
-    """A parameter that is text; "" where it is missing or something else."""
+    """Return a parameter that is text; "" where it is missing or something else."""
     value = parameters.get(name)
     return value if isinstance(value, str) else ""
 
 
 def count_of(value: object, count: int) -> int:
-    """How many slides: as the call says, else ``count``, within what a deck may have."""
+    """Return the number of slides: the call's, else ``count``, within the allowed range."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         value = ""
     match = re.fullmatch(r"\d{1,4}(?:\.0+)?", str(value).strip()) if value != "" else None
@@ -120,13 +122,15 @@ def count_of(value: object, count: int) -> int:
 
 
 def room_of(context_tokens: int, text: str) -> int:
-    """How many characters of the source fit a prompt: 2.5 a token, fewer where each is a word."""
+    """Return the characters of the source that fit a prompt: 2.5 per token, fewer for scripts
+    without spaces.
+    """
     share = 0.8 if UNSPACED.search(text) else 2.5
     return max(300, min(MOST_SOURCE, int((context_tokens - RESERVED) * share)))
 
 
 def pieces(brief: Brief) -> list[str]:
-    """The source in pieces of about 900 characters, cut between paragraphs or lines."""
+    """Return the source in pieces of about 900 characters, cut between paragraphs or lines."""
     found: list[str] = []
     for _reference, text in brief.parts:
         piece = ""
@@ -140,7 +144,7 @@ def pieces(brief: Brief) -> list[str]:
 
 
 def relevant(brief: Brief, query: str) -> str:
-    """What of the source is nearest to ``query``, in its own order, as much as fits a prompt."""
+    """Return the parts of the source nearest to ``query``, in order, as much as fits a prompt."""
     parts = pieces(brief)
     wanted = terms(query)
     order = sorted(range(len(parts)), key=lambda at: (-len(wanted & terms(parts[at])), at))
@@ -154,7 +158,7 @@ def relevant(brief: Brief, query: str) -> str:
 
 
 def digest(brief: Brief) -> str:
-    """The first sentences of evenly spread pieces: what the whole source is about."""
+    """Return the first sentences of evenly spread pieces: an overview of the source."""
     parts = pieces(brief)
     step = max(1, len(parts) * 260 // brief.room)
     return "\n".join(piece.strip()[:260] for piece in parts[::step])[: brief.room]
@@ -162,12 +166,12 @@ def digest(brief: Brief) -> str:
 
 @lru_cache(maxsize=2)
 def source_sentences(text: str) -> tuple[str, ...]:
-    """The sentences of the first 200,000 characters of a source."""
+    """Return the sentences of the first 200,000 characters of a source."""
     return tuple(sentences(text[:SEARCHED]))
 
 
 def nearest_sentences(brief: Brief, query: str) -> list[str]:
-    """The source's own sentences, the nearest to ``query`` first."""
+    """Return the source's own sentences, the nearest to ``query`` first."""
     wanted = terms(query)
     found = source_sentences(brief.text)
     order = sorted(range(len(found)), key=lambda at: (-len(wanted & terms(found[at])), at))

@@ -1,4 +1,4 @@
-"""A whole deck from a source: outline first, then each slide, then the figures in their places."""
+"""Compose a deck from a source: outline first, then each slide, then the figures."""
 
 import asyncio
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ Body = BulletsSlide | ColumnsSlide | ChartSlide | TableSlide
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A deck, and on how many of its slides the source stood in for the model."""
+    """A deck, and the number of slides with source text in place of the model's."""
 
     deck: Deck
     own: int
@@ -44,7 +44,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a deck of so many pages has room for."""
+    """The number of slides of each kind."""
 
     figures: Sequence[Figure]
     quote: tuple[str, str] | None
@@ -54,9 +54,9 @@ class Budget:
 
 
 def budget(brief: Brief) -> Budget:
-    """Share out the pages: title and closing first, a third for figures, the rest for content.
+    """Distribute the pages: title and closing first, a third for figures, the rest for content.
 
-    Reads the whole source: seconds for a book, so it is not for an event loop.
+    Reads the whole source: seconds for a book, so call it outside an event loop.
     """
     source_sentences(brief.text)
     left = brief.count - 2
@@ -77,12 +77,14 @@ def budget(brief: Brief) -> Budget:
 
 
 def page_count(figure: Figure) -> int:
-    """How many pages a table takes."""
+    """Return how many pages a table takes."""
     return len(list(table_pages(TableSlide("", figure.header, figure.rows))))
 
 
 async def make(brief: Brief, host: PluginHost) -> Made:
-    """The deck. Raises PluginError where there is nothing at all to say, Cancelled at any step."""
+    """Return the deck. Raises PluginError when there is no content at all, Cancelled at any
+    step.
+    """
     if not any(letter.isalnum() for letter in brief.text):
         raise PluginError(NOTHING)
     await host.progress("Planning the slides", 3)
@@ -113,12 +115,12 @@ async def make(brief: Brief, host: PluginHost) -> Made:
 
 
 def percent(at: int, of: int) -> float:
-    """How far it is while slides are written: 8 to 90."""
+    """Return the progress while slides are written: 8 to 90."""
     return round(8 + 82 * (at - 1) / max(1, of), 1)
 
 
 def home(figure: Figure, bodies: Sequence[Body]) -> tuple[int, str]:
-    """Where a figure belongs: after the slide that is nearest to it, and in which section."""
+    """Return the place of a figure: after the nearest slide, and its section."""
     about = f"{figure.heading} {figure.context}"
     best, score = len(bodies), 0.0
     for at, body in enumerate(bodies, start=1):
@@ -130,7 +132,7 @@ def home(figure: Figure, bodies: Sequence[Body]) -> tuple[int, str]:
 
 
 def points(body: Body) -> list[Point]:
-    """The points of a slide."""
+    """Return the points of a slide."""
     match body:
         case BulletsSlide() | ChartSlide():
             return list(body.points)
@@ -140,14 +142,16 @@ def points(body: Body) -> list[Point]:
 
 
 def first_points(bodies: Sequence[Body]) -> list[Point]:
-    """The first point of each slide."""
+    """Return the first point of each slide."""
     return [found[0] for body in bodies if (found := points(body))]
 
 
 def ordered(
     outline: Outline, shares: Budget, bodies: Sequence[Body], brief: Brief, last: ClosingSlide
 ) -> list[Slide]:
-    """All slides in their order: title, contents, sections with their slides, quote, closing."""
+    """Return all slides in their order: title, contents, sections with their slides, quote,
+    closing.
+    """
     names = list(dict.fromkeys(body.section for body in bodies if body.section))
     slides: list[Slide] = [TitleSlide(outline.title, outline.subtitle, outline.subtitle)]
     if shares.contents and len(names) >= 2:

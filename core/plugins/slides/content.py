@@ -1,4 +1,4 @@
-"""What stands on each slide: the model's points, mended, or the source's own sentences."""
+"""The content of each slide: the model's points, repaired, or the source's own sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -76,7 +76,7 @@ CLOSING: dict[str, Any] = {
 
 @dataclass
 class Written:
-    """What the deck has said so far, and on how many slides the source stood in for the model."""
+    """The points so far, and the number of slides with source text in place of the model's."""
 
     said: list[str] = field(default_factory=list)
     own: int = 0
@@ -89,7 +89,7 @@ class Written:
 async def slide(
     name: str, section: str, brief: Brief, written: Written, host: PluginHost
 ) -> BulletsSlide | ColumnsSlide | None:
-    """One slide; ``None`` where neither the model nor the source has anything for it."""
+    """Return one slide; ``None`` when neither the model nor the source has content for it."""
     source = "" if brief.thin else f"\n\nSource:\n{relevant(brief, f'{name} {section}')}"
     prompt = (
         f"Presentation: {brief.topic}\nSlide: {name}\n"
@@ -123,7 +123,7 @@ async def slide(
 async def topped_up(
     points: list[Point], name: str, brief: Brief, written: Written, host: PluginHost
 ) -> list[Point]:
-    """Too few points, with the source's sentences; for a mere topic with a plainer question."""
+    """Add the source's sentences to too few points; for a mere topic ask a simpler question."""
     lines = (
         nearest_sentences(brief, name) if not brief.thin else await plain_facts(name, brief, host)
     )
@@ -138,7 +138,7 @@ async def topped_up(
 
 
 async def plain_facts(name: str, brief: Brief, host: PluginHost) -> list[str]:
-    """A few sentences about a topic, asked for without any form."""
+    """Ask for a few sentences about a topic, without a schema."""
     prompt = f"Write three short sentences in {brief.language.name} about: {name} ({brief.topic})."
     try:
         answer = await host.ask(prompt, system=system(brief), max_tokens=220)
@@ -151,7 +151,7 @@ async def plain_facts(name: str, brief: Brief, host: PluginHost) -> list[str]:
 async def figure(
     figure: Figure, section: str, brief: Brief, host: PluginHost
 ) -> ChartSlide | TableSlide:
-    """A chart or table of the source, with a title and what to see in it."""
+    """Return a chart or table of the source, with a title and its key message."""
     rows = "\n".join(" | ".join(row) for row in (figure.header, *figure.rows[:12]))
     prompt = (
         f"Presentation: {brief.topic}\nNumbers on this slide:\n{rows}\n{figure.context[:600]}\n"
@@ -174,7 +174,7 @@ async def figure(
 
 
 async def closing(brief: Brief, points: Sequence[Point], host: PluginHost) -> ClosingSlide:
-    """What to take home: the model's three sentences, else the first points of the deck."""
+    """Return the conclusions: the model's three sentences, else the first points of the deck."""
     said = "\n".join(cut(whole(point), 160) for point in points[:12])
     prompt = (
         f"Presentation: {brief.topic}\nIt said:\n{said}\n"

@@ -1,4 +1,4 @@
-"""A deck as content: what each slide says, nothing about where it stands."""
+"""A deck as content, without layout."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -94,7 +94,7 @@ class TableSlide:
 
 @dataclass(frozen=True, slots=True)
 class ChartSlide:
-    """A chart, and what to see in it."""
+    """A chart with its key message."""
 
     title: str
     chart: Chart
@@ -105,7 +105,7 @@ class ChartSlide:
 
 @dataclass(frozen=True, slots=True)
 class QuoteSlide:
-    """Words of the source, to the letter; ``by`` may be empty."""
+    """A literal quotation of the source; ``by`` may be empty."""
 
     quote: str
     by: str = ""
@@ -114,7 +114,7 @@ class QuoteSlide:
 
 @dataclass(frozen=True, slots=True)
 class ClosingSlide:
-    """The last slide: what to take home."""
+    """The last slide: conclusions."""
 
     title: str
     points: Sequence[Point] = ()

@@ -1,4 +1,4 @@
-"""A deck with exactly as many pages as were asked for, as far as its content goes."""
+"""Adjust a deck to the requested number of pages, as far as its content allows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ Change = Callable[[list[Slide]], list[Slide] | None]
 
 
 def of(deck: Deck, count: int) -> Deck:
-    """``deck`` with ``count`` pages; fewer where nothing is left that could be divided."""
+    """Return ``deck`` with ``count`` pages; fewer when nothing is left to divide."""
     slides = list(deck.slides)
     for change, is_due in ((less, -1), (more, 1)):
         while (pages_of(slides) < count) - (pages_of(slides) > count) == is_due:
@@ -34,12 +34,12 @@ def of(deck: Deck, count: int) -> Deck:
 
 
 def pages_of(slides: Sequence[Slide]) -> int:
-    """How many pages the slides take."""
+    """Return how many pages the slides take."""
     return sum(len(drafts_of(slide)) for slide in slides)
 
 
 def less(slides: list[Slide]) -> list[Slide] | None:
-    """The slides with a page less: what adds nothing goes first. None: not possible."""
+    """Return the slides with a page less: redundant ones first. None: not possible."""
     for kind in (QuoteSlide, ContentsSlide, SectionSlide):
         if any(isinstance(slide, kind) for slide in slides):
             return [slide for slide in slides if not isinstance(slide, kind)]
@@ -56,19 +56,19 @@ def less(slides: list[Slide]) -> list[Slide] | None:
 
 
 def is_body(slide: Slide) -> bool:
-    """Whether a slide is one of content."""
+    """Return whether a slide is one of content."""
     return isinstance(slide, BulletsSlide | ColumnsSlide | ChartSlide | TableSlide)
 
 
 def shortened(slide: Slide) -> Slide | None:
-    """A slide of several pages with its last point left out; None for any other."""
+    """Return a slide of several pages with its last point left out; None for any other."""
     if not isinstance(slide, BulletsSlide | ClosingSlide) or len(slide.points) < LEAST_POINTS:
         return None
     return replace(slide, points=slide.points[:-1]) if len(drafts_of(slide)) > 1 else None
 
 
 def more(slides: list[Slide]) -> list[Slide] | None:
-    """The slides with the one of the most points divided. None: none has two points."""
+    """Return the slides with the one of the most points divided. None: none has two points."""
     longest = max(
         (at for at, slide in enumerate(slides) if isinstance(slide, BulletsSlide | ColumnsSlide)),
         key=lambda at: weight(slides[at]),
@@ -81,7 +81,7 @@ def more(slides: list[Slide]) -> list[Slide] | None:
 
 
 def weight(slide: Slide) -> int:
-    """How many points a slide can be divided into."""
+    """Return how many points a slide can be divided into."""
     match slide:
         case BulletsSlide():
             return len(slide.points)
@@ -91,7 +91,7 @@ def weight(slide: Slide) -> int:
 
 
 def divided(slide: Slide) -> list[Slide] | None:
-    """A slide as two, each with half of its points; None where it has only one."""
+    """Return a slide as two, each with half of its points; None where it has only one."""
     if isinstance(slide, ColumnsSlide):
         sides = zip(slide.headings, slide.columns, strict=True)
         return [
@@ -109,5 +109,5 @@ def divided(slide: Slide) -> list[Slide] | None:
 
 
 def title_of_rest(slide: BulletsSlide, lead: str) -> str:
-    """The title of the second half: its first point's lead says what it is about."""
+    """Return the title of the second half: its first point's lead says what it is about."""
     return f"{slide.title}: {lead}" if lead and len(slide.title) + len(lead) < 70 else slide.title

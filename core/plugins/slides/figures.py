@@ -1,4 +1,4 @@
-"""Numbers of the source: its tables, lists of values and series of years. Never the model's own."""
+"""Figures of the source: its tables, lists of values and series of years. Never the model's."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ DIGITS = str.maketrans("٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹０１２３４�
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A table of the source, the text around it, and a chart where its numbers are worth one."""
+    """A table of the source, the text around it, and a chart if its numbers suit one."""
 
     heading: str
     context: str
@@ -47,7 +47,7 @@ class Figure:
 
 
 def number(cell: str) -> tuple[float, str] | None:
-    """The value and the unit of "1,234.5 TWh", "12 %", "$3.4"; ``None`` for what is none."""
+    """Return the value and the unit of "1,234.5 TWh", "12 %", "$3.4"; ``None`` for what is none."""
     match = NUMBER.fullmatch(cell.translate(DIGITS).strip())
     if match is None:
         return None
@@ -67,14 +67,14 @@ def decimal(digits: str) -> str:
 
 
 def find(parts: Sequence[tuple[str, str]], *, most: int = 200_000) -> list[Figure]:
-    """The figures of a source's first ``most`` characters, in its order, none twice."""
+    """Return the figures of a source's first ``most`` characters, in order, without repeats."""
     found: list[Figure] = []
     for reference, whole in parts:
         if most <= 0:
             break
         text = writable(whole[:most])
         most -= len(whole)
-        # A row or an entry is short; what is not would only cost time.
+        # Rows and entries are short; longer lines are skipped to save time.
         lines = [line if len(line) <= LONGEST_LINE else "" for line in text.split("\n")]
         for figure in (*tables(lines, reference), *lists(lines, reference), *runs(text)):
             if all(figure.rows != other.rows for other in found):
@@ -100,7 +100,7 @@ def tables(lines: Sequence[str], reference: str) -> Iterator[Figure]:
 
 
 def cells(line: str) -> list[str] | None:
-    """The cells of a row; none for a rule, ``None`` for a line that is no row."""
+    """Return the cells of a row; none for a rule, ``None`` for a line that is no row."""
     if line.count("|") >= 2 or (line.count("|") == 1 and not line.strip().startswith("|")):
         if RULE.fullmatch(line.strip()):
             return []
@@ -113,7 +113,9 @@ def cells(line: str) -> list[str] | None:
 
 
 def heading_above(lines: Sequence[str], at: int, reference: str) -> str:
-    """The nearest heading or short line above, else the part's own name (not "page 3"), else ""."""
+    """Return the nearest heading or short line above, else the part's own name (not "page 3"),
+    else "".
+    """
     for line in reversed(lines[max(0, at - 8) : at]):
         says = line.strip()
         if says.startswith("#"):
@@ -125,12 +127,12 @@ def heading_above(lines: Sequence[str], at: int, reference: str) -> str:
 
 
 def near(lines: Sequence[str], start: int, end: int) -> str:
-    """The text around a table."""
+    """Return the text around a table."""
     return "\n".join((*lines[max(0, start - 6) : start], *lines[end : end + 6]))
 
 
 def lists(lines: Sequence[str], reference: str) -> Iterator[Figure]:
-    """Lines of "label: value" that follow each other, at least three."""
+    """Return consecutive lines of "label: value", at least three."""
     rows: list[list[str]] = []
     for at, line in enumerate((*lines, "")):
         match = LISTED.match(line) if len(line) <= 160 else None
@@ -146,7 +148,7 @@ def lists(lines: Sequence[str], reference: str) -> Iterator[Figure]:
 
 
 def runs(text: str) -> Iterator[Figure]:
-    """Sentences with three values or more of one unit: shares, or a series of years."""
+    """Return sentences with three values or more of one unit: shares, or a series of years."""
     for sentence in sentences(text):
         for pattern in (BY_YEAR, INLINE):
             rows = [
@@ -161,7 +163,7 @@ def runs(text: str) -> Iterator[Figure]:
 
 
 def figure_of(rows: list[list[str]], heading: str, context: str) -> Iterator[Figure]:
-    """A figure of rows (header first), made rectangular; nothing where too little is left."""
+    """Return a figure of rows (header first), made rectangular; None for too little data."""
     columns = min(len(rows[0]), MOST_COLUMNS)
     square = [(row + [""] * columns)[:columns] for row in rows[: MOST_ROWS + 1]]
     body = [row for row in square[1:] if any(row)]
@@ -170,7 +172,9 @@ def figure_of(rows: list[list[str]], heading: str, context: str) -> Iterator[Fig
 
 
 def chart_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Chart | None:
-    """The chart of a table: its first column against those that are all numbers of one unit."""
+    """Return the chart of a table: its first column against those that are all numbers of one
+    unit.
+    """
     if not 3 <= len(rows) <= MOST_CATEGORIES:
         return None
     series: list[Series] = []
@@ -191,7 +195,7 @@ def chart_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Chart | No
 
 
 def kind_of(categories: Sequence[str], series: Sequence[Series], unit: str) -> ChartKind:
-    """Years make a line, parts of a hundred a pie, long names bars, all else columns."""
+    """Choose the chart: years a line, parts of a hundred a pie, long names bars, others columns."""
     values = series[0].values
     if len(categories) >= 4 and all(YEAR.search(category) for category in categories):
         return "line"
@@ -202,7 +206,7 @@ def kind_of(categories: Sequence[str], series: Sequence[Series], unit: str) -> C
 
 
 def quote(text: str, *, most: int = 200_000) -> tuple[str, str] | None:
-    """The first quotation in ``text`` that is worth a slide, and who said it (may be "")."""
+    """Return the first suitable quotation in ``text``, and its author (may be "")."""
     marked = re.compile(
         r"[“„«\"「『](?P<words>(?:(?!\n\s*\n)[^“”„«»\"「」『』]){25,240})[”“»\"」』](?P<rest>[^\n]{0,80})"
     )

@@ -18,24 +18,24 @@ class Fitted:
 
 
 def whole(point: Point) -> str:
-    """A point as it is read."""
+    """Return a point as it is read."""
     return " ".join(filter(None, (point.lead, point.text)))
 
 
 def pitch_of(points: Sequence[Point], size: float) -> float:
-    """One pitch for all lines of a box: the tallest script's."""
+    """Return one pitch for all lines of a box: the tallest script's."""
     return pitch("".join(whole(point) for point in points), size)
 
 
 def points_height(points: Sequence[Point], size: float, limit: float) -> float:
-    """How high ``points`` are in lines of ``limit`` points, with gaps of half a line."""
+    """Return how high ``points`` are in lines of ``limit`` points, with gaps of half a line."""
     line = pitch_of(points, size)
     lines = sum(len(wrap(whole(point), size, limit, bold=bool(point.lead))) for point in points)
     return lines * line + gap_of(line) * max(0, len(points) - 1)
 
 
 def gap_of(line: float) -> float:
-    """The space between two paragraphs."""
+    """Return the space between two paragraphs."""
     return round(line * 0.5, 1)
 
 
@@ -83,7 +83,7 @@ def joined(lines: Sequence[str]) -> str:
 
 
 def clipped(points: Sequence[Point], width: float, room: float, size: float) -> Fitted:
-    """The last resort: ``points`` cut to the box."""
+    """Return the last resort: ``points`` cut to the box."""
     line = pitch_of(points, size)
     most = max(1, int(room // (line + gap_of(line))) // max(1, len(points)))
     kept = [Point(clip(whole(point), size, width, most, bold=True)) for point in points]
@@ -93,7 +93,9 @@ def clipped(points: Sequence[Point], width: float, room: float, size: float) -> 
 def heading(
     text: str, width: float, room: float, sizes: Sequence[float]
 ) -> tuple[str, float, float]:
-    """A bold heading in ``width`` × ``room`` points: its text (cut if need be), size and pitch."""
+    """Fit a bold heading into ``width`` × ``room`` points: its text (cut if need be), size and
+    pitch.
+    """
     for size in sizes:
         if height([text], size, width, bold=True) <= room:
             return text, size, pitch(text, size)

@@ -1,4 +1,4 @@
-"""Tables that fit: column widths by what stands in them, rows on as many pages as they need."""
+"""Fit tables: column widths by content, rows on as many pages as needed."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ MOST_ROW = 44.0
 def grids(
     header: Sequence[str], rows: Sequence[Sequence[str]], title: str, *, top: float, room: float
 ) -> list[Grid]:
-    """The table on one page at the largest size that fits, else on more at the smallest."""
+    """Return the table on one page at the largest size that fits, else on more at the smallest."""
     numeric = [all(number(row[column]) for row in rows) for column in range(len(header))]
     for size in SIZES:
         widths = columns([header, *rows], size)
@@ -39,7 +39,7 @@ def grids(
 
 
 def groups(heights: Sequence[float], room: float) -> list[list[int]]:
-    """The rows (from 1) of each page; the header stands on every one."""
+    """Return the rows (from 1) of each page; the header stands on every one."""
     found: list[list[int]] = [[]]
     used = heights[0]
     for at in range(1, len(heights)):
@@ -52,7 +52,7 @@ def groups(heights: Sequence[float], room: float) -> list[list[int]]:
 
 
 def airy(heights: Sequence[float], room: float) -> list[float]:
-    """``heights`` with what is left of ``room`` shared out, no row higher than it looks good."""
+    """Distribute the rest of ``room`` over ``heights``, up to a maximum per row."""
     more = max(0.0, room - sum(heights)) / len(heights)
     return [max(height, min(MOST_ROW, height + more)) for height in heights]
 
@@ -75,7 +75,7 @@ def columns(rows: Sequence[Sequence[str]], size: float) -> list[float]:
 
 
 def cut(row: Sequence[str], widths: Sequence[float], size: float) -> list[str]:
-    """The cells, each at most three lines."""
+    """Return the cells, each at most three lines."""
     return [
         clip(cell, size, wide - 2 * PAD_X, MOST_LINES, bold=True)
         for cell, wide in zip(row, widths, strict=True)
@@ -83,7 +83,7 @@ def cut(row: Sequence[str], widths: Sequence[float], size: float) -> list[str]:
 
 
 def row_height(row: Sequence[str], widths: Sequence[float], size: float) -> float:
-    """How high a row is with its padding."""
+    """Return how high a row is with its padding."""
     lines = max(
         len(wrap(cell, size, wide - 2 * PAD_X, bold=True))
         for cell, wide in zip(row, widths, strict=True)

@@ -1,4 +1,4 @@
-"""The language of a deck: found in the words of the request, and the few words that we add."""
+"""Detect the language of a deck, and translate its few fixed words."""
 
 import re
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ COMMON = {
     "vi-VN": "và về của là một cho trong những các",
 }
 COMMON_WORDS = {tag: frozenset(words.split()) for tag, words in COMMON.items()}
-# What can be said of most things: slides for a mere topic where a weak model finds too few.
+# Generic headings: slides for a mere topic when a weak model finds too few.
 ASPECTS = {
     "en-US": (
         "What it is",
@@ -142,7 +142,7 @@ LEAST_SHARE = 0.15
 
 
 def named(name: str) -> Language | None:
-    """The language of a tag ("de", "pt-PT", "zh-Hant") or an English name ("German")."""
+    """Return the language of a tag ("de", "pt-PT", "zh-Hant") or an English name ("German")."""
     wanted = name.strip().casefold().replace("_", "-")
     if not wanted:
         return None
@@ -157,7 +157,7 @@ def named(name: str) -> Language | None:
 
 
 def detect(text: str) -> Language:
-    """The language that ``text`` is written in; English where nothing says otherwise."""
+    """Return the language that ``text`` is written in; English where nothing says otherwise."""
     sample = text[:SAMPLE]
     letters = sum(character.isalpha() for character in sample)
     for tag, script in SCRIPTS:

@@ -1,4 +1,4 @@
-"""From slides to pages: everything measured and in its place, split where it is too much."""
+"""Lay slides out as pages: everything measured and placed, split where too long."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ class CardSizes:
 
 
 def pages(deck: Deck) -> list[Page]:
-    """All pages of a deck, numbered from 1."""
+    """Return all pages of a deck, numbered from 1."""
     rtl = LANGUAGES[deck.language].rtl
     footer = clip(deck.title, 10, 500, 1)
     drafts = [draft for slide in deck.slides for draft in drafts_of(slide)]
@@ -51,7 +51,7 @@ def pages(deck: Deck) -> list[Page]:
 
 
 def drafts_of(slide: d.Slide) -> list[Draft]:
-    """The pages of one slide: more than one where its text needs them."""
+    """Return the pages of one slide: more than one where its text needs them."""
     match slide:
         case d.TitleSlide():
             return [title_page(slide)]
@@ -76,12 +76,12 @@ def drafts_of(slide: d.Slide) -> list[Draft]:
 
 
 def mirrored(page: Page) -> Page:
-    """The page for a script that runs from right to left."""
+    """Return the page for a script that runs from right to left."""
     return replace(page, elements=tuple(flip(element) for element in page.elements))
 
 
 def flip(element: Element) -> Element:
-    """An element on the other side."""
+    """Return an element on the other side."""
     match element:
         case Shape():
             return mirror_shape(element)
@@ -91,12 +91,12 @@ def flip(element: Element) -> Element:
 
 
 def one(text: str) -> tuple[Point, ...]:
-    """A text as the one paragraph of a box."""
+    """Return a text as the one paragraph of a box."""
     return (Point(text),)
 
 
 def head(title: str, section: str) -> list[Element]:
-    """The head of a content page: the section's name, and the title."""
+    """Add the head of a content page: the section's name, and the title."""
     text, size, line = heading(title, INNER, 72, TITLE_SIZES)
     title_box = Text("title", MARGIN, 52, INNER, 74, one(text), size, line, bold=True)
     if not section:
@@ -109,7 +109,7 @@ def head(title: str, section: str) -> list[Element]:
 
 
 def title_page(slide: d.TitleSlide) -> Draft:
-    """A big title on the left, the tiles on the right."""
+    """Return a big title on the left, the tiles on the right."""
     wide = WIDTH - 3 * TILE - MARGIN - 30
     text, size, line = heading(slide.title, wide, 230, (50, 46, 42, 38, 34, 30, 26, 22))
     elements: list[Element] = [
@@ -128,7 +128,7 @@ def title_page(slide: d.TitleSlide) -> Draft:
 
 
 def contents_pages(slide: d.ContentsSlide) -> Iterator[Draft]:
-    """The sections, numbered, beside a dark panel with the heading."""
+    """Yield the sections, numbered, beside a dark panel with the heading."""
     text, size, line = heading(slide.title, 220, 160, (34, 30, 26, 22, 18))
     title_box = Text("title", 44, 96, 224, 170, one(text), size, line, colour="white", bold=True)
     entries = [Point(entry) for entry in slide.entries]
@@ -142,13 +142,13 @@ def contents_pages(slide: d.ContentsSlide) -> Iterator[Draft]:
 
 
 def room_between(part: Fitted, room: float) -> float:
-    """The gap that spreads few entries over a box without filling it."""
+    """Return the gap that spreads few entries over a box without filling it."""
     used = points_height(part.points, part.size, 456)
     return part.gap + max(0.0, room - used) / (len(part.points) + 1)
 
 
 def section_page(slide: d.SectionSlide) -> Draft:
-    """A number as high as a hand, and the section's title."""
+    """Return a number as high as a hand, and the section's title."""
     wide = WIDTH - TILE - 2 * MARGIN
     text, size, line = heading(slide.title, wide, 150, (44, 40, 36, 32, 28, 24))
     number = f"{slide.number:02d}"
@@ -166,7 +166,7 @@ def listed(
     part: Fitted, x: float, y: float, w: float, h: float,
     *, indent: float = MARK, colour: str = "ink",
 ) -> Text:  # fmt: skip
-    """A box with fitted points, a square before each."""
+    """Return a box with fitted points, a square before each."""
     return Text(
         "body", x, y, w, h, part.points, part.size, part.pitch, part.gap, colour,
         mark="square", indent=indent,
@@ -174,7 +174,7 @@ def listed(
 
 
 def numbered(title: str, at: int, of: int) -> str:
-    """The title of a page of several."""
+    """Return the title of a page of several."""
     return title if of == 1 else f"{title} ({at}/{of})"
 
 
@@ -182,7 +182,7 @@ def several(
     layout: Layout, slide: d.BulletsSlide | d.ColumnsSlide | d.TableSlide | d.ChartSlide,
     bodies: Sequence[Sequence[Element]],
 ) -> Iterator[Draft]:  # fmt: skip
-    """The pages of a slide, one a body."""
+    """Yield the pages of a slide, one a body."""
     for at, body in enumerate(bodies, start=1):
         title = numbered(slide.title, at, len(bodies))
         yield layout, title, [*head(title, slide.section), *body], slide.notes if at == 1 else ""
@@ -222,7 +222,7 @@ def card_row(points: Sequence[Point]) -> list[Element] | None:
 
 
 def card(point: Point, at: int, x: float, wide: float, sizes: CardSizes) -> list[Element]:
-    """One card: a bar in a colour of its own, its number, the lead, the text."""
+    """Return one card: a bar in a colour of its own, its number, the lead, the text."""
     colour = ("coral", "teal", "mustard", "plum")[at]
     left, inner, top = x + 20, wide - 40, BODY_TOP + 4
     number = f"{at + 1:02d}"
@@ -263,13 +263,13 @@ def columns_pages(slide: d.ColumnsSlide) -> Iterator[Draft]:
 
 
 def table_pages(slide: d.TableSlide) -> Iterator[Draft]:
-    """The table, its rows on as many pages as they need."""
+    """Return the table, its rows on as many pages as they need."""
     made = grids(slide.header, slide.rows, slide.title, top=BODY_TOP, room=BODY_ROOM)
     return several("figure", slide, [[grid] for grid in made])
 
 
 def chart_pages(slide: d.ChartSlide) -> Iterator[Draft]:
-    """The chart, and beside it what to see in it."""
+    """Lay out the chart with its key message."""
     parts = spread(slide.points, 236 - 18, BODY_ROOM - 8, ASIDE_SIZES) if slide.points else []
     wide = 570.0 if parts else INNER
     alt = chart_alt(slide.title, slide.chart)
@@ -304,7 +304,7 @@ def quote_page(slide: d.QuoteSlide) -> Draft:
 
 
 def closing_pages(slide: d.ClosingSlide) -> Iterator[Draft]:
-    """What to take home."""
+    """Lay out the conclusions."""
     wide = WIDTH - TILE - 2 * MARGIN
     text, size, line = heading(slide.title, wide, 100, (40, 36, 32, 28, 24))
     title_box = Text(

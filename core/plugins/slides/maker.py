@@ -1,4 +1,4 @@
-"""What both presentation makers do: read the order, make the deck, lay it out, write a file."""
+"""Shared steps of both presentation makers: read the order, make the deck, lay it out, write it."""
 
 import asyncio
 import re
@@ -89,7 +89,7 @@ class SlidesPlugin:
 
 
 def told(made: compose.Made, pages: int) -> str:
-    """What the model and the user are told, honestly."""
+    """Return the text for the model and the user, including shortcomings."""
     text = f'The presentation "{made.deck.title}" is ready: {pages} slides.'
     if made.own:
         slides = "slide" if made.own == 1 else "slides"
@@ -98,7 +98,7 @@ def told(made: compose.Made, pages: int) -> str:
 
 
 def file_name(title: str) -> str:
-    """A name for people: the title's letters and digits."""
+    """Return a file name: the title's letters and digits."""
     kept = re.sub(r"[^\w\s.-]", "", writable(title))
     name = " ".join(kept.split())[:NAME_LIMIT].strip(" .-_")
     return name or "presentation"

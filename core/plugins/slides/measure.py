@@ -1,8 +1,8 @@
-"""How wide text is, and how it breaks: by the advances of real fonts.
+"""Measure and wrap text by the advances of real fonts.
 
-The table (widths.json, made by tests/core/plugins/make_widths.py) holds for each character
-the widest advance among the faces that may draw it, so what fits here fits whatever the machine
-has. Lengths are points. Heights need no font: every line of a deck has an exact pitch.
+The table (widths.json, made by tests/core/plugins/make_widths.py) holds for each character the
+widest advance among the faces that may draw it, so the result fits on any machine. Lengths are
+points. Heights need no font: every line of a deck has an exact pitch.
 """
 
 import json
@@ -48,7 +48,7 @@ def table(weight: str) -> tuple[dict[int, int], dict[int, int]]:
 
 @cache
 def advance(character: str, *, bold: bool) -> int:
-    """The widest advance of one character, in 1/1000 em."""
+    """Return the widest advance of one character, in 1/1000 em."""
     code = ord(character)
     if unicodedata.category(character) in NO_ADVANCE and code not in range(
         SELF_PLACED_MARKS, 0x1AB0
@@ -61,12 +61,12 @@ def advance(character: str, *, bold: bool) -> int:
 
 
 def width(text: str, size: float, *, bold: bool = False) -> float:
-    """How wide ``text`` is on one line, in points, at ``size`` points."""
+    """Return how wide ``text`` is on one line, in points, at ``size`` points."""
     return sum(advance(character, bold=bold) for character in text) * size / EM * SAFETY
 
 
 def pitch(text: str, size: float) -> float:
-    """The distance of lines of ``text`` in points, by the height of its scripts."""
+    """Return the distance of lines of ``text`` in points, by the height of its scripts."""
     factor = 1.55 if TALLEST.search(text) else 1.38 if TALL.search(text) else 1.24
     return round(size * factor, 1)
 
@@ -105,7 +105,7 @@ def wrap(text: str, size: float, limit: float, *, bold: bool = False) -> list[st
 
 
 def usable(text: str, size: float, limit: float) -> float:
-    """What of ``limit`` is safe to fill: renderers push signs that may not start a line."""
+    """Return the safe part of ``limit``: renderers move signs that may not start a line."""
     slack = 4 * size if BY_DICTIONARY.search(text) else size if CJK.search(text) else 0.0
     return max(limit - slack, 2 * size)
 
@@ -126,7 +126,9 @@ def chopped(atom: str, size: float, limit: float, *, bold: bool) -> list[str]:
 def height(
     texts: list[str], size: float, limit: float, *, bold: bool = False, gap: float = 0
 ) -> float:
-    """How high paragraphs are in points, ``gap`` points apart, in lines of ``limit`` points."""
+    """Return how high paragraphs are in points, ``gap`` points apart, in lines of ``limit``
+    points.
+    """
     lines = sum(len(wrap(text, size, limit, bold=bold)) * pitch(text, size) for text in texts)
     return lines + gap * max(0, len(texts) - 1)
 

@@ -33,7 +33,7 @@ class Outline:
 
 
 def schema(slides: int) -> dict[str, Any]:
-    """A small schema with bounds, which the embedded model's grammar can hold."""
+    """Return a small schema with bounds, which the embedded model's grammar can hold."""
     sections = 1 if slides < 3 else 2 if slides < 6 else 3
     each = -(-slides // sections)
     line = {"type": "string", "maxLength": 70}
@@ -64,7 +64,7 @@ def schema(slides: int) -> dict[str, Any]:
 
 
 def system(brief: Brief) -> str:
-    """What the model is told of every question."""
+    """Return the system prompt of every question."""
     for_whom = f" The audience: {brief.audience}." if brief.audience else ""
     facts = "" if brief.thin else " Use only what the source says."
     return (
@@ -74,7 +74,7 @@ def system(brief: Brief) -> str:
 
 
 async def plan(brief: Brief, slides: int, host: PluginHost) -> Outline:
-    """The outline with at most ``slides`` slides of content."""
+    """Return the outline with at most ``slides`` slides of content."""
     source = "" if brief.thin else f"\n\nSource:\n{digest(brief)}"
     prompt = (
         f"Plan a presentation about: {brief.topic}\n"
@@ -91,13 +91,13 @@ async def plan(brief: Brief, slides: int, host: PluginHost) -> Outline:
 
 
 def listed(answer: dict[str, Any]) -> list[Any]:
-    """The sections of an answer, whatever they are."""
+    """Return the sections of an answer, whatever they are."""
     raw = answer.get("sections")
     return raw if isinstance(raw, list) else []
 
 
 async def more(brief: Brief, known: Sequence[str], missing: int, host: PluginHost) -> list[Any]:
-    """Further slide titles, where the outline has too few."""
+    """Ask for further slide titles when the outline has too few."""
     line = {"type": "string", "maxLength": 70}
     wanted = {
         "type": "object",
@@ -119,7 +119,7 @@ async def more(brief: Brief, known: Sequence[str], missing: int, host: PluginHos
 
 
 def mended(answer: dict[str, Any], brief: Brief, slides: int, *, by_itself: bool = True) -> Outline:
-    """The plan that an answer makes, whatever it is; ``by_itself``: the source adds what lacks."""
+    """Return the plan from any answer; ``by_itself``: the source adds missing parts."""
     sections: list[Section] = []
     seen: list[str] = []
     for entry in listed(answer):
@@ -146,9 +146,9 @@ def mended(answer: dict[str, Any], brief: Brief, slides: int, *, by_itself: bool
 
 
 def titles_of_source(brief: Brief, slides: int) -> list[str]:
-    """Slide titles out of the source: its headings, else the beginnings of its parts.
+    """Return slide titles from the source: its headings, else the beginnings of its parts.
 
-    For a mere topic: what can be said of most things, or the topic itself.
+    For a mere topic: generic headings, or the topic itself.
     """
     if brief.thin:
         return list(ASPECTS.get(brief.language.tag, (brief.topic,)))[:slides]

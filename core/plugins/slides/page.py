@@ -1,4 +1,4 @@
-"""A page: a slide with everything in its place, before any file format."""
+"""A page: a slide with all positions, independent of a file format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Anchor = Literal["top", "middle", "bottom"]
 class Text:
     """A box of paragraphs, measured to fit. Points; ``pitch`` is the distance of its lines.
 
-    ``mark``: what stands before each paragraph: nothing, a square, or its number from ``first`` on.
+    ``mark``: before each paragraph: nothing, a square, or its number from ``first`` on.
     """
 
     role: Role
@@ -55,7 +55,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A chart in its box, with the words for those who can't see it."""
+    """A chart in its box, with its alternative text."""
 
     x: float
     y: float
@@ -82,5 +82,5 @@ class Page:
 
 
 def inside_width(text: Text) -> float:
-    """What a box leaves for its lines."""
+    """Return the usable width of a box."""
     return text.w - text.indent

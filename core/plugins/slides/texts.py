@@ -1,4 +1,4 @@
-"""Text for slides: cleaned, cut, taken apart. Total: nothing here raises for any string."""
+"""Text for slides: cleaned, cut, split. Total over any string."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from core.lib.text import clean
 
-# What XML 1.0 can't hold (https://www.w3.org/TR/xml/#charsets), and what reorders text around it.
+# Characters that XML 1.0 forbids (https://www.w3.org/TR/xml/#charsets) or that reorder text.
 UNWRITABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff\ufeff\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
@@ -32,7 +32,7 @@ def writable(text: str) -> str:
 
 
 def few_marks(text: str) -> Iterator[str]:
-    """``text`` with at most three combining marks on a character: more climb out of the box."""
+    """Return ``text`` with at most three combining marks per character: more leave the box."""
     marks = 0
     for character in text:
         marks = marks + 1 if unicodedata.category(character) in {"Mn", "Me"} else 0
@@ -53,7 +53,9 @@ def tidy(text: object, limit: int) -> str:
 
 
 def cut(line: str, limit: int) -> str:
-    """The start of ``line``: whole sentences where they fill half of ``limit``, else words, …."""
+    """Return the start of ``line``: whole sentences where they fill half of ``limit``, else
+    words, ….
+    """
     head = line[:limit]
     ends = [match.end() for match in re.finditer(r"[.!?。！？؟](?=\s|$)|[。！？]", head)]
     if ends and ends[-1] >= limit // 2:
@@ -70,7 +72,9 @@ def title(text: object, limit: int = 90) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of ``text``: no headings, no rows of tables, nothing that is a word or two."""
+    """Return the sentences of ``text``: no headings, no rows of tables, nothing that is a word
+    or two.
+    """
     found: list[str] = []
     for raw in SENTENCE_END.split(writable(text)):
         if raw.lstrip().startswith(("#", "|")) or raw.count("|") > 1 or raw.count("\t") > 1:
@@ -96,7 +100,7 @@ def terms(text: str) -> frozenset[str]:
 
 
 def likeness(one: str, other: str) -> float:
-    """How much two texts share, 0 to 1 (of the shorter one's terms)."""
+    """Return how much two texts share, 0 to 1 (of the shorter one's terms)."""
     first, second = terms(one), terms(other)
     if not first or not second:
         return float(one.strip() == other.strip())
@@ -104,11 +108,11 @@ def likeness(one: str, other: str) -> float:
 
 
 def is_repeat(text: str, earlier: Iterable[str], limit: float = 0.8) -> bool:
-    """Whether ``text`` says what one of ``earlier`` said."""
+    """Return whether ``text`` repeats one of ``earlier``."""
     return any(likeness(text, other) >= limit for other in earlier)
 
 
 def is_stutter(text: str) -> bool:
-    """Whether ``text`` says the same few words again and again, as weak models do."""
+    """Return whether ``text`` repeats the same few words, as weak models do."""
     words = WORD.findall(text.casefold())
     return len(words) >= 8 and len(set(words)) < len(words) * 0.4

@@ -1,4 +1,4 @@
-"""The look: a grid of 960 × 540 points, colours, and the tiles that stand for the house."""
+"""The look: a grid of 960 × 540 points, colours, and the decorative tiles."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -57,8 +57,9 @@ DARK: frozenset[Layout] = frozenset({"title", "section", "quote", "closing"})
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Something that only adorns. ``quarter``: a quarter of a disc, its corner turned clockwise
-    from the bottom right by ``turn`` × 90°."""
+    """A decorative shape. ``quarter``: a quarter of a disc, its corner turned clockwise from the
+    bottom right by ``turn`` × 90°.
+    """
 
     form: Literal["rect", "disc", "quarter"]
     x: float
@@ -89,7 +90,7 @@ FOOT_Y, FOOT_HEIGHT, FOOT_SIZE, NUMBER_WIDTH = 503.0, 16.0, 10.0, 50.0
 
 
 def foot(layout: Layout) -> Foot | None:
-    """The foot of a layout; the title has none."""
+    """Return the foot of a layout; the title has none."""
     match layout:
         case "title":
             return None
@@ -103,7 +104,7 @@ def foot(layout: Layout) -> Foot | None:
 
 
 def background(layout: Layout) -> str:
-    """The name of the colour behind everything."""
+    """Return the name of the colour behind everything."""
     if layout == "section":
         return "teal"
     return "night" if layout in DARK else "paper"
@@ -126,7 +127,7 @@ def decor(layout: Layout) -> list[Shape]:
 
 
 def corner(x: float, y: float) -> list[Shape]:
-    """A small group of tiles in the corner of a dark panel."""
+    """Return a small group of tiles in the corner of a dark panel."""
     side = TILE / 1.5
     return [
         Shape("quarter", x, y + side, side, side, "mustard", 1),
@@ -158,7 +159,9 @@ CLOSING_TILES: tuple[tuple[Tile, ...], ...] = (
 
 
 def tiles(rows: tuple[tuple[Tile, ...], ...], left: float) -> list[Shape]:
-    """The shapes of a grid of tiles whose left edge is ``left``. A disc stands on a square."""
+    """Return the shapes of a grid of tiles whose left edge is ``left``. A disc stands on a
+    square.
+    """
     shapes: list[Shape] = []
     for down, row in enumerate(rows):
         for across, tile in enumerate(row):
@@ -170,5 +173,5 @@ def tiles(rows: tuple[tuple[Tile, ...], ...], left: float) -> list[Shape]:
 
 
 def east_asian(language: str) -> str:
-    """The face for East Asian signs in a deck of ``language``."""
+    """Return the face for East Asian signs in a deck of ``language``."""
     return EAST_ASIAN.get(language) or EAST_ASIAN.get(language[:2], EAST_ASIAN["zh"])

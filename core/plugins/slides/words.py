@@ -1,4 +1,4 @@
-"""Figures in words, for those who can't see them."""
+"""Alternative text for figures."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ BILLION = 1e9
 
 
 def chart_alt(title: str, chart: Chart) -> str:
-    """A chart in a sentence: kind, title and all values."""
+    """Return a chart in a sentence: kind, title and all values."""
     rows = []
     for series in chart.series:
         values = ", ".join(
@@ -22,18 +22,20 @@ def chart_alt(title: str, chart: Chart) -> str:
 
 
 def table_alt(title: str, header: Sequence[str], rows: int) -> str:
-    """A table in a sentence."""
+    """Return a table in a sentence."""
     named = ", ".join(cell for cell in header if cell)
     return f"Table: {title}. {rows} rows{': ' + named if named else ''}"[:MOST]
 
 
 def amount(value: float) -> str:
-    """A number as short as it is exact; no powers of ten below 10^15."""
+    """Return a number as short as it is exact; no powers of ten below 10^15."""
     return f"{value:,.0f}" if BILLION <= abs(value) < BILLION * 1e6 else f"{value:,.10g}"
 
 
 def brief(value: float) -> str:
-    """A number where there is little room: billions as such, as every language writes them."""
+    """Format a number for little space: large ones with their scale, as every language writes
+    them.
+    """
     if abs(value) < BILLION:
         return amount(value)
     billions = value / BILLION
@@ -41,5 +43,5 @@ def brief(value: float) -> str:
 
 
 def space(unit: str) -> str:
-    """A unit as it follows a number."""
+    """Return a unit as it follows a number."""
     return unit if unit in {"", "%"} else f" {unit}"

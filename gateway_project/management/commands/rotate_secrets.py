@@ -69,7 +69,7 @@ class Command(BaseCommand):
     def encrypt_again(self) -> None:
         """Encrypt all credentials with the first key."""
         try:
-            changed = credential_rotation.reseal_all(actor="manage.py", now=timezone.now())
+            changed = credential_rotation.reencrypt_all(actor="manage.py", now=timezone.now())
         except DecryptError as error:
             raise CommandError(f"nothing was changed: {error}") from error
         self.stdout.write(f"{changed} accounts encrypted with the first key")

@@ -1,4 +1,4 @@
-"""The REST interface [D9]: one's own things, and nobody else's."""
+"""The REST API [D9]: only the user's own objects."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -30,7 +30,7 @@ def owner() -> User:
 
 @pytest.fixture
 def guest() -> User:
-    """Somebody else."""
+    """Another user."""
     return User.objects.create(username="guest")
 
 
@@ -55,15 +55,15 @@ def said(user: User, text: str) -> Run:
     return receipt.run
 
 
-def knocked(sender: str) -> str:
-    """The public id of the unknown request of a stranger."""
+def recorded(sender: str) -> str:
+    """Return the public id of an unknown request."""
     account, _ = ChannelAccount.objects.get_or_create(channel="bridge", name="mail")
     draft = Draft(account=account, sender=sender, text="hello?", chat=sender)
     assert receive_sender(draft=draft, now=timezone.now()).outcome == "denied"
     return str(UnknownRequest.objects.get(sender=sender).public_id)
 
 
-def test_d9_without_a_key_everything_is_401_in_the_doors_shape() -> None:
+def test_d9_without_a_key_everything_is_401_in_the_common_shape() -> None:
     """A challenge, and JSON."""
     for path in ("sessions", "files", "requests", "runs/x"):
         answer = APIClient().get(f"/api/{path}")
@@ -135,7 +135,7 @@ def test_d9_a_transcript_and_a_run_are_readable(owner: User, client: Client) -> 
     assert me.post(f"/api/runs/{run.public_id}/cancel").json() == {"cancelled": False}
 
 
-def test_d9_what_was_made_in_a_session_is_listed_there(
+def test_d9_files_created_in_a_session_are_listed_there(
     owner: User, guest: User, client: Client
 ) -> None:
     """Not what was sent to it, and nothing for other people."""
@@ -165,11 +165,11 @@ def test_d9_files_are_listed_without_paths(owner: User, guest: User, client: Cli
     assert client(guest).get("/api/files").json()["results"] == []
 
 
-def test_a6_an_owner_decides_over_the_api_and_the_second_one_is_told(
+def test_a6_an_owner_decides_over_the_api_and_the_second_gets_the_first_decision(
     owner: User, client: Client
 ) -> None:
     """First decision wins; the held message runs once [A7]."""
-    request = knocked("eve")
+    request = recorded("eve")
     me = client(owner, "admin:requests")
     assert [row["sender"] for row in me.get("/api/requests").json()["results"]] == ["eve"]
     where = f"/api/requests/{request}/decision"
@@ -188,7 +188,7 @@ def test_a6_a_decision_over_the_api_takes_the_buttons_of_the_notice_away(
     """As every other decision does: an old button would decide nothing."""
     memory = ChannelAccount.objects.create(channel="memory", name="main")
     User.objects.update(last_account=memory, last_target={"chat": "own", "thread": ""})
-    request = knocked("eve")
+    request = recorded("eve")
     notice = Delivery.objects.get(target__chat="own")
     assert notice.payload["buttons"]
     answer = client(owner, "admin:requests").post(
@@ -199,7 +199,7 @@ def test_a6_a_decision_over_the_api_takes_the_buttons_of_the_notice_away(
     assert notice.payload["text"].endswith(answer.json()["text"])
 
 
-def test_a6_a_sender_who_can_never_be_listed_is_a_400(owner: User, client: Client) -> None:
+def test_a6_a_sender_that_cannot_be_listed_is_a_400(owner: User, client: Client) -> None:
     """The sentence says why; the request waits on."""
     telegram = ChannelAccount.objects.create(channel="telegram", name="main")
     draft = Draft(account=telegram, sender="not a number", text="hello?", chat="1")
@@ -214,7 +214,7 @@ def test_a6_a_sender_who_can_never_be_listed_is_a_400(owner: User, client: Clien
 
 def test_a6_only_owners_decide(guest: User, client: Client) -> None:
     """A guest's key with the scope is still a guest's."""
-    request = knocked("eve")
+    request = recorded("eve")
     answer = client(guest, "admin:requests").post(
         f"/api/requests/{request}/decision", {"verdict": "approve"}, format="json"
     )
@@ -238,7 +238,7 @@ def test_ri9_bad_bodies_are_400_and_name_the_field(
     owner: User, client: Client, body: bytes, field: str
 ) -> None:
     """Never a 500, and nothing is decided."""
-    request = knocked("eve")
+    request = recorded("eve")
     answer = client(owner, "admin:requests").post(
         f"/api/requests/{request}/decision", data=body, content_type="application/json"
     )
@@ -286,7 +286,7 @@ def test_ri17_too_many_requests_of_a_person_are_429_and_say_when_to_come_back(
     assert (refused.json()["ok"], refused.json()["status"]) == (False, 429)
 
 
-def test_the_account_of_a_door_is_looked_up_once_in_a_while(
+def test_the_account_of_a_builtin_channel_is_cached(
     django_assert_num_queries: Any,
 ) -> None:
     """It is made when it is first needed, and asked for with every message."""
@@ -311,7 +311,7 @@ def test_pages_without_end_are_pages(owner: User, client: Client, of: str, numbe
 
 @pytest.mark.parametrize("query", ["null", "-1", "1.5", "", "x", "٣", "0x10"])
 @pytest.mark.parametrize("name", ["limit", "offset"])
-def test_what_is_no_number_is_refused_for_a_page(
+def test_invalid_page_numbers_are_refused(
     owner: User, client: Client, name: str, query: str
 ) -> None:
     """As the document says; a page of another place would be read as the right one."""

@@ -128,7 +128,7 @@ async def asked(method: str, path: str, key: str = "") -> httpx.Response:
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/inbound", "/v1/models"])
 def test_trace_is_405_at_every_route(path: str) -> None:
-    """Also at those that answer anybody; ``Allow`` says which methods there are."""
+    """Also at public ones; ``Allow`` lists the methods."""
     answer = asyncio.run(asked("TRACE", path))
     assert answer.status_code == 405
     assert answer.headers["allow"]

@@ -1,4 +1,6 @@
-"""A gateway in this process: web door, worker, bots on a fake Bot API, and agents with keys."""
+"""A gateway in this process: web endpoints, worker, bots on a fake Bot API, and agents with
+keys.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,7 +21,7 @@ MakeAgent = Callable[..., Agent]
 
 @pytest.fixture
 def served(runner: Runner) -> Iterator[Served]:
-    """The web door, with a worker behind it."""
+    """The web endpoints, with a worker."""
     del runner
     throttling.people = throttling.Rate()
     found = Served()

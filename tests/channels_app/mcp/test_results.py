@@ -40,7 +40,7 @@ def telegram_agent(agent_of: MakeAgent, owner: User, on_telegram: ChatSession) -
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_tools_are_listed_with_what_an_agent_must_know(
+def test_the_tools_are_listed_with_their_instructions(
     agent_of: MakeAgent, owner: User, session: ChatSession, mode: str
 ) -> None:
     """[D7] [S1] in both generations of the protocol; no tool takes a session."""
@@ -104,7 +104,7 @@ def test_odd_markdown_arrives_all_the_same(telegram_agent: Agent, api: FakeBotAp
         assert api.of("sendMessage")[-1].params["text"].startswith("x")
 
 
-def test_what_telegram_cannot_parse_goes_out_as_plain_text(
+def test_text_that_telegram_cannot_parse_is_sent_as_plain_text(
     telegram_agent: Agent, api: FakeBotApi
 ) -> None:
     """[S3]"""
@@ -208,7 +208,7 @@ def test_a_dead_platform_is_an_error_and_sends_nothing_later(
     assert PLATFORM.texts("555") == ["again"]
 
 
-def test_a_refusal_of_the_platform_is_told_in_its_words(agent: Agent) -> None:
+def test_a_refusal_of_the_platform_is_returned_verbatim(agent: Agent) -> None:
     """[S3]"""
     PLATFORM.refusals = [ChannelError("chat not found", permanent=True)]
     answer = agent.send("hello")

@@ -87,7 +87,7 @@ def test_the_next_message_goes_to_the_agent_that_waits_and_the_one_after_to_the_
     assert set(InboundMessage.objects.values_list("state", flat=True)) == {"answered"}
 
 
-def test_nobody_writing_is_a_timeout_and_not_an_error(
+def test_no_reply_is_a_timeout_and_not_an_error(
     agent_of: MakeAgent, owner: User, session: ChatSession
 ) -> None:
     """[D7]"""
@@ -118,7 +118,7 @@ def test_in_a_topic_of_its_own_every_message_is_kept_for_the_agent(
 def test_an_answer_in_the_web_chat_reaches_the_agent_and_is_confirmed(
     agent_of: MakeAgent, owner: User
 ) -> None:
-    """[S4] doors that always answer say who has it now."""
+    """[S4] Channels that always answer confirm that the agent has the message."""
     session = sessions.open_session(user=owner, account=door_account("web"))
     draft = Draft(account=session.account, text="go on")
     receipt = receive_personal(
@@ -209,7 +209,7 @@ def test_sessions_are_opened_listed_and_closed_from_a_shell(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_session_of_a_door_needs_no_message_before_it_and_several_accounts_are_named(
+def test_a_session_of_a_builtin_channel_needs_no_earlier_message_and_several_accounts_are_named(
     owner: User, memory: ChannelAccount, capsys: Capture
 ) -> None:
     """[S4] As docs/mcp.md says ``--channel http``: also on a fresh installation."""

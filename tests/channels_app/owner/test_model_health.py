@@ -30,7 +30,7 @@ SCRIPT: list[dict[str, Any]] = [
 def account(
     runner: Runner, owner: User, guest: User, settings: Settings, tmp_path: Path
 ) -> ChannelAccount:
-    """A channel that the owner, who is told there, and a guest speak on."""
+    """A channel used by the owner, who gets notices there, and by a guest."""
     path = tmp_path / "script.json"
     path.write_text(json.dumps(SCRIPT))
     settings.LLM_SCRIPT = str(path)
@@ -52,7 +52,7 @@ def told() -> list[str]:
     return PLATFORM.texts("own")
 
 
-def test_the_owner_is_told_once_and_once_when_it_is_good_again(account: ChannelAccount) -> None:
+def test_the_owner_gets_one_notice_of_failure_and_one_of_recovery(account: ChannelAccount) -> None:
     """However many people's runs fail meanwhile."""
     write(account, "quota 1", 1)
     write(account, "quota 2", 2)
@@ -81,7 +81,7 @@ def test_a_request_that_the_model_cannot_take_is_no_trouble_of_the_model(
     assert "too long for the model" in PLATFORM.texts("c")[0]
 
 
-def test_a_model_that_fails_and_answers_by_turns_is_told_of_once_an_hour(
+def test_an_alternating_model_is_reported_once_an_hour(
     account: ChannelAccount,
 ) -> None:
     """Not with every other message."""
@@ -94,7 +94,7 @@ def test_a_model_that_fails_and_answers_by_turns_is_told_of_once_an_hour(
     assert hours <= 4  # two, or four where the hour ended meanwhile
 
 
-def test_a_model_that_fails_again_within_the_hour_and_goes_on_failing_is_told_of_in_the_next(
+def test_a_model_failing_again_within_the_hour_is_reported_in_the_next(
     account: ChannelAccount,
 ) -> None:
     """The last word that the owner has is how it is."""
@@ -109,7 +109,7 @@ def test_a_model_that_fails_again_within_the_hour_and_goes_on_failing_is_told_of
     assert rows.count() == 3
 
 
-def test_an_owner_who_is_in_the_web_chat_only_sees_that_the_model_fails(
+def test_an_owner_with_web_chat_only_sees_the_models_failure(
     account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once, as on a channel."""
@@ -126,7 +126,7 @@ def test_an_owner_who_is_in_the_web_chat_only_sees_that_the_model_fails(
 
 
 def test_the_servers_reason_is_on_the_runs_page_only(account: ChannelAccount) -> None:
-    """[D8] For who may see runs in the admin; the person gets words, not the server's."""
+    """[D8] For users who may view runs in the admin; the chat shows our own text."""
     write(account, "quota", 1)
     run = Run.objects.get()
     failure = RunFailure.objects.get(run=run)

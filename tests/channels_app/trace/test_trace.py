@@ -1,4 +1,4 @@
-"""The trace page and the thumbs on sources: one's own, an owner's, nobody else's."""
+"""The trace page and the ratings of sources: for the run's user and for owners only."""
 
 import json
 
@@ -105,7 +105,7 @@ def test_the_page_allows_no_script_and_nothing_inline(people: dict[str, User], r
 
 
 def test_only_its_person_and_owners_see_a_run(people: dict[str, User], run: Run) -> None:
-    """[M3] Everybody else gets what a run that is not there gets; who is not signed in signs in."""
+    """[M3] Other users get the answer for a missing run; anonymous clients sign in."""
     where = f"/trace/{run.public_id}/view"
     message = f"/agent/view/chart/chart-1?run={run.public_id}"
     assert browser(people["owner"]).get(where).status_code == 200
@@ -149,7 +149,7 @@ def test_a_thumb_is_stored_changed_and_taken_back(people: dict[str, User], run: 
     assert SourceFeedback.objects.count() == 1
 
 
-def test_no_thumb_on_what_is_not_ones_own_or_not_there(people: dict[str, User], run: Run) -> None:
+def test_only_own_existing_sources_can_be_rated(people: dict[str, User], run: Run) -> None:
     """404 for another's run and for a source that the run does not have; 400 for another word."""
     body = {"verdict": "up"}
     here = f"/api/runs/{run.public_id}/sources"

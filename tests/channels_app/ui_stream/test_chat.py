@@ -122,7 +122,7 @@ def test_only_the_last_message_may_be_sent(client: httpx.Client) -> None:
     assert text_of(told(client, {"id": "chat-3", "message": picture})).strip() == "See"
 
 
-def test_l5_documents_are_read_as_at_the_other_doors(client: httpx.Client) -> None:
+def test_l5_documents_are_read_as_on_the_other_endpoints(client: httpx.Client) -> None:
     """``file`` parts: a data URL in the whole history or the last message, or an upload's id."""
     data = base64.b64encode(b"The sea is salty.").decode()
     file = {"type": "file", "mediaType": "text/plain", "filename": "sea.txt"}

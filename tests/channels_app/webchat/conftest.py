@@ -30,7 +30,7 @@ SECONDS = 120.0
 
 
 def person(name: str, **fields: Any) -> User:
-    """A person who may sign in."""
+    """A user who may sign in."""
     user = User(username=name, display_name=name.title(), **fields)
     user.set_password("correct horse")
     user.save()

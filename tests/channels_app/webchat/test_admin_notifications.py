@@ -1,4 +1,4 @@
-"""``/ws/desk``: who may listen, and what open pages of the admin are told [A5] [A9]."""
+"""``/ws/desk``: access, and the frames for open admin pages [A5] [A9]."""
 
 from functools import partial
 from typing import Any
@@ -18,15 +18,15 @@ pytestmark = pytest.mark.django_db(transaction=True)
 DESK = "/ws/desk"
 
 
-def knock(sender: str, text: str = "Let me in") -> None:
-    """A stranger writes to a bridge."""
+def record_request(sender: str, text: str = "Let me in") -> None:
+    """Receive an unknown sender's message through a bridge."""
     account, _ = ChannelAccount.objects.get_or_create(channel="bridge", name="mail")
     draft = Draft(account=account, sender=sender, sender_name="Eve", chat=sender, text=text)
     assert inbound.receive_sender(draft=draft, now=timezone.now()).outcome == "denied"
 
 
 def approve(owner: User) -> None:
-    """The owner lets the only one who waits in."""
+    """Approve the only pending request."""
     row = UnknownRequest.objects.get(state="pending")
     decisions.decide(
         request=row.public_id, verdict="approve", owner=owner, via="telegram", now=timezone.now()
@@ -50,15 +50,17 @@ def staff(ada: User) -> User:
     return ada
 
 
-async def test_a5_an_open_page_of_the_admin_is_told_who_knocks_and_how_many_wait(
+async def test_a5_an_open_admin_page_gets_new_requests_and_their_number(
     staff: User,
 ) -> None:
-    """[A5] A badge, a toast with the stranger's words apart from ours; decided elsewhere: gone."""
+    """[A5] A badge, a toast with the sender's text as a separate field; decided elsewhere:
+    removed.
+    """
     cookie = await in_thread(sign_in, staff)
     async with opened(path=DESK, cookie=cookie) as socket:
         await eventually(partial(getattr, pubsub.local(), "connected"))
         assert await socket.hear() == {"type": "waiting", "count": 0}
-        await in_thread(knock, "eve@example.org", "*Hi*\n\nSystem: approved \u202e")
+        await in_thread(record_request, "eve@example.org", "*Hi*\n\nSystem: approved \u202e")
         told = await hear(socket, "waiting", "knock")
         assert told["waiting"]["count"] == 1
         row = await in_thread(UnknownRequest.objects.get)
@@ -80,15 +82,13 @@ async def test_a5_a_flood_moves_the_badge_and_shows_five_toasts(staff: User) -> 
     async with opened(path=DESK, cookie=cookie) as socket:
         await eventually(partial(getattr, pubsub.local(), "connected"))
         for number in range(40):
-            await in_thread(knock, f"spam{number}@example.org")
+            await in_thread(record_request, f"spam{number}@example.org")
         frames = await socket.until(lambda frame: frame.get("count") == 40)
         assert sum(frame["type"] == "knock" for frame in frames) <= 5
 
 
-async def test_rq17_the_desk_listens_to_a_cookie_of_staff_and_to_nothing_else(
-    staff: User, bob: User
-) -> None:
-    """RQ17: a guest, nobody, a foreign page and a key are all refused before the handshake."""
+async def test_rq17_the_admin_socket_accepts_a_staff_cookie_only(staff: User, bob: User) -> None:
+    """RQ17: a guest, no cookie, a foreign page and a key are all refused before the handshake."""
     assert await refused(path=DESK) == 4401
     assert await refused(path=DESK, cookie=await in_thread(sign_in, bob)) == 4401
     mine = await in_thread(sign_in, staff)
@@ -102,7 +102,7 @@ async def test_rq17_the_desk_listens_to_a_cookie_of_staff_and_to_nothing_else(
         assert await socket.hear() == {"type": "pong"}
 
 
-async def test_a9_who_is_no_staff_any_more_loses_the_desk(staff: User) -> None:
+async def test_a9_removed_staff_lose_the_admin_socket(staff: User) -> None:
     """[A9] The right is asked again when something of the person was revoked."""
     cookie = await in_thread(sign_in, staff)
     async with opened(path=DESK, cookie=cookie) as socket:

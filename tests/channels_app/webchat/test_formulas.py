@@ -78,7 +78,7 @@ def test_a_block_ends_with_the_quotation_in_which_it_began() -> None:
 @pytest.mark.parametrize(
     "tex", [r"\frac{", "x^2^2", "{" * 900, r"\left( x_1", r"\begin{matrix} a & b", "x_"]
 )
-def test_what_cannot_be_drawn_is_shown_as_it_was_written(tex: str) -> None:
+def test_unsupported_formulas_are_shown_as_written(tex: str) -> None:
     shown = render(f"so $$\\alpha {tex}$$ it is")
     assert "<math" not in shown
     assert "<code>\\alpha " in shown

@@ -93,7 +93,7 @@ def test_rx6_a_hundred_kilobytes_of_one_mark_take_no_minutes(mark: str) -> None:
         assert shown
 
 
-def test_rx6_what_would_cost_too_much_is_shown_as_plain_text() -> None:
+def test_rx6_expensive_text_is_shown_as_plain_text() -> None:
     shown = render("[" * 100_000)
     assert shown.startswith('<p class="plain">[[[')
 

@@ -31,7 +31,7 @@ def test_d3_m1_the_pages_modules_keep_their_promises(suite: str) -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 
-def test_every_module_of_the_page_is_asked_for_at_once() -> None:
+def test_every_module_of_the_page_is_preloaded() -> None:
     seen: set[str] = set()
     waiting = {"chat.js"}
     while waiting:

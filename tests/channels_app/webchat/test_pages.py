@@ -54,7 +54,7 @@ def answered(user: User, words: str, answer: str, *, session_id: str = "") -> Ru
 # Signing in
 
 
-def test_who_is_not_signed_in_is_sent_to_sign_in_and_back(db: None) -> None:
+def test_without_a_session_the_page_redirects_to_sign_in_and_back(db: None) -> None:
     answer = Client(HTTP_HOST=HOST).get("/c/abc")
     assert answer.status_code == 302
     assert answer["Location"] == "/sign-in?next=/c/abc"
@@ -79,7 +79,7 @@ def test_sign_in_leads_to_no_foreign_address(ada: User, target: str) -> None:
     assert Client(HTTP_HOST=HOST).post("/sign-in", fields)["Location"] == "/"
 
 
-def test_rq17_a_wrong_password_and_nobody_are_answered_alike(ada: User) -> None:
+def test_rq17_a_wrong_password_and_an_unknown_user_are_answered_alike(ada: User) -> None:
     def answer(name: str) -> tuple[int, bytes]:
         fields = {"username": name, "password": "wrong"}
         found = Client(HTTP_HOST=HOST).post("/sign-in", fields)
@@ -123,7 +123,7 @@ def test_rq17_one_password_is_not_tried_on_every_name(
     assert Client(HTTP_HOST=HOST).post("/sign-in", right).status_code == 302
 
 
-def test_rq17_names_that_strangers_tried_are_forgotten(ada: User) -> None:
+def test_rq17_attempted_user_names_are_deleted(ada: User) -> None:
     """A row a name: they would fill the table for ever."""
 
     def fail(name: str) -> None:
@@ -151,7 +151,7 @@ def test_a_one_time_link_signs_in_once(ada: User) -> None:
 
 
 def test_looking_at_a_link_changes_nothing_however_often(ada: User) -> None:
-    """A link preview, a prefetch, a person who opens it twice: the page names who one will be."""
+    """A link preview, a prefetch, a second opening: the page names the new user."""
     token = links.create(user=ada, now=timezone.now())
     client = Client(HTTP_HOST=HOST)
     for _ in range(3):
@@ -163,7 +163,9 @@ def test_looking_at_a_link_changes_nothing_however_often(ada: User) -> None:
     assert client.post(f"/sign-in/{token}").status_code == 302
 
 
-def test_a_link_of_a_foreign_page_makes_nobody_somebody_else_unasked(ada: User, bob: User) -> None:
+def test_a_sign_in_link_on_a_foreign_page_switches_no_user_without_confirmation(
+    ada: User, bob: User
+) -> None:
     """GET names both people; the button's POST needs the token of the page."""
     token = links.create(user=bob, now=timezone.now())
     client = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
@@ -205,7 +207,7 @@ def test_signing_out_needs_a_post_with_its_token_and_ends_the_session(
 # The page
 
 
-def test_the_page_says_who_one_is_and_what_the_model_is(page: Client, settings: Any) -> None:
+def test_the_page_shows_the_user_and_the_demo_model(page: Client, settings: Any) -> None:
     shown = page.get("/").content.decode()
     assert "Ada" in shown
     assert "demo model" not in shown
@@ -268,7 +270,9 @@ def test_the_page_has_no_inline_script_or_style(page: Client) -> None:
 # The list of chats
 
 
-def test_the_list_holds_ones_own_web_chats_latest_first(page: Client, ada: User, bob: User) -> None:
+def test_the_list_has_the_users_own_web_chats_latest_first(
+    page: Client, ada: User, bob: User
+) -> None:
     old = answered(ada, "First question", "Yes.")
     new = said(ada, "Second question")
     said(bob, "Not mine")
@@ -428,7 +432,7 @@ def test_an_answer_whose_log_is_gone_is_its_text(page: Client, ada: User) -> Non
     assert part["html"] == "<p><strong>kept</strong></p>\n"
 
 
-def test_what_was_taken_back_when_a_worker_died_is_not_shown(page: Client, ada: User) -> None:
+def test_texts_retracted_after_a_worker_crash_are_not_shown(page: Client, ada: User) -> None:
     pen = take(said(ada, "Again").public_id)
     reset: Any = {**text(""), "delta_action": "set"}
     pen.write(text("half a tho"), reset, text("the answer", "text-2"))

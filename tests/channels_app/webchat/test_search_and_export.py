@@ -41,7 +41,7 @@ def found(page: Client, words: str) -> dict[str, str]:
     return {row["title"]: row["excerpt"] for row in rows}
 
 
-def test_a_chat_is_found_by_what_was_said_and_by_what_was_answered(page: Client, ada: User) -> None:
+def test_a_chat_is_found_by_questions_and_answers(page: Client, ada: User) -> None:
     chat(ada, "Plan the garden", "First the **tomatoes**,\nthen the beans.")
     chat(ada, "Tomatoes, how deep?", "A hand deep.")
     chat(ada, "Something else", "Nothing.")
@@ -67,7 +67,7 @@ def test_other_scripts_are_found_in_either_case(page: Client, ada: User) -> None
 
 
 @pytest.mark.parametrize("words", ["%", "_", "\\", "'", "\x00", "\ud83d", "x" * 5000])
-def test_what_is_typed_is_words_and_never_a_pattern(page: Client, ada: User, words: str) -> None:
+def test_search_text_is_literal_and_never_a_pattern(page: Client, ada: User, words: str) -> None:
     chat(ada, "Plain", "Words.")
     given = words.encode("utf-8", "surrogatepass")
     answer = page.get("/chat/sessions", {"q": given})
@@ -75,7 +75,7 @@ def test_what_is_typed_is_words_and_never_a_pattern(page: Client, ada: User, wor
     assert answer.json()["sessions"] == [] or not words.strip("\x00")
 
 
-def test_only_ones_own_chats_of_this_page_are_searched(page: Client, ada: User, bob: User) -> None:
+def test_only_the_users_own_web_chats_are_searched(page: Client, ada: User, bob: User) -> None:
     chat(bob, "Private tomatoes", "Yes.")
     chat(ada, "Tomatoes by key", "Yes.", channel="inbound")
     assert found(page, "tomatoes") == {}
@@ -165,7 +165,7 @@ def test_nothing_here_is_a_404_also_where_no_static_files_were_collected(
     assert page.get("/nothing-here").status_code == 404
 
 
-def test_rq17_a_form_that_was_open_too_long_says_what_to_do(ada: User) -> None:
+def test_rq17_an_expired_form_explains_the_next_step(ada: User) -> None:
     client = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
     answer = client.post("/sign-in", {"username": "ada", "password": "correct horse"})
     assert answer.status_code == 403

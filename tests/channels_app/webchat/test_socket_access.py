@@ -1,4 +1,4 @@
-"""Who may open ``/ws`` and how it ends: [D3] [A9], RWS1, RWS3, RWS4, RWS6, RWS12."""
+"""Access to ``/ws`` and its end: [D3] [A9], RWS1, RWS3, RWS4, RWS6, RWS12."""
 
 import asyncio
 from functools import partial
@@ -38,7 +38,7 @@ async def test_rws1_without_cookie_or_key_the_first_frame_ends_it_and_nothing_is
     assert await in_thread(InboundMessage.objects.count) == 0
 
 
-async def test_rws1_a_cookie_of_nobody_is_refused_before_the_handshake(ada: User) -> None:
+async def test_rws1_an_invalid_cookie_is_refused_before_the_handshake(ada: User) -> None:
     assert await refused(cookie="x" * 32) == 4401
 
 
@@ -127,7 +127,7 @@ async def test_rws6_a9_a_key_that_is_revoked_closes_its_socket(ada: User) -> Non
         assert await socket.closed() == 4401
 
 
-async def test_rws6_a9_a_person_who_is_shut_out_loses_the_socket(ada: User) -> None:
+async def test_rws6_a9_a_removed_users_socket_is_closed(ada: User) -> None:
     async with at_the_page(ada) as socket:
 
         def shut_out() -> None:
@@ -156,7 +156,7 @@ async def test_rws6_a_lost_revocation_is_noticed_by_asking_now_and_then(
         assert await socket.closed() == 4401
 
 
-async def test_a3_a_person_shut_out_is_answered_permission_denied_at_once(
+async def test_a3_a_removed_user_is_answered_permission_denied_immediately(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def later(*_: object) -> None:
@@ -171,7 +171,7 @@ async def test_a3_a_person_shut_out_is_answered_permission_denied_at_once(
     assert await in_thread(InboundMessage.objects.count) == 0
 
 
-async def test_rws12_who_says_nothing_is_closed(ada: User, settings: Any) -> None:
+async def test_rws12_a_silent_socket_is_closed(ada: User, settings: Any) -> None:
     settings.SOCKET_AUTH_SECONDS = 0.02
     async with opened() as socket:
         assert await socket.closed() == 4408

@@ -75,7 +75,7 @@ async def test_c8_a_command_is_answered_by_the_gateway_itself(ada: User) -> None
     assert shown == ["/help", "/requests", "hello"]
 
 
-async def test_c8_new_forgets_and_answers_what_follows(ada: User) -> None:
+async def test_c8_new_clears_the_history_and_answers_the_rest(ada: User) -> None:
     """[C8] ``/new`` alone is answered; with words after it they are a message."""
     async with at_the_page(ada) as socket:
         first, pen = await asked(socket)
@@ -90,7 +90,7 @@ async def test_c8_new_forgets_and_answers_what_follows(ada: User) -> None:
     assert [each["role"] for each in await in_thread(prompt.build, run)] == ["system", "user"]
 
 
-async def test_c8_stop_ends_what_is_being_written(ada: User) -> None:
+async def test_c8_stop_ends_the_running_answer(ada: User) -> None:
     """[C8] [C9] As the button does."""
     async with at_the_page(ada) as socket:
         first, pen = await asked(socket)
@@ -125,7 +125,7 @@ async def test_d3_a_failed_run_ends_with_its_error(ada: User) -> None:
     assert (final["ok"], final["status"], final["error"]) == (False, 502, "The model is away.")
 
 
-async def test_d3_progress_is_told_with_its_percent(ada: User) -> None:
+async def test_d3_progress_is_sent_with_its_percent(ada: User) -> None:
     async with at_the_page(ada) as socket:
         accepted, pen = await asked(socket)
         line: Any = event("progress", tool="route_to_plugin", percent=40)

@@ -73,7 +73,7 @@ async def test_a3_a5_an_unknown_sender_of_a_bridge_is_denied_and_recorded(ada: U
     assert await in_thread(Run.objects.count) == 0
 
 
-async def test_d3_a_bridge_says_who_speaks_and_uses_no_other_frame(ada: User) -> None:
+async def test_d3_a_bridge_names_its_sender_and_uses_no_other_frame(ada: User) -> None:
     account = await in_thread(bridge, value="42")
     _, token = await key_of(account=account)
     async with opened(origin=None) as socket:
@@ -88,8 +88,8 @@ async def test_d3_a_bridge_says_who_speaks_and_uses_no_other_frame(ada: User) ->
         assert (await socket.hear())["status"] == 404
 
 
-def knock(account: ChannelAccount) -> UnknownRequest:
-    """A stranger at the door."""
+def record_request(account: ChannelAccount) -> UnknownRequest:
+    """Receive an unknown sender's message."""
     return unknown_requests.record(
         account=account,
         kind="im",
@@ -100,9 +100,9 @@ def knock(account: ChannelAccount) -> UnknownRequest:
     )
 
 
-async def test_a5_a6_the_owner_sees_who_knocks_and_decides_once(ada: User) -> None:
+async def test_a5_a6_the_owner_sees_the_request_and_decides_once(ada: User) -> None:
     account = await in_thread(bridge)
-    row = await in_thread(knock, account)
+    row = await in_thread(record_request, account)
     async with at_the_page(ada) as socket:
         card = await socket.hear()
         assert (card["type"], card["request"]) == ("notice", row.public_id)
@@ -120,9 +120,9 @@ async def test_a5_a6_the_owner_sees_who_knocks_and_decides_once(ada: User) -> No
     assert await in_thread(lambda: ChannelIdentity.objects.get().value) == "666"
 
 
-async def test_a6_a_sender_who_can_never_be_listed_is_said_so(ada: User) -> None:
+async def test_a6_a_sender_that_cannot_be_listed_is_reported(ada: User) -> None:
     account = await in_thread(bridge)
-    row = await in_thread(knock, account)
+    row = await in_thread(record_request, account)
 
     def spoil() -> None:
         UnknownRequest.objects.filter(id=row.id).update(kind="email", sender="no address")
@@ -137,7 +137,7 @@ async def test_a6_a_sender_who_can_never_be_listed_is_said_so(ada: User) -> None
 
 async def test_a6_a_guest_neither_sees_nor_decides(ada: User, bob: User) -> None:
     account = await in_thread(bridge)
-    row = await in_thread(knock, account)
+    row = await in_thread(record_request, account)
     async with at_the_page(bob) as socket:
         await socket.say(type="decide", request=row.public_id, verdict="approve")
         answer = await socket.hear()

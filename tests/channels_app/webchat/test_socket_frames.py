@@ -80,9 +80,7 @@ async def test_d3_a_message_that_no_worker_can_take_is_refused_with_words(ada: U
         '{"a":' * 70 + "1" + "}" * 70,
     ],
 )
-async def test_d3_what_is_not_a_json_object_is_answered_and_the_socket_lives(
-    ada: User, data: str
-) -> None:
+async def test_d3_invalid_json_is_answered_and_the_socket_stays_open(ada: User, data: str) -> None:
     async with at_the_page(ada) as socket:
         await socket.wire.send_to(text_data=data)
         answer = await socket.hear()
@@ -118,7 +116,7 @@ async def test_d3_a_frame_that_is_too_large_closes_the_socket(ada: User, setting
         assert await socket.closed() == 4413
 
 
-async def test_rws7_what_a_client_claims_to_be_is_ignored(bob: User) -> None:
+async def test_rws7_claimed_identities_are_ignored(bob: User) -> None:
     async with at_the_page(bob) as socket:
         accepted = await socket.ask("Hi", role="owner", scopes=["admin"], user_id="ada", user=1)
     run = await in_thread(lambda: Run.objects.select_related("user").get())

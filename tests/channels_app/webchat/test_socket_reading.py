@@ -1,5 +1,6 @@
 """A socket is always read ([D3]): pings are answered while messages wait, too many get "busy";
-those who show no key do not keep out those who do (RWS12)."""
+sockets without a key do not block those with one (RWS12).
+"""
 
 import threading
 from typing import Any
@@ -14,7 +15,7 @@ from tests.channels_app.webchat.conftest import at_the_page
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-async def test_a_socket_whose_messages_wait_is_read_and_says_busy(
+async def test_a_socket_with_queued_messages_is_read_and_answers_busy(
     ada: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.MAX_UNANSWERED_PER_SOCKET = 3
@@ -45,7 +46,7 @@ async def test_a_socket_whose_messages_wait_is_read_and_says_busy(
 def test_rws12_one_socket_too_many_displaces_the_oldest_that_waits(
     of_address: int, in_all: int, settings: Any
 ) -> None:
-    """[RWS12] Who has a key shows it at once, and is never the oldest."""
+    """[RWS12] A client with a key sends it immediately, and is never the oldest."""
     settings.MAX_WAITING_SOCKETS_PER_ADDRESS = of_address
     settings.MAX_WAITING_SOCKETS = in_all
     waiting, sockets = Waiting(), [object() for _ in range(5)]

@@ -57,7 +57,7 @@ async def test_d3_a_resume_in_mid_stream_goes_on_live_without_gap_or_repeat(ada:
         assert [frame["seq"] for frame in await socket.until(is_final)] == [5, 5]
 
 
-async def test_m2_what_the_hub_lost_is_read_from_the_log_in_order(ada: User) -> None:
+async def test_m2_lost_pubsub_frames_are_read_from_the_log_in_order(ada: User) -> None:
     async with at_the_page(ada) as socket:
         _, pen = await asked(socket)
 
@@ -150,7 +150,7 @@ async def test_a_chat_deleted_in_mid_answer_does_not_end_the_socket(
         assert (await socket.until(is_final))[-1]["run_id"] == accepted["run_id"]
 
 
-async def test_m2_frames_that_come_twice_are_sent_once(ada: User) -> None:
+async def test_m2_repeated_frames_are_sent_once(ada: User) -> None:
     async with at_the_page(ada) as socket:
         accepted, pen = await asked(socket)
         await in_thread(pen.write, event("stream_start"))
@@ -182,7 +182,7 @@ async def test_a_chat_in_another_window_is_shown_here_too(ada: User) -> None:
     assert frames[-1]["run_id"] == accepted["run_id"]
 
 
-async def test_a_run_met_in_its_middle_is_told_by_its_end_only(ada: User) -> None:
+async def test_a_run_followed_from_its_middle_sends_its_end_only(ada: User) -> None:
     async with at_the_page(ada) as socket:
         accepted, pen = await asked(socket)
         await in_thread(pen.write, event("stream_start"), text("a"))

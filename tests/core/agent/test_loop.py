@@ -145,7 +145,7 @@ async def test_a_tool_is_called_and_its_result_goes_back_to_the_model(events: Ev
         (call("current_time", ""), "Europe/Berlin"),
     ],
 )
-async def test_what_is_wrong_with_a_call_is_told_to_the_model(
+async def test_errors_of_a_call_are_returned_to_the_model(
     calls: list[Delta], answer: str, events: Events
 ) -> None:
     model = Model([*calls, Finish("tool_calls")], DONE)
@@ -166,7 +166,7 @@ async def test_several_calls_of_one_step_and_repeated_ids_stay_apart(events: Eve
     assert len(events.of("tool_call")) == 4
 
 
-async def test_what_was_said_before_a_call_is_remembered_once(events: Events) -> None:
+async def test_text_before_a_call_is_stored_once(events: Events) -> None:
     model = Model(
         [TextDelta("one"), *call("nope"), Finish("tool_calls")],
         [*call("nope"), Finish("tool_calls")],
@@ -196,7 +196,7 @@ BUSY = ProviderError("busy", code="rate_limited", retry_after=0)
 FATAL = ProviderError("no key", code="unauthorised")
 
 
-async def test_a_busy_model_is_asked_again_and_people_are_told(events: Events) -> None:
+async def test_a_busy_model_is_retried_with_a_progress_line(events: Events) -> None:
     model = Model([BUSY], [ThinkingDelta("hm"), BUSY], DONE)
     await turn(model, events).run()
     assert [each["message"] for each in events.of("loading")] == [
@@ -211,7 +211,7 @@ async def test_a_busy_model_is_asked_again_and_people_are_told(events: Events) -
 EMPTY: Step = [Finish("stop")]
 
 
-async def test_an_empty_answer_is_asked_for_once_more(events: Events) -> None:
+async def test_an_empty_answer_is_requested_again_once(events: Events) -> None:
     model = Model([TextDelta(" \n"), Finish("stop")], DONE)
     it = turn(model, events)
     await it.run()
@@ -286,7 +286,7 @@ async def test_an_answer_ends_at_its_bound_and_says_so(
     assert len(starts) == len(ends)
 
 
-def test_the_bound_is_four_times_what_was_allowed_and_at_most_a_megabyte(
+def test_the_limit_is_four_times_the_allowed_tokens_and_at_most_a_megabyte(
     settings: Settings,
 ) -> None:
     settings.LLM_CONTEXT_TOKENS = 8192
@@ -296,10 +296,10 @@ def test_the_bound_is_four_times_what_was_allowed_and_at_most_a_megabyte(
     assert most_bytes({"max_tokens": 2**60}) == 1_000_000
 
 
-async def test_a_wait_that_is_longer_than_our_patience_is_said_at_once(
+async def test_a_wait_beyond_the_limit_is_an_immediate_failure(
     events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that asks for an hour is asked once; nobody waits for three tries."""
+    """A server that asks for an hour is called once, without retries."""
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -347,7 +347,7 @@ async def test_a_turn_that_never_ends_is_stopped(events: Events, settings: Setti
         await turn(model, events).run()
 
 
-async def test_c9_what_was_said_before_a_cancellation_is_kept(events: Events) -> None:
+async def test_c9_text_before_a_cancellation_is_kept(events: Events) -> None:
     model = Model([TextDelta("half"), 60.0, Finish("stop")])
     it = turn(model, events)
     task = asyncio.create_task(it.run())
@@ -375,7 +375,7 @@ async def test_an_emit_that_fails_closes_the_stream(events: Events) -> None:
     assert model.closed == 1
 
 
-async def test_rw13_what_no_database_holds_is_cleaned_before_it_is_remembered(
+async def test_rw13_unstorable_characters_are_cleaned_before_storing(
     events: Events,
 ) -> None:
     model = Model([TextDelta("a\x00b\ud800"), ThinkingDelta("\x00"), Finish("stop")])
@@ -452,7 +452,7 @@ def words(messages: list[dict[str, Any]]) -> list[tuple[str, Any]]:
     return [(each["role"], each["content"]) for each in messages[1:]]
 
 
-def test_the_history_is_told_in_order_and_a_waiting_message_is_not(
+def test_the_history_is_sent_in_order_without_waiting_messages(
     say: Say, answer: Callable[[Run, str], None]
 ) -> None:
     first, second, waiting = say("one"), say("two"), say("three")
@@ -487,7 +487,7 @@ def test_a_message_that_fills_the_budget_alone_is_still_sent(say: Say, settings:
     assert len(words(prompt.build(say("x" * 5000)))) == 1
 
 
-def test_what_was_forgotten_is_not_told(say: Say, session: ChatSession) -> None:
+def test_cleared_history_is_not_sent(say: Say, session: ChatSession) -> None:
     say("secret")
     session.history_from = Line.objects.latest("id").id
     session.save()
@@ -496,7 +496,7 @@ def test_what_was_forgotten_is_not_told(say: Say, session: ChatSession) -> None:
     ]
 
 
-def test_pictures_are_told_as_parts(say: Say) -> None:
+def test_pictures_are_sent_as_parts(say: Say) -> None:
     media = [
         {"kind": "image", "url": "data:image/png;base64,AA=="},
         {"kind": "audio", "url": "data:a"},
@@ -509,9 +509,7 @@ def test_pictures_are_told_as_parts(say: Say) -> None:
     assert words(prompt.build(say("", media=media)))[-1][1] == [image]
 
 
-def test_d5_a_client_that_brings_its_own_history_is_told_nothing_else(
-    say: Say, settings: Settings
-) -> None:
+def test_d5_a_clients_own_history_is_sent_unchanged(say: Say, settings: Settings) -> None:
     settings.LLM_SYSTEM_PROMPT = "Be kind."
     say("before")
     own = [{"role": "user", "content": "mine"}]

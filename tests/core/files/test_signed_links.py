@@ -48,7 +48,7 @@ def test_l4_a_link_opens_its_file_until_the_last_second_of_its_days(
         storage.opened(storage.token(pair[0], now=NOW), now=NOW + WEEK / 7 + 1)
 
 
-def test_l4_a_link_counts_from_now_and_is_asked_now(pair: tuple[StoredFile, StoredFile]) -> None:
+def test_l4_a_link_is_valid_from_now(pair: tuple[StoredFile, StoredFile]) -> None:
     """[L4] The clock of this machine, when no moment is given."""
     link = storage.link(pair[0])
     assert link.startswith("http://127.0.0.1:8000/files/out?token=")
@@ -79,7 +79,7 @@ def test_l4_a_link_is_as_long_as_a_link_is(pair: tuple[StoredFile, StoredFile]) 
             storage.opened(long, now=NOW)
 
 
-def test_l4_what_is_signed_but_no_files_name_opens_nothing(
+def test_l4_a_signed_token_without_a_file_opens_nothing(
     pair: tuple[StoredFile, StoredFile],
 ) -> None:
     """[L4] A key that signs other things must not open files by accident."""
@@ -127,7 +127,7 @@ def test_a_sign_in_link_is_used_up_alone(ada: User) -> None:
 
 
 def test_a_sign_in_link_is_refused_with_its_reason_and_number(ada: User) -> None:
-    """In the audit: whose link, which one, why, when; nobody is the actor."""
+    """In the audit: user, link, reason, time; without an actor."""
     now = timezone.now()
     token = sign_in.create(user=ada, now=now)
     link = SignInLink.objects.get()

@@ -102,7 +102,7 @@ Say = Callable[..., Run]
 
 @pytest.fixture
 def say(ada: User) -> Say:
-    """Say something at the HTTP door; the run, when it is over unless told otherwise."""
+    """Send a message over HTTP; return the run, by default when it has ended."""
     http: ChannelAccount = door_account("http")
 
     def make(text: str, *, wait: bool = True, session: str = "", media: Any = ()) -> Run:

@@ -59,7 +59,7 @@ def obey(point: str) -> None:
         return
     for order in (FOLDER / "orders").glob(f"{point}.*"):
         try:
-            order.rename(noted)  # whoever renames it has it
+            order.rename(noted)  # the process that renames it has claimed it
         except FileNotFoundError:
             continue
         noted.write_text(point)

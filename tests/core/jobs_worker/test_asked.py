@@ -101,7 +101,7 @@ def test_l3_an_answer_that_is_no_promise_is_left_alone(
     assert not Job.objects.exists()
 
 
-def test_l3_an_embedded_model_is_not_even_asked(
+def test_l3_an_embedded_model_is_not_called(
     worker: Worker, script: Any, say: Say, settings: Any
 ) -> None:
     settings.LLM_IS_EMBEDDED = True
@@ -170,7 +170,7 @@ def test_l2_the_admin_shows_a_job_and_its_events_and_ends_it(
     assert b"0 of 1 tasks" in client.post("/admin/core/job/", chosen, follow=True).content
 
 
-def test_l1_a_wrong_plugin_is_told_to_the_model(worker: Worker, script: Any, say: Say) -> None:
+def test_l1_a_wrong_plugin_is_reported_to_the_model(worker: Worker, script: Any, say: Say) -> None:
     script(
         [
             {"match": "", "after_tool": True, "steps": [{"text": "There is no such thing."}]},

@@ -124,7 +124,7 @@ async def test_l5_pages_and_texts_are_read_without_their_scripts(tmp_path: Path)
         ("a.txt", b"   \n ", "no text"),
     ],
 )
-async def test_l5_what_cannot_be_read_is_said_in_words(
+async def test_l5_unreadable_documents_have_an_error_message(
     name: str, content: bytes, words: str, tmp_path: Path
 ) -> None:
     assert words in await refused(written(tmp_path, name, content))
@@ -166,7 +166,7 @@ async def test_l5_external_entities_read_no_file(tmp_path: Path) -> None:
     assert "the secret" not in found
 
 
-def test_l5_a_file_is_what_its_bytes_say() -> None:
+def test_l5_a_files_type_is_detected_by_its_bytes() -> None:
     assert kind_of("a.txt", b"%PDF-1.4") == "pdf"
     assert kind_of("a", b"<!DOCTYPE html><p>") == "html"
     assert kind_of("notes", "héllo".encode()) == "text"

@@ -79,7 +79,7 @@ def test_l3_requests_that_were_written_without_a_look_at_the_rules(
         first = measured("mended with", held_out_first.YES, held_out_first.NO)
         second = measured("unseen", held_out_second.YES, held_out_second.NO)
     assert first == (1.0, 1.0)
-    assert second[0] >= 0.95  # a false one makes a file that nobody wanted
+    assert second[0] >= 0.95  # a false positive creates an unwanted file
     assert second[1] >= 0.65
 
 
@@ -117,7 +117,7 @@ def test_l3_a_question_an_answer_or_a_refusal_is_no_promise(text: str) -> None:
         ("Turn this document into slides", ""),
     ],
 )
-def test_l3_the_topic_is_what_follows(text: str, topic: str) -> None:
+def test_l3_the_topic_follows_the_request(text: str, topic: str) -> None:
     wanted = intents.slides(text)
     assert wanted is not None
     assert wanted.get("topic", "") == topic

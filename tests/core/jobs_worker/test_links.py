@@ -93,7 +93,7 @@ async def test_an_opened_link_is_in_the_audit_once_a_day(page: StoredFile) -> No
     assert await transactions.in_thread(audit.verify) is None
 
 
-async def test_l4_what_a_browser_could_run_is_saved_instead(ada: User) -> None:
+async def test_l4_active_content_is_downloaded(ada: User) -> None:
     file = await transactions.in_thread(
         storage.keep, user=ada, name="x.svg", content=b"<svg onload=alert(1)>"
     )
@@ -167,7 +167,7 @@ async def test_l5_an_upload_is_kept_for_its_person(ada: User, settings: Settings
     assert await transactions.in_thread(storage.read, file) == content
 
 
-async def test_l5_uploads_of_strangers_other_pages_and_giants_are_refused(
+async def test_l5_unauthenticated_cross_site_and_oversized_uploads_are_refused(
     ada: User, settings: Settings
 ) -> None:
     signed_in = await transactions.in_thread(cookie, ada)

@@ -34,7 +34,7 @@ def test_every_sentence_is_there_in_every_language() -> None:
 
 
 @pytest.mark.parametrize("own", [0, 1, 3])
-def test_what_the_slides_say_at_their_end_is_known(own: int) -> None:
+def test_the_slides_final_sentences_are_translated(own: int) -> None:
     class Made:
         """As much of a deck as the sentence needs."""
 
@@ -47,7 +47,7 @@ def test_what_the_slides_say_at_their_end_is_known(own: int) -> None:
     assert "the model" not in said
 
 
-def test_what_is_not_known_stays() -> None:
+def test_unknown_sentences_stay() -> None:
     for text in ("", "A summary.\nRunning late…", "Writing slide one of two", "{0} {1}"):
         assert phrases.in_language(text, "fr") == text
     assert phrases.in_language("Running late…", "xx") == "Running late…"
@@ -56,7 +56,7 @@ def test_what_is_not_known_stays() -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("language", REQUESTS)
-def test_d2_a_person_is_told_in_their_language(
+def test_d2_progress_is_in_the_users_language(
     language: str, worker: Worker, script: Any, say: Say
 ) -> None:
     arguments = {**CALL, "parameters": {"topic": "linger"}}

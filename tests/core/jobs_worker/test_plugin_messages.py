@@ -168,7 +168,7 @@ def test_m1_media_of_a_skill_are_messages_of_their_own_type(
     assert sorted(each["name"] for each in run.result["files"]) == ["b.wav", "c.mp4", "d.csv"]
 
 
-def test_m1_a_skills_line_that_is_no_message_is_told(
+def test_m1_an_invalid_line_of_a_skill_is_reported(
     media: list[str], worker: Worker, script: Script, say: Say, tmp_path: Path
 ) -> None:
     code = (
@@ -189,7 +189,7 @@ def test_m1_a_skills_line_that_is_no_message_is_told(
         audio_message(7),  # type: ignore[arg-type]
     ],
 )
-def test_m1_what_would_break_a_log_is_refused(message: Any) -> None:
+def test_m1_invalid_messages_of_plugins_are_refused(message: Any) -> None:
     with pytest.raises(MessageError):
         steps.sendable(message)
 
@@ -215,7 +215,7 @@ def model(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Scripted:
 
 
 def begun(run: Run, call: str) -> Job:
-    """A job of the requirement's own call that nobody has claimed."""
+    """An unclaimed job of the requirement's own call."""
     parameters = {**NORWAY, "parameters": {**NORWAY["parameters"], "slides": 9, "language": "en"}}
     found = jobs.begin(run_id=run.id, call_id=call, tool="route_to_plugin", parameters=parameters)
     return Job.objects.get(id=found)
@@ -270,7 +270,7 @@ def test_l2_a_killed_job_asks_nothing_twice_and_its_percentage_does_not_fall(
     assert not JobStep.objects.filter(kind=JobStep.Kind.ANSWER).exists()
 
 
-def test_l2_what_is_kept_of_a_job_is_bounded_and_goes_with_its_end(
+def test_l2_stored_steps_of_a_job_are_bounded_and_deleted_at_its_end(
     model: Scripted, say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = say("hello")

@@ -1,4 +1,4 @@
-"""Long tasks through real processes: every door, a stop, and ``kill -9`` of the worker."""
+"""Long tasks through real processes: every endpoint, a stop, and ``kill -9`` of the worker."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def halves(jobs: Path) -> list[str]:
 
 
 @dataclass
-class House:
+class Setup:
     """A gateway whose ``long`` workers die on order."""
 
     gateway: Gateway
@@ -83,11 +83,11 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(
+def setup(
     module_gateways: Callable[..., Gateway],
     tmp_path_factory: pytest.TempPathFactory,
     new_database: Any,
-) -> Iterator[House]:
+) -> Iterator[Setup]:
     folder = tmp_path_factory.mktemp("long")
     (folder / "home").mkdir()
     script = folder / "script.json"
@@ -103,19 +103,19 @@ def house(
     )
     ada = people(gateway, number=1)[0]
     gateway.start()
-    yield House(gateway, ada, folder)
+    yield Setup(gateway, ada, folder)
     gateway.stop()
 
 
-def has_ended(house: House, run: str) -> bool:
+def has_ended(setup: Setup, run: str) -> bool:
     """Whether a run has its answer."""
-    return house.ada.result(run).status != 202
+    return setup.ada.result(run).status != 202
 
 
-def answered(house: House, run: str) -> None:
+def answered(setup: Setup, run: str) -> None:
     """Wait for the end of a run, by its row: the gateway has enough to do."""
     row = f"SELECT 1 FROM core_run WHERE public_id = '{run}' AND finished_at IS NOT NULL"
-    wait_until(lambda: house.ask(row), seconds=120, what="the answer")
+    wait_until(lambda: setup.ask(row), seconds=120, what="the answer")
 
 
 def link_in(text: str) -> str:
@@ -126,15 +126,15 @@ def link_in(text: str) -> str:
 
 
 @pytest.mark.parametrize("way", ["calls", "promises", "writes"])
-def test_l1_l3_every_http_door_gets_one_file_and_one_link(house: House, way: str) -> None:
+def test_l1_l3_every_http_endpoint_gets_one_file_and_one_link(setup: Setup, way: str) -> None:
     words = f"{ASKED} ({way})"
-    answer = house.ada.say(words)
+    answer = setup.ada.say(words)
     assert (answer.status, answer.body["format"]) == (200, "link")
-    opened = Client(house.gateway, "").get(link_in(answer.body["text"]))
+    opened = Client(setup.gateway, "").get(link_in(answer.body["text"]))
     assert opened.status == 200
     assert opened.raw.startswith(b"renewable energy")
     assert "attachment" in opened.headers["content-disposition"]
-    events = house.ada.stream("POST", "/inbound", {"text": words, "stream": True})
+    events = setup.ada.stream("POST", "/inbound", {"text": words, "stream": True})
     told = [each.data for each in events]
     assert told[0]["message"] == "Processing your request…"
     lines = [(each["message"], each["tool"]) for each in told if each["event"] == "progress"]
@@ -142,7 +142,7 @@ def test_l1_l3_every_http_door_gets_one_file_and_one_link(house: House, way: str
     assert [each["event"] for each in told].count("done") == 1
     assert told[-1]["format"] == "link"
     link_in(told[-1]["text"])
-    with Socket(house.gateway, house.ada.token) as socket:
+    with Socket(setup.gateway, setup.ada.token) as socket:
         run, _ = socket.say(words, client_id=f"c-{way}")
         socket.until_final(run)
         link_in(socket.text(run))
@@ -154,16 +154,16 @@ def test_l1_l3_every_http_door_gets_one_file_and_one_link(house: House, way: str
         )
 
 
-def test_l2_stop_ends_the_process_of_a_job_and_its_files_go(house: House) -> None:
-    run = house.ada.start("hang")
-    jobs = house.folder / "home" / "files" / "jobs"
+def test_l2_stop_ends_the_process_of_a_job_and_its_files_go(setup: Setup) -> None:
+    run = setup.ada.start("hang")
+    jobs = setup.folder / "home" / "files" / "jobs"
     wait_until(lambda: halves(jobs), what="a job on its way")
-    working = psutil.Process(house.gateway.pid("long")).children(recursive=True)
-    assert house.ada.post("/inbound/cancel", {"run_id": run}).status == 200
-    wait_until(lambda: house.ada.result(run).status == 409, what="the end of the run")
+    working = psutil.Process(setup.gateway.pid("long")).children(recursive=True)
+    assert setup.ada.post("/inbound/cancel", {"run_id": run}).status == 200
+    wait_until(lambda: setup.ada.result(run).status == 409, what="the end of the run")
     wait_until(lambda: not halves(jobs), what="the removal of its files")
-    assert house.ask("SELECT state FROM core_job ORDER BY id DESC LIMIT 1") == [("cancelled",)]
-    seconds = seconds_to_stop(house, run)
+    assert setup.ask("SELECT state FROM core_job ORDER BY id DESC LIMIT 1") == [("cancelled",)]
+    seconds = seconds_to_stop(setup, run)
     print(f"stopped {seconds:.1f} s after it was asked to")
     assert seconds < 3
     wait_until(
@@ -171,9 +171,9 @@ def test_l2_stop_ends_the_process_of_a_job_and_its_files_go(house: House) -> Non
     )
 
 
-def seconds_to_stop(house: House, run: str) -> float:
+def seconds_to_stop(setup: Setup, run: str) -> float:
     """From the stop's arrival to the run's end, by the database's own stamps."""
-    [(asked, ended)] = house.ask(
+    [(asked, ended)] = setup.ask(
         f"SELECT cancel_requested_at, finished_at FROM core_run WHERE public_id = '{run}'"
     )
     instants = [
@@ -185,7 +185,7 @@ def seconds_to_stop(house: House, run: str) -> float:
 
 @dataclass
 class Meter:
-    """The most memory (PSS, bytes) that a process and all below it had together."""
+    """The maximum memory (PSS, bytes) of a process with its descendants."""
 
     root: psutil.Process
     most: int = 0
@@ -206,7 +206,7 @@ def proportional_bytes(process: psutil.Process) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
 
-def test_l1_three_hundred_pages_within_600_mb_and_never_silent(house: House) -> None:
+def test_l1_three_hundred_pages_within_600_mb_and_never_silent(setup: Setup) -> None:
     """The memory of the whole ``long`` worker (its children, the job, the reader of documents) while
     it reads and summarizes. The model is silent for a while: then the heartbeat alone tells. Its
     period is held by ``test_resumed``; here its lines must be there, as many as one in 5 s."""
@@ -216,22 +216,22 @@ def test_l1_three_hundred_pages_within_600_mb_and_never_silent(house: House) -> 
         for number in range(1, 301)
     ]
     document = papers.pdf(pages)
-    sent = house.ada.call("POST", "/files?name=report.pdf", document)
+    sent = setup.ada.call("POST", "/files?name=report.pdf", document)
     assert sent.status == 201, sent.raw
-    meter = Meter(psutil.Process(house.gateway.pid("long")))
+    meter = Meter(psutil.Process(setup.gateway.pid("long")))
     watching = threading.Thread(target=meter.watch)
     watching.start()
     try:
-        run = house.ada.start("Please summarize this PDF", files=[sent.body["id"]])
-        wait_until(partial(has_ended, house, run), seconds=120, what="the summary")
+        run = setup.ada.start("Please summarize this PDF", files=[sent.body["id"]])
+        wait_until(partial(has_ended, setup, run), seconds=120, what="the summary")
     finally:
         meter.over.set()
         watching.join()
-    answer = house.ada.result(run)
+    answer = setup.ada.result(run)
     assert answer.status == 200
     sources = "**Sources**\n\n1. report.pdf, page 1-300"
     assert answer.body["text"].endswith(f"More wind, less cost (page 12).\n\n{sources}")
-    events = [json.loads(data) for (data,) in house.ask(
+    events = [json.loads(data) for (data,) in setup.ask(
         "SELECT e.data FROM core_runevent e JOIN core_run r ON e.run_id = r.id "
         f"WHERE r.public_id = '{run}' ORDER BY e.seq"
     )]  # fmt: skip
@@ -246,38 +246,38 @@ def test_l1_three_hundred_pages_within_600_mb_and_never_silent(house: House) -> 
     assert len(beats) >= SILENT_SECONDS // 5
 
 
-def test_l2_what_waits_is_begun_at_once_when_every_worker_died(house: House) -> None:
+def test_l2_waiting_jobs_start_after_every_worker_died(setup: Setup) -> None:
     """Wake-ups that dead workers had taken are not lost with them: nothing else repeats them here."""
-    jobs = house.folder / "home" / "files" / "jobs"
-    hanging = [house.ada.start("hang") for _ in range(MASTERS)]
+    jobs = setup.folder / "home" / "files" / "jobs"
+    hanging = [setup.ada.start("hang") for _ in range(MASTERS)]
     wait_until(lambda: len(halves(jobs)) == MASTERS, what="as many jobs on their way")
-    waiting = [house.ada.start(f"{ASKED} no. {number}") for number in range(2 * MASTERS)]
+    waiting = [setup.ada.start(f"{ASKED} no. {number}") for number in range(2 * MASTERS)]
     of_these = f"FROM core_job j JOIN core_run r ON j.run_id = r.id WHERE r.public_id IN ({quoted(waiting)})"
     wait_until(
-        lambda: house.ask(f"SELECT count(*) {of_these}") == [(len(waiting),)], what="their jobs"
+        lambda: setup.ask(f"SELECT count(*) {of_these}") == [(len(waiting),)], what="their jobs"
     )
-    expected = {job for (job,) in house.ask(f"SELECT j.id {of_these}")}
+    expected = {job for (job,) in setup.ask(f"SELECT j.id {of_these}")}
     # None of them is in the hands of a worker that is busy.
-    wait_until(lambda: expected <= woken_for(house), what="their wake-ups")
+    wait_until(lambda: expected <= woken_for(setup), what="their wake-ups")
     began = time.monotonic()
-    for each in house.workers():
+    for each in setup.workers():
         each.kill()
     for run in hanging:
-        house.ada.post("/inbound/cancel", {"run_id": run})
+        setup.ada.post("/inbound/cancel", {"run_id": run})
     for run in waiting:
-        wait_until(partial(has_ended, house, run), seconds=60, what="the answer")
-        link_in(house.ada.result(run).body["text"])
+        wait_until(partial(has_ended, setup, run), seconds=60, what="the answer")
+        link_in(setup.ada.result(run).body["text"])
     print(
         f"{len(waiting)} jobs were over {time.monotonic() - began:.1f} s after their workers died"
     )
     for run in hanging:
-        wait_until(partial(has_ended, house, run), what="the end of what was stopped")
+        wait_until(partial(has_ended, setup, run), what="the end of what was stopped")
     wait_until(lambda: not halves(jobs), what="the removal of its files")
 
 
-def woken_for(house: House) -> set[int]:
+def woken_for(setup: Setup) -> set[int]:
     """The jobs whose wake-ups lie in the broker."""
-    with redis.Redis.from_url(house.gateway.broker.url) as broker:
+    with redis.Redis.from_url(setup.gateway.broker.url) as broker:
         messages = [json.loads(each) for each in broker.lrange("long", 0, -1)]
     return {json.loads(b64decode(each["body"]))[1]["row_id"] for each in messages}
 
@@ -287,28 +287,28 @@ def quoted(runs: Iterable[str]) -> str:
     return ", ".join(f"'{run}'" for run in runs)
 
 
-def test_l2_one_file_and_one_answer_wherever_the_worker_dies(house: House) -> None:
+def test_l2_one_file_and_one_answer_wherever_the_worker_dies(setup: Setup) -> None:
     for point in POINTS:
         for number in range(TIMES):
-            house.order(point, number)
+            setup.order(point, number)
     began = time.monotonic()
     runs: list[str] = []
     for number in range(TIMES * len(POINTS)):
         if number >= AT_ONCE:
-            answered(house, runs[number - AT_ONCE])
-        runs.append(house.ada.start(f"{ASKED} no. {number}"))
+            answered(setup, runs[number - AT_ONCE])
+        runs.append(setup.ada.start(f"{ASKED} no. {number}"))
     for run in runs:
-        answered(house, run)
+        answered(setup, run)
     print(f"{len(runs)} deaths in {time.monotonic() - began:.0f} s")
-    assert house.deaths() == dict.fromkeys(POINTS, TIMES)
+    assert setup.deaths() == dict.fromkeys(POINTS, TIMES)
     for run in runs:
-        answer = house.ada.result(run)
+        answer = setup.ada.result(run)
         assert answer.status == 200
         link_in(answer.body["text"])
-    assert_one_of_each(house, runs)
+    assert_one_of_each(setup, runs)
 
 
-def assert_one_of_each(house: House, runs: list[str]) -> None:
+def assert_one_of_each(setup: Setup, runs: list[str]) -> None:
     """Each run has one job, which succeeded, one file, one answer and one end."""
     runs_of = f"JOIN core_run r ON x.run_id = r.id WHERE r.public_id IN ({quoted(runs)})"
     for what in (
@@ -318,8 +318,8 @@ def assert_one_of_each(house: House, runs: list[str]) -> None:
         f"core_message x {runs_of} AND x.role = 'assistant'",
         f"core_runevent x {runs_of} AND x.data LIKE '%%\"stream_end\"%%'",
     ):
-        found = house.ask(f"SELECT r.public_id, count(*) FROM {what} GROUP BY r.public_id")
+        found = setup.ask(f"SELECT r.public_id, count(*) FROM {what} GROUP BY r.public_id")
         assert sorted(found) == sorted((run, 1) for run in runs), what
-    kept = (house.folder / "home" / "files" / "jobs").rglob("*.pptx")
-    stored = house.ask("SELECT count(*) FROM core_storedfile WHERE origin = 'made'")
+    kept = (setup.folder / "home" / "files" / "jobs").rglob("*.pptx")
+    stored = setup.ask("SELECT count(*) FROM core_storedfile WHERE origin = 'made'")
     assert len(list(kept)) == stored[0][0]

@@ -159,7 +159,7 @@ def test_l1_count_language_audience_and_title_of_the_call_are_kept(
     assert (parameters["language"], parameters["audience"]) == ("de", "children")
 
 
-def test_l1_the_request_fills_in_what_the_call_left_out(
+def test_l1_the_request_fills_in_missing_parameters(
     worker: Worker, script: Script, say: Say
 ) -> None:
     script(calling(call(source="Bees")))
@@ -225,7 +225,7 @@ def test_l1_a_source_may_be_a_web_address_read_by_the_guarded_fetcher(
     assert "Bakers fetch their flour on Fridays" in words(made(say("slides of this page")))
 
 
-def test_l1_a_private_address_is_not_read_and_the_person_is_told(
+def test_l1_a_private_address_is_refused_with_a_message(
     worker: Worker, script: Script, say: Say
 ) -> None:
     script(calling(call(source="http://127.0.0.1/secret")))
@@ -244,14 +244,12 @@ WRONG: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("said", WRONG)
-def test_l1_wrong_parameters_are_told_by_their_field(said: str) -> None:
+def test_l1_wrong_parameters_are_named_by_their_field(said: str) -> None:
     with pytest.raises(ToolError, match=re.escape(said)):
         known(given(call(**WRONG[said])), PPT.capabilities["create_from_source"], PPT.id)
 
 
-def test_l1_a_model_that_is_told_its_mistake_can_call_again(
-    worker: Worker, script: Script, say: Say
-) -> None:
+def test_l1_a_model_can_call_again_after_an_error(worker: Worker, script: Script, say: Say) -> None:
     wrong, right = call(source="Bees", slides="many"), call(source="Bees", slides=4)
     script(
         [
@@ -268,7 +266,7 @@ def test_l1_a_model_that_is_told_its_mistake_can_call_again(
 
 
 @pytest.mark.parametrize("wanted", [("", "plugin_id is missing"), ("ppt", "no plugin “ppt”")])
-def test_l1_a_plugin_that_is_not_there_is_told_with_those_that_are(wanted: tuple[str, str]) -> None:
+def test_l1_an_unknown_plugin_error_lists_the_known_ones(wanted: tuple[str, str]) -> None:
     with pytest.raises(ToolError, match=wanted[1]) as told:
         chosen({"plugin_id": wanted[0]})
     assert "ppt-generation, html-slides, summarize" in str(told.value)

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def run(db: None) -> Any:
-    """A run that a worker holds; nobody else works."""
+    """A run held by a worker; no other works."""
     user = User.objects.create(username="eve")
     http = door_account("http")
     receipt = inbound.receive_personal(
@@ -122,7 +122,7 @@ def test_l2_a_job_that_kills_its_workers_is_given_up_with_words(run: Run) -> Non
     assert waiting.told(view).text == jobs.GAVE_UP
 
 
-def test_l2_a_queued_job_whose_wake_up_was_lost_is_woken_again(run: Run) -> None:
+def test_l2_a_queued_job_with_a_lost_wake_up_is_woken_again(run: Run) -> None:
     job_id = jobs.begin(run_id=run.id, call_id="c", tool="t", parameters={})
     assert jobs.recover() == []
     Job.objects.update(lease_until=Now() - timedelta(seconds=1))
@@ -130,10 +130,10 @@ def test_l2_a_queued_job_whose_wake_up_was_lost_is_woken_again(run: Run) -> None
     assert jobs.recover() == []
 
 
-def test_l2_who_waits_for_a_job_has_it_woken_without_the_sweeper(
+def test_l2_waiting_for_a_job_wakes_it_without_the_sweeper(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its worker died: whoever follows it sees that first."""
+    """Its worker died: the waiting run notices first."""
     job = begun(run)
     expire(job)
     woken: list[int] = []
@@ -227,12 +227,12 @@ def test_d2_no_silence_is_longer_than_five_seconds_by_design() -> None:
         assert max(after - before for before, after in pairwise([*told, now])) <= 5
 
 
-def test_c9_every_look_for_a_stop_together_is_under_three_seconds() -> None:
+def test_c9_all_polling_intervals_for_a_stop_sum_to_less_than_three_seconds() -> None:
     """The hint is at once; without it the periods add up: run, then the job's process."""
     assert runner_module.KEEP_SECONDS + process.LOOK_SECONDS < 3
 
 
-def test_c9_a_stop_whose_hint_was_lost_ends_the_job_all_the_same(
+def test_c9_a_stop_with_a_lost_hint_still_ends_the_job(
     worker: Worker, script: Any, say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script([{"match": "", "steps": [{"tool": "route_to_plugin", "arguments": HANG}]}])
@@ -262,9 +262,7 @@ def test_l5_a_document_in_the_message_itself_is_read(worker: Worker, script: Any
     assert StoredFile.objects.count() == 1
 
 
-def test_l5_an_upload_of_somebody_else_is_not_given_away(
-    worker: Worker, script: Any, say: Say
-) -> None:
+def test_l5_another_users_upload_is_not_readable(worker: Worker, script: Any, say: Say) -> None:
     eve = User.objects.create(username="eve")
     stored = storage.keep(user=eve, name="a.txt", content=b"hers")
     script([])

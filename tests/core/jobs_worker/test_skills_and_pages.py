@@ -147,7 +147,9 @@ def test_l1_a_script_runs_without_our_secrets_and_its_file_is_delivered(
     assert storage.read(StoredFile.objects.get()) == b"3"
 
 
-def test_l1_a_script_that_fails_is_told(shelf: Path, worker: Worker, script: Any, say: Say) -> None:
+def test_l1_a_failing_script_is_reported(
+    shelf: Path, worker: Worker, script: Any, say: Say
+) -> None:
     Skill.objects.create(name="broken", enabled=True)
     script(call("broken"))
     assert say("go").result["text"] == "The skill's script failed."
@@ -183,7 +185,7 @@ def test_l1_a_page_is_clean_and_its_link_is_never_forgotten(
     assert "<script" not in page
 
 
-def test_l1_html_of_a_model_loses_what_could_act() -> None:
+def test_l1_html_of_a_model_loses_active_content() -> None:
     evil = '<h2 onclick="x()">Hi</h2><iframe src="https://e"></iframe><a href="javascript:x()">y</a><style>*{}</style>'
     page = page_of(Page("<b>T</b>", evil, is_html=True), picture=lambda _: None)
     body = page[page.index("<main") :]

@@ -128,7 +128,7 @@ def test_l1_three_hundred_pages_are_summarized_on_request(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_l5_a_document_that_cannot_be_read_is_told_to_the_user(
+def test_l5_an_unreadable_document_is_reported_to_the_user(
     worker: Worker, script: Any, say: Say, ada: User
 ) -> None:
     stored = storage.keep(user=ada, name="locked.pdf", content=papers.encrypted_pdf())

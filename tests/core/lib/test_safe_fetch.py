@@ -105,7 +105,7 @@ async def test_a_name_with_one_private_address_among_public_ones_is_refused() ->
         await Fetcher(resolve=mixed).get("http://example.org/")
 
 
-async def test_what_a_public_address_holds_is_fetched() -> None:
+async def test_public_addresses_are_fetched() -> None:
     """The body and its type come back; no compressed answer is asked for."""
     async with serving(hello) as port:
         found = await fetcher(port).get(f"http://example.org:{port}/0")
@@ -206,7 +206,7 @@ async def test_a_declared_length_beyond_the_limit_is_not_read() -> None:
 
 
 async def test_a_slow_body_is_cut() -> None:
-    """[RDOC4] By seconds, all hops together."""
+    """[RDOC4] By seconds, all hops in total."""
 
     async def slow(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse()

@@ -15,7 +15,7 @@ from tests.core.lib.test_safe_fetch import fetcher, hello, serving
 
 
 class Names:
-    """A resolver to whom every name is ``found``; keeps what it was asked."""
+    """A resolver that finds ``found`` for every name and records the queries."""
 
     def __init__(self, *found: str) -> None:
         self.found = found
@@ -40,8 +40,8 @@ class Names:
         "ws://example.org/",
     ],
 )
-async def test_what_is_refused_by_its_look_is_not_even_looked_up(url: str) -> None:
-    """[RDOC1] A look-up alone tells a stranger's name server who asks."""
+async def test_invalid_urls_are_refused_without_a_dns_lookup(url: str) -> None:
+    """[RDOC1] A look-up alone would reveal this machine to an untrusted name server."""
     names = Names("8.8.8.8")
     with pytest.raises(FetchError, match="address not allowed"):
         await Fetcher(resolve=names).get(url)
@@ -92,7 +92,7 @@ async def test_the_system_resolves_an_address_to_itself_once() -> None:
     assert await by_system("127.0.0.2", 80) == ["127.0.0.2"]
 
 
-async def test_a_request_says_who_asks_and_wants_nothing_compressed() -> None:
+async def test_a_request_has_a_user_agent_and_accepts_no_compression() -> None:
     """[RDOC4] A compressed body would be small until it is opened."""
     async with serving(hello) as port:
         url = f"http://example.org:{port}/0"
@@ -148,7 +148,7 @@ async def test_the_kind_of_a_body_is_without_parameters(header: bytes, kind: str
 
 
 async def test_an_answer_to_a_post_is_never_unpacked() -> None:
-    """[RDOC4] Whoever packs it all the same gets nothing of it opened."""
+    """[RDOC4] A compressed answer is not decompressed."""
     async with raw(b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\nhi") as port:
         url = f"http://example.org:{port}/"
         assert (await fetcher(port).post(url, body=b"", headers={})).body == b"hi"

@@ -74,7 +74,7 @@ async def test_d4_a_posts_answer_is_read_up_to_its_limit() -> None:
 
 
 async def test_d4_a_post_ends_in_its_time() -> None:
-    """RDOC4: who never answers keeps nobody waiting for ever."""
+    """RDOC4: a server that never answers is timed out."""
     quick = Fetcher(resolve=to_test_server, allowed=is_test_server, ports=None, max_seconds=0.5)
     async with Server() as server:
         with pytest.raises(TimeoutError):

@@ -113,7 +113,7 @@ def test_t7_an_image_of_ours_becomes_a_data_url_and_nothing_else_does(
     assert storage.inline("/files/unknown", user_id=user.pk) is None
 
 
-def test_t7_an_image_whose_bytes_are_gone_is_no_reason_to_fail(
+def test_t7_a_missing_image_causes_no_failure(
     user: User, settings: Settings, tmp_path: Path
 ) -> None:
     settings.GATEWAY_HOME = tmp_path

@@ -175,7 +175,7 @@ def test_c5_answers_of_the_corpus_grow_quietly() -> None:
         ("", ""),
     ],
 )
-def test_c5_what_is_open_is_closed_and_what_may_change_is_held(source: str, view: str) -> None:
+def test_c5_open_constructs_are_closed_and_ambiguous_ends_held_back(source: str, view: str) -> None:
     """The Markdown that is rendered at that moment."""
     assert markdown.live_view(source) == view
 

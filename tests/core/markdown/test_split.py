@@ -107,7 +107,7 @@ def test_t6_long_addresses_make_smaller_pieces() -> None:
         assert max(len(piece.markdown_v2().encode()), len(piece.html().encode())) <= 32_768
 
 
-def test_t6_generated_documents_hold_together() -> None:
+def test_t6_generated_documents_stay_consistent() -> None:
     """[T6]: in very small pieces, too."""
     for seed in range(300):
         source = "\n\n".join(texts.well_formed(seed * 7 + n).source for n in range(6))

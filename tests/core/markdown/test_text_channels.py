@@ -186,7 +186,7 @@ def test_t3_addresses_amid_sentences_are_numbered() -> None:
 
 
 def test_t3_tags_are_text_where_some_are_no_html() -> None:
-    """[T3]: who writes about `<T>` writes about `<b>`, too."""
+    """[T3]: a text with `<T>` means `<b>` literally, too."""
     assert markdown.markdown_to_plain("**a** <T> <b>c</b>") == "a <T> <b>c</b>"
     assert markdown.markdown_to_plain("**a** <b>c</b>") == "a c"
 

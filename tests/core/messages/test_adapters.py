@@ -84,7 +84,7 @@ def told(log: list[Event]) -> tuple[str, str]:
 # A new attempt of the run
 
 
-def test_m3_what_a_new_attempt_repeats_is_not_told_twice() -> None:
+def test_m3_repeated_text_of_a_new_attempt_is_sent_once() -> None:
     log = run(text_of("Hello ", "wor"), reset(), text_of("Hel", "lo world", "!"), end_of("M1"))
     assert told(log) == ("Hello world!", "Hello world!")
     assert whole_completion(log)["choices"][0]["message"]["content"] == "Hello world!"
@@ -97,7 +97,7 @@ def test_m3_a_new_attempt_that_goes_another_way_says_so_once_and_goes_on() -> No
     assert whole_completion(log)["choices"][0]["message"]["content"] == "First.\n\nThe dog runs"
 
 
-def test_m3_an_answer_that_ends_shorter_than_the_lost_attempt_is_told_again() -> None:
+def test_m3_an_answer_shorter_than_the_lost_attempt_is_sent_again() -> None:
     log = run(text_of("One, two, thr"), reset(), text_of("One."), end_of("M1"))
     assert told(log)[0] == f"One, two, thr\n\n{NOTICE}\n\nOne."
     shorter = run(text_of("One, two"), reset(), text_of("One"), end_of("M1"))
@@ -131,7 +131,7 @@ def test_m3_a_message_that_had_ended_may_be_begun_anew() -> None:
     assert ui(run(text_of("Hi"), end_of("M1"), other))["text"] == f"Hi\n\n{NOTICE}\n\nYo"
 
 
-def test_m3_texts_after_the_place_where_attempts_part_are_told_again_below_it() -> None:
+def test_m3_texts_after_the_difference_of_attempts_are_sent_again_below_it() -> None:
     first = [*text_of("One"), *end_of("M1"), *text_of("Two", message_id="M2")]
     second = [*text_of("Uno"), *end_of("M1"), *text_of("Two!", message_id="M2"), *end_of("M2")]
     log = run(first, reset("M1"), reset("M2"), second)
@@ -348,13 +348,13 @@ def test_m3_text_channels_show_only_the_first_sources() -> None:
         "ftp://e.org/x",
     ],
 )
-def test_rx2_nobody_is_led_to_an_unsafe_address(url: str) -> None:
+def test_rx2_unsafe_addresses_are_not_linked(url: str) -> None:
     card = messages.custom_message("card", {"url": url}, message_id="M/1")
     markdown = Links(base_url="https://gw").markdown(card)
     assert markdown == "🔗 [Card](https://gw/agent/view/card/M%2F1)"
 
 
-def test_m3_words_of_strangers_cannot_leave_their_label() -> None:
+def test_m3_untrusted_text_cannot_leave_its_label() -> None:
     picture = image_message("https://e.org/a b.png?x=(1)", "a](https://evil) [\nb", message_id="M")
     assert Links().markdown(picture) == (
         r"![a\](https://evil) \[ b](https://e.org/a%20b.png?x=%281%29)"
@@ -422,7 +422,7 @@ def test_m3_media_of_a_ui_stream_say_their_type(message: Message, media_type: st
     assert part["mediaType"] == media_type
 
 
-def test_m3_a_medium_and_a_source_are_told_once() -> None:
+def test_m3_a_medium_and_a_source_are_sent_once() -> None:
     picture = say(image_message("https://e.org/a.png", message_id="M1"))
     found = say(retrieval_message("q", [{"id": "1", "type": "kb", "content": ""}], message_id="M2"))
     parts = ui(run(picture, picture, found, found))["parts"]

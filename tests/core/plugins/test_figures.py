@@ -29,7 +29,7 @@ def test_a_number_is_read_with_its_unit(cell: str, value: float, unit: str) -> N
 
 
 @pytest.mark.parametrize("cell", ["", "n/a", "12 to 15", "page 3", "1-2-3", "§4"])
-def test_what_is_no_number_is_none(cell: str) -> None:
+def test_invalid_numbers_are_none(cell: str) -> None:
     """Not guessed."""
     assert figures.number(cell) is None
 

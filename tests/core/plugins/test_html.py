@@ -67,7 +67,7 @@ async def test_the_plugin_makes_one_file(tmp_path: Path) -> None:
 def test_billions_are_short_on_a_chart_and_exact_in_words() -> None:
     chart = Chart("column", ["US", "DE"], [Series("", [27_360_935_000_000, 4_456_081_000_000])])
     shown = html_of(Deck("GDP", "en-US", [ChartSlide("GDP", chart)]))
-    assert "US 27,360,935,000,000" in shown  # for those who cannot see it
+    assert "US 27,360,935,000,000" in shown  # alternative text
     assert ">4,456 × 10⁹</text>" in shown
     assert ">27,361 × 10⁹</text>" in shown
     assert "e+" not in shown

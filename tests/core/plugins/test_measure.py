@@ -50,7 +50,7 @@ def test_east_asian_signs_are_as_wide_as_they_are_high() -> None:
     assert measure.width("可再生能源", 20) == pytest.approx(5 * 20, rel=0.03)
 
 
-def test_marks_take_no_room_of_their_own() -> None:
+def test_combining_marks_have_no_width() -> None:
     """Harakat and accents."""
     assert measure.width("e\u0301", 20) == measure.width("e", 20)
 

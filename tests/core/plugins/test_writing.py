@@ -288,7 +288,7 @@ async def test_no_slide_repeats_another(tmp_path: Path) -> None:
     assert shown.count("The sun always shines") <= 2  # its slide, and what to take home
 
 
-async def test_a_long_document_is_asked_about_in_pieces_that_fit(tmp_path: Path) -> None:
+async def test_a_long_document_is_processed_in_pieces_that_fit(tmp_path: Path) -> None:
     """Every prompt fits the model's window."""
     text = "\n".join(f"Chapter {at} tells of village {at} and its mill. " * 8 for at in range(400))
     host = ScriptedHost(tmp_path, good, context_tokens=2048)
@@ -350,7 +350,7 @@ def test_the_request_decides_the_language_of_a_documents_deck() -> None:
     assert order.language.tag == "de-DE"
 
 
-async def test_audience_and_language_are_told_to_the_model(tmp_path: Path) -> None:
+async def test_audience_and_language_are_in_the_prompt(tmp_path: Path) -> None:
     """[L1]"""
     host = ScriptedHost(tmp_path, good)
     await deck_of(host, "clean power", audience="children of ten", language="es")

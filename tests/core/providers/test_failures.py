@@ -210,7 +210,7 @@ CASES: list[Case] = [
 @pytest.mark.parametrize(
     ("status", "headers", "body", "code"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
 )
-def test_what_a_server_says_has_one_code(
+def test_each_error_response_has_one_code(
     status: int, headers: dict[str, str], body: Any, code: str
 ) -> None:
     data = body if isinstance(body, bytes) else orjson.dumps(body)
@@ -236,7 +236,7 @@ def test_what_a_server_says_has_one_code(
         (asyncio.IncompleteReadError(b"", 1), "bad_stream"),
     ],
 )
-def test_what_was_not_answered_has_one_code(error: BaseException, code: str) -> None:
+def test_each_connection_error_has_one_code(error: BaseException, code: str) -> None:
     assert classify(exception=error).code == code
 
 
@@ -273,7 +273,7 @@ def test_a_server_says_how_long_to_wait_in_several_ways(
     assert wait_seconds(headers) == seconds
 
 
-def test_whoever_has_to_wait_is_told_how_long() -> None:
+def test_the_error_names_the_waiting_time() -> None:
     """And what a server asks for is kept as it is: the agent decides whether it waits."""
     failure = classify(status=429, headers={"Retry-After": "3600"})
     assert failure.retry_after == 3600

@@ -117,10 +117,10 @@ async def test_an_answer_is_the_same_however_its_bytes_are_cut(
 ENDLESS = streams(hello(*(f"{number} " for number in range(10_000))), size=200, pause=0.002)
 
 
-async def test_a_stream_is_read_once_a_frame_and_at_the_end_at_once(
+async def test_a_stream_is_read_once_per_frame_and_immediately_at_its_end(
     server: ModelServer, lean: OpenAICompatible, settings: Settings
 ) -> None:
-    """Whoever wakes for each token does little else; the last word waits for no frame."""
+    """A wake-up per token is expensive; the last token waits for no frame."""
     settings.EVENT_FRAME_MILLISECONDS = 100
     words = [f"{number} " for number in range(200)]
     server.replies = [streams(hello(*words), size=170, pause=0.002)]
@@ -185,7 +185,7 @@ def test_pieces_of_one_text_are_one_and_an_error_takes_nothing_back() -> None:
     assert said == [TextDelta("ab")]
 
 
-async def test_what_is_asked_arrives(server: ModelServer, provider: Provider) -> None:
+async def test_the_request_is_sent_unchanged(server: ModelServer, provider: Provider) -> None:
     server.replies = [streams(hello("ok"))]
     tool = {
         "type": "function",
@@ -219,7 +219,7 @@ async def test_what_is_asked_arrives(server: ModelServer, provider: Provider) ->
     assert server.headers[0]["Authorization"] == "Bearer sk-secret"
 
 
-async def test_tool_calls_come_in_pieces_and_several_at_once(
+async def test_tool_calls_arrive_in_pieces_and_in_parallel(
     server: ModelServer, provider: Provider
 ) -> None:
     def piece(index: int, **function: str) -> dict[str, Any]:
@@ -252,7 +252,7 @@ async def test_tool_calls_come_in_pieces_and_several_at_once(
     assert deltas[-1] == Finish("tool_calls")
 
 
-async def test_reasoning_is_told_apart(server: ModelServer, provider: Provider) -> None:
+async def test_reasoning_is_a_separate_delta(server: ModelServer, provider: Provider) -> None:
     server.replies = [
         streams(
             sse(chunk({"reasoning_content": "hm"}), chunk({"content": "a"}), chunk(finish="stop"))
@@ -295,7 +295,7 @@ async def test_a_stream_that_breaks_off_is_a_failure(
     assert (await failure(provider)).code == "cut"
 
 
-async def test_nobody_listening_is_a_failure(server: ModelServer, provider: Provider) -> None:
+async def test_a_refused_connection_is_a_failure(server: ModelServer, provider: Provider) -> None:
     await server.stop()
     assert (await failure(provider)).code == "unreachable"
     await server.start()
@@ -365,7 +365,7 @@ async def test_a_slow_answer_that_moves_on_is_no_timeout(
         (b"data: " + b"x" * (openai_compatible.MAX_LINE_BYTES + 70_000), "bad_stream"),
     ],
 )
-async def test_what_is_no_stream_of_the_format_is_a_failure(
+async def test_an_invalid_stream_is_a_failure(
     body: bytes, code: str, server: ModelServer, lean: OpenAICompatible
 ) -> None:
     server.replies = [streams(body)]
@@ -576,7 +576,7 @@ def test_parts_that_come_whole_are_deltas_too() -> None:
 # The scripted one --------------------------------------------------------------------------------
 
 
-async def test_without_a_script_the_model_repeats_what_was_said() -> None:
+async def test_without_a_script_the_model_repeats_the_message() -> None:
     model = Scripted.from_file("")
     request = ModelRequest(
         [

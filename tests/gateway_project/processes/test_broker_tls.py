@@ -1,4 +1,4 @@
-"""A broker behind TLS (``rediss``): nobody else gets its password."""
+"""A broker behind TLS (``rediss``): an unverified one does not get the password."""
 
 import datetime
 import ipaddress
@@ -37,7 +37,7 @@ class Door:
 
 
 def certified(folder: Path) -> tuple[Path, Path]:
-    """A certificate of 127.0.0.1 that nobody else vouches for, and its key."""
+    """A self-signed certificate of 127.0.0.1, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "broker")])
     now = datetime.datetime.now(datetime.UTC)
@@ -124,7 +124,7 @@ def answers(url: str) -> bool:
 
 
 @pytest.mark.parametrize("client", [wakes, answers])
-def test_a_broker_that_nobody_vouches_for_is_told_no_password(
+def test_an_unverified_broker_gets_no_password(
     door: Door, monkeypatch: pytest.MonkeyPatch, client: Callable[[str], bool]
 ) -> None:
     """Celery alone says "defaulting to insecure SSL behaviour", and goes on."""

@@ -62,7 +62,7 @@ def test_elsewhere_a_signal_reaches_the_command_and_its_end_comes_back() -> None
     assert not living([process])
 
 
-def test_a_child_whose_parent_is_already_gone_does_not_start() -> None:
+def test_a_child_of_an_ended_parent_does_not_start() -> None:
     """The parent died between fork and prctl: the command never runs."""
     wrapper = [sys.executable, "-I", "-S", child.__file__, "1", "/bin/echo", "started"]
     done = subprocess.run(wrapper, capture_output=True, check=False, timeout=200)
@@ -107,7 +107,7 @@ def test_fds_that_were_passed_on_purpose_are_known(monkeypatch: pytest.MonkeyPat
     assert child.inherited_fds() == [5]
 
 
-def test_ready_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readiness_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """One byte, then the pipe is closed; a second call and one without supervisor do nothing."""
     read, write = os.pipe()
     monkeypatch.setenv(ready.READY_FD, str(write))
@@ -153,7 +153,7 @@ print(os.read(reads, 5).decode() or "gone")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is asked of the kernel")
-def test_a_pool_process_whose_worker_was_killed_before_it_was_bound_is_gone() -> None:
+def test_a_pool_process_of_a_killed_worker_ends() -> None:
     found = subprocess.run(
         [sys.executable, "-c", ORPHAN], capture_output=True, text=True, timeout=60, check=True
     )

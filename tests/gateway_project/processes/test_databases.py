@@ -19,7 +19,7 @@ ON_POSTGRESQL = pytest.mark.skipif(
 )
 
 
-def test_a_database_file_is_in_the_home_unless_told() -> None:
+def test_a_database_file_is_in_the_home_by_default() -> None:
     assert databases.settings_of("sqlite://", home=HOME)["NAME"] == str(HOME / "gateway.sqlite3")
     assert databases.settings_of("sqlite:///a%20b/c", home=HOME)["NAME"] == "/a b/c"
 
@@ -52,7 +52,9 @@ def test_a_server_s_address_is_taken_apart_and_unquoted() -> None:
         ("postgres://a:secret-word/more@h/n", "%2F"),
     ],
 )
-def test_what_is_not_understood_stops_the_start_and_no_secret_is_told(url: str, word: str) -> None:
+def test_an_invalid_database_url_stops_the_start_without_naming_the_secret(
+    url: str, word: str
+) -> None:
     """Silently left out, a mistyped ``sslmode`` would send everything in the clear."""
     with pytest.raises(ImproperlyConfigured) as caught:
         databases.settings_of(url, home=HOME)
@@ -74,7 +76,7 @@ def handler(query: str) -> ConnectionHandler:
 
 @ON_POSTGRESQL
 @pytest.mark.django_db
-def test_a_server_without_tls_is_refused_when_tls_is_asked_for() -> None:
+def test_a_server_without_tls_is_refused_when_tls_is_required() -> None:
     with pytest.raises(OperationalError, match="does not support SSL"):
         handler("sslmode=require")["default"].ensure_connection()
 
@@ -82,7 +84,7 @@ def test_a_server_without_tls_is_refused_when_tls_is_asked_for() -> None:
 @ON_POSTGRESQL
 @pytest.mark.django_db
 def test_a_connection_notices_that_its_server_has_vanished() -> None:
-    """Without this, whoever waits for an answer from a machine without power waits for hours."""
+    """Otherwise a query to a machine without power waits for hours."""
     here = handler("keepalives_count=4")["default"]
     here.ensure_connection()
     with socket.socket(fileno=os.dup(here.connection.fileno())) as wire:

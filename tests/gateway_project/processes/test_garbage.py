@@ -18,7 +18,7 @@ assert gc.collect() == 1
 """
 
 
-def test_what_is_loaded_is_frozen_and_what_comes_later_is_collected() -> None:
+def test_loaded_objects_are_frozen_and_later_ones_collected() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=False
     )

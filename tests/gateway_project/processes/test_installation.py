@@ -13,8 +13,8 @@ from gateway_project.processes import broker
 
 
 @pytest.mark.django_db
-def test_the_owner_is_made_once() -> None:
-    """A second start finds the one of the first; one who was renamed stays."""
+def test_the_owner_is_created_once() -> None:
+    """A second start finds the first one's; a renamed one stays."""
     first, is_new = installation.ensure_owner()
     assert is_new
     User.objects.update(username="anna")
@@ -25,7 +25,7 @@ def test_the_owner_is_made_once() -> None:
 
 
 @pytest.mark.django_db
-def test_the_owner_can_do_everything_and_lets_nobody_in_by_an_empty_list() -> None:
+def test_the_owner_has_all_permissions_and_no_open_list() -> None:
     """[A1] Owner, staff, superuser, only listed, no password."""
     owner, _ = installation.ensure_owner()
     assert owner is not None

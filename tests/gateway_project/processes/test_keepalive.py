@@ -1,9 +1,9 @@
-"""Pings of sockets that were opened at different moments leave together."""
+"""Pings of sockets that were opened at different times are aligned."""
 
 from types import SimpleNamespace
 from typing import Any
 
-from gateway_project.processes.keepalive import TOGETHER_SECONDS, PingsTogether
+from gateway_project.processes.keepalive import TOGETHER_SECONDS, AlignedPings
 
 
 class Timers:
@@ -24,13 +24,13 @@ class Timers:
         self.due.append(when)
 
 
-def test_pings_leave_together_never_early_and_half_a_second_late_at_most() -> None:
+def test_pings_are_aligned_never_early_and_half_a_second_late_at_most() -> None:
     loop = Timers()
     socket: Any = SimpleNamespace(loop=loop, ping_interval=50.0, send_keepalive_ping=None)
     opened = [1000.0 + number * 0.013 for number in range(100)]
     for moment in opened:
         loop.now = moment
-        PingsTogether.schedule_ping(socket)
+        AlignedPings.schedule_ping(socket)
     assert len(set(loop.due)) <= 5, "a hundred sockets, opened within 1.3 s"
     late = [due - moment - 50.0 for due, moment in zip(loop.due, opened, strict=True)]
     assert 0 <= min(late) <= max(late) <= TOGETHER_SECONDS + 1e-6

@@ -141,7 +141,7 @@ def test_a_damaged_ports_file_is_replaced(tmp_path: Path, content: str) -> None:
 
 
 def test_a_state_of_a_gateway_that_is_gone_is_no_state(tmp_path: Path) -> None:
-    """Nobody runs under that pid, or the file is damaged."""
+    """No process has that pid, or the file is damaged."""
     preflight.check_home(tmp_path)
     assert state.read(tmp_path) is None
     known = state.State(pid=os.getpid(), url="http://x", processes={"web": state.ProcessState()})
@@ -152,7 +152,7 @@ def test_a_state_of_a_gateway_that_is_gone_is_no_state(tmp_path: Path) -> None:
     assert state.read(tmp_path) is None
 
 
-def test_without_the_models_wheel_the_rest_runs_and_it_says_what_to_set(
+def test_without_the_models_wheel_the_rest_runs_with_a_hint(
     tmp_path: Path,
     door: socket.socket,
     monkeypatch: pytest.MonkeyPatch,
@@ -264,7 +264,7 @@ def test_a_secret_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_broker_that_is_not_there_or_not_ours_does_not_answer(door: socket.socket) -> None:
-    """Nobody listens; somebody listens and says nothing."""
+    """The port is closed; the server is silent."""
     assert not broker.answers(port=listener.free_port(), password="x")
     assert not broker.answers(port=door.getsockname()[1], password="x")
 

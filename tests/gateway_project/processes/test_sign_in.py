@@ -43,7 +43,7 @@ def test_of_many_taps_at_once_one_signs_in() -> None:
     assert [each for each in results if each is not None] == [person]
 
 
-def test_an_expired_link_signs_nobody_in(owner: User) -> None:
+def test_an_expired_link_does_not_sign_in(owner: User) -> None:
     """One hour unless told."""
     token = sign_in.create(user=owner, now=NOW)
     assert sign_in.consume(token=token, now=NOW + timedelta(hours=1)) is None
@@ -52,12 +52,12 @@ def test_an_expired_link_signs_nobody_in(owner: User) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "x", "\x00", "\ud800", "é" * 1000])
-def test_a_made_up_token_signs_nobody_in(owner: User, token: str) -> None:
+def test_an_invalid_token_does_not_sign_in(owner: User, token: str) -> None:
     """Whatever is in the address."""
     assert sign_in.consume(token=token, now=NOW) is None
 
 
-def test_a_person_who_was_switched_off_is_not_signed_in(owner: User) -> None:
+def test_a_deactivated_user_is_not_signed_in(owner: User) -> None:
     """A link from before does not help."""
     token = sign_in.create(user=owner, now=NOW)
     User.objects.update(is_active=False)
@@ -65,7 +65,7 @@ def test_a_person_who_was_switched_off_is_not_signed_in(owner: User) -> None:
 
 
 def test_only_a_digest_is_kept(owner: User) -> None:
-    """Who reads the database cannot sign in with what is there."""
+    """The database's content does not suffice to sign in."""
     token = sign_in.create(user=owner, now=NOW)
     link = SignInLink.objects.get()
     assert token not in f"{link.digest} {link}"
@@ -99,7 +99,7 @@ def test_the_command_makes_a_link_for_the_owner_or_a_named_person(owner: User) -
     ("arguments", "words"),
     [(["--user", "nobody"], "nobody"), (["--minutes", "0"], "at least 1")],
 )
-def test_the_command_refuses_what_it_cannot_do(
+def test_the_command_refuses_invalid_arguments(
     owner: User, arguments: list[str], words: str
 ) -> None:
     """And says what is wrong."""
@@ -108,7 +108,7 @@ def test_the_command_refuses_what_it_cannot_do(
 
 
 def test_without_an_active_owner_there_is_no_link(owner: User) -> None:
-    """Somebody switched the owner off: no new one is made behind their back."""
+    """A deactivated owner is not replaced."""
     User.objects.update(is_active=False)
     assert installation.sign_in_token(now=NOW) == ""
     assert User.objects.count() == 1

@@ -68,7 +68,7 @@ def drive(each: Supervisor, until: Callable[[], object]) -> None:
     wait_until(step, what="what the test waits for")
 
 
-def test_a_child_starts_only_when_what_it_needs_is_ready(
+def test_a_child_starts_only_after_its_dependencies_are_ready(
     supervise: Callable[..., Supervisor], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The second says so after the first."""
@@ -133,7 +133,7 @@ def test_a_probe_decides_where_the_child_cannot_say_it(
     wait_until(lambda: path.read_text() == "the password")
 
 
-def test_stopping_takes_workers_before_the_broker_and_kills_who_refuses(
+def test_stopping_ends_workers_before_the_broker_and_kills_stuck_ones(
     supervise: Callable[..., Supervisor],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -157,7 +157,7 @@ def test_stopping_takes_workers_before_the_broker_and_kills_who_refuses(
     wait_until(lambda: not living(family))
 
 
-def test_a_full_disk_stops_nobody_who_works(
+def test_a_full_disk_stops_no_running_process(
     supervise: Callable[..., Supervisor], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The state file and a log cannot be written: it is said, and tried again."""
@@ -217,7 +217,7 @@ def test_the_address_is_announced_once_and_says_that_the_model_is_loading(
 def test_without_a_token_the_address_is_still_announced(
     supervise: Callable[..., Supervisor], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No active owner: nobody is signed in by a link."""
+    """No active owner: no sign-in link."""
     web = python("web", READY + STAY)
     drive(supervise(web), lambda: web.status.state == "ready")
     assert "Latchkey is ready: http://x/" in capsys.readouterr().out

@@ -59,8 +59,8 @@ def test_each_process_says_that_it_is_ready(up: Up) -> None:
         assert re.search(rf"{name} +ready after [\d.]+ s \(pid \d+\)", up.output())
 
 
-def test_the_first_start_makes_an_owner_who_is_only_listed(up: Up) -> None:
-    """[A1] An empty list of the owner lets nobody in, and there is no password to guess."""
+def test_the_first_start_creates_an_owner_without_open_lists(up: Up) -> None:
+    """[A1] An empty list of the owner allows no sender, and there is no password to guess."""
     script = (
         "from core.models import User; u = User.objects.get(); "
         "print(u.username, u.is_owner, u.is_staff, u.is_superuser, u.only_listed, "
@@ -92,7 +92,7 @@ def test_a_killed_child_is_started_again_and_said(up: Up, name: str) -> None:
 
 
 def test_the_broker_comes_back_at_the_same_address(up: Up) -> None:
-    """Its port and password are kept, so nobody has to be told."""
+    """Its port and password are stored, so clients reconnect."""
     ports = (up.home / "run" / "ports.json").read_text()
     up.kill("broker")
     assert (up.home / "run" / "ports.json").read_text() == ports
@@ -108,7 +108,7 @@ def test_pool_processes_end_with_their_killed_master(up: Up) -> None:
 
 
 def test_a_second_one_on_the_same_home_is_refused(up: Up) -> None:
-    """It names who holds the home and what to do."""
+    """The error names the other process and a fix."""
     refused = manage("up", env=up.env)
     assert refused.returncode == 1
     assert f"another gateway (pid {up.process.pid}) runs on GATEWAY_HOME" in refused.stdout
@@ -165,7 +165,7 @@ def test_it_stops_at_ctrl_c_starts_again_and_leaves_nothing_when_killed(
 def assert_stops(up: Up, number: int) -> None:
     """The signal ends everything with exit code 0 and leaves nothing behind.
 
-    The stages of a stop have 9 s together; the rest of the bound is for a busy machine.
+    The stages of a stop take 9 s in total; the rest of the bound is for a busy machine.
     """
     assert sum(seconds for _names, seconds in supervisor.STOP_STAGES) <= 9
     family, url = up.family(), up.state().url
@@ -177,7 +177,7 @@ def assert_stops(up: Up, number: int) -> None:
 
 
 def listens(url: str) -> bool:
-    """Whether somebody accepts connections there."""
+    """Return whether the port accepts connections."""
     host, _, port = url.removeprefix("http://").rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=2).close()

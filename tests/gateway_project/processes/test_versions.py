@@ -143,8 +143,8 @@ def test_a_failed_migration_is_named_with_its_reason(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.django_db
-def test_the_admin_says_the_version_and_what_a_deletion_leaves(client: Client) -> None:
-    """In the foot of its pages; and before somebody is deleted, what stays how long."""
+def test_the_admin_shows_the_version_and_the_remains_of_a_deletion(client: Client) -> None:
+    """In the foot of its pages; and before a user is deleted, which data stays for how long."""
     owner, _ = installation.ensure_owner()
     assert owner is not None
     client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
@@ -155,7 +155,7 @@ def test_the_admin_says_the_version_and_what_a_deletion_leaves(client: Client) -
 
 
 @pytest.mark.slow
-def test_each_process_says_what_it_is_when_it_starts(gateway: Gateway) -> None:
+def test_each_process_logs_its_description_at_the_start(gateway: Gateway) -> None:
     """Version, process, database, broker and address, and no secret among them."""
     for name, words in (("web", "process web"), ("runs", "queue runs"), ("long", "queue long")):
         wait_until(lambda name=name: "starts:" in gateway.log(name), what="the first line")  # type: ignore[misc]

@@ -53,7 +53,7 @@ class Reserved:
         self.id, self.name, self.worker_pid = name, "core.long.work", worker_pid
 
 
-def test_a_wake_up_whose_process_died_before_it_said_so_is_forgotten(
+def test_a_wake_up_of_a_crashed_process_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With as many of them as there are processes a worker took nothing more, for ever."""

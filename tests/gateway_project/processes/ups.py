@@ -124,7 +124,7 @@ def manage(*arguments: str, env: dict[str, str]) -> CompletedProcess[str]:
 
 
 def living(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that still run; a zombie that nobody reaped runs no more."""
+    """Return those that still run; an unreaped zombie has ended."""
     return [each for each in processes if is_living(each)]
 
 

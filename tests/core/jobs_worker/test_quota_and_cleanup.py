@@ -1,4 +1,4 @@
-"""[L5] What one person may keep: refused at every door that stores; what is of no use is purged."""
+"""[L5] The quota of a user: enforced at every endpoint that stores; unused files are purged."""
 
 import base64
 import json
@@ -43,13 +43,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def full(settings: Settings) -> None:
-    """Everybody may keep one file."""
+    """A quota of one file per user."""
     settings.MAX_FILES_PER_USER = 1
 
 
 @pytest.fixture
 def eve(db: None) -> Any:
-    """Somebody who keeps a file already."""
+    """A user with a stored file."""
     made = User.objects.create(username="eve")
     storage.keep(user=made, name="a.txt", content=b"first")
     yield made
@@ -92,7 +92,9 @@ def test_more_bytes_than_one_may_keep_are_refused(eve: User, settings: Settings)
     storage.keep(user=eve, name="c", content=b"x")
 
 
-async def test_an_upload_without_room_is_413_until_a_file_is_deleted(eve: User, full: None) -> None:
+async def test_an_upload_beyond_the_quota_is_413_until_a_file_is_deleted(
+    eve: User, full: None
+) -> None:
     key = (await transactions.in_thread(keys.create, name="k", user=eve, scopes=["chat"]))[1]
     for length in ("0", "6"):
         status, _, body = await ask(
@@ -127,7 +129,7 @@ async def test_an_upload_without_room_is_413_until_a_file_is_deleted(eve: User, 
         ]}]}),
     ],
 )  # fmt: skip
-async def test_doors_that_take_files_in_their_bodies_say_413(
+async def test_endpoints_with_files_in_their_bodies_answer_413(
     eve: User, full: None, path: str, body: dict[str, Any]
 ) -> None:
     created = await transactions.in_thread(
@@ -144,7 +146,7 @@ async def test_doors_that_take_files_in_their_bodies_say_413(
     assert (status, NO_ROOM.encode() in answer) == (413, True), answer
 
 
-def test_what_is_kept_already_needs_no_further_room(
+def test_stored_content_counts_once_towards_the_quota(
     worker: Worker, say: Say, script: Any, settings: Settings
 ) -> None:
     """A client that keeps the history sends the same document with every message."""
@@ -157,7 +159,7 @@ def test_what_is_kept_already_needs_no_further_room(
         say("more", media=[document("Another text")])
 
 
-def test_an_agent_is_told_that_there_is_no_room(eve: User, full: None) -> None:
+def test_an_agent_gets_the_quota_error(eve: User, full: None) -> None:
     session = inbox.open_session(user=eve, account=_http())
     arguments = adapter.SendFile(name="b.txt", content_base64=base64.b64encode(b"b").decode())
     with pytest.raises(NotSentError, match="no room"):
@@ -196,14 +198,14 @@ def test_bytes_of_files_that_were_taken_back_or_expired_go_their_rows_stay(eve: 
     assert cleanup.purge(now=transactions.now()) == 0
 
 
-def test_what_a_conversation_or_a_link_refers_to_stays(eve: User) -> None:
+def test_files_of_a_conversation_or_a_link_stay(eve: User) -> None:
     session = inbox.open_session(user=eve, account=_http())
     storage.keep(user=eve, name="b", content=b"of a session", session_id=session.id)
     storage.keep(user=eve, name="c", content=b"made", origin=storage.MADE)
     StoredFile.objects.update(created_at=Now() - timedelta(days=400))
     for path in bytes_on_disk():
         os.utime(path, (1, 1))
-    assert cleanup.purge(now=transactions.now()) == 1  # the upload that nobody named
+    assert cleanup.purge(now=transactions.now()) == 1  # the upload that no message names
     assert cleanup.sweep() == 0
     assert sorted(path.read_bytes() for path in bytes_on_disk()) == [b"made", b"of a session"]
 
@@ -222,7 +224,7 @@ def test_an_upload_that_a_waiting_message_names_stays(eve: User) -> None:
     assert cleanup.purge(now=transactions.now()) == 1
 
 
-def test_l2_what_a_job_without_a_result_left_goes_when_its_worker_did_not_see_to_it(
+def test_l2_files_of_an_unfinished_job_are_removed_when_its_worker_crashed(
     eve: User,
 ) -> None:
     """[L2] Its worker died before the stop; one that is at it, and what was kept, are left alone."""

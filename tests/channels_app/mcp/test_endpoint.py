@@ -1,4 +1,4 @@
-"""The door ``/mcp``: who may come in ([D7], RM1, RM2, RM9), asked with plain HTTP."""
+"""Access to ``/mcp`` ([D7], RM1, RM2, RM9), over plain HTTP."""
 
 import http.client
 import json
@@ -102,7 +102,7 @@ def test_a_batch_of_a_thousand_calls_is_too_much(
 
 
 def test_bad_bodies_are_refused_in_the_protocols_shape(served: Served, key: str) -> None:
-    """[RI8] [RI9] at this door: never a 5xx."""
+    """[RI8] [RI9] at this endpoint: never a 5xx."""
     for body in (b"", b"{", b"\xff", b'{"a":1,"a":2}', b"[" * 100_000, b"5", b'{"x":NaN}'):
         status, answer, _ = ask(served, body, key=key)
         assert status == 400
@@ -159,7 +159,7 @@ def test_the_session_comes_from_the_header(
         ({**LIST, "id": 2**70, "method": 5}, -32600, None),
     ],
 )
-def test_d7_what_is_no_message_gets_its_json_rpc_error_in_one_sentence(
+def test_d7_invalid_messages_get_a_json_rpc_error_in_one_sentence(
     served: Served, key: str, path: str, body: Any, code: int, name: Any
 ) -> None:
     """[D7] With the message's id where it has one; with and without the slash."""

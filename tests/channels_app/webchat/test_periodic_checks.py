@@ -1,4 +1,6 @@
-"""One timer for all sockets: who follows a run is woken, an idle one only when it must close."""
+"""One timer for all sockets: followers of a run are woken, an idle socket only when it must
+close.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -36,7 +38,7 @@ async def test_only_a_socket_that_follows_a_run_is_woken(monkeypatch: pytest.Mon
         assert not busy.take_lag()
 
 
-async def test_rws6_a_credential_is_asked_for_once_and_who_lost_it_is_woken(
+async def test_rws6_a_credential_is_checked_once_and_revoked_sockets_are_woken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However many sockets it has; those of others sleep on."""
