@@ -56,12 +56,11 @@ def answer(*, draft: Draft, words: str) -> None:
     """Tell a stranger why the code is none; no words: nothing. Inside a transaction."""
     if not words:
         return
-    outbox.enqueue(
+    outbox.enqueue_in_chat(
         key=f"link:{draft.account.pk}:{draft.chat}:{draft.known_by or draft.message_id}"[:200],
         account_id=draft.account.pk,
-        conversation=outbox.conversation(
-            account_id=draft.account.pk, chat=draft.chat, thread=draft.thread
-        ),
-        target={"chat": draft.chat, "thread": draft.thread, "reply_to": draft.message_id},
+        chat=draft.chat,
+        thread=draft.thread,
+        reply_to=draft.message_id,
         payload={"text": words},
     )

@@ -121,17 +121,12 @@ def own_words(message: InboundMessage, text: str) -> Block:
 def put_block(*, run: Run, index: int, payload: Block) -> Delivery:
     """Add block ``index`` of a run's answer, or change it. Inside a transaction."""
     route = run.route
-    block = outbox.enqueue(
+    block = outbox.enqueue_in_chat(
         key=f"run:{run.id}:{index}",
         account_id=route["account"],
-        conversation=outbox.conversation(
-            account_id=route["account"], chat=route["chat"], thread=route["thread"]
-        ),
-        target={
-            "chat": route["chat"],
-            "thread": route["thread"],
-            "reply_to": route["reply_to"] if index == 0 else "",
-        },
+        chat=route["chat"],
+        thread=route["thread"],
+        reply_to=route["reply_to"] if index == 0 else "",
         payload=payload,
         session_id=run.session_id,
         run_id=run.id,

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 
 from channels_app.base import Account, Capability, Field, Health, Outbound, Pace
-from channels_app.telegram import plain, receive
+from channels_app.telegram import bot_api, receive
 from channels_app.telegram.updates import ALLOWED
 
 TOKEN = re.compile(r"^[0-9]{3,20}:[A-Za-z0-9_-]{20,64}$")
@@ -52,7 +52,7 @@ class TelegramConfig:
             choices=("webhook", "polling"),
         ),
         Field(
-            "api_base", "Bot API server", "Your own server, else Telegram's.", default=plain.BASE
+            "api_base", "Bot API server", "Your own server, else Telegram's.", default=bot_api.BASE
         ),
         Field(
             "denied_reply",
@@ -94,15 +94,15 @@ class TelegramGateway:
 
     async def prepare(self, account: Account, *, base_url: str) -> str:
         """Set the webhook, or take it away for polling; nothing that waits is dropped."""
-        await plain.call(
+        await bot_api.call(
             account,
             "setMyCommands",
             commands=[{"command": name, "description": text} for name, text in COMMANDS],
         )
         if mode_of(account) == "polling":
-            await plain.call(account, "deleteWebhook", drop_pending_updates=False)
+            await bot_api.call(account, "deleteWebhook", drop_pending_updates=False)
             return "polling"
-        await plain.call(
+        await bot_api.call(
             account,
             "setWebhook",
             url=webhook_url(account, base_url=base_url),
@@ -115,11 +115,11 @@ class TelegramGateway:
     async def retire(self, account: Account) -> None:
         """Take the webhook away; what waits is kept for the next time."""
         if mode_of(account) == "webhook":
-            await plain.call(account, "deleteWebhook", drop_pending_updates=False)
+            await bot_api.call(account, "deleteWebhook", drop_pending_updates=False)
 
     async def check(self, account: Account) -> Health:
         """What Telegram says about our webhook: its last error, and how much waits."""
-        info: dict[str, Any] = await plain.call(account, "getWebhookInfo")
+        info: dict[str, Any] = await bot_api.call(account, "getWebhookInfo")
         facts = {
             "pending": info.get("pending_update_count", 0),
             "last_error": info.get("last_error_message", ""),
@@ -148,7 +148,7 @@ class TelegramGateway:
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
-        await plain.close()
+        await bot_api.close()
 
     def wants_polling(self, account: Account) -> bool:
         """Whether the owner chose polling."""
@@ -158,7 +158,7 @@ class TelegramGateway:
         """Long polling: an update is confirmed to Telegram only after it was committed here."""
         offset = 0
         while True:
-            updates = await plain.call(
+            updates = await bot_api.call(
                 account,
                 "getUpdates",
                 seconds=POLL_SECONDS,

@@ -17,7 +17,7 @@ from channels_app.base import Account, ChannelError
 from channels_app.intake import decisions, known_senders, slash_commands
 from channels_app.intake.inbound import receive_known, receive_sender
 from channels_app.owner import notices, outages
-from channels_app.telegram import plain, updates
+from channels_app.telegram import bot_api, updates
 from channels_app.telegram.addressing import Addressed, Bot, understand, with_quote
 from core.conversations import inbox, outbox
 from core.conversations.inbox import Draft
@@ -40,7 +40,7 @@ _logged: set[str] = set()
 
 async def who_are_we(account: Account) -> Bot:
     """The bot of an account, from ``getMe``. Raises ChannelError."""
-    me: dict[str, Any] = await plain.call(account, "getMe")
+    me: dict[str, Any] = await bot_api.call(account, "getMe")
     return Bot(int(me["id"]), str(me.get("username", "")))
 
 

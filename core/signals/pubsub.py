@@ -23,8 +23,8 @@ import redis.asyncio
 from django.conf import settings
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.retry import Retry
 
+from core.lib import broker
 from core.lib.per_loop import per_loop
 
 logger = logging.getLogger(__name__)
@@ -46,13 +46,7 @@ class Sender:
 
     def __init__(self) -> None:
         """No connection is made before the first frame."""
-        # Without this the client tries four times with pauses, and the event writer waits for it.
-        self._client = redis.Redis.from_url(
-            settings.REDIS_URL,
-            socket_timeout=ANSWER_SECONDS,
-            socket_connect_timeout=ANSWER_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-        )
+        self._client = broker.client(seconds=ANSWER_SECONDS)
         self._lock = threading.Lock()
         self._not_before = 0.0
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from channels_app.asgi.http import Scope
-from channels_app.telegram import plain, views
+from channels_app.telegram import bot_api, views
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.channels_app.telegram.people import Params, message, numbered
 
@@ -31,7 +31,7 @@ class Loop:
 
     def close(self) -> None:
         """End it."""
-        self.run(plain.close())
+        self.run(bot_api.close())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(10)
         self.loop.close()
