@@ -52,7 +52,7 @@ def tell_owners(user: User, draft: Draft, now: datetime) -> None:
         notices.tell(owner, key=key, text=text)
 
 
-def answer(*, draft: Draft, words: str) -> None:
+def answer_code(*, draft: Draft, words: str) -> None:
     """Tell a stranger why the code is none; no words: nothing. Inside a transaction."""
     if not words:
         return

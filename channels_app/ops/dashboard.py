@@ -10,7 +10,7 @@ from django.db.models.functions import TruncDate
 from django.http import HttpRequest
 from django.utils import timezone
 
-from allowlist import pending_count as door
+from allowlist import pending_count
 from allowlist.models import UnknownRequest
 from channels_app.ops import health
 from channels_app.ops.doctor import examination
@@ -33,7 +33,7 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
         desk["problems"] = health.problems_now() + health.model_problems()
     if may("allowlist.view_unknownrequest"):
         waiting_rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
-        desk["waiting"] = door.count()
+        desk["waiting"] = pending_count.count()
         desk["requests"] = waiting_rows.select_related("account").order_by("-last_seen_at")[:SHOWN]
     if may("core.view_run"):
         desk["runs"] = (
@@ -54,7 +54,7 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
 
 def waiting(_: HttpRequest) -> str:
     """The badge of the sidebar: unknown requests that wait; empty for none."""
-    return str(door.count())
+    return str(pending_count.count())
 
 
 def dead_letters(_: HttpRequest) -> str:
