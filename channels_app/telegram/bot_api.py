@@ -61,21 +61,21 @@ def session() -> aiohttp.ClientSession:
 
 
 def proxy_of(address: str) -> str | None:
-    """The proxy that the environment names for requests to ``address``."""
+    """Return the proxy that the environment names for requests to ``address``."""
     parts = urlsplit(address)
     return proxy_to(parts.scheme, parts.netloc)
 
 
 @cache
 def proxy_to(scheme: str, place: str) -> str | None:
-    """The same, looked up once: aiohttp would read the whole environment before each request."""
+    """Return the same from a cache: aiohttp would read the environment before each request."""
     return None if proxy_bypass(place) else getproxies().get(scheme)
 
 
 def request(
     method: str, url: str, **more: Any
 ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-    """A request to the Bot API: no redirect is followed, the environment's proxy is used."""
+    """Start a request to the Bot API: without redirects, through the environment's proxy."""
     return session().request(method, url, allow_redirects=False, proxy=proxy_of(url), **more)
 
 
@@ -87,7 +87,7 @@ async def close() -> None:
 
 
 def base_of(account: Account) -> str:
-    """The address of the Bot API server."""
+    """Return the address of the Bot API server."""
     return str(account.config.get("api_base") or BASE).rstrip("/")
 
 
@@ -141,7 +141,7 @@ def form(values: Mapping[str, Any], files: Mapping[str, Upload]) -> aiohttp.Form
 
 
 async def fetch(account: Account, path: str) -> bytes:
-    """The bytes of a file at Telegram, at most MOST_DOWNLOAD_BYTES. Raises ChannelError."""
+    """Download a file from Telegram, at most MOST_DOWNLOAD_BYTES. Raises ChannelError."""
     token = account.secrets.get("token", "")
     url = f"{base_of(account)}/file/bot{token}/{path.lstrip('/')}"
     content = b""
@@ -159,14 +159,14 @@ async def fetch(account: Account, path: str) -> bytes:
 
 
 def not_answered(error: Exception) -> ChannelError:
-    """No answer: surely not sent when there was no connection, else nobody knows."""
+    """Return the error for a missing answer: surely not sent without a connection, else unknown."""
     if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
         return ChannelError(f"no connection ({type(error).__name__})")
     return ChannelError(f"no answer ({type(error).__name__})", unsure=True)
 
 
 def refusal(status: int, payload: bytes, *, token: str) -> ChannelError:
-    """What an answer other than 200 means: permanent, later, or unknown."""
+    """Return the error for an answer other than 200: permanent, retry later, or unknown."""
     description, parameters = said_in(payload)
     words = description.replace(token, "[token]")[:400] if token else description[:400]
     words = words or f"status {status}"
@@ -192,7 +192,7 @@ def refusal(status: int, payload: bytes, *, token: str) -> ChannelError:
 
 
 def said_in(payload: bytes) -> tuple[str, dict[str, Any]]:
-    """Description and parameters of an error; empty when it has another form."""
+    """Return description and parameters of an error; empty ones when it has another form."""
     try:
         said = json.loads(payload)
         parameters = said.get("parameters")

@@ -26,14 +26,14 @@ COMMANDS = (
     ("new", "Start afresh"),
     ("stop", "Stop the answer that is being written"),
     ("status", "What is going on"),
-    ("whoami", "Who you are to the gateway"),
+    ("whoami", "Show your account here"),
     ("link", "A code that links another address of yours"),
     ("help", "What you can say"),
 )
 
 
 class TelegramConfig:
-    """What an account needs: the token of @BotFather and, for a webhook, a secret of its own."""
+    """The fields of an account: a token from @BotFather and, for a webhook, a secret of its own."""
 
     fields: Sequence[Field] = (
         Field("token", "Bot token", "From @BotFather.", secret=True, required=True, single=True),
@@ -56,18 +56,18 @@ class TelegramConfig:
         ),
         Field(
             "denied_reply",
-            "Line for strangers",
-            "Said once to somebody who is not let in. Empty: nothing.",
+            "Reply to unknown senders",
+            "Sent once to a sender who is denied. Empty: no reply.",
         ),
         Field(
             "approved_reply",
-            "Line for those let in",
-            "Said when a stranger is approved, before the answer. Empty: nothing.",
+            "Reply after approval",
+            "Sent when a sender is approved, before the answer. Empty: no reply.",
         ),
     )
 
     def problems(self, account: Account) -> list[str]:
-        """What is missing or wrong."""
+        """Return what is missing or wrong, in sentences."""
         found = []
         if not TOKEN.match(account.secrets.get("token", "")):
             found.append("The bot token is missing or has not the form 123456:ABC….")
@@ -80,20 +80,20 @@ class TelegramConfig:
 
 
 def mode_of(account: Account) -> str:
-    """``webhook`` or ``polling``."""
+    """Return ``webhook`` or ``polling``."""
     return str(account.config.get("mode") or "webhook")
 
 
 def webhook_url(account: Account, *, base_url: str) -> str:
-    """Where Telegram is to send updates."""
+    """Return the address for Telegram's updates."""
     return f"{base_url}/telegram/{account.name}/webhook"
 
 
 class TelegramGateway:
-    """How updates come in."""
+    """Receives updates: by webhook or long polling."""
 
     async def prepare(self, account: Account, *, base_url: str) -> str:
-        """Set the webhook, or take it away for polling; nothing that waits is dropped."""
+        """Set the webhook, or remove it for polling; pending updates are kept."""
         await bot_api.call(
             account,
             "setMyCommands",
@@ -113,12 +113,12 @@ class TelegramGateway:
         return "webhook"
 
     async def retire(self, account: Account) -> None:
-        """Take the webhook away; what waits is kept for the next time."""
+        """Remove the webhook; pending updates are kept."""
         if mode_of(account) == "webhook":
             await bot_api.call(account, "deleteWebhook", drop_pending_updates=False)
 
     async def check(self, account: Account) -> Health:
-        """What Telegram says about our webhook: its last error, and how much waits."""
+        """Return what Telegram reports about the webhook: its last error, and pending updates."""
         info: dict[str, Any] = await bot_api.call(account, "getWebhookInfo")
         facts = {
             "pending": info.get("pending_update_count", 0),
@@ -138,12 +138,12 @@ class TelegramGateway:
         return Health(problem=problem, facts=facts)
 
     async def test(self, account: Account) -> str:
-        """The bot's name."""
+        """Return the bot's name and id."""
         me = await receive.who_are_we(account)
         return f"@{me.username} (id {me.id})"
 
     def read_again(self, account: Account, *, raw: bytes) -> str:
-        """An update that was kept unread, as if Telegram brought it now."""
+        """Process a quarantined update as if it had just arrived."""
         return receive.take_again(account, raw=raw)
 
     async def close(self) -> None:
@@ -151,11 +151,11 @@ class TelegramGateway:
         await bot_api.close()
 
     def wants_polling(self, account: Account) -> bool:
-        """Whether the owner chose polling."""
+        """Return whether the account polls."""
         return mode_of(account) == "polling"
 
     async def poll(self, account: Account) -> None:
-        """Long polling: an update is confirmed to Telegram only after it was committed here."""
+        """Poll until cancelled: an update is confirmed to Telegram after it is committed here."""
         offset = 0
         while True:
             updates = await bot_api.call(
@@ -171,7 +171,7 @@ class TelegramGateway:
 
 
 class TelegramChannel:
-    """The plugin."""
+    """The channel of Telegram bots."""
 
     id = "telegram"
     name = "Telegram"

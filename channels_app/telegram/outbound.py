@@ -45,7 +45,7 @@ class TelegramOutbound:
         return await self._send_some(account, Target(target.chat, target.thread), block)
 
     async def reply_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
-        """Send a reply; plainly when the message is gone."""
+        """Send a reply; without the reference when that message is deleted."""
         return await self._send_some(account, target, block)
 
     async def _send_some(self, account: Account, target: Target, block: Block) -> str:
@@ -144,8 +144,8 @@ class TelegramOutbound:
     async def is_ours(
         self, *, account: Account, target: Target, message_id: str, block: Block
     ) -> bool:
-        """Whether a message is ours: a bot can edit only its own. An edit also tells a text from a
-        file, and its answer names the topic."""
+        """Return whether a message is the bot's: a bot can edit only its own. An edit also tells a
+        text from a file, and its answer names the topic."""
         try:
             found = await self._claim_by_edit(account, target, message_id, block)
         except ChannelError as error:
@@ -170,7 +170,7 @@ class TelegramOutbound:
         return await bot_api.call(account, "editMessageReplyMarkup", **place)
 
     async def delete_message(self, *, account: Account, target: Target, message_id: str) -> None:
-        """Remove a message; one that is gone is a success."""
+        """Delete a message; one that is deleted already is a success."""
         try:
             await bot_api.call(
                 account, "deleteMessage", chat_id=int(target.chat), message_id=int(message_id)
@@ -180,7 +180,7 @@ class TelegramOutbound:
                 raise
 
     async def open_topic(self, *, account: Account, chat: str, title: str) -> str:
-        """A forum topic, where the chat is a forum; only groups can be."""
+        """Create a topic where the chat is a forum; return its id, else an empty string."""
         if not chat.startswith("-"):
             return ""
         found: dict[str, Any] = await bot_api.call(account, "getChat", chat_id=int(chat))
@@ -190,7 +190,7 @@ class TelegramOutbound:
         return str(made["message_thread_id"])
 
     async def close_topic(self, *, account: Account, chat: str, thread: str) -> None:
-        """Close a forum topic; one that is closed or gone is a success."""
+        """Close a forum topic; one that is closed or deleted is a success."""
         try:
             await bot_api.call(
                 account,
@@ -218,7 +218,7 @@ class TelegramOutbound:
         await self._react(account, target, message_id, ACK)
 
     async def remove_reaction(self, *, account: Account, target: Target, message_id: str) -> None:
-        """Take our reaction off a message."""
+        """Remove the bot's reaction from a message."""
         await self._react(account, target, message_id, "")
 
     async def _react(self, account: Account, target: Target, message_id: str, emoji: str) -> None:
@@ -249,7 +249,7 @@ class TelegramOutbound:
         return id_of(sent)
 
     async def answer_button(self, *, account: Account, press: str, text: str) -> None:
-        """Show a line to whoever pressed; a press that is too old is forgotten."""
+        """Show a line to the person who pressed a button; an expired press is ignored."""
         try:
             await bot_api.call(
                 account, "answerCallbackQuery", callback_query_id=press, text=text[:200]
@@ -259,7 +259,7 @@ class TelegramOutbound:
                 raise
 
     async def download_media(self, *, account: Account, file: RemoteFile) -> bytes:
-        """The bytes of a file that somebody sent."""
+        """Download a file that was sent to the bot. Raises ChannelError."""
         found: dict[str, Any] = await bot_api.call(account, "getFile", file_id=file.id)
         if int(found.get("file_size") or 0) > self.max_download_bytes:
             raise ChannelError("the file is larger than 20 MB", permanent=True)
@@ -267,13 +267,13 @@ class TelegramOutbound:
 
 
 def entities_of(block: Block) -> list[MessageEntity] | None:
-    """The entities of a block as python-telegram-bot has them."""
+    """Return the entities of a block; None without."""
     found = block.get("entities")
     return [MessageEntity(**each) for each in found] if found else None
 
 
 def is_unchanged(error: ChannelError) -> bool:
-    """Whether an edit was refused because the message is as it should be."""
+    """Return whether an edit was refused because nothing would change."""
     return "message is not modified" in str(error).lower()
 
 
@@ -297,35 +297,35 @@ def topic_of(result: Any) -> int:
 
 
 def has_refused_entities(error: ChannelError, block: Block) -> bool:
-    """Whether Telegram took offence at the entities of a block, and did nothing."""
+    """Return whether Telegram refused the entities of a block, and so sent nothing."""
     refused = REFUSED_ENTITIES.search(str(error)) is not None
     return bool(block.get("entities")) and refused and not error.unsure
 
 
 def without_entities(block: Block) -> Block:
-    """The same words, plainly."""
+    """Return the block with its text only."""
     return {name: value for name, value in block.items() if name not in {"entities", "markdown_v2"}}
 
 
 def preview_of(block: Block) -> LinkPreviewOptions | None:
-    """No previews: Telegram would fetch an address that a model or a stranger wrote."""
+    """Disable previews: Telegram would fetch an address that a model or a sender wrote."""
     linked = any(each["type"] == "text_link" for each in block.get("entities", ()))
     return NO_PREVIEW if linked or ADDRESS.search(block["text"]) else None
 
 
 def markup_of(block: Block) -> InlineKeyboardMarkup | None:
-    """The inline keyboard of a block."""
+    """Return the inline keyboard of a block; None without buttons."""
     found = adapter.keyboard(block)
     return InlineKeyboardMarkup.de_json(found, None) if found is not None else None
 
 
 def thread_of(target: Target) -> int | None:
-    """The topic for ``send*``; General (1) is left out there."""
+    """Return the topic for ``send*``; General (1) must be left out there."""
     return int(target.thread) if target.thread not in {"", "1"} else None
 
 
 def reply_of(target: Target) -> ReplyParameters | None:
-    """What is replied to; sent plainly when that is gone."""
+    """Return the reference to the replied message; Telegram drops it when that is deleted."""
     if not target.reply_to:
         return None
     return ReplyParameters(message_id=int(target.reply_to), allow_sending_without_reply=True)
