@@ -57,7 +57,7 @@ def session() -> aiohttp.ClientSession:
     timeout = aiohttp.ClientTimeout(
         total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
     )
-    return aiohttp.ClientSession(timeout=timeout, json_serialize=to_json)
+    return aiohttp.ClientSession(timeout=timeout)
 
 
 def proxy_of(address: str) -> str | None:
@@ -110,7 +110,6 @@ async def call(
         raise ChannelError("the account has no bot token", permanent=True, trouble="auth")
     leases.check()
     given = {name: value for name, value in values.items() if value is not None}
-    body: dict[str, Any] = {"data": form(given, files)} if files else {"json": given}
     timeout = aiohttp.ClientTimeout(
         total=None if files else READ_SECONDS + seconds,  # a large file may take its time
         sock_connect=CONNECT_SECONDS,
@@ -118,7 +117,7 @@ async def call(
     )
     try:
         url = f"{base_of(account)}/bot{token}/{method}"
-        async with request("POST", url, timeout=timeout, **body) as answer:
+        async with request("POST", url, timeout=timeout, data=form(given, files or {})) as answer:
             status, payload = answer.status, await answer.read()
     except (aiohttp.ClientError, TimeoutError) as error:
         raise not_answered(error) from None
@@ -131,7 +130,7 @@ async def call(
 
 
 def form(values: Mapping[str, Any], files: Mapping[str, Upload]) -> aiohttp.FormData:
-    """Return a multipart form; what is no text is JSON in it."""
+    """Return a form, multipart with ``files``; a value that is no text is JSON in it."""
     made = aiohttp.FormData(quote_fields=False)  # else people see report%20May.pdf
     for name, value in values.items():
         made.add_field(name, value if isinstance(value, str) else to_json(value))
