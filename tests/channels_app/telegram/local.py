@@ -49,7 +49,7 @@ class Local:
     def post(
         self, update: Params | bytes, *, account: str = "main", secret: str | None = SECRET
     ) -> tuple[int, Params]:
-        """One request: (status, answer). ``body_was_read`` tells whether the door asked for it."""
+        """One request: (status, answer). ``body_was_read`` tells whether the endpoint read it."""
         if isinstance(update, dict):
             numbered(update, self.api, self.tokens.get(account, ""))
         return self.loop.run(self._post(update, account, secret))
@@ -83,7 +83,7 @@ class Local:
         return sent[0]["status"], json.loads(sent[1]["body"])
 
     def say(self, text: str, *, account: str = "main", **more: Any) -> int:
-        """Somebody writes; the id of their message."""
+        """Send a message as a user; return its id."""
         update = message(text, **more)
         status, _ = self.post(update, account=account)
         assert status == 200

@@ -128,7 +128,7 @@ class Bots:
         tokens: dict[str, str] | None = None,
         **config: Any,
     ) -> None:
-        """Make accounts and the people who may speak to them."""
+        """Make accounts and the people on their allowlist."""
         accounts = []
         for place, name in enumerate(names):
             token = (tokens or {}).get(name) or f"{900 + place + number() % 90000}:{'A' * 34}"
@@ -179,7 +179,7 @@ class Bots:
         raise AssertionError(f"the update was not taken: {last}\n{log}")
 
     def say(self, text: str, *, account: str = "main", **more: Any) -> int:
-        """Somebody writes; the id of their message."""
+        """Send a message as a user; return its id."""
         update = message(text, **more)
         self.bring(update, account=account)
         return int(update["message"]["message_id"])

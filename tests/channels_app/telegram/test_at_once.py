@@ -160,7 +160,7 @@ def known(asked: Sequence[Draft]) -> list[known_senders.KnownSender | None]:
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite answers as fast one by one")
-def test_people_are_told_who_they_are_in_two_statements(
+def test_known_senders_are_found_in_two_statements(
     accounts: list[ChannelAccount], people: list[User]
 ) -> None:
     account, other = accounts
@@ -181,7 +181,7 @@ def test_people_are_told_who_they_are_in_two_statements(
         (people[0].pk, str(PEOPLE[0])),
         (people[5].pk, str(PEOPLE[5])),
         (people[4].pk, str(PEOPLE[4])),
-        None,  # nobody lists them
+        None,  # not on the allowlist
         None,  # the first message may change the answer
         None,  # nor of their other address: where they spoke last is of them, not of it
         None,  # on another account
@@ -198,7 +198,7 @@ def test_sqlite_is_asked_by_each(accounts: list[ChannelAccount], people: list[Us
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite answers as fast one by one")
-def test_strangers_cost_one_statement_for_all(
+def test_unknown_senders_cost_one_statement_for_all(
     accounts: list[ChannelAccount], people: list[User]
 ) -> None:
     with CaptureQueriesContext(connection) as sql:

@@ -183,7 +183,7 @@ def test_one_worker_polls_at_a_time_and_another_takes_over(local: Local) -> None
     assert account_watcher.hold(account_id=row.id, worker="two")
 
 
-def test_the_connection_test_says_who_we_are_or_what_telegram_says(local: Local) -> None:
+def test_the_connection_test_shows_the_bot_or_telegrams_error(local: Local) -> None:
     row = ChannelAccount.objects.get(name="main")
     assert account_watcher.test_now(row).startswith("@bot900_bot")
     local.api.fail("getMe", 401, "Unauthorized")
