@@ -37,7 +37,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 class RefusedCallError(Exception):
-    """The key does not hold any more; the text says why."""
+    """The key is not valid any more; the text says why."""
 
 
 Identify = Callable[[Context], Awaitable[Principal]]
@@ -76,13 +76,13 @@ def build(identify: Identify) -> Server[Any]:
 
 @dataclass(slots=True)
 class Progress:
-    """Tells whoever asked for it how a long call goes on; the number only ever grows."""
+    """Reports the progress of a long call to the client; the number only ever grows."""
 
     context: Context
     told: int = 0
 
     async def __call__(self, message: str) -> None:
-        """Say it."""
+        """Report it."""
         self.told += 1
         await self.context.session.report_progress(float(self.told), message=message)
 
@@ -90,7 +90,7 @@ class Progress:
 async def guarded(
     principal: Principal, arguments: adapter.Arguments, tell: results.Tell
 ) -> adapter.Answer:
-    """Do what a tool does; what went wrong is an answer too ([S1])."""
+    """Call a tool; an error is an answer too ([S1])."""
     try:
         return await perform(principal, arguments, tell)
     except NotSentError as error:
@@ -103,7 +103,7 @@ async def guarded(
 async def perform(
     principal: Principal, arguments: adapter.Arguments, tell: results.Tell
 ) -> adapter.Answer:
-    """The answer of a tool. Raises NotSentError."""
+    """Return the answer of a tool. Raises NotSentError."""
     match arguments:
         case adapter.SendResult():
             sent = await in_thread(put_result, principal, arguments)
@@ -119,7 +119,7 @@ async def perform(
 
 
 def put_result(principal: Principal, arguments: adapter.SendResult) -> results.Sent:
-    """Put a result on its way. Raises NotSentError."""
+    """Enqueue a result. Raises NotSentError."""
     if len(arguments.content) > settings.MAX_TEXT_CHARACTERS:
         raise NotSentError(f"The content is longer than {settings.MAX_TEXT_CHARACTERS} characters.")
     session = results.own(user=principal.person, session_id=principal.session_id)
@@ -127,7 +127,7 @@ def put_result(principal: Principal, arguments: adapter.SendResult) -> results.S
 
 
 def put_file(principal: Principal, arguments: adapter.SendFile) -> results.Sent:
-    """Put a file on its way. Raises NotSentError."""
+    """Enqueue a file. Raises NotSentError."""
     session = results.own(user=principal.person, session_id=principal.session_id)
     results.destination(session)
     file = given_file(principal.person, session, arguments)
@@ -135,7 +135,7 @@ def put_file(principal: Principal, arguments: adapter.SendFile) -> results.Sent:
 
 
 def given_file(user: User, session: ChatSession, arguments: adapter.SendFile) -> StoredFile:
-    """The file that is meant: stored already, or stored now. Raises NotSentError."""
+    """Return the file of the arguments: stored already, or stored now. Raises NotSentError."""
     if bool(arguments.file_id) == bool(arguments.content_base64):
         raise NotSentError("Give either file_id, or name and content_base64.")
     if arguments.file_id:
@@ -158,7 +158,7 @@ def given_file(user: User, session: ChatSession, arguments: adapter.SendFile) ->
 
 
 def listed(principal: Principal) -> list[adapter.Answer]:
-    """The person's open sessions, latest first."""
+    """Return the person's open sessions, latest first."""
     return [
         {
             "id": row.public_id,
@@ -174,7 +174,7 @@ def listed(principal: Principal) -> list[adapter.Answer]:
 async def wait(
     principal: Principal, arguments: adapter.WaitForReply, tell: results.Tell
 ) -> adapter.Answer:
-    """The person's next message. Raises NotSentError."""
+    """Return the person's next message. Raises NotSentError."""
     session = await in_thread(results.own, user=principal.person, session_id=principal.session_id)
     reply = await wait_for_reply(session=session, seconds=arguments.timeout_seconds, tell=tell)
     if reply is None:

@@ -1,4 +1,4 @@
-"""Who a socket is: the cookie's session or the key of its first frame, and where it came from."""
+"""Identify a socket: by the cookie's session or the key of its first frame; check its origin."""
 
 from collections.abc import Mapping, Sequence
 from http.cookies import CookieError, SimpleCookie
@@ -23,14 +23,14 @@ SECRET_NAMES = ("key", "api_key", "token", "access_token", "auth")
 
 
 def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
-    """The headers of a handshake, by lower-case name."""
+    """Return the headers of a handshake, by lower-case name."""
     return {
         name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
     }
 
 
 def has_secret_in_address(scope: Mapping[str, Any]) -> bool:
-    """Whether the address carries a key: addresses are logged."""
+    """Return whether the address carries a key: addresses are logged."""
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
     return any(name in query for name in SECRET_NAMES)
 
@@ -53,7 +53,7 @@ def is_ours(*, origin: str, host: str) -> bool:
 
 
 def cookie_of(headers: Mapping[str, str]) -> str:
-    """The session key in the cookies, or an empty string."""
+    """Return the session key in the cookies, or an empty string."""
     try:
         morsel = SimpleCookie(headers.get("cookie", "")).get(settings.SESSION_COOKIE_NAME)
     except CookieError:
@@ -80,12 +80,12 @@ def by_key(*, token: str, address: str) -> Principal:
 
 
 def is_still(principal: Principal) -> bool:
-    """Whether the credential still opens anything ([A9]); asked when something was revoked."""
+    """Return whether the credential is still valid ([A9]); checked after a revocation."""
     return not ended([principal])
 
 
 def ended(principals: Sequence[Principal]) -> set[tuple[str, int]]:
-    """The credentials of these principals that open nothing any more ([A9])."""
+    """Return the credentials of these principals that are not valid any more ([A9])."""
     numbers = {each.key_id for each in principals if not each.session_key}
     found = ApiKey.objects.select_related("user", "account").in_bulk(numbers)
     now = timezone.now()

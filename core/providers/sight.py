@@ -1,4 +1,4 @@
-"""Whether the model takes pictures: by setting, else by one try whose refusal is remembered."""
+"""Whether the model takes pictures: by setting, else by a try whose refusal is cached."""
 
 from typing import Any
 
@@ -28,17 +28,17 @@ def can_see(model: str = "") -> bool:
 
 
 def key(model: str) -> tuple[str, str]:
-    """What a refusal is remembered for."""
+    """Return what a refusal is stored under: server and model."""
     return settings.LLM_BASE_URL, model or settings.LLM_MODEL
 
 
 def remember_refusal(model: str = "") -> None:
-    """The model answered without the pictures, and refused with them."""
+    """Note that the model answered without the pictures, and refused with them."""
     refusals.put(key(model), "refused")
 
 
 def may_be_refusal(error: ProviderError, messages: list[ChatMessage]) -> bool:
-    """Whether another try without pictures may help."""
+    """Return whether another try without pictures may help."""
     return error.code in REFUSALS and settings.LLM_IMAGES != "yes" and has_pictures(messages)
 
 
