@@ -179,13 +179,11 @@ def put_blocks(where: Destination, blocks: list[Block], text: str) -> Sent:
             dedupe_key=f"{PREFIX}:{name}",
         )
         rows = [
-            outbox.enqueue(
+            outbox.enqueue_in_chat(
                 key=f"{PREFIX}:{name}:{number}",
                 account_id=where.account.id,
-                conversation=outbox.conversation(
-                    account_id=where.account.id, chat=where.chat, thread=where.thread
-                ),
-                target={"chat": where.chat, "thread": where.thread, "reply_to": ""},
+                chat=where.chat,
+                thread=where.thread,
                 payload=block,
                 session_id=where.session.id,
             )

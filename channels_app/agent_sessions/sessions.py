@@ -188,13 +188,11 @@ def remove_results(session: ChatSession) -> None:
 
 def close_topic(session: ChatSession) -> None:
     """Close the topic that was made for a session, after what is on its way there."""
-    outbox.enqueue(
+    outbox.enqueue_in_chat(
         key=f"topic:{session.public_id}",
         account_id=session.account_id,
-        conversation=outbox.conversation(
-            account_id=session.account_id, chat=session.chat, thread=session.thread
-        ),
-        target={"chat": session.chat, "thread": session.thread, "reply_to": ""},
+        chat=session.chat,
+        thread=session.thread,
         payload={"kind": "close_topic"},
         session_id=session.id,
     )
@@ -256,17 +254,12 @@ def hand_over(*, message: InboundMessage, session: ChatSession) -> Run | None:
 
 def pass_on(message: InboundMessage) -> None:
     """Tell who asked that an agent has it. Inside a transaction."""
-    outbox.enqueue(
+    outbox.enqueue_in_chat(
         key=f"passed:{message.id}",
         account_id=message.account_id,
-        conversation=outbox.conversation(
-            account_id=message.account_id, chat=message.chat, thread=message.thread
-        ),
-        target={
-            "chat": message.chat,
-            "thread": message.thread,
-            "reply_to": message.external_message_id,
-        },
+        chat=message.chat,
+        thread=message.thread,
+        reply_to=message.external_message_id,
         payload=own_words(message, PASSED_ON),
         session_id=message.session_id,
     )

@@ -19,7 +19,7 @@ from rest_framework.views import APIView
 from allowlist import unknown_requests
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
-from channels_app.agent_sessions import sessions as agents
+from channels_app.agent_sessions import sessions as agent_sessions
 from channels_app.api import serializers
 from channels_app.api.permissions import MayChat, MayDecide, MaySend
 from channels_app.asgi.builtin_accounts import door_account
@@ -105,14 +105,16 @@ class AgentSessions(generics.ListCreateAPIView[ChatSession]):
         asked = serializer.validated_data
         user, place = person(self.request), asked["account"]
         try:
-            account = agents.account_named(channel=place["channel"], name=place.get("name", ""))
+            account = agent_sessions.account_named(
+                channel=place["channel"], name=place.get("name", "")
+            )
             chat = asked.get("chat", "")
-            if chat and not agents.speaks_in(user=user, account=account, chat=chat):
-                raise agents.NotOpened("You have no session in this chat.")
-            serializer.instance = agents.open_session(
+            if chat and not agent_sessions.speaks_in(user=user, account=account, chat=chat):
+                raise agent_sessions.NotOpened("You have no session in this chat.")
+            serializer.instance = agent_sessions.open_session(
                 user=user, account=account, chat=chat, title=asked.get("title", "")
             )
-        except agents.NotOpened as error:
+        except agent_sessions.NotOpened as error:
             raise ValidationError({"channel": [str(error)]}) from error
 
 
@@ -131,7 +133,7 @@ class AgentSession(generics.DestroyAPIView[ChatSession]):
         return found
 
     def perform_destroy(self, instance: ChatSession) -> None:
-        agents.close(session=instance)
+        agent_sessions.close(session=instance)
 
 
 class Messages(generics.ListAPIView[Message]):

@@ -15,11 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import redis
-from django.conf import settings
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from channels_app.asgi.http import RefusedError
+from core.lib import broker
 
 logger = logging.getLogger(__name__)
 
@@ -59,13 +57,7 @@ class Broker:
 
     def __init__(self) -> None:
         """No connection is made before the first question."""
-        client = redis.Redis.from_url(
-            settings.REDIS_URL,
-            socket_timeout=BROKER_SECONDS,
-            socket_connect_timeout=BROKER_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-        )
-        self._script = client.register_script(SCRIPT)
+        self._script = broker.client(seconds=BROKER_SECONDS).register_script(SCRIPT)
         self._not_before = 0.0
 
     def wait_seconds(self, *, key: str, limit: int) -> float:

@@ -19,7 +19,7 @@ SPACE = re.compile(r"\s+")
 STICKS = re.compile(r"[\u200d\ufe00-\ufe0f\u0300-\u036f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
 JOINER = "\u200d"
 LANGUAGE_LENGTH = 20
-CLOSING = 12  # room for the line that closes a fence
+CLOSING = 12  # space for the line that closes a fence
 
 Measure = Callable[[str], int]
 
@@ -55,12 +55,12 @@ class Aggregator:
         self._buffer = ""
 
     def feed(self, delta: str) -> list[Piece]:
-        """More of the text; the blocks that are complete now."""
+        """Add text; return the blocks that are complete now."""
         self._buffer += delta
         return list(self._ready())
 
     def flush(self) -> list[Piece]:
-        """The end of the text: all that is left, split too."""
+        """End the text; return what is left, split as well."""
         pieces = list(self._ready())
         if self._buffer.strip():
             pieces.append(Piece(self._buffer.strip("\n"), len(self._buffer)))
@@ -81,15 +81,15 @@ class Aggregator:
             yield self._cut(spot)
 
     def _best(self, head: str, spots: list[Spot]) -> Spot:
-        """The last spot of the best rank that fits; tiny blocks only when there is nothing else."""
-        room = self._limit - CLOSING
-        fitting = [s for s in spots if self._measure(head[: s.at]) <= room]
+        """Return the last fitting spot of the best rank; a tiny block only without alternative."""
+        size = self._limit - CLOSING
+        fitting = [s for s in spots if self._measure(head[: s.at]) <= size]
         large = [s for s in fitting if s.at * 4 >= self._limit] or fitting
         if large:
             best = min(s.rank for s in large)
             return [s for s in large if s.rank == best][-1]
         fence = fence_after("", head.partition("\n")[0])[0]
-        end = hard_end(head, room, self._measure)
+        end = hard_end(head, size, self._measure)
         return Spot(end, INSIDE, fence if end > len(fence) + 1 else "")
 
     def _cut(self, spot: Spot) -> Piece:
@@ -150,18 +150,18 @@ def within(line: str, at: int) -> Iterator[Spot]:
             yield Spot(at + end, SENTENCE if end in sentences else WORD)
 
 
-def longest(text: str, room: int, measure: Measure) -> int:
-    """How many characters of ``text`` fit into ``room``."""
-    low, high = 0, min(len(text), room)  # no measure counts a character as less than one
+def longest(text: str, size: int, measure: Measure) -> int:
+    """Return how many characters of ``text`` fit into ``size``."""
+    low, high = 0, min(len(text), size)  # no measure counts a character as less than one
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if measure(text[:middle]) <= room else (low, middle - 1)
+        low, high = (middle, high) if measure(text[:middle]) <= size else (low, middle - 1)
     return low
 
 
-def hard_end(text: str, room: int, measure: Measure) -> int:
-    """The largest cut within ``room`` that separates no joined characters; at least one."""
-    most = end = max(1, longest(text, room, measure))
+def hard_end(text: str, size: int, measure: Measure) -> int:
+    """Return the largest cut within ``size`` that separates no joined characters; at least one."""
+    most = end = max(1, longest(text, size, measure))
     while 1 < end < len(text) and (STICKS.match(text[end]) or text[end - 1] == JOINER):
         end -= 1
     return end if end > 1 else most

@@ -25,10 +25,10 @@ RESERVE = 0.25
 
 
 class NotYetError(Exception):
-    """The search goes on later; what it has seen is written down."""
+    """The search goes on later; its progress is stored."""
 
     def __init__(self, seconds: float) -> None:
-        """In so many seconds."""
+        """``seconds``: until it may go on."""
         super().__init__(f"in {seconds:.1f} s")
         self.seconds = seconds
 
@@ -58,7 +58,7 @@ async def ask_health(channel: Channel, account: Account) -> None:
 
 
 def shares(finder: FindsSent, delivery: Delivery) -> uncertain_deliveries.Shares:
-    """Whether a chat numbers its messages in one sequence with the chat of ``delivery``."""
+    """Return a test for chats that share one sequence of message ids with ``delivery``."""
     sequence = finder.sequence(delivery.target.get("chat", ""))
     return lambda chat: finder.sequence(chat) == sequence
 
@@ -69,7 +69,7 @@ class Search:
     def __init__(
         self, *, channel: Channel, finder: FindsSent, account: Account, delivery: Delivery
     ) -> None:
-        """Nothing is asked yet."""
+        """Prepare the search; nothing is sent."""
         self.channel, self.finder = channel, finder
         self.account, self.delivery = account, delivery
         self.block = shown_by(delivery)

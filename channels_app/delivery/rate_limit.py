@@ -1,4 +1,4 @@
-"""How fast an account may speak: per second, per chat, per minute in a group, and time-outs.
+"""Rate limits of an account: per second, per chat, per minute in a group, and pauses.
 
 Counted in this process. The platform's own ``retry_after`` is obeyed for its chat; for the whole
 account only when a second chat got one meanwhile.
@@ -17,10 +17,10 @@ GROUP_SECONDS = 60.0
 
 
 class Pacer:
-    """Hands out turns, in any thread. Every time is in seconds of a monotonic clock."""
+    """Reserves times to send, from any thread. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
-        """Nobody has spoken yet."""
+        """Start without any history."""
         self._last: OrderedDict[tuple[int, str], float] = OrderedDict()
         self._group: dict[tuple[int, str], list[float]] = {}
         self._second: dict[int, list[float]] = {}
@@ -37,7 +37,7 @@ class Pacer:
         most: float,
         now: float | None = None,
     ) -> float:
-        """Seconds to wait before speaking; the turn is taken when that is at most ``most``."""
+        """Return the seconds to wait before sending; reserved when they are at most ``most``."""
         moment = time.monotonic() if now is None else now
         with self._lock:
             at = self._at((account_id, chat), pace, is_group=is_group, moment=moment)
@@ -46,7 +46,7 @@ class Pacer:
         return at - moment
 
     def _at(self, place: tuple[int, str], pace: Pace, *, is_group: bool, moment: float) -> float:
-        """When the next turn of ``place`` is."""
+        """Return the next free time of ``place``."""
         account_id = place[0]
         at = max(
             moment,
@@ -55,9 +55,9 @@ class Pacer:
             self._last.get(place, -pace.chat_seconds) + pace.chat_seconds,
         )
         if is_group and pace.group_per_minute:
-            at = room(self._group.get(place, []), pace.group_per_minute, GROUP_SECONDS, at)
+            at = next_free(self._group.get(place, []), pace.group_per_minute, GROUP_SECONDS, at)
         if pace.per_second:
-            at = room(self._second.get(account_id, []), pace.per_second, 1.0, at)
+            at = next_free(self._second.get(account_id, []), pace.per_second, 1.0, at)
         return at
 
     def _take(
@@ -75,7 +75,7 @@ class Pacer:
             self._held.pop(oldest, None)
 
     def hold(self, *, account_id: int, chat: str, seconds: float, now: float | None = None) -> None:
-        """The platform asked for a pause in ``chat``."""
+        """Pause ``chat``, as the platform asked."""
         moment = time.monotonic() if now is None else now
         with self._lock:
             for place in [place for place, until in self._held.items() if until <= moment]:
@@ -86,10 +86,10 @@ class Pacer:
                 self._held[account_id, ""] = moment + seconds
 
 
-def room(times: list[float], most: int, seconds: float, at: float) -> float:
-    """The first moment from ``at`` on with fewer than ``most`` turns in the ``seconds`` before it.
+def next_free(times: list[float], most: int, seconds: float, at: float) -> float:
+    """Return the first time from ``at`` on with fewer than ``most`` turns in ``seconds`` before it.
 
-    Turns that were given away later than that do not count against it.
+    Turns that are reserved for later do not count.
     """
     while True:
         recent = [each for each in times if at - seconds < each <= at]
@@ -99,12 +99,12 @@ def room(times: list[float], most: int, seconds: float, at: float) -> float:
 
 
 def add(times: list[float], at: float, *, after: float) -> None:
-    """Put ``at`` into the sorted ``times``; those before ``after`` are forgotten."""
+    """Insert ``at`` into the sorted ``times``; drop those before ``after``."""
     insort(times, at)
     del times[: bisect_right(times, after)]
 
 
 @cache
 def pacer() -> Pacer:
-    """The pacer of this process."""
+    """Return the pacer of this process."""
     return Pacer()

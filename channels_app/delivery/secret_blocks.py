@@ -1,7 +1,7 @@
-"""Blocks with a secret in them: what is stored of it can be read by nobody ([A5], decision 164).
+"""Blocks with a secret in them, stored so that no reader of the row sees it ([A5], decision 164).
 
 The row of a delivery is read in the admin, in exports and in backups. So a one-time code is stored
-sealed, with a text in its place for those who look, and a link is made when the block is sent.
+encrypted, beside a text that stands for it, and a link is made when the block is sent.
 """
 
 import orjson
@@ -15,17 +15,17 @@ NOT_SHOWN = "(a one-time code; it is not shown here)"
 
 
 def sealed_block(block: Block) -> Block:
-    """``block`` as it is stored: encrypted, with a text that stands for it."""
+    """Return ``block`` as it is stored: encrypted, with a text that stands for it."""
     return {"text": NOT_SHOWN, "sealed": encrypt({"block": orjson.dumps(block).decode()})}
 
 
 def with_decision_link(text: str, *, request: str, owner: int) -> Block:
-    """A text under which, when it is sent, a link to the decision of one request is put."""
+    """Return a text to which, when it is sent, a link to the decision of a request is added."""
     return {"text": text, "decision": {"request": request, "owner": owner}}
 
 
 def as_sent(payload: Block) -> Block:
-    """The block that ``payload`` stands for. Raises ChannelError when no key opens it any more."""
+    """Return the block of ``payload``. Raises ChannelError when it cannot be decrypted any more."""
     if "sealed" in payload:
         try:
             opened: Block = orjson.loads(decrypt(payload["sealed"])["block"])

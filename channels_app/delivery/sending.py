@@ -1,8 +1,8 @@
-"""One delivery on its way to its platform: which call its payload means, and what it needs.
+"""Perform one delivery: the call that its payload means, with its file and credentials.
 
 Payloads are JSON: a text block of the channel's own ``render`` (no ``kind``), or ``{"kind": …}``:
 ``photo`` (``image``: number of the run's image), ``document`` (``file``: public id of a stored
-file), ``delete``, ``answer`` (``press``, ``text``: to whoever pressed a button).
+file), ``delete``, ``answer`` (``press``, ``text``: to the person who pressed a button).
 """
 
 import base64
@@ -10,7 +10,6 @@ import binascii
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from channels_app import registry
@@ -49,19 +48,19 @@ def opened(row: ChannelAccount) -> Account:
 
 
 def account_of(row: ChannelAccount) -> Account:
-    """The plugin's view of an account row."""
+    """Return an account row as plugins see it. Raises DecryptError."""
     return Account(
         id=row.id, channel=row.channel, name=row.name, config=row.config, secrets=row.open_secrets()
     )
 
 
 def channel_of(row: ChannelAccount) -> Channel | None:
-    """The plugin of an account; None when it has no outbound side."""
+    """Return the channel of an account; None when it has no outbound side."""
     return registry.get(row.channel)
 
 
 def can_push(row: ChannelAccount) -> bool:
-    """Whether somebody can be written to on an account without having asked."""
+    """Return whether an account can send to a person without a request of theirs."""
     channel = channel_of(row)
     if channel is None or not row.enabled:
         return False
@@ -74,12 +73,12 @@ def can_push(row: ChannelAccount) -> bool:
 
 
 def target_of(delivery: Delivery) -> Target:
-    """Where a delivery goes."""
+    """Return the chat and topic of a delivery."""
     return Target(**delivery.target)
 
 
 async def perform(*, channel: Channel, delivery: Delivery) -> str:
-    """Do what the payload says; the platform's message id. Raises ChannelError."""
+    """Make the payload's call; return the platform's message id. Raises ChannelError."""
     kind = delivery.payload.get("kind", "text")
     work = KINDS.get(kind)
     if work is None:
@@ -89,7 +88,7 @@ async def perform(*, channel: Channel, delivery: Delivery) -> str:
 
 
 async def send_block(channel: Channel, account: Account, delivery: Delivery) -> str:
-    """A text: sent, or, when the message exists already, edited."""
+    """Send a text, or edit it when the message exists already."""
     target, known = target_of(delivery), delivery.external_message_id
     block = as_sent(delivery.payload)
     can_edit = Capability.EDIT in channel.capabilities
@@ -103,7 +102,7 @@ async def send_block(channel: Channel, account: Account, delivery: Delivery) -> 
 
 
 async def send_file(channel: Channel, account: Account, delivery: Delivery) -> str:
-    """A photo or a document; as a line of text where the channel takes no files."""
+    """Send a photo or a document; a line of text where the channel takes no files."""
     if delivery.external_message_id:
         return delivery.external_message_id
     found = await in_thread(outgoing, delivery)
@@ -129,7 +128,7 @@ async def send_file(channel: Channel, account: Account, delivery: Delivery) -> s
 
 
 async def delete(channel: Channel, account: Account, delivery: Delivery) -> str:
-    """A message that the final answer does not have any more."""
+    """Delete a message that the final answer does not contain any more."""
     known = delivery.external_message_id
     if known and isinstance(channel.outbound, Deletes):
         try:
@@ -145,7 +144,7 @@ async def delete(channel: Channel, account: Account, delivery: Delivery) -> str:
 
 
 async def close_topic(channel: Channel, account: Account, delivery: Delivery) -> str:
-    """A topic that was made for a session."""
+    """Close a topic that was made for a session."""
     if isinstance(channel.outbound, OpensTopics):
         target = target_of(delivery)
         await channel.outbound.close_topic(account=account, chat=target.chat, thread=target.thread)
@@ -153,7 +152,7 @@ async def close_topic(channel: Channel, account: Account, delivery: Delivery) ->
 
 
 async def answer_press(channel: Channel, account: Account, delivery: Delivery) -> str:
-    """A word to whoever pressed a button."""
+    """Send a short text to the person who pressed a button."""
     if isinstance(channel.outbound, AnswersButtons):
         payload = delivery.payload
         await channel.outbound.answer_button(
@@ -174,7 +173,7 @@ KINDS: dict[str, Work] = {
 
 
 def outgoing(delivery: Delivery) -> OutgoingFile | None:
-    """The bytes of a ``photo`` or ``document``; None when they are not there."""
+    """Return the file of a ``photo`` or ``document``; None when it does not exist any more."""
     payload = delivery.payload
     if payload["kind"] == "photo":
         return picture(delivery, int(payload["image"]))
@@ -185,18 +184,17 @@ def outgoing(delivery: Delivery) -> OutgoingFile | None:
         content = storage.read(row)
     except OSError:
         return None
-    kind = "audio" if row.content_type.startswith("audio/") else "document"
-    make = partial(OutgoingFile, name=row.name, content=content, content_type=row.content_type)
-    caption = payload.get("caption", "")
-    return (
-        make(kind="audio", caption=caption)
-        if kind == "audio"
-        else make(kind="document", caption=caption)
+    return OutgoingFile(
+        kind="audio" if row.content_type.startswith("audio/") else "document",
+        name=row.name,
+        content=content,
+        content_type=row.content_type,
+        caption=payload.get("caption", ""),
     )
 
 
 def picture(delivery: Delivery, number: int) -> OutgoingFile | None:
-    """The image ``number`` of the delivery's run, from its data URL."""
+    """Return the image ``number`` of the delivery's run, from its data URL."""
     images = delivery.run.result.get("images", []) if delivery.run is not None else []
     if number >= len(images):
         return None
@@ -206,10 +204,9 @@ def picture(delivery: Delivery, number: int) -> OutgoingFile | None:
         content = base64.b64decode(data, validate=True)
     except binascii.Error:
         return None
-    name = f"image-{number + 1}.{EXTENSIONS.get(content_type, 'bin')}"
-    kind = "photo" if content_type in EXTENSIONS else "document"
-    return (
-        OutgoingFile(kind="photo", name=name, content=content, content_type=content_type)
-        if kind == "photo"
-        else OutgoingFile(kind="document", name=name, content=content, content_type=content_type)
+    return OutgoingFile(
+        kind="photo" if content_type in EXTENSIONS else "document",
+        name=f"image-{number + 1}.{EXTENSIONS.get(content_type, 'bin')}",
+        content=content,
+        content_type=content_type,
     )

@@ -22,8 +22,9 @@ from allowlist.models import UnknownRequest
 from channels_app.agent_sessions import results, sessions
 from channels_app.asgi import quota
 from channels_app.asgi.http import RefusedError
-from channels_app.intake import link_codes as linking
 from channels_app.intake import media, slash_commands
+from channels_app.intake.link_codes import answer_code
+from channels_app.intake.link_codes import type_code
 from channels_app.owner import auto_replies, notices
 from core.conversations import inbox
 from core.conversations.inbox import Draft
@@ -207,7 +208,7 @@ def take_code(
     *, draft: Draft, command: slash_commands.Command, now: datetime
 ) -> tuple[Draft, slash_commands.Command]:
     """Try the code of a sender who is not listed; return the message and the command without it."""
-    typed = linking.type_code(draft=draft, code=command.argument, now=now)
+    typed = type_code(draft=draft, code=command.argument, now=now)
     replay(typed.held)
     options = {**draft.options, SAID: typed.words} if command.in_response else draft.options
     hidden = dataclasses.replace(draft, text=link_codes.hide(draft.text), raw=b"", options=options)
@@ -219,7 +220,7 @@ def refused_code(held: Receipt, *, draft: Draft, command: slash_commands.Command
     refused."""
     if command.in_response:
         return dataclasses.replace(held, said=command.said)
-    linking.answer(draft=draft, words="" if command.is_spent else command.said)
+    answer_code(draft=draft, words="" if command.is_spent else command.said)
     return held
 
 

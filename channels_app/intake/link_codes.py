@@ -52,16 +52,15 @@ def tell_owners(user: User, draft: Draft, now: datetime) -> None:
         notices.tell(owner, key=key, text=text)
 
 
-def answer(*, draft: Draft, words: str) -> None:
+def answer_code(*, draft: Draft, words: str) -> None:
     """Tell an unknown sender why a code is refused; nothing for no words. Inside a transaction."""
     if not words:
         return
-    outbox.enqueue(
+    outbox.enqueue_in_chat(
         key=f"link:{draft.account.pk}:{draft.chat}:{draft.known_by or draft.message_id}"[:200],
         account_id=draft.account.pk,
-        conversation=outbox.conversation(
-            account_id=draft.account.pk, chat=draft.chat, thread=draft.thread
-        ),
-        target={"chat": draft.chat, "thread": draft.thread, "reply_to": draft.message_id},
+        chat=draft.chat,
+        thread=draft.thread,
+        reply_to=draft.message_id,
         payload={"text": words},
     )

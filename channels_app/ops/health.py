@@ -18,8 +18,6 @@ from prometheus_client import (
     Gauge,
     generate_latest,
 )
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from allowlist import keys, pending_count
 from channels_app.asgi import http
@@ -35,6 +33,7 @@ from core.conversations import outbox, runs
 from core.database import schema_version, transactions
 from core.database.transactions import in_thread, in_thread_of, pool
 from core.files import storage
+from core.lib import broker
 from core.lib.ttl_cache import TtlCache
 from core.models import Run
 from core.providers import health as model_health
@@ -175,12 +174,7 @@ def problems_now() -> list[str]:
     except DatabaseFailure:
         return [NO_DATABASE]
     problems = []
-    client = redis.Redis.from_url(
-        settings.REDIS_URL,
-        socket_timeout=1,
-        socket_connect_timeout=1,
-        retry=Retry(NoBackoff(), 0),
-    )
+    client = broker.client(seconds=1)
     try:
         client.ping()
     except (redis.RedisError, OSError):

@@ -57,12 +57,9 @@ def say(request: UnknownRequest, *, key: str, line: str) -> None:
     channel = registry.get(request.account.channel)
     if channel is None or not request.chat or channel.is_group(request.chat):
         return
-    outbox.enqueue(
+    outbox.enqueue_in_chat(
         key=key[:200],
         account_id=request.account_id,
-        conversation=outbox.conversation(
-            account_id=request.account_id, chat=request.chat, thread=""
-        ),
-        target={"chat": request.chat, "thread": "", "reply_to": ""},
+        chat=request.chat,
         payload={"text": line},
     )

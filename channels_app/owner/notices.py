@@ -345,13 +345,9 @@ def tell(
 
 def put(target: notice_targets.Target, *, key: str, payload: Block) -> None:
     """Queue a notice in the outbox, once for each ``key``. Inside a transaction."""
-    account, chat, thread = target.account, target.chat, target.thread
-    outbox.enqueue(
-        key=key,
-        account_id=account.pk,
-        conversation=outbox.conversation(account_id=account.pk, chat=chat, thread=thread),
-        target={"chat": chat, "thread": thread, "reply_to": ""},
-        payload=payload,
+    account_id, chat, thread = target.account.pk, target.chat, target.thread
+    outbox.enqueue_in_chat(
+        key=key, account_id=account_id, chat=chat, thread=thread, payload=payload
     )
 
 

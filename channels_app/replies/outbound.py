@@ -1,4 +1,4 @@
-"""Answers on their way out: which blocks a finished run makes, and sending one delivery."""
+"""The blocks of a finished run, and sending one delivery."""
 
 import asyncio
 import logging
@@ -48,7 +48,7 @@ repeating: set[asyncio.Task[None]] = set()
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """A delivery to look at, in so many seconds."""
+    """A delivery to look at next, in ``seconds``."""
 
     delivery_id: int
     seconds: float = 0.0
@@ -58,7 +58,7 @@ Ended = Callable[[Delivery], None]
 
 
 def unheard(_: Delivery) -> None:
-    """Nothing follows the end of a delivery."""
+    """Do nothing at the end of a delivery."""
 
 
 def enqueue_answer(run: Run, outcome: Outcome) -> None:
@@ -90,7 +90,7 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
 
 
 def whole(run: Run, outcome: Outcome) -> WholeAnswer:
-    """An answer in one piece."""
+    """Return an answer as one block, for channels that answer whole."""
     names = [f"📎 {each.get('name', '')}" for each in outcome.files]
     return WholeAnswer(
         request=run.route["reply_to"],
@@ -103,7 +103,7 @@ def whole(run: Run, outcome: Outcome) -> WholeAnswer:
 
 
 def own_words(message: InboundMessage, text: str) -> Block:
-    """A line of the gateway itself in answer to a message, with what its door kept with it."""
+    """Return a block of the gateway itself in answer to a message, in its channel's form."""
     channel = registry.get(message.account.channel)
     if channel is None or not isinstance(channel.outbound, AnswersWhole):
         return {"text": text}
@@ -121,17 +121,12 @@ def own_words(message: InboundMessage, text: str) -> Block:
 def put_block(*, run: Run, index: int, payload: Block) -> Delivery:
     """Add block ``index`` of a run's answer, or change it. Inside a transaction."""
     route = run.route
-    block = outbox.enqueue(
+    block = outbox.enqueue_in_chat(
         key=f"run:{run.id}:{index}",
         account_id=route["account"],
-        conversation=outbox.conversation(
-            account_id=route["account"], chat=route["chat"], thread=route["thread"]
-        ),
-        target={
-            "chat": route["chat"],
-            "thread": route["thread"],
-            "reply_to": route["reply_to"] if index == 0 else "",
-        },
+        chat=route["chat"],
+        thread=route["thread"],
+        reply_to=route["reply_to"] if index == 0 else "",
         payload=payload,
         session_id=run.session_id,
         run_id=run.id,
@@ -142,7 +137,7 @@ def put_block(*, run: Run, index: int, payload: Block) -> Delivery:
 
 
 def spoken(run: Run, outcome: Outcome) -> str:
-    """What the person is told at the end, as Markdown; never nothing ([C9]: a stop is marked)."""
+    """Return the final text as Markdown, never empty ([C9]: a stop is marked)."""
     words = wording(run.user.language)
     parts = [outcome.text]
     if outcome.state == Run.State.CANCELLED:
@@ -170,7 +165,7 @@ def attachments(outcome: Outcome, *, takes_files: bool) -> list[Block]:
 
 
 def what_was_said(run: Run) -> list[Block]:
-    """The blocks of a run that left, or were about to, while its answer grew."""
+    """Return the blocks of a run that were sent, or queued, while its answer grew."""
     rows = Delivery.objects.filter(run_id=run.id).order_by("block_index")
     return [row.payload for row in rows]
 
@@ -187,12 +182,12 @@ def after_what_was_said(run: Run, said: list[Block], payloads: list[Block]) -> l
 
 @dataclass(slots=True)
 class Slot:
-    """The pace's answer for one delivery: its turn is in so many ``seconds``."""
+    """When the rate limit lets a delivery go: in ``seconds``."""
 
     seconds: float = 0.0
 
     def __call__(self, delivery: Delivery) -> bool:
-        """Whether it is now. A turn that is near is taken."""
+        """Whether it is due now; a turn that is near is reserved already."""
         channel = registry.get(delivery.account.channel)
         if channel is None:
             return True
@@ -208,7 +203,7 @@ class Slot:
 
 
 async def deliver(delivery_id: int, *, ended: Ended = unheard) -> Next | None:
-    """Send one delivery if its turn has come; what to look at next, if that is known.
+    """Send one delivery if it is due; return what to look at next, if that is known.
 
     ``ended`` is called with a delivery that was sent or given up.
     """
@@ -232,7 +227,7 @@ async def deliver(delivery_id: int, *, ended: Ended = unheard) -> Next | None:
 
 
 async def send_now(*, channel: Channel, delivery: Delivery, ended: Ended) -> Next | None:
-    """Send a claimed delivery and write down what became of it."""
+    """Send a claimed delivery and record the outcome."""
     lease = delivery.lease
     assert lease is not None  # noqa: S101 - for the type checker: it is claimed
     is_sending = False
@@ -293,7 +288,7 @@ def repeat_later(delivery_id: int) -> None:
 
 
 def tell_reader(*, channel: Channel, delivery: Delivery) -> None:
-    """Say in a conversation that a message in it may be a repeat."""
+    """Tell the conversation that a message in it may be a repeat."""
     session = delivery.session
     words = wording(session.user.language if session is not None else "")
     with atomic_write():
@@ -311,7 +306,7 @@ def tell_reader(*, channel: Channel, delivery: Delivery) -> None:
 async def record_failure(
     *, delivery: Delivery, error: ChannelError, ended: Ended = unheard
 ) -> Next | None:
-    """Write down how a delivery failed, and tell the owner about a chat in trouble."""
+    """Record how a delivery failed, and tell the owner about a chat in trouble."""
     if error.trouble == "gone" and delivery.external_message_id:
         await in_thread(outbox.gone, delivery=delivery)
         return Next(delivery.id)
@@ -335,7 +330,7 @@ async def record_failure(
 
 
 def fail(*, delivery: Delivery, error: ChannelError) -> float | None:
-    """Record a failure, and what it says about the chat; in how many seconds it is tried again."""
+    """Record a failure and the state of its chat; return the seconds until the next try."""
     words = str(error)
     if error.trouble == "auth":
         logger.warning("%s is held: %s", described(delivery), words)
@@ -375,7 +370,7 @@ def tell_trouble(delivery: Delivery, error: ChannelError, *, chat: str) -> None:
 
 
 def described(delivery: Delivery) -> str:
-    """A delivery for the log: with its account, its person and its run."""
+    """Return a delivery for the log: with its account, person and run."""
     run = delivery.run
     session = delivery.session
     person = run.user if run is not None else session.user if session is not None else None
@@ -397,7 +392,7 @@ def last_known(delivery: Delivery) -> int | None:
 
 
 def follow_chat(*, delivery: Delivery, new_chat: str) -> None:
-    """A chat got a new id: what was meant for it goes there; the owner is told."""
+    """Move pending deliveries to the new id of a chat, and tell the owner."""
     chat = delivery.target.get("chat", "")
     notices.trouble(
         account=delivery.account, chat=chat, trouble="migrated", words=f"now {new_chat}"
@@ -407,7 +402,7 @@ def follow_chat(*, delivery: Delivery, new_chat: str) -> None:
 
 
 def jitter(seconds: float) -> float:
-    """A little more than ``seconds``, so that many do not come back at once."""
+    """Return a little more than ``seconds``, so that not all retry at once."""
     return seconds * random.uniform(1.0, 1.4)  # noqa: S311 - no secret
 
 
@@ -424,7 +419,7 @@ def is_repeatable(delivery: Delivery) -> bool:
 
 
 def recover_lost() -> None:
-    """Decide about deliveries whose sender disappeared; they are due at once."""
+    """Make deliveries of a dead worker due again, or uncertain; they are due at once."""
     for delivery in outbox.lost():
         repeatable = is_repeatable(delivery)
         outbox.unsure(

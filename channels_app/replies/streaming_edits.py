@@ -44,14 +44,14 @@ CALL_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What there is to show now: the text so far (Markdown), and the line of progress below it."""
+    """The text so far (Markdown), and the line of progress below it."""
 
     text: str = ""
     progress: str = ""
 
 
 def silent(message: Message) -> str:
-    """No line of progress for anything."""
+    """Return no line of progress."""
     del message
     return ""
 
@@ -75,13 +75,13 @@ class Live:
     _task: asyncio.Task[None] | None = None
 
     def changed(self) -> None:
-        """There is more to show."""
+        """Note that there is more to show."""
         if self._task is None:
             self._task = asyncio.create_task(self._work())
         self._news.set()
 
     def heard(self, message: Message) -> None:
-        """The run said ``message``: a line of progress replaces the last, a text ends it."""
+        """Take a message of the run: a line of progress replaces the last, a text ends it."""
         line = self.progress_of(message)
         if line or message.type == "text":
             self.progress = line
@@ -96,7 +96,7 @@ class Live:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def abandon(self) -> None:
-        """Stop at once: somebody else has the run now."""
+        """Stop at once: another worker has the run now."""
         if self._task is not None:
             self._task.cancel()
 

@@ -1,9 +1,9 @@
-"""What people see while they wait ([C4]): the reaction on their message, and "typing…".
+"""Feedback while a message waits ([C4]): a reaction on it, and "typing…".
 
 A reaction is put on when a message waits. It is taken off when its run has ended and the answer was
 delivered or given up; which messages have one is in the database, so a worker that dies leaves none
-behind: the sweeper takes them off. Typing is repeated by whoever holds the work (a batch that
-waits, a run's lease) and ends with it.
+behind: the sweeper takes them off. Typing is repeated by the worker that holds the work (a batch
+that waits, a run's lease) and ends with it.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ class Place:
 
 
 def place_of(session: ChatSession) -> Place | None:
-    """Where a session is; None when its channel has no outbound side."""
+    """Return the chat of a session; None when its channel has no outbound side."""
     channel = registry.get(session.account.channel)
     if channel is None:
         return None
@@ -104,7 +104,7 @@ def place_of(session: ChatSession) -> Place | None:
 
 
 def place_of_run(run: Run) -> Place | None:
-    """Where the answer of a run goes; None when its channel has no outbound side."""
+    """Return the chat of a run's answer; None when its channel has no outbound side."""
     channel = registry.get(run.session.account.channel)
     if channel is None:
         return None
@@ -119,8 +119,8 @@ async def refresh(session_id: int) -> None:
 
 
 def marks_of(session_ids: list[int]) -> list[list[Mark] | Exception]:
-    """The changes due in each of these sessions. What is to be shown is written down before it is
-    shown."""
+    """Return the changes due in each of these sessions. Reactions to add are recorded before they
+    are added."""
     due: dict[int | None, list[InboundMessage]] = {session_id: [] for session_id in session_ids}
     for row in TO_MARK.all(sessions=session_ids):
         due[row.session_id].append(row)
@@ -134,7 +134,7 @@ def marks_of(session_ids: list[int]) -> list[list[Mark] | Exception]:
 
 
 def marks_in(rows: list[InboundMessage]) -> list[Mark]:
-    """The changes that messages of one session are due for. Raises DecryptError."""
+    """Return the changes that messages of one session are due for. Raises DecryptError."""
     channel = registry.get(rows[0].account.channel) if rows else None
     if channel is None or not isinstance(channel.outbound, Reacts):
         return []
@@ -153,7 +153,7 @@ def marks_in(rows: list[InboundMessage]) -> list[Mark]:
 
 
 async def apply(mark: Mark) -> None:
-    """Put one reaction on, or take it off. A platform that will not is not asked again."""
+    """Add or remove one reaction. After a permanent refusal it is not tried again."""
     change = mark.reacts.add_reaction if mark.show else mark.reacts.remove_reaction
     try:
         async with asyncio.timeout(CALL_SECONDS):
@@ -172,19 +172,19 @@ async def apply(mark: Mark) -> None:
 
 
 def cleared(message_id: int) -> None:
-    """Write down that a message wears no reaction any more."""
+    """Record that a message has no reaction any more."""
     with atomic_write_statement():
         CLEARED(id=message_id)
 
 
 def were_answered(message_ids: list[int]) -> list[bool]:
-    """Whether each of these messages does not wait any more."""
+    """Return for each of these messages whether it waits no more."""
     waiting = {row[0] for row in STILL_WAITING(ids=message_ids)}
     return [message_id not in waiting for message_id in message_ids]
 
 
 def leftovers() -> list[int]:
-    """Sessions with reactions that nobody took off: the worker that should have is gone."""
+    """Return sessions with left-over reactions: the worker that would remove them has died."""
     on_its_way = Delivery.objects.filter(run_id=OuterRef("run_id"), state__in=outbox.OPEN)
     rows = InboundMessage.objects.filter(ack=Ack.SHOWN).exclude(state__in=WAITING)
     rows = rows.exclude(Exists(on_its_way))
@@ -193,7 +193,7 @@ def leftovers() -> list[int]:
 
 @dataclass(slots=True)
 class Typists:
-    """Who is typing where, in this process: one task a conversation, however many runs hold it."""
+    """The "typing…" of this process: one task per conversation, for all of its runs."""
 
     tasks: dict[tuple[int, Target], asyncio.Task[None]] = field(default_factory=dict)
     holders: dict[tuple[int, Target], int] = field(default_factory=dict)

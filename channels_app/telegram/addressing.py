@@ -1,4 +1,4 @@
-"""Which group messages are meant for the bot, and what they say to it ([C7]). Pure."""
+"""Which messages of a group address the bot, and their text without its name ([C7]). Pure."""
 
 from dataclasses import dataclass
 from html import escape
@@ -11,7 +11,7 @@ EMPTY_QUOTE = "[empty or non-text message]"
 
 @dataclass(frozen=True, slots=True)
 class Bot:
-    """Who we are there."""
+    """The bot's own account on Telegram."""
 
     id: int
     username: str
@@ -19,7 +19,7 @@ class Bot:
 
 @dataclass(frozen=True, slots=True)
 class Addressed:
-    """A message as it is meant: ``command_text`` without, ``text`` with what was quoted."""
+    """A message without the bot's name; only ``text`` includes the quoted message."""
 
     addressed: bool
     command_text: str
@@ -27,7 +27,7 @@ class Addressed:
 
 
 def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
-    """Whether ``message`` is for us, with our name taken out of it.
+    """Return whether ``message`` addresses the bot, and its text without the bot's name.
 
     A mention counts by its entity, a command by its ``@suffix``, a reply when it is to us.
     """
@@ -44,12 +44,12 @@ def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
 
 
 def is_bot(quoted: Quoted, bot: Bot) -> bool:
-    """Whether what was replied to is ours."""
+    """Return whether the quoted message is the bot's own."""
     return quoted.sender is not None and quoted.sender.id == bot.id
 
 
 def with_quote(quoted: Quoted | None, text: str) -> str:
-    """``text`` after what it answers, marked as somebody else's words."""
+    """Return ``text`` after the message it replies to, which is marked as quoted."""
     if quoted is None:
         return text
     sender = escape(quoted.sender.name if quoted.sender is not None else "unknown")
@@ -58,7 +58,7 @@ def with_quote(quoted: Quoted | None, text: str) -> str:
 
 
 def without_name(text: str, entities: list[Entity], bot: Bot) -> tuple[str, bool]:
-    """``text`` without mentions of the bot, and whether it had one.
+    """Return ``text`` without mentions of the bot, and whether it had one.
 
     Offsets count UTF-16 units, so the text is cut as UTF-16.
     """
@@ -77,7 +77,7 @@ def without_name(text: str, entities: list[Entity], bot: Bot) -> tuple[str, bool
 
 
 def is_name(entity: Entity, part: str, *, name: str, bot: Bot) -> bool:
-    """Whether an entity names the bot: ``@name``, or a link to its account."""
+    """Return whether an entity names the bot: ``@name``, or a link to its account."""
     if entity.type == "mention":
         return part.lower() == name
     return entity.type == "text_mention" and entity.user_id == bot.id

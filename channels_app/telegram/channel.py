@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 
 from channels_app.base import Account, Capability, Field, Health, Outbound, Pace
-from channels_app.telegram import plain, receive
+from channels_app.telegram import bot_api, receive
 from channels_app.telegram.updates import ALLOWED
 
 TOKEN = re.compile(r"^[0-9]{3,20}:[A-Za-z0-9_-]{20,64}$")
@@ -26,14 +26,14 @@ COMMANDS = (
     ("new", "Start afresh"),
     ("stop", "Stop the answer that is being written"),
     ("status", "What is going on"),
-    ("whoami", "Who you are to the gateway"),
+    ("whoami", "Show your account here"),
     ("link", "A code that links another address of yours"),
     ("help", "What you can say"),
 )
 
 
 class TelegramConfig:
-    """What an account needs: the token of @BotFather and, for a webhook, a secret of its own."""
+    """The fields of an account: a token from @BotFather and, for a webhook, a secret of its own."""
 
     fields: Sequence[Field] = (
         Field("token", "Bot token", "From @BotFather.", secret=True, required=True, single=True),
@@ -55,7 +55,7 @@ class TelegramConfig:
             "api_base",
             "Bot API server",
             "For a server of your own; default: Telegram's.",
-            default=plain.BASE,
+            default=bot_api.BASE,
         ),
         Field(
             "denied_reply",
@@ -70,7 +70,7 @@ class TelegramConfig:
     )
 
     def problems(self, account: Account) -> list[str]:
-        """What is missing or wrong."""
+        """Return what is missing or wrong, in sentences."""
         found = []
         if not TOKEN.match(account.secrets.get("token", "")):
             found.append("The bot token is missing or does not have the form 123456:ABC….")
@@ -83,29 +83,29 @@ class TelegramConfig:
 
 
 def mode_of(account: Account) -> str:
-    """``webhook`` or ``polling``."""
+    """Return ``webhook`` or ``polling``."""
     return str(account.config.get("mode") or "webhook")
 
 
 def webhook_url(account: Account, *, base_url: str) -> str:
-    """Where Telegram is to send updates."""
+    """Return the address for Telegram's updates."""
     return f"{base_url}/telegram/{account.name}/webhook"
 
 
 class TelegramGateway:
-    """How updates come in."""
+    """Receives updates: by webhook or long polling."""
 
     async def prepare(self, account: Account, *, base_url: str) -> str:
-        """Set the webhook, or take it away for polling; nothing that waits is dropped."""
-        await plain.call(
+        """Set the webhook, or remove it for polling; pending updates are kept."""
+        await bot_api.call(
             account,
             "setMyCommands",
             commands=[{"command": name, "description": text} for name, text in COMMANDS],
         )
         if mode_of(account) == "polling":
-            await plain.call(account, "deleteWebhook", drop_pending_updates=False)
+            await bot_api.call(account, "deleteWebhook", drop_pending_updates=False)
             return "polling"
-        await plain.call(
+        await bot_api.call(
             account,
             "setWebhook",
             url=webhook_url(account, base_url=base_url),
@@ -116,13 +116,13 @@ class TelegramGateway:
         return "webhook"
 
     async def retire(self, account: Account) -> None:
-        """Take the webhook away; what waits is kept for the next time."""
+        """Remove the webhook; pending updates are kept."""
         if mode_of(account) == "webhook":
-            await plain.call(account, "deleteWebhook", drop_pending_updates=False)
+            await bot_api.call(account, "deleteWebhook", drop_pending_updates=False)
 
     async def check(self, account: Account) -> Health:
-        """What Telegram says about our webhook: its last error, and how much waits."""
-        info: dict[str, Any] = await plain.call(account, "getWebhookInfo")
+        """Return what Telegram reports about the webhook: its last error, and pending updates."""
+        info: dict[str, Any] = await bot_api.call(account, "getWebhookInfo")
         facts = {
             "pending": info.get("pending_update_count", 0),
             "last_error": info.get("last_error_message", ""),
@@ -141,27 +141,27 @@ class TelegramGateway:
         return Health(problem=problem, facts=facts)
 
     async def test(self, account: Account) -> str:
-        """The bot's name."""
+        """Return the bot's name and id."""
         me = await receive.who_are_we(account)
         return f"@{me.username} (id {me.id})"
 
     def read_again(self, account: Account, *, raw: bytes) -> str:
-        """An update that was kept unread, as if Telegram brought it now."""
+        """Process a quarantined update as if it had just arrived."""
         return receive.take_again(account, raw=raw)
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
-        await plain.close()
+        await bot_api.close()
 
     def wants_polling(self, account: Account) -> bool:
-        """Whether the owner chose polling."""
+        """Return whether the account polls."""
         return mode_of(account) == "polling"
 
     async def poll(self, account: Account) -> None:
-        """Long polling: an update is confirmed to Telegram only after it was committed here."""
+        """Poll until cancelled: an update is confirmed to Telegram after it is committed here."""
         offset = 0
         while True:
-            updates = await plain.call(
+            updates = await bot_api.call(
                 account,
                 "getUpdates",
                 seconds=POLL_SECONDS,
@@ -174,7 +174,7 @@ class TelegramGateway:
 
 
 class TelegramChannel:
-    """The plugin."""
+    """The channel of Telegram bots."""
 
     id = "telegram"
     name = "Telegram"

@@ -1,4 +1,7 @@
-"""How answers go out: the Bot API's send methods, by python-telegram-bot."""
+"""How answers go out: the Bot API's send methods.
+
+What is sent is built of python-telegram-bot's types, and messages that come back are read as them.
+"""
 
 import re
 from dataclasses import dataclass
@@ -6,16 +9,19 @@ from typing import Any
 
 from telegram import (
     InlineKeyboardMarkup,
+    InputFile,
     LinkPreviewOptions,
     Message,
     MessageEntity,
+    ReactionTypeEmoji,
     ReplyParameters,
 )
+from telegram.constants import ChatAction, ReactionEmoji
 
 from channels_app.base import Account, Block, ChannelError, OutgoingFile, RemoteFile, Target
-from channels_app.telegram import adapter, api, plain
+from channels_app.telegram import adapter, bot_api
 
-ACK = "👀"  # one of the reactions a bot may give
+ACK = ReactionEmoji.EYES
 PHOTO_BYTES = 10 * 1024 * 1024
 # "can't parse entities: …", ENTITY_BOUNDS_INVALID, ENTITIES_TOO_LONG: the words stay, plainly.
 REFUSED_ENTITIES = re.compile("entit", re.IGNORECASE)
@@ -28,7 +34,7 @@ NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 class TelegramOutbound:
     """The Bot API's send methods; every one raises ChannelError."""
 
-    max_download_bytes: int = plain.MOST_DOWNLOAD_BYTES
+    max_download_bytes: int = bot_api.MOST_DOWNLOAD_BYTES
 
     def render(self, text: str) -> list[Block]:
         """Markdown as text and entities."""
@@ -39,7 +45,7 @@ class TelegramOutbound:
         return await self._send_some(account, Target(target.chat, target.thread), block)
 
     async def reply_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
-        """Send a reply; plainly when the message is gone."""
+        """Send a reply; without the reference when that message is deleted."""
         return await self._send_some(account, target, block)
 
     async def _send_some(self, account: Account, target: Target, block: Block) -> str:
@@ -73,19 +79,19 @@ class TelegramOutbound:
     async def _send_one(
         self, account: Account, target: Target, block: Block, text: str, parse_mode: str | None
     ) -> str:
-        sent = await api.calling(
-            api.bot_of(account).send_message(
-                chat_id=int(target.chat),
-                text=text,
-                parse_mode=parse_mode,
-                entities=entities_of(block),
-                message_thread_id=thread_of(target),
-                reply_parameters=reply_of(target),
-                reply_markup=markup_of(block),
-                link_preview_options=preview_of(block),
-            ),
+        sent = await bot_api.call(
+            account,
+            "sendMessage",
+            chat_id=int(target.chat),
+            text=text,
+            parse_mode=parse_mode,
+            entities=entities_of(block),
+            message_thread_id=thread_of(target),
+            reply_parameters=reply_of(target),
+            reply_markup=markup_of(block),
+            link_preview_options=preview_of(block),
         )
-        return str(sent.message_id)
+        return id_of(sent)
 
     async def edit_text(
         self, *, account: Account, target: Target, message_id: str, block: Block
@@ -99,7 +105,7 @@ class TelegramOutbound:
 
     async def _edit_some(
         self, account: Account, target: Target, message_id: str, block: Block
-    ) -> Message | bool:
+    ) -> Any:
         """Edit with markup or entities; without them when it is those that Telegram refuses."""
         try:
             if "markdown_v2" in block:
@@ -118,17 +124,17 @@ class TelegramOutbound:
         message_id: str,
         block: Block,
         parse_mode: str | None,
-    ) -> Message | bool:
-        return await api.calling(
-            api.bot_of(account).edit_message_text(
-                chat_id=int(target.chat),
-                message_id=int(message_id),
-                text=block["markdown_v2"] if parse_mode else block["text"],
-                parse_mode=parse_mode,
-                entities=entities_of(block),
-                reply_markup=markup_of(block),
-                link_preview_options=preview_of(block),
-            ),
+    ) -> Any:
+        return await bot_api.call(
+            account,
+            "editMessageText",
+            chat_id=int(target.chat),
+            message_id=int(message_id),
+            text=block["markdown_v2"] if parse_mode else block["text"],
+            parse_mode=parse_mode,
+            entities=entities_of(block),
+            reply_markup=markup_of(block),
+            link_preview_options=preview_of(block),
         )
 
     def sequence(self, chat: str) -> str:
@@ -138,8 +144,8 @@ class TelegramOutbound:
     async def is_ours(
         self, *, account: Account, target: Target, message_id: str, block: Block
     ) -> bool:
-        """Whether a message is ours: a bot can edit only its own. An edit also tells a text from a
-        file, and its answer names the topic."""
+        """Return whether a message is the bot's: a bot can edit only its own. An edit also tells a
+        text from a file, and its answer names the topic."""
         try:
             found = await self._claim_by_edit(account, target, message_id, block)
         except ChannelError as error:
@@ -148,54 +154,49 @@ class TelegramOutbound:
             if error.trouble == "gone" or OF_ANOTHER_KIND.search(str(error)):
                 return False
             raise
-        return not isinstance(found, Message) or topic_of(found) == (thread_of(target) or 0)
+        return found is True or topic_of(found) == (thread_of(target) or 0)
 
     async def _claim_by_edit(
         self, account: Account, target: Target, message_id: str, block: Block
-    ) -> Message | bool:
-        """Edit what may be ours so that it shows ``block``."""
-        bot, chat, number = api.bot_of(account), int(target.chat), int(message_id)
+    ) -> Any:
+        """Edit what may be ours so that it shows ``block``; return the method's answer."""
+        place: dict[str, Any] = {"chat_id": int(target.chat), "message_id": int(message_id)}
         kind = block.get("kind", "text")
         if kind in {"photo", "document"}:
             caption = block.get("caption", "")[: adapter.CAPTION_LIMIT]
-            return await api.calling(
-                bot.edit_message_caption(chat_id=chat, message_id=number, caption=caption)
-            )
+            return await bot_api.call(account, "editMessageCaption", caption=caption, **place)
         if "text" in block:
             return await self._edit_some(account, target, message_id, block)
-        return await api.calling(
-            bot.edit_message_reply_markup(chat_id=chat, message_id=number, reply_markup=None)
-        )
+        return await bot_api.call(account, "editMessageReplyMarkup", **place)
 
     async def delete_message(self, *, account: Account, target: Target, message_id: str) -> None:
-        """Remove a message; one that is gone is a success."""
+        """Delete a message; one that is deleted already is a success."""
         try:
-            await api.calling(
-                api.bot_of(account).delete_message(
-                    chat_id=int(target.chat), message_id=int(message_id)
-                ),
+            await bot_api.call(
+                account, "deleteMessage", chat_id=int(target.chat), message_id=int(message_id)
             )
         except ChannelError as error:
             if error.trouble != "gone":
                 raise
 
     async def open_topic(self, *, account: Account, chat: str, title: str) -> str:
-        """A forum topic, where the chat is a forum; only groups can be."""
+        """Create a topic where the chat is a forum; return its id, else an empty string."""
         if not chat.startswith("-"):
             return ""
-        found: dict[str, Any] = await plain.call(account, "getChat", chat_id=int(chat))
+        found: dict[str, Any] = await bot_api.call(account, "getChat", chat_id=int(chat))
         if not found.get("is_forum"):
             return ""
-        made = await plain.call(account, "createForumTopic", chat_id=int(chat), name=title)
+        made = await bot_api.call(account, "createForumTopic", chat_id=int(chat), name=title)
         return str(made["message_thread_id"])
 
     async def close_topic(self, *, account: Account, chat: str, thread: str) -> None:
-        """Close a forum topic; one that is closed or gone is a success."""
+        """Close a forum topic; one that is closed or deleted is a success."""
         try:
-            await api.calling(
-                api.bot_of(account).close_forum_topic(
-                    chat_id=int(chat), message_thread_id=int(thread)
-                ),
+            await bot_api.call(
+                account,
+                "closeForumTopic",
+                chat_id=int(chat),
+                message_thread_id=int(thread),
             )
         except ChannelError as error:
             gone = ("topic_not_modified", "topic_id_invalid", "thread not found", "topic_deleted")
@@ -204,9 +205,12 @@ class TelegramOutbound:
 
     async def send_typing(self, *, account: Account, target: Target) -> None:
         """Show "typing…" for five seconds."""
-        thread = {"message_thread_id": int(target.thread)} if target.thread else {}
-        await plain.call(
-            account, "sendChatAction", chat_id=int(target.chat), action="typing", **thread
+        await bot_api.call(
+            account,
+            "sendChatAction",
+            chat_id=int(target.chat),
+            action=ChatAction.TYPING,
+            message_thread_id=int(target.thread) if target.thread else None,
         )
 
     async def add_reaction(self, *, account: Account, target: Target, message_id: str) -> None:
@@ -214,105 +218,114 @@ class TelegramOutbound:
         await self._react(account, target, message_id, ACK)
 
     async def remove_reaction(self, *, account: Account, target: Target, message_id: str) -> None:
-        """Take our reaction off a message."""
+        """Remove the bot's reaction from a message."""
         await self._react(account, target, message_id, "")
 
     async def _react(self, account: Account, target: Target, message_id: str, emoji: str) -> None:
-        reaction: dict[str, Any] = {}
-        if emoji:
-            reaction["reaction"] = [{"type": "emoji", "emoji": emoji}]
-        await plain.call(
+        await bot_api.call(
             account,
             "setMessageReaction",
             chat_id=int(target.chat),
             message_id=int(message_id),
-            **reaction,
+            reaction=[ReactionTypeEmoji(emoji)] if emoji else None,
         )
 
     async def send_file(
         self, *, account: Account, target: Target, file: OutgoingFile, key: str
     ) -> str:
         """Send a photo, an audio or a document."""
-        bot = api.bot_of(account)
-        common: dict[str, Any] = {
-            "chat_id": int(target.chat),
-            "caption": file.caption[: adapter.CAPTION_LIMIT] or None,
-            "filename": file.name,
-            "message_thread_id": thread_of(target),
-            "reply_parameters": reply_of(target),
-        }
-        if file.kind == "photo" and len(file.content) <= PHOTO_BYTES:
-            sent = await api.calling(bot.send_photo(photo=file.content, **common))
-        elif file.kind == "audio":
-            sent = await api.calling(bot.send_audio(audio=file.content, **common))
-        else:
-            sent = await api.calling(bot.send_document(document=file.content, **common))
-        return str(sent.message_id)
+        is_too_large = file.kind == "photo" and len(file.content) > PHOTO_BYTES
+        kind = "document" if is_too_large else file.kind
+        upload = InputFile(file.content, filename=file.name)
+        sent = await bot_api.call(
+            account,
+            f"send{kind.capitalize()}",
+            files={kind: upload.field_tuple},
+            chat_id=int(target.chat),
+            caption=file.caption[: adapter.CAPTION_LIMIT] or None,
+            message_thread_id=thread_of(target),
+            reply_parameters=reply_of(target),
+        )
+        return id_of(sent)
 
     async def answer_button(self, *, account: Account, press: str, text: str) -> None:
-        """Show a line to whoever pressed; a press that is too old is forgotten."""
+        """Show a line to the person who pressed a button; an expired press is ignored."""
         try:
-            await api.calling(
-                api.bot_of(account).answer_callback_query(callback_query_id=press, text=text[:200]),
+            await bot_api.call(
+                account, "answerCallbackQuery", callback_query_id=press, text=text[:200]
             )
         except ChannelError as error:
             if "query is too old" not in str(error).lower():
                 raise
 
     async def download_media(self, *, account: Account, file: RemoteFile) -> bytes:
-        """The bytes of a file that somebody sent."""
-        found: dict[str, Any] = await plain.call(account, "getFile", file_id=file.id)
+        """Download a file that was sent to the bot. Raises ChannelError."""
+        found: dict[str, Any] = await bot_api.call(account, "getFile", file_id=file.id)
         if int(found.get("file_size") or 0) > self.max_download_bytes:
             raise ChannelError("the file is larger than 20 MB", permanent=True)
-        return await plain.fetch(account, str(found.get("file_path", "")))
+        return await bot_api.fetch(account, str(found.get("file_path", "")))
 
 
 def entities_of(block: Block) -> list[MessageEntity] | None:
-    """The entities of a block as python-telegram-bot has them."""
+    """Return the entities of a block; None without."""
     found = block.get("entities")
     return [MessageEntity(**each) for each in found] if found else None
 
 
 def is_unchanged(error: ChannelError) -> bool:
-    """Whether an edit was refused because the message is as it should be."""
+    """Return whether an edit was refused because nothing would change."""
     return "message is not modified" in str(error).lower()
 
 
-def topic_of(message: Message) -> int:
-    """The topic that a message is in; 0 for none and for General."""
+def message_in(result: Any) -> Message:
+    """Return the message that a method answered with. Raises ChannelError when it is none."""
+    try:
+        return Message.de_json(result, None)
+    except (TypeError, KeyError, ValueError, AttributeError):
+        raise ChannelError("the platform's answer was not understood", unsure=True) from None
+
+
+def id_of(result: Any) -> str:
+    """Return the id of the message that was sent. Raises ChannelError."""
+    return str(message_in(result).message_id)
+
+
+def topic_of(result: Any) -> int:
+    """Return the topic of a message; 0 for none and for General. Raises ChannelError."""
+    message = message_in(result)
     return (message.message_thread_id or 0) if message.is_topic_message else 0
 
 
 def has_refused_entities(error: ChannelError, block: Block) -> bool:
-    """Whether Telegram took offence at the entities of a block, and did nothing."""
+    """Return whether Telegram refused the entities of a block, and so sent nothing."""
     refused = REFUSED_ENTITIES.search(str(error)) is not None
     return bool(block.get("entities")) and refused and not error.unsure
 
 
 def without_entities(block: Block) -> Block:
-    """The same words, plainly."""
+    """Return the block with its text only."""
     return {name: value for name, value in block.items() if name not in {"entities", "markdown_v2"}}
 
 
 def preview_of(block: Block) -> LinkPreviewOptions | None:
-    """No previews: Telegram would fetch an address that a model or a stranger wrote."""
+    """Disable previews: Telegram would fetch an address that a model or a sender wrote."""
     linked = any(each["type"] == "text_link" for each in block.get("entities", ()))
     return NO_PREVIEW if linked or ADDRESS.search(block["text"]) else None
 
 
 def markup_of(block: Block) -> InlineKeyboardMarkup | None:
-    """The inline keyboard of a block."""
+    """Return the inline keyboard of a block; None without buttons."""
     found = adapter.keyboard(block)
     return InlineKeyboardMarkup.de_json(found, None) if found is not None else None
 
 
 def thread_of(target: Target) -> int | None:
-    """The topic for ``send*``; General (1) is left out there."""
+    """Return the topic for ``send*``; General (1) must be left out there."""
     return int(target.thread) if target.thread not in {"", "1"} else None
 
 
 def reply_of(target: Target) -> ReplyParameters | None:
-    """What is replied to; sent plainly when that is gone."""
+    """Return the reference to the replied message; Telegram drops it when that is deleted."""
     if not target.reply_to:
         return None
     return ReplyParameters(message_id=int(target.reply_to), allow_sending_without_reply=True)

@@ -1,6 +1,6 @@
-"""One update, from either gateway, into the inbox: who, where, what, and is it for us.
+"""Put an update into the inbox, from the webhook or from polling.
 
-Everything it does is committed when it returns; Telegram is told only after that.
+Everything is committed when a function here returns; only then is the update confirmed to Telegram.
 """
 
 import logging
@@ -16,7 +16,7 @@ from channels_app.base import Account, ChannelError
 from channels_app.intake import decisions, slash_commands
 from channels_app.intake.inbound import receive_sender
 from channels_app.owner import notices, outages
-from channels_app.telegram import plain, updates
+from channels_app.telegram import bot_api, updates
 from channels_app.telegram.addressing import Addressed, Bot, understand, with_quote
 from core.conversations import inbox, outbox
 from core.conversations.inbox import Draft
@@ -37,13 +37,13 @@ _logged: set[str] = set()
 
 
 async def who_are_we(account: Account) -> Bot:
-    """The bot of an account, from ``getMe``. Raises ChannelError."""
-    me: dict[str, Any] = await plain.call(account, "getMe")
+    """Return the bot of an account, as ``getMe`` describes it. Raises ChannelError."""
+    me: dict[str, Any] = await bot_api.call(account, "getMe")
     return Bot(int(me["id"]), str(me.get("username", "")))
 
 
 async def bot_of(account: Account) -> Bot:
-    """Who we are on Telegram, asked once an hour; the id is in the token, the name is not."""
+    """Return the bot of an account, cached for an hour: the token has its id, but not its name."""
     key = account.id, account.secrets.get("token", "")
     try:
         return bots.get(key) or bots.put(key, await who_are_we(account))
@@ -53,13 +53,13 @@ async def bot_of(account: Account) -> Bot:
 
 
 def last_known(account: Account) -> Bot:
-    """Return what ``getMe`` said last, however long ago; else what the account itself says."""
+    """Return the last answer of ``getMe``, however old; else what the account itself says."""
     key = account.id, account.secrets.get("token", "")
     return bots.get(key, expired=True) or unasked(account)
 
 
 async def take_all(account: Account, values: list[Any], *, offset: int) -> int:
-    """Put fetched updates into the inbox, in order; the next offset: after the last one kept."""
+    """Put fetched updates into the inbox, in order; return the offset after the last stored one."""
     row = await in_thread(ChannelAccount.objects.get, id=account.id)
     bot = await bot_of(account)
     for value in values:
@@ -71,7 +71,7 @@ async def take_all(account: Account, values: list[Any], *, offset: int) -> int:
 
 
 def take_again(account: Account, *, raw: bytes) -> str:
-    """An update that was quarantined, once more; what became of it, in a word."""
+    """Process a quarantined update again; return the outcome in a word."""
     row = ChannelAccount.objects.get(id=account.id)
     bot = last_known(account)
     try:
@@ -82,13 +82,13 @@ def take_again(account: Account, *, raw: bytes) -> str:
 
 
 def unasked(account: Account) -> Bot:
-    """Who we are as far as the account itself says."""
+    """Return the bot as far as the account's token and configuration describe it."""
     token = account.secrets.get("token", "")
     return Bot(int(token.partition(":")[0] or 0), str(account.config.get("username", "")))
 
 
 def needs_name(value: object) -> bool:
-    """Whether the bot's name matters: only in groups is somebody else spoken to."""
+    """Return whether the bot's name matters: only messages of groups may address others."""
     if not isinstance(value, dict):
         return False
     message = value.get("message") or value.get("edited_message")
@@ -138,7 +138,7 @@ def take_message(*, row: ChannelAccount, bot: Bot, update: updates.NewMessage, r
 def draft_of(
     *, row: ChannelAccount, update: updates.NewMessage, meant: Addressed, raw: bytes
 ) -> Draft:
-    """What the inbox keeps of a message. Who it is, is the numeric id and nothing else ([A2])."""
+    """Return what the inbox stores of a message; the sender is the numeric id alone ([A2])."""
     message = update.message
     text = meant.text
     if message.unsupported and not text:
@@ -159,7 +159,7 @@ def draft_of(
 
 
 def is_of_our_album(row: ChannelAccount, message: updates.TelegramMessage) -> bool:
-    """Whether an item without caption belongs to an album whose captioned item was for us."""
+    """Return whether an item without a caption is of an album whose caption addressed the bot."""
     if not message.album:
         return False
     rows = InboundMessage.objects.filter(account=row, chat=str(message.chat))
@@ -169,7 +169,7 @@ def is_of_our_album(row: ChannelAccount, message: updates.TelegramMessage) -> bo
 
 
 def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage) -> str:
-    """An edit changes a message that still waits, and nothing else."""
+    """Apply an edit to a message that is not batched yet; later edits change nothing."""
     meant = understand(message, bot=bot)
     with atomic_write():
         changed = inbox.edit_waiting(
@@ -183,7 +183,7 @@ def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage
 
 
 def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
-    """A button of a notice: an owner's decision. Anybody else's tap changes nothing ([A6])."""
+    """Carry out an owner's press of a notice's button. Other presses change nothing ([A6])."""
     verdict, _, request = press.data.partition(":")
     if verdict not in STATES and verdict != outages.SEND_AGAIN:
         return ignore(row=row, update_id=press.update_id, kind="callback_query of no button")
@@ -214,7 +214,7 @@ def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
 
 
 def send_again(account_id: str) -> str:
-    """Send what was given up of an account again; what became of it, in words."""
+    """Send the dead deliveries of an account again; return the result in a sentence."""
     if not (account_id.isascii() and account_id.isdigit()):
         return "There is no such account."
     number = outages.send_again(account_id=int(account_id))
@@ -222,7 +222,7 @@ def send_again(account_id: str) -> str:
 
 
 def owner_of(row: ChannelAccount, press: updates.Pressed) -> User | None:
-    """The owner whose listed identity pressed; None for anybody else, open lists included."""
+    """Return the owner whose listed identity pressed; None for others, open lists included."""
     sender = permissions.Sender(account=row, kind="im", value=str(press.sender.id))
     decision = permissions.decide(sender=sender, now=timezone.now())
     listed = decision.rule == "listed" and decision.user is not None
@@ -230,7 +230,7 @@ def owner_of(row: ChannelAccount, press: updates.Pressed) -> User | None:
 
 
 def decide(request: str, verdict: str, owner: User, row: ChannelAccount) -> str:
-    """Decide, and say how it stands now."""
+    """Decide a request; return the result in a sentence."""
     try:
         found = decisions.decide(
             request=request,
@@ -245,7 +245,7 @@ def decide(request: str, verdict: str, owner: User, row: ChannelAccount) -> str:
 
 
 def take_membership(*, row: ChannelAccount, change: updates.Membership) -> str:
-    """The bot was blocked or removed: the owner is told of it, if somebody spoke there."""
+    """Tell the owner that the bot was blocked or removed in a chat that has been used."""
     if change.status not in GONE:
         return "membership"
     trouble = "blocked" if change.chat_type == "private" else "kicked"
@@ -256,7 +256,7 @@ def take_membership(*, row: ChannelAccount, change: updates.Membership) -> str:
 
 
 def ignore(*, row: ChannelAccount, update_id: int, kind: str) -> str:
-    """Count what we do not answer; a kind is logged when it is first seen."""
+    """Count an update that is not answered; its kind is logged once."""
     if kind not in _logged and len(_logged) < 1000:
         _logged.add(kind)
         logger.info("updates of this kind are not answered: %s", kind[:60])
@@ -265,7 +265,7 @@ def ignore(*, row: ChannelAccount, update_id: int, kind: str) -> str:
 
 
 def quarantine(*, row: ChannelAccount, value: object, raw: bytes, why: str) -> str:
-    """Keep an update that cannot be read for the owner to see; the queue behind it goes on."""
+    """Store an update that cannot be parsed, for the admin; later updates are not held up."""
     update_id = value.get("update_id") if isinstance(value, dict) else None
     name = str(update_id)[:40] if isinstance(update_id, int) else ""
     logger.warning("an update could not be read: %s", why)
@@ -274,7 +274,7 @@ def quarantine(*, row: ChannelAccount, value: object, raw: bytes, why: str) -> s
 
 
 def note(*, row: ChannelAccount, update_id: str, state: str, why: str, raw: bytes) -> None:
-    """A row for an update that is no message to answer, once."""
+    """Store a row, once, for an update that is not answered."""
     draft = Draft(account=row, update_id=update_id, raw=raw)
     with atomic_write():
         inbox.store(draft=draft, state=state, now=timezone.now(), note=why)

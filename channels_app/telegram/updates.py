@@ -26,7 +26,7 @@ class UnparsableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who sent something. The id is what counts; names are what people call themselves."""
+    """A sender. Only the id identifies; names are chosen by their users."""
 
     id: int
     name: str
@@ -94,7 +94,7 @@ class TelegramMessage:
 
     @property
     def is_group(self) -> bool:
-        """Whether many people read it."""
+        """Whether it was sent in a group."""
         return self.chat_type in {"group", "supergroup"}
 
 
@@ -167,7 +167,7 @@ def read(value: object) -> Update:
 
 
 def read_message(message: Json) -> TelegramMessage | str:
-    """A message, or, for one that nobody is to answer, what it is."""
+    """Return a message, or :class:`Other` for one that is not answered."""
     chat = mapping(message.get("chat"), "chat")
     if chat.get("type") == "channel":
         return "channel_post"
@@ -175,7 +175,7 @@ def read_message(message: Json) -> TelegramMessage | str:
         return "no sender"
     sender = person(message["from"])
     if sender.is_bot:
-        # Also anonymous admins of a group (GroupAnonymousBot): nobody knows who they are.
+        # Also anonymous admins of a group (GroupAnonymousBot): they have no identity.
         return "from a bot"
     service = next((key for key in message if SERVICE.match(key)), "")
     if service:
@@ -320,7 +320,7 @@ def read_membership(update_id: int, value: Json) -> Membership:
 
 
 def person(value: object) -> Person:
-    """Somebody."""
+    """Return a sender. Raises UnparsableError."""
     found = mapping(value, "from")
     names = (found.get("first_name"), found.get("last_name"))
     name = " ".join(string(each, "name") for each in names if each)

@@ -1,8 +1,8 @@
-"""Accounts on platforms, looked after by the ``runs`` workers: polled, and asked how they are.
+"""Poll the accounts on platforms and check their health, in the ``runs`` workers.
 
 An account that is polled has one poller at a time: a lease on its row, so a second worker takes
-over when the first dies. A platform that says somebody else polls is believed: the account shows
-the error and is left alone for a while.
+over when the first dies. When a platform reports another poller, the account shows the error and is
+left alone for a while.
 """
 
 import asyncio
@@ -133,14 +133,14 @@ class Gateways:
             self.resting.pop(row.id, None)
 
     async def _tell(self, row: ChannelAccount, error: ChannelError) -> None:
-        """Tell the owner, once a day, of an account that no retry mends."""
+        """Tell the owner, once a day, of an account that no retry repairs."""
         if error.trouble in {"conflict", "auth"}:
             await in_thread(
                 notices.trouble, account=row, chat="", trouble=error.trouble, words=str(error)
             )
 
     async def _switch(self, row: ChannelAccount) -> None:
-        """Tell the platform of an account that was saved; what came of it is its status."""
+        """Apply a saved account to its platform; the outcome becomes its status."""
         channel = registry.get(row.channel)
         if channel is None or not await in_thread(take_change, row):
             return
@@ -160,7 +160,7 @@ class Gateways:
         await in_thread(show, account_id=row.id, status=status, text=text)
 
     async def _check(self, row: ChannelAccount) -> None:
-        """Ask the platform how the account is, and write it down."""
+        """Ask the platform for the account's health, and record it."""
         channel = registry.get(row.channel)
         if channel is None:
             return
@@ -186,8 +186,8 @@ def saved(*, account_id: int) -> None:
 
 
 def look() -> tuple[list[ChannelAccount], list[ChannelAccount]]:
-    """The enabled accounts of channels with a platform behind them, and those whose platform is to
-    be told something."""
+    """Return the enabled accounts of channels with a platform, and those with a pending change for
+    their platform."""
     rows, names = LOOKED_AT.all(), registry.names()
     enabled = [row for row in rows if row.enabled and row.channel in names]
     return enabled, [row for row in rows if row.status in TO_TELL]
@@ -199,7 +199,7 @@ def settings_of(row: ChannelAccount) -> tuple[object, ...]:
 
 
 def take_change(row: ChannelAccount) -> bool:
-    """Whether it is this worker that tells."""
+    """Return whether this worker tells the platform."""
     with atomic_write():
         taken = ChannelAccount.objects.filter(id=row.id, status=row.status).update(
             status="running" if row.enabled else "stopped", status_text="…"
@@ -241,14 +241,14 @@ def let_go(*, account_id: int, worker: str) -> None:
 
 
 def show(*, account_id: int, status: str, text: str) -> None:
-    """Write down how an account stands; a change that still has to be told stays on the list."""
+    """Record an account's status; a change that the platform does not know stays pending."""
     with atomic_write():
         rows = ChannelAccount.objects.filter(id=account_id).exclude(status__in=TO_TELL)
         rows.update(status=status, status_text=text[:500])
 
 
 def note(*, account_id: int, health: Health) -> None:
-    """Write down what the platform said. A problem shows as an error, its end as running."""
+    """Record the platform's answer: a problem as status error, its end as running."""
     with atomic_write():
         rows = ChannelAccount.objects.filter(id=account_id, enabled=True)
         rows.update(health=dict(health.facts))
@@ -262,19 +262,19 @@ def note(*, account_id: int, health: Health) -> None:
 
 
 def waiting() -> dict[str, int]:
-    """How many updates the platforms of enabled accounts hold back for us, as they last said."""
+    """Return the updates pending at the platforms of enabled accounts, as last reported."""
     rows = ChannelAccount.objects.filter(enabled=True).order_by("id")
     return {str(row): row.health["pending"] for row in rows if "pending" in row.health}
 
 
 def problems() -> list[str]:
-    """What is wrong with enabled accounts, in words for the owner."""
+    """Return the problems of enabled accounts, in sentences for the owner."""
     rows = ChannelAccount.objects.filter(enabled=True, status="error").order_by("id")
     return [f"{row}: {row.status_text}" for row in rows]
 
 
 def test_now(row: ChannelAccount) -> str:
-    """Ask the platform of an account who we are there. Raises ChannelError, DecryptError.
+    """Ask the platform for the account's own name. Raises ChannelError, DecryptError.
 
     For synchronous callers: it waits at most CALL_SECONDS.
     """

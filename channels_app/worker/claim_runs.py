@@ -1,6 +1,6 @@
-"""How runs begin: what is woken at once is claimed at once, in one transaction.
+"""Claim runs: those that are woken at once in one transaction.
 
-Each commit waits for the disk, and on SQLite for its turn; ten runs that are woken together wait
+Each commit waits for the disk, and on SQLite for its turn; ten runs that are woken at once wait
 once. While one transaction is on its way the next ones gather.
 """
 
@@ -49,12 +49,12 @@ class Claims(Batcher[int, Begun | None]):
     """
 
     def __init__(self, worker: str) -> None:
-        """Nothing is claimed yet."""
+        """Start without any claim."""
         super().__init__(lambda run_ids: begin(run_ids, worker), name="claims")
 
 
 def begin(run_ids: list[int], worker: str) -> list[Begun | Exception | None]:
-    """Claim runs and read what their turns need, in one visit to the database; None for each that
+    """Claim runs and read what their turns need, in one round trip; None for each that
     is not for us to begin. A run that cannot be prepared is tried again when its lease runs out.
     """
     # In the order of their ids: two workers do not wait for each other crosswise.
@@ -72,7 +72,7 @@ def begun(run_id: int, run: Run | None, began: float) -> Begun | None:
 
 
 def claim(run_ids: list[int], worker: str) -> dict[int, Run]:
-    """The runs that are ours now, by id, in one transaction; one each when that one fails.
+    """Claim runs by id in one transaction; one transaction each when that one fails.
 
     Begins their logs with ``stream_start``.
     """
@@ -86,7 +86,7 @@ def claim(run_ids: list[int], worker: str) -> dict[int, Run]:
             return {}  # another run of its session was claimed in the same moment
         if len(run_ids) == 1:
             raise
-        logger.warning("%d runs could not be claimed together; now one by one", len(run_ids))
+        logger.warning("%d runs could not be claimed at once; now one by one", len(run_ids))
         return claim_singly(run_ids, worker)
     return claimed
 

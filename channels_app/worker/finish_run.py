@@ -1,4 +1,4 @@
-"""How runs end: what a turn leaves behind, and the one transaction that says so."""
+"""End runs: the result of a turn, committed in one transaction."""
 
 import asyncio
 import logging
@@ -95,7 +95,7 @@ def end_queued(run_id: int) -> None:
 def outcome_of(
     run: Run, transcript: Transcript, ending: Ending, turn: Turn | None = None
 ) -> runs.Outcome:
-    """What a turn leaves behind: the same answer that the doors make of its log."""
+    """Return the result of a turn: the same answer that endpoints make of its log."""
     end = {"status": STATUS[ending.state], "error": ending.error}
     links = Links(base_url=settings.GATEWAY_URL, run_id=run.public_id)
     given = answer_of(transcript.messages(), end, links=links, words=ENGLISH)

@@ -1,4 +1,4 @@
-"""A turn of a claimed run: the model and its tools speak, then the run is settled."""
+"""Perform a turn of a claimed run: the agent loop, then the end of the run."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ class Held:
 
 
 async def take(begun: Begun, held: Held) -> None:
-    """Let the model answer a begun run, and settle it; nothing of one that somebody else has."""
+    """Let the model answer a claimed run, and end it unless another worker has it now."""
     run, log = begun.run, begun.log
     transcript = Transcript()
     for event in begun.events:
@@ -88,7 +88,7 @@ async def take(begun: Begun, held: Held) -> None:
 
 
 async def ended(run: Run, turn: Turn, held: Held) -> Ending:
-    """How a turn ended: it succeeded, failed, or was cancelled. A lost run's raises."""
+    """Return how a turn ended: succeeded, failed or cancelled. Raises for a lost run."""
     if run.cancel_requested_at is not None:
         return Ending(Run.State.CANCELLED, error=STOPPED)
     try:
@@ -117,13 +117,13 @@ async def ended(run: Run, turn: Turn, held: Held) -> Ending:
 
 
 def failed(turn: Turn, error: ProviderError) -> Ending:
-    """Show a failure in the stream; it is how the turn ended."""
+    """Write a failure to the event log; return it as the outcome."""
     turn.fail(error)
     return Ending(Run.State.FAILED, error=str(error), failure=error)
 
 
 async def look_into_media(run: Run, turn: Turn) -> None:
-    """What was sent becomes words for the model; what could not be kept is told to the person."""
+    """Turn media into text for the model; the person is told what could not be stored."""
     waited = media.is_waiting(run)
     made = await media.prepare(run) if waited else {}
     pictures = await media.pictures(run, made)

@@ -2,7 +2,7 @@
 
     wake(run) ─► claims ─► turn (model, tools) ─► events ─► endings ─► next of session
     every second or two: renew leases, notice lost ones and cancellations
-    every SWEEP_SECONDS and at start: recover what nobody works on, chores
+    every SWEEP_SECONDS and at start: recover work without a worker, chores
 
 The lease in the database owns the work; everything here may die at any moment.
 """
@@ -58,7 +58,7 @@ SWEEP_FILES_SECONDS = 3600.0
 STOP_SECONDS = 5.0
 CLOCK_SECONDS = 5.0  # less is the clock being kept right
 HAND_OVER_SECONDS = 0.3
-# Their rows are locked until all are stored: whoever writes to one of these conversations waits.
+# Their rows are locked until all are stored: writers to these conversations wait.
 FLUSHED_TOGETHER = 4
 CHORE = "chore"
 # What a wake-up makes the runner look at.
@@ -70,7 +70,7 @@ WAKES = {
 
 
 class Runner:
-    """One event loop in a thread of its own; every public method may be called from any thread."""
+    """An event loop in a thread of its own; public methods may be called from any thread."""
 
     def __init__(self) -> None:
         """Name this worker; nothing runs before :meth:`start`."""
@@ -78,7 +78,7 @@ class Runner:
         self.loop = uvloop.new_event_loop()
         self.held: dict[int, Held] = {}
         self._again: dict[tuple[str, int], bool] = {}
-        # Runs of batches that were flushed here: the eyes on their messages are there already.
+        # Runs of batches that were flushed here: their messages have the reaction already.
         self._seen: deque[int] = deque(maxlen=settings.RUNS_PER_WORKER)
         # Runs whose deliveries ended before they did.
         self._settled: deque[int] = deque(maxlen=settings.RUNS_PER_WORKER)
@@ -96,12 +96,12 @@ class Runner:
         self._thread = threading.Thread(target=self._run, name="runner", daemon=True)
 
     def start(self) -> None:
-        """Begin, in a thread."""
+        """Start the thread."""
         wakeups.take_here(self._take_here)
         self._thread.start()
 
     def stop(self) -> None:
-        """Let go of everything within STOP_SECONDS: other workers go on with it at once."""
+        """Release all work within STOP_SECONDS: other workers go on with it at once."""
         if self._stopping:
             return
         self._stopping = True
@@ -133,12 +133,12 @@ class Runner:
         self.loop.stop()
 
     def wake(self, task: str, row_id: int) -> None:
-        """Do what the wake-up called ``task`` asks for."""
+        """Carry out the wake-up called ``task``."""
         for kind in WAKES[task]:
             self.submit(kind, row_id)
 
     def _take_here(self, task: str, row_id: int) -> bool:
-        """Do what this process itself wakes for, unless others may have more room."""
+        """Take the work of a wake-up of this process, unless others may have more capacity."""
         if self._stopping or self.outdated or self._early is not None or self._places.locked():
             return False
         self.wake(task, row_id)
@@ -260,7 +260,7 @@ class Runner:
             logger.error("this worker takes %s", f"no more work: {problem}" if problem else "work")
 
     async def _load(self) -> None:
-        """Load what every turn needs now, not while the first person waits and all others too."""
+        """Load what every turn needs before the first one: loading blocks the event loop."""
         try:
             await asyncio.to_thread(tools.schemas)
         except Exception:
@@ -312,7 +312,7 @@ class Runner:
         return SWEEP_FILES_SECONDS
 
     async def _look_for_work(self) -> None:
-        """Begin whatever the database says is due."""
+        """Begin all work that is due in the database."""
         for run_id in await in_thread(runs.recover):
             self._spawn("run", run_id)
         await in_thread(jobs.recover)
@@ -378,7 +378,7 @@ class Runner:
             following = await outbound.deliver(following.delivery_id, ended=self._delivered)
 
     def _delivered(self, delivery: Delivery) -> None:
-        """Take the reactions off that an answer kept on; those of a run that goes on stay."""
+        """Remove the reactions that an answer left; those of a run that goes on stay."""
         if delivery.run_id in self.held:
             self._settled.append(delivery.run_id)
         elif delivery.run_id is not None and delivery.session_id is not None:

@@ -1,4 +1,4 @@
-"""The Celery tasks: ``runs`` hands an id to the runner, ``long`` sees a job through."""
+"""The Celery tasks: ``runs`` hands an id to the runner, ``long`` works on a job."""
 
 import logging
 import os
@@ -42,11 +42,13 @@ def begin(sender: object, **_: object) -> None:
     if "runs" in queues:
         runner()
     else:
-        threading.Thread(target=beat, args=(queues[0],), name="heartbeat", daemon=True).start()
+        threading.Thread(
+            target=send_heartbeats, args=(queues[0],), name="heartbeat", daemon=True
+        ).start()
 
 
-def beat(queue: str) -> None:
-    """Say every few seconds that this worker is alive.
+def send_heartbeats(queue: str) -> None:
+    """Record every few seconds that this worker is alive.
 
     The pool's processes are forked from this one: meanwhile they are not, and the connection is not
     kept, for a child must not inherit one.
@@ -74,11 +76,11 @@ def forget_lost(seen: dict[str, float], *, now: float) -> None:
     """Forget requests whose pool process died before it said that it had them.
 
     Celery would count them as its own for ever, and take nothing more when they are as many as its
-    processes. ``seen``: since when each has nobody. The sweeper wakes their jobs anew.
+    processes. ``seen``: since when each has no process. The sweeper wakes their jobs anew.
     """
     try:
         reserved = {request.id: request for request in state.reserved_requests}
-    except RuntimeError:  # the set changed meanwhile: the next beat will do
+    except RuntimeError:  # the set changed meanwhile: the next heartbeat tries again
         return
     for known in set(seen) - set(reserved):
         del seen[known]

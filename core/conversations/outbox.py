@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 from django.conf import settings
 from django.db import transaction
@@ -53,6 +53,16 @@ def conversation(*, account_id: int, chat: str, thread: str) -> str:
     return f"{account_id}:{chat}:{thread}"
 
 
+class BlockFields(TypedDict, total=False):
+    """What a block is beside its place; see :func:`enqueue`."""
+
+    key: Required[str]
+    payload: Required[dict[str, Any]]
+    session_id: int | None
+    run_id: int | None
+    block_index: int
+
+
 def enqueue(
     *,
     key: str,
@@ -79,6 +89,23 @@ def enqueue(
     if is_new:
         wakeups.delivery(delivery.id)
     return delivery
+
+
+def enqueue_in_chat(
+    *,
+    account_id: int,
+    chat: str,
+    thread: str = "",
+    reply_to: str = "",
+    **rest: Unpack[BlockFields],
+) -> Delivery:
+    """Add one block to a chat, in the order of its conversation; see :func:`enqueue`."""
+    return enqueue(
+        account_id=account_id,
+        conversation=conversation(account_id=account_id, chat=chat, thread=thread),
+        target={"chat": chat, "thread": thread, "reply_to": reply_to},
+        **rest,
+    )
 
 
 def change(*, delivery: Delivery, payload: dict[str, Any]) -> None:

@@ -1,9 +1,9 @@
-"""One beat for all streams of an event loop: what their servers sent meanwhile is read at once.
+"""One tick for all streams of an event loop: what their servers sent meanwhile is read at once.
 
-A process that wakes for each token of each stream spends most of its time waking. Between two beats
+A process that wakes for each token of each stream spends most of its time waking. Between two ticks
 the kernel keeps what comes (docs/decisions/146):
 
-    read ─► pause ─► beat ─► resume ─► read …      what was read is committed right after the beat
+    read ─► pause ─► tick ─► resume ─► read …      what was read is committed right after the tick
 """
 
 import asyncio
@@ -13,29 +13,29 @@ from django.conf import settings
 
 from core.lib.per_loop import per_loop
 
-# How often a loop comes round from a beat until who waited for it has read: its task runs, its
-# socket is polled, what was read is handed over, its task runs again.
+# How many iterations of the loop a reader needs after a tick: its task runs, its socket is polled,
+# what was read is handed over, its task runs again.
 ROUNDS = 4
 SHORTEST_SECONDS = 0.001  # timers of event loops are no finer
 
 
 class FrameClock:
-    """Beats every EVENT_FRAME_MILLISECONDS, for as long as anybody waits. One event loop."""
+    """Ticks every EVENT_FRAME_MILLISECONDS while a task waits for it. One event loop."""
 
     def __init__(self) -> None:
-        """Nobody waits, and nothing is done around a beat."""
+        """Start without waiting tasks and without callbacks."""
         self._loop = asyncio.get_running_loop()
         self._waiting: list[asyncio.Future[None]] = []
         self._around: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
     def call_around(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
-        """Call ``begin`` at each beat, and ``end`` when those who waited for it have read."""
+        """Call ``begin`` at each tick, and ``end`` when the tasks that waited for it have read."""
         self._around.append((begin, end))
 
-    async def beat(self) -> None:
-        """Wait for the next beat: at most a frame."""
+    async def tick(self) -> None:
+        """Wait for the next tick: at most a frame."""
         if not self._waiting:
-            self._loop.call_at(self._next(), self._beat)
+            self._loop.call_at(self._next(), self._tick)
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(future)
         await future
@@ -44,7 +44,7 @@ class FrameClock:
         frame = settings.EVENT_FRAME_MILLISECONDS / 1000
         return ((self._loop.time() + SHORTEST_SECONDS) // frame + 1) * frame
 
-    def _beat(self) -> None:
+    def _tick(self) -> None:
         for begin, _ in self._around:
             begin()
         waiting, self._waiting = self._waiting, []

@@ -1,9 +1,9 @@
-"""The live path: Redis pub/sub carries what was just committed, from workers to web.
+"""Redis pub/sub: carries what was just committed from workers to web processes.
 
 Each process holds one subscription and hands frames to its local listeners by key. A frame may be
-lost; listeners check ``seq`` and read the log. What concerns few has a channel of its own, so that
-the others do not read it: the events of runs, which no worker needs, and the wake-ups, which only
-``runs`` workers do. Control frames (revoked, stop, unknown request) everybody hears.
+lost; listeners check ``seq`` and read the log. Two kinds have a channel of their own, so that the
+other processes do not read them: the events of runs, which no worker needs, and the wake-ups, which
+only ``runs`` workers need. Control frames (revoked, stop, unknown request) reach every process.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ import redis.asyncio
 from django.conf import settings
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.retry import Retry
 
+from core.lib import broker
 from core.lib.per_loop import per_loop
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ WAKES = "latchkey:wakes"
 RETRY_SECONDS = 1.0
 # A transaction's caller waits for the publishing: a broker that stands still may not hold it.
 ANSWER_SECONDS = 0.5
-# A server that hangs says nothing: it is asked after so long, and given up after as long again.
+# A server that hangs is silent: it is pinged after this time, and given up after the same again.
 SILENCE_SECONDS = 5.0
 
 Frame = dict[str, Any]
@@ -46,20 +46,14 @@ class Sender:
 
     def __init__(self) -> None:
         """No connection is made before the first frame."""
-        # Without this the client tries four times with pauses, and the event writer waits for it.
-        self._client = redis.Redis.from_url(
-            settings.REDIS_URL,
-            socket_timeout=ANSWER_SECONDS,
-            socket_connect_timeout=ANSWER_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-        )
+        self._client = broker.client(seconds=ANSWER_SECONDS)
         self._lock = threading.Lock()
         self._not_before = 0.0
 
     def publish(self, frames: list[Frame], *, channel: str = CHANNEL) -> int:
-        """Send ``frames`` as one message; how many processes heard it.
+        """Send ``frames`` as one message; return how many processes received it.
 
-        A failure is harmless and said once a second.
+        A failure is harmless and logged once a second.
         """
         with self._lock:
             if not frames or time.monotonic() < self._not_before:
@@ -74,12 +68,12 @@ class Sender:
 
 @cache
 def sender() -> Sender:
-    """The sender of this process."""
+    """Return the sender of this process."""
     return Sender()
 
 
 def publish(frames: list[Frame]) -> None:
-    """Send ``frames`` to every process. Each has ``keys``: the listeners it is for."""
+    """Send ``frames`` to every process. Each has ``keys``: those of the listeners that get it."""
     sender().publish(frames)
 
 
@@ -89,7 +83,7 @@ def publish_events(frames: list[Frame]) -> None:
 
 
 def publish_wakeups(frames: list[Frame]) -> int:
-    """Send wake-ups to every ``runs`` worker; how many heard them."""
+    """Send wake-ups to every ``runs`` worker; return how many received them."""
     return sender().publish(frames, channel=WAKES)
 
 
@@ -97,7 +91,7 @@ class Listener:
     """A bounded queue of frames for one socket, stream or runner."""
 
     def __init__(self, keys: frozenset[str]) -> None:
-        """Nothing waits yet."""
+        """Start with an empty queue."""
         self.keys = keys
         self.lagged = False
         self._frames: deque[Frame] = deque()
@@ -113,16 +107,16 @@ class Listener:
         self._ready.set()
 
     def resync(self) -> None:
-        """Frames may have been lost: the reader should read the log."""
+        """Note that frames may be lost: the reader should read the log."""
         self.lagged = True
         self._ready.set()
 
     def nudge(self) -> None:
-        """Let the reader look for itself, though nothing came."""
+        """Wake the reader without a frame."""
         self._ready.set()
 
     async def wait(self, *, seconds: float | None = None) -> list[Frame]:
-        """The frames that came, at the latest after ``seconds`` (then maybe none)."""
+        """Return the frames that came, at the latest after ``seconds`` (then maybe none)."""
         if not self._ready.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -133,7 +127,7 @@ class Listener:
         return frames
 
     def take_lag(self) -> bool:
-        """Whether frames may have been lost since the last call."""
+        """Return whether frames may have been lost since the last call."""
         lagged, self.lagged = self.lagged, False
         return lagged
 
@@ -149,12 +143,12 @@ class Hub:
         self._channels: tuple[str, ...] = (CHANNEL, EVENTS)
 
     def subscribe_to(self, *channels: str) -> None:
-        """Hear these channels instead of what web processes do; before the first listener."""
+        """Subscribe to these channels instead of a web process's; before the first listener."""
         self._channels = channels
 
     @contextmanager
     def listen(self, keys: Iterable[str]) -> Iterator[Listener]:
-        """A listener for frames whose ``keys`` meet ``keys``, for as long as the block lasts."""
+        """Open a listener for frames with any of ``keys``, for as long as the block lasts."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._subscribe())
         listener = Listener(frozenset(keys))
@@ -165,13 +159,13 @@ class Hub:
             self.remove(listener)
 
     def add(self, listener: Listener, keys: Iterable[str]) -> None:
-        """Let ``listener`` also hear ``keys``."""
+        """Add ``keys`` to ``listener``."""
         listener.keys |= frozenset(keys)
         for key in keys:
             self._listeners.setdefault(key, set()).add(listener)
 
     def remove(self, listener: Listener) -> None:
-        """Forget ``listener``."""
+        """Remove ``listener``."""
         for key in listener.keys:
             listeners = self._listeners.get(key, set())
             listeners.discard(listener)
@@ -179,7 +173,7 @@ class Hub:
                 self._listeners.pop(key, None)
 
     def count(self) -> int:
-        """How many listeners there are."""
+        """Return the number of listeners."""
         return len({each for some in self._listeners.values() for each in some})
 
     async def close(self) -> None:

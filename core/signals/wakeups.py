@@ -1,7 +1,7 @@
 """Wake-ups: a message that carries only an id. Losing one costs time, never a message.
 
-A ``runs`` worker takes what it wakes for itself, and is woken by others over the hub, which costs a
-tenth of a Celery message; where no worker hears it, and for every other queue, Celery keeps the
+A ``runs`` worker takes its own wake-ups at once, and gets those of others by pub/sub, which costs a
+tenth of a Celery message; where no worker receives it, and for every other queue, Celery keeps the
 wake-up until one comes. Publishing runs in a thread of its own, so that neither a transaction nor
 an event loop ever waits for the broker. When the broker is away the sweeper finds the work instead.
 """
@@ -26,14 +26,14 @@ AT_ONCE = 100
 RUNS = "runs"
 
 WakeUp = tuple[str, str, int]
-# Takes a wake-up of RUNS in this very process; False: it has no room, others may.
+# Takes a wake-up of RUNS in this process; False when it has no capacity left.
 TakeHere = Callable[[str, int], bool]
 
 _here: list[TakeHere] = []
 
 
 class Publisher:
-    """One thread that sends wake-ups; a full queue drops them, the sweeper knows."""
+    """One thread that sends wake-ups; a full queue drops them, and the sweeper finds the work."""
 
     def __init__(self) -> None:
         """Start the thread."""
@@ -57,7 +57,7 @@ class Publisher:
 
 
 def not_heard(waiting: list[WakeUp]) -> list[WakeUp]:
-    """Wake the ``runs`` workers over the hub; the wake-ups that nobody heard."""
+    """Wake the ``runs`` workers by pub/sub; return the wake-ups that no worker received."""
     frames: list[pubsub.Frame] = [
         {"keys": ["runs"], "kind": "wake", "task": task, "row_id": row_id}
         for task, queue_name, row_id in waiting
@@ -69,7 +69,7 @@ def not_heard(waiting: list[WakeUp]) -> list[WakeUp]:
 
 
 def enqueue(task: str, queue_name: str, row_id: int) -> bool:
-    """Send a wake-up as a Celery message; whether the broker has it."""
+    """Send a wake-up as a Celery message; return whether the broker has it."""
     try:
         app: Celery = import_string(settings.CELERY_APPLICATION)
         app.send_task(task, kwargs={"row_id": row_id}, queue=queue_name)

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from django.db import DatabaseError, connection
 
+from allowlist import unknown_requests
+from allowlist.models import UnknownRequest
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -21,6 +23,26 @@ def broken_database() -> Iterator[None]:
 
     with connection.execute_wrapper(broken):
         yield
+
+
+def settle(
+    row: UnknownRequest,
+    *,
+    verdict: unknown_requests.Choice,
+    owner: User,
+    now: datetime,
+    everywhere: bool = False,
+) -> UnknownRequest:
+    """Decide a request in the admin, and replay nothing; return it as it is then."""
+    return unknown_requests.decide(
+        request=row.public_id,
+        verdict=verdict,
+        owner=owner,
+        via="admin",
+        now=now,
+        replay=lambda _: None,
+        everywhere=everywhere,
+    ).request
 
 
 @pytest.fixture

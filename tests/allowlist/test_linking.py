@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 from pytest_django import Settings
 
-from allowlist import link_codes, unknown_requests
+from allowlist import link_codes
 from allowlist.models import AuditEntry, LinkAttempt, LinkCode, UnknownRequest
 from allowlist.permissions import Sender, decide
 from channels_app.delivery import secret_blocks
@@ -16,6 +16,7 @@ from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, Run, User
 from tests.allowlist.conftest import MakeUser
 from tests.allowlist.in_parallel import run_in_parallel
+from tests.allowlist.conftest import settle
 
 pytestmark = pytest.mark.django_db
 
@@ -146,14 +147,7 @@ def test_a_blocked_sender_and_a_group_link_nothing(
     """An owner's block is stronger than a guest's code; a group would read the code."""
     say(memory, now, "hello")
     row = UnknownRequest.objects.get()
-    unknown_requests.decide(
-        request=row.public_id,
-        verdict="block",
-        owner=owner,
-        via="admin",
-        now=now,
-        replay=lambda _: None,
-    )
+    settle(row, verdict="block", owner=owner, now=now)
     say(memory, now, f"/link {asked(telegram, now)}")
     assert who(memory, now) is None
     ChannelIdentity.objects.create(user=owner, kind="im", channel="telegram", value="-100")
@@ -168,16 +162,9 @@ def test_an_identity_linked_by_a_24h_approval_expires_with_it(
     """[A6] Approve 24 h is not made longer by a code."""
     say(telegram, now, "hello", "50")
     row = UnknownRequest.objects.get()
-    verdict = unknown_requests.decide(
-        request=row.public_id,
-        verdict="approve_24h",
-        owner=owner,
-        via="admin",
-        now=now,
-        replay=lambda _: None,
-    )
+    settled = settle(row, verdict="approve_24h", owner=owner, now=now)
     say(memory, now, f"/link {asked(telegram, now, '50')}")
-    assert who(memory, now) == verdict.request.granted_user
+    assert who(memory, now) == settled.granted_user
     assert who(memory, now + timedelta(hours=24)) is None
 
 

@@ -12,7 +12,7 @@ from allowlist.permissions import Sender, decide
 from channels_app.intake.inbound import receive_sender
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, User
-from tests.allowlist.conftest import MakeUser
+from tests.allowlist.conftest import MakeUser, settle
 
 pytestmark = pytest.mark.django_db
 
@@ -70,14 +70,7 @@ def test_a2_a_24h_approval_expires_everywhere_and_only_an_owner_extends_it(
     row = ask_in(telegram, now)
     with pytest.raises(unknown_requests.RequestNotFound):
         unknown_requests.extend(request=row.public_id, owner=owner, via="test", now=now)
-    unknown_requests.decide(
-        request=row.public_id,
-        verdict="approve_24h",
-        owner=owner,
-        via="test",
-        now=now,
-        replay=lambda _: None,
-    )
+    settle(row, verdict="approve_24h", owner=owner, now=now)
     with pytest.raises(unknown_requests.NotAnOwner):
         unknown_requests.extend(request=row.public_id, owner=make_user("bob"), via="test", now=now)
     assert known_on(second, now=now) == [False]
@@ -97,13 +90,5 @@ def test_a2_an_id_of_some_bridge_is_offered_for_its_own_account_only(
     receive_sender(draft=draft, now=now)
     row = UnknownRequest.objects.get()
     assert unknown_requests.unknown_on(row, now=now) == []
-    unknown_requests.decide(
-        request=row.public_id,
-        verdict="approve",
-        owner=owner,
-        via="test",
-        now=now,
-        replay=lambda _: None,
-        everywhere=True,
-    )
+    settle(row, verdict="approve", owner=owner, now=now, everywhere=True)
     assert ChannelIdentity.objects.get().account == account

@@ -11,7 +11,7 @@ from django.conf import settings
 
 from allowlist import keys, revocation
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
-from core.signals import pubsub as hub
+from core.signals import pubsub
 from tests.allowlist.conftest import MakeUser
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -24,7 +24,7 @@ def heard() -> Iterator[Heard]:
     """A function that waits for the next message of the hub and gives its ``revoked`` frames."""
     client = redis.Redis.from_url(settings.REDIS_URL)
     with client.pubsub() as subscription:  # type: ignore[no-untyped-call]  # redis ships it so
-        subscription.subscribe(hub.CHANNEL)
+        subscription.subscribe(pubsub.CHANNEL)
         subscription.get_message(timeout=30)
 
         def listen() -> list[dict[str, Any]]:

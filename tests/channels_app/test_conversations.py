@@ -14,7 +14,7 @@ from channels_app.memory.channel import CHANNEL, PLATFORM, TEXT_LIMIT, say
 from channels_app.worker import runner as running_code
 from channels_app.worker.runner import Runner
 from core.conversations import inbox, outbox
-from core.database import transactions as database
+from core.database import transactions
 from core.models import ChannelAccount, Delivery, InboundMessage, Run, User
 from tests.channels_app.running import memory_account, until
 
@@ -136,7 +136,7 @@ def test_c9_a_message_during_a_run_waits_its_turn_and_stop_keeps_what_was_said(
 
 def edited(**change: Any) -> bool:
     """Change a waiting message, in a transaction as the doors do."""
-    with database.atomic_write():
+    with transactions.atomic_write():
         return inbox.edit_waiting(**change)
 
 
@@ -150,7 +150,7 @@ def test_an_edit_of_a_waiting_message_changes_it_and_only_its_sender_can(
     assert InboundMessage.objects.get().text == "first"
     session_id = InboundMessage.objects.get().session_id
     assert session_id is not None
-    with database.atomic_write():
+    with transactions.atomic_write():
         inbox.flush_due(session_id=session_id, now=timezone.now() + timedelta(seconds=9))
     assert edited(**place, sender="556", text="first, again")
     assert Run.objects.get().text == "first, again"

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from channels_app.base import Account, ChannelError
 from channels_app.delivery.sending import account_of
-from channels_app.telegram import plain
+from channels_app.telegram import bot_api
 from channels_app.telegram.channel import CHANNEL, mode_of, webhook_url
 from core.models import ChannelAccount
 
@@ -47,10 +47,10 @@ async def run(verb: str, account: Account) -> str:
             await CHANNEL.gateway.prepare(account, base_url=settings.GATEWAY_URL)
             return f"Telegram sends to {webhook_url(account, base_url=settings.GATEWAY_URL)}"
         if verb == "delete":
-            await plain.call(account, "deleteWebhook", drop_pending_updates=False)
+            await bot_api.call(account, "deleteWebhook", drop_pending_updates=False)
             return "The webhook was deleted; Telegram keeps pending updates."
         health = await CHANNEL.gateway.check(account)
         facts = ", ".join(f"{name} {value}" for name, value in health.facts.items() if value)
         return health.problem or f"The webhook works. {facts}".strip()
     finally:
-        await plain.close()
+        await bot_api.close()

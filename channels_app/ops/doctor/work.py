@@ -10,7 +10,7 @@ from channels_app.ops import health
 from channels_app.ops.doctor.findings import Finding, error, warning
 from core.conversations import runs
 from core.database import schema_version
-from core.files import storage as files
+from core.files.storage import misplaced
 from core.jobs_worker import skills
 from core.lib import encryption
 from core.lib.text import visible_line
@@ -105,7 +105,7 @@ def storage() -> Iterator[Finding]:
     """Check that the files folder is shared with the other machines and belongs to this
     database.
     """
-    if problem := files.misplaced():
+    if problem := misplaced():
         yield error(
             "files",
             problem,
@@ -120,7 +120,7 @@ def running() -> Iterator[Finding]:
     idle = [*runs.idle_workers("runs"), *runs.idle_workers("long")]
     for problem in idle:
         yield error("outdated", problem, "Stop the old worker and start it from the new code.")
-    elsewhere = {*said, *idle, files.misplaced()}
+    elsewhere = {*said, *idle, misplaced()}
     for problem in health.problems_now():
         if problem not in elsewhere:
             yield error(

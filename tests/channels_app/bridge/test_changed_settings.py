@@ -16,7 +16,7 @@ from channels_app.worker.runner import Runner
 from core.models import ChannelAccount, ChannelIdentity, Delivery, User
 from tests.channels_app.bridge.conftest import Bridge, Callback, tick
 from tests.channels_app.running import until
-from tests.channels_app.telegram.test_account import desk
+from tests.channels_app.telegram.test_account import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NEW_SECRET = "another-secret-of-this-bridge"
@@ -33,7 +33,7 @@ def other_callback() -> Iterator[Callback]:
 
 @pytest.fixture
 def page(
-    desk: Client, account: ChannelAccount, bridge: Bridge, callback: Callback, runner: Runner
+    browser: Client, account: ChannelAccount, bridge: Bridge, callback: Callback, runner: Runner
 ) -> Callable[..., None]:
     """Save the account's page with these fields changed; one request was answered before."""
     assert bridge.ask(text="before the change")[0] == 202
@@ -48,7 +48,7 @@ def page(
         given["field_kind"] = given["field_kind"] or "im"
         given |= {f"field_{name}": value for name, value in fields.items()}
         given |= {"name": account.name, "enabled": "on", "config": "{}"}
-        answer = desk.post(f"/admin/core/channelaccount/{account.pk}/change/", given)
+        answer = browser.post(f"/admin/core/channelaccount/{account.pk}/change/", given)
         assert answer.status_code == 302, answer.content.decode()
 
     return save
@@ -147,4 +147,4 @@ def test_a10_a_changed_key_holds_for_the_next_request(
     assert bridge.ask(text="after")[0] == (403 if change == "scopes" else 401)
 
 
-__all__ = ["desk"]
+__all__ = ["browser"]

@@ -1,4 +1,4 @@
-"""A very long answer on a channel that shows it while it grows: nobody else waits for it."""
+"""A very long answer on a channel that shows it while it grows: it delays no other."""
 
 import time
 
@@ -31,7 +31,7 @@ class Watch:
         self._runner.loop.call_later(0.01, self._look)
 
 
-def test_c5_a_long_answer_is_cut_and_holds_nobody_up(
+def test_c5_a_long_answer_is_cut_and_delays_no_other(
     runner: Runner, owner: User, guest: User, settings: Settings
 ) -> None:
     with misbehaving.running() as model:

@@ -19,9 +19,7 @@ from tests.channels_app.running import memory_account, until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_c4_eyes_that_a_dead_worker_left_are_taken_off_by_the_next(
-    owner: User, runner: Runner
-) -> None:
+def test_c4_reactions_of_a_dead_worker_are_removed_by_the_next(owner: User, runner: Runner) -> None:
     account = memory_account()
     say(account=account, sender="555", chat="c", text="x", message_id="1", now=timezone.now())
     until(lambda: InboundMessage.objects.get().ack == "cleared")
@@ -118,7 +116,7 @@ def test_what_is_due_in_several_sessions_is_found_at_once_each_for_itself(
         marks = [(each.message_id, each.show, each.target.chat) for each in found]
         assert marks == [(f"{chat}0", True, chat), (f"{chat}1", False, chat)]
     shown = InboundMessage.objects.filter(ack="shown", state="received")
-    assert set(shown.values_list("chat", flat=True)) == {"a", "b"}, "not where nobody can show it"
+    assert set(shown.values_list("chat", flat=True)) == {"a", "b"}, "not where it cannot be shown"
     assert typing_and_reactions.were_answered([shown[0].id, 0]) == [False, True]
     waits = waiting([*sessions, 0])
     assert isinstance(waits[0], tuple)

@@ -149,7 +149,7 @@ class FakeBotApi:
             return self.last_ids[key]
 
     def say(self, token: str, chat: int, message_id: int = 0) -> int:
-        """Somebody writes in a chat; the id of their message, a new one unless it is given."""
+        """Put a user's message into a chat; return its id, a new one unless it is given."""
         with self.lock:
             number = message_id or self.take_id(token, chat)
             key = sequence_of(token, chat)
@@ -454,7 +454,7 @@ def check_text(params: Params) -> None:
 
 
 def sequence_of(token: str, chat: int) -> tuple[str, int]:
-    """Which messages are counted together: those of a bot, or those of a supergroup."""
+    """Which messages share a sequence of ids: those of a bot, or those of a supergroup."""
     return ("", chat) if str(chat).startswith("-100") else (token, 0)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from channels_app.asgi.http import Scope
-from channels_app.telegram import plain, views
+from channels_app.telegram import bot_api, views
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.channels_app.telegram.people import Params, message, numbered
 
@@ -31,7 +31,7 @@ class Loop:
 
     def close(self) -> None:
         """End it."""
-        self.run(plain.close())
+        self.run(bot_api.close())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(10)
         self.loop.close()
@@ -49,7 +49,7 @@ class Local:
     def post(
         self, update: Params | bytes, *, account: str = "main", secret: str | None = SECRET
     ) -> tuple[int, Params]:
-        """One request: (status, answer). ``body_was_read`` tells whether the door asked for it."""
+        """One request: (status, answer). ``body_was_read`` tells whether the endpoint read it."""
         if isinstance(update, dict):
             numbered(update, self.api, self.tokens.get(account, ""))
         return self.loop.run(self._post(update, account, secret))
@@ -83,7 +83,7 @@ class Local:
         return sent[0]["status"], json.loads(sent[1]["body"])
 
     def say(self, text: str, *, account: str = "main", **more: Any) -> int:
-        """Somebody writes; the id of their message."""
+        """Send a message as a user; return its id."""
         update = message(text, **more)
         status, _ = self.post(update, account=account)
         assert status == 200

@@ -3,7 +3,9 @@
 import itertools
 import json
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
@@ -126,7 +128,7 @@ class Bots:
         tokens: dict[str, str] | None = None,
         **config: Any,
     ) -> None:
-        """Make accounts and the people who may speak to them."""
+        """Make accounts and the people on their allowlist."""
         accounts = []
         for place, name in enumerate(names):
             token = (tokens or {}).get(name) or f"{900 + place + number() % 90000}:{'A' * 34}"
@@ -177,7 +179,7 @@ class Bots:
         raise AssertionError(f"the update was not taken: {last}\n{log}")
 
     def say(self, text: str, *, account: str = "main", **more: Any) -> int:
-        """Somebody writes; the id of their message."""
+        """Send a message as a user; return its id."""
         update = message(text, **more)
         self.bring(update, account=account)
         return int(update["message"]["message_id"])
@@ -185,3 +187,41 @@ class Bots:
     def texts(self, chat: int, *, account: str = "main", thread: int | None = None) -> list[str]:
         """What the bot has said in a chat."""
         return self.api.texts(self.tokens[account], chat, thread)
+
+
+# Leases of seconds, so that a worker that is lost or stands still is replaced at once.
+SHORT_LEASES = {
+    "SWEEP_SECONDS": "1",
+    "RUN_MAX_ATTEMPTS": "100",
+    "DEBOUNCE_IDLE_MILLISECONDS": "50",
+    "DEBOUNCE_MAX_MILLISECONDS": "200",
+    "RATE_PER_MINUTE_USER": "0",
+    "GATEWAY_ENCRYPTION_KEYS": "key-of-a-test",
+}
+
+
+def start_scripted(
+    *,
+    folder: Path,
+    api: FakeBotApi,
+    database_url: str,
+    script: Sequence[Params],
+    chats: Sequence[int],
+    modules: Mapping[str, tuple[str, ...]],
+    **extra: str,
+) -> Bots:
+    """Start a gateway with ``script`` as its model, the bot ``main`` and a person in each chat."""
+    (folder / "home").mkdir()
+    path = folder / "script.json"
+    path.write_text(json.dumps(script))
+    gateway = Gateway(
+        folder=folder,
+        database_url=database_url,
+        extra={**SHORT_LEASES, **extra, "LLM_SCRIPT": str(path)},
+        roles=("web", "runs"),
+        modules=dict(modules),
+    )
+    found = Bots(gateway, api)
+    found.add("main", people=[{"name": f"p{each}", "id": each} for each in chats])
+    gateway.start()
+    return found

@@ -17,7 +17,7 @@ TOKEN = f"123456:{'Z' * 34}"
 
 
 @pytest.fixture
-def desk(client: Client, owner: User) -> Client:
+def browser(client: Client, owner: User) -> Client:
     """The owner in the admin."""
     owner.is_staff = owner.is_superuser = True
     owner.save()
@@ -25,7 +25,7 @@ def desk(client: Client, owner: User) -> Client:
     return client
 
 
-def save(desk: Client, account: ChannelAccount | None = None, **more: str) -> str:
+def save(browser: Client, account: ChannelAccount | None = None, **more: str) -> str:
     """Send the form of an account; the page that comes back, empty when it was saved."""
     data = {
         "channel": "telegram",
@@ -35,48 +35,48 @@ def save(desk: Client, account: ChannelAccount | None = None, **more: str) -> st
         **more,
     }
     place = f"{account.pk}/change/" if account else "add/"
-    answer = desk.post(f"/admin/core/channelaccount/{place}", data)
+    answer = browser.post(f"/admin/core/channelaccount/{place}", data)
     return "" if answer.status_code == 302 else answer.content.decode()
 
 
-def test_d6_an_account_that_lacks_something_cannot_be_enabled(desk: Client) -> None:
-    assert "bot token is missing" in save(desk)
-    page = save(desk, config="{}", secret_name="token", secret_value=TOKEN)
+def test_d6_an_account_that_lacks_something_cannot_be_enabled(browser: Client) -> None:
+    assert "bot token is missing" in save(browser)
+    page = save(browser, config="{}", secret_name="token", secret_value=TOKEN)
     assert "needs a webhook_secret" in page
     assert TOKEN not in page
     assert not ChannelAccount.objects.filter(channel="telegram").exists()
-    assert save(desk, secret_name="token", secret_value=TOKEN) == ""
+    assert save(browser, secret_name="token", secret_value=TOKEN) == ""
     row = ChannelAccount.objects.get(channel="telegram")
     assert (row.status, row.open_secrets()) == ("starting", {"token": TOKEN})
-    assert TOKEN not in desk.get(f"/admin/core/channelaccount/{row.pk}/change/").content.decode()
+    assert TOKEN not in browser.get(f"/admin/core/channelaccount/{row.pk}/change/").content.decode()
 
 
-def test_c1_a_bot_is_made_in_one_go_by_the_fields_of_its_channel(desk: Client) -> None:
+def test_c1_a_bot_is_made_in_one_go_by_the_fields_of_its_channel(browser: Client) -> None:
     """[C1] [D6] First the channel, then what it asks for; the webhook's secret is made up, kept
     when the form is saved again, and never shown."""
     add = "/admin/core/channelaccount/add/"
-    chooser = desk.get(add).content.decode()
+    chooser = browser.get(add).content.decode()
     assert "?channel=telegram" in chooser
     assert "?channel=bridge" in chooser
     assert "?channel=memory" not in chooser
-    page = desk.get(f"{add}?channel=telegram").content.decode()
+    page = browser.get(f"{add}?channel=telegram").content.decode()
     for said in ("Bot token", "From @BotFather.", "the gateway makes one up", "Bot API server"):
         assert said in page
     fields = {"field_token": TOKEN, "field_webhook_secret": "", "field_mode": "webhook"}
-    assert save(desk, None, config="{}", **fields, field_denied_reply=" Not today. ") == ""
+    assert save(browser, None, config="{}", **fields, field_denied_reply=" Not today. ") == ""
     row = ChannelAccount.objects.get(channel="telegram")
     assert row.config == {"mode": "webhook", "denied_reply": "Not today."}
     secrets = row.open_secrets()
     assert secrets["token"] == TOKEN
     assert len(secrets["webhook_secret"]) >= 32
     assert row.status == "starting"
-    page = desk.get(f"/admin/core/channelaccount/{row.pk}/change/").content.decode()
+    page = browser.get(f"/admin/core/channelaccount/{row.pk}/change/").content.decode()
     assert "Not today." in page
     assert TOKEN not in page
     assert secrets["webhook_secret"] not in page
     empty = {"field_token": "", "field_webhook_secret": "", "field_mode": "polling"}
     changed = {"channel": "memory", "config": '{"username": "x_bot"}', "field_denied_reply": ""}
-    assert save(desk, row, **empty, **changed) == ""
+    assert save(browser, row, **empty, **changed) == ""
     row.refresh_from_db()
     assert row.channel == "telegram"
     assert row.config == {"mode": "polling", "username": "x_bot"}
@@ -84,46 +84,46 @@ def test_c1_a_bot_is_made_in_one_go_by_the_fields_of_its_channel(desk: Client) -
 
 
 def test_a_token_of_another_enabled_account_is_refused_beside_its_field(
-    desk: Client, local: Local
+    browser: Client, local: Local
 ) -> None:
     """Two accounts with one bot would take each other's messages."""
     fields = {"config": "{}", "field_webhook_secret": "", "field_mode": "polling"}
-    page = save(desk, None, **fields, field_token=local.tokens["main"])
+    page = save(browser, None, **fields, field_token=local.tokens["main"])
     field, _, rest = page.partition("telegram/main has the same bot token: disable one of the two")
     assert rest
     assert field.rindex("field-field_token") > field.rfind("field-field_mode")
     assert not ChannelAccount.objects.filter(name="new").exists()
-    assert save(desk, None, **fields, field_token=local.tokens["main"], enabled="") == ""
+    assert save(browser, None, **fields, field_token=local.tokens["main"], enabled="") == ""
     ChannelAccount.objects.filter(name="main").update(enabled=False)
     again = ChannelAccount.objects.get(name="new")
-    assert save(desk, again, **fields, field_token="") == ""
+    assert save(browser, again, **fields, field_token="") == ""
 
 
-def test_no_success_is_claimed_before_the_platform_has_answered(desk: Client) -> None:
+def test_no_success_is_claimed_before_the_platform_has_answered(browser: Client) -> None:
     """A wrong token may be saved; that a bot works is said by its status."""
     data = {"channel": "telegram", "name": "new", "enabled": "on", "config": '{"mode": "polling"}'}
     given = {**data, "secret_name": "token", "secret_value": TOKEN}
-    page = desk.post("/admin/core/channelaccount/add/", given, follow=True).content.decode()
+    page = browser.post("/admin/core/channelaccount/add/", given, follow=True).content.decode()
     assert "added successfully" not in page
     assert "A worker asks the platform within seconds whether it accepts this" in page
 
 
-def test_c1_secrets_that_cannot_be_opened_are_given_anew(desk: Client, local: Local) -> None:
+def test_c1_secrets_that_cannot_be_opened_are_given_anew(browser: Client, local: Local) -> None:
     """[C1] Nothing is made up over secrets that a wrong key hides, until the owner gives one."""
     row = ChannelAccount.objects.get(name="main")
     ChannelAccount.objects.filter(id=row.id).update(secrets="garbage")
     fields = {"name": "main", "config": "{}", "field_webhook_secret": "", "field_mode": "polling"}
-    assert "bot token is missing" in save(desk, row, **fields, field_token="")
-    assert save(desk, row, **fields, field_token="", enabled="") == ""
+    assert "bot token is missing" in save(browser, row, **fields, field_token="")
+    assert save(browser, row, **fields, field_token="", enabled="") == ""
     row.refresh_from_db()
     assert row.secrets == "garbage"
-    assert save(desk, row, **fields, field_token=TOKEN) == ""
+    assert save(browser, row, **fields, field_token=TOKEN) == ""
     row.refresh_from_db()
     assert row.open_secrets() == {"token": TOKEN}
 
 
 def test_a_page_of_an_account_says_what_the_platform_says_and_tests_it(
-    desk: Client, local: Local
+    browser: Client, local: Local
 ) -> None:
     """Issue 5, items 1 and 3: pending count and last error in the admin, and the button."""
     row = ChannelAccount.objects.get(name="main")
@@ -131,21 +131,21 @@ def test_a_page_of_an_account_says_what_the_platform_says_and_tests_it(
     row.save()
     place = f"/admin/core/channelaccount/{row.pk}/"
     for page in (f"{place}change/", "/admin/core/channelaccount/"):
-        html = desk.get(page).content.decode()
+        html = browser.get(page).content.decode()
         assert "pending: 7, last error: Connection refused, last error at: 2026-09-21" in html
-    assert f"{place}test/" in desk.get(f"{place}change/").content.decode()
-    assert desk.get(f"{place}test/").status_code == 405
-    assert "@bot900_bot" in desk.post(f"{place}test/", follow=True).content.decode()
-    assert desk.post("/admin/core/channelaccount/999999/test/").status_code == 404
+    assert f"{place}test/" in browser.get(f"{place}change/").content.decode()
+    assert browser.get(f"{place}test/").status_code == 405
+    assert "@bot900_bot" in browser.post(f"{place}test/", follow=True).content.decode()
+    assert browser.post("/admin/core/channelaccount/999999/test/").status_code == 404
 
 
-def test_the_button_tests_the_connection(desk: Client, local: Local) -> None:
+def test_the_button_tests_the_connection(browser: Client, local: Local) -> None:
     rows = ChannelAccount.objects.filter(name="main")
     data = {"action": "test_connection", "_selected_action": [row.pk for row in rows]}
-    page = desk.post("/admin/core/channelaccount/", data, follow=True).content.decode()
+    page = browser.post("/admin/core/channelaccount/", data, follow=True).content.decode()
     assert "@bot900_bot" in page
     local.api.fail("getMe", 401, "Unauthorized")
-    page = desk.post("/admin/core/channelaccount/", data, follow=True).content.decode()
+    page = browser.post("/admin/core/channelaccount/", data, follow=True).content.decode()
     assert "Unauthorized" in page
 
 
@@ -191,8 +191,8 @@ def test_a_bot_that_is_blocked_or_removed_tells_the_owner_once(
     assert joined[1]["outcome"] == "membership"
 
 
-def test_rq13_a_strangers_chats_are_no_news_for_the_owner(local: Local) -> None:
-    """[RQ13] [RW17] Anybody may make groups, add the bot and remove it, all day."""
+def test_rq13_an_unknown_senders_chats_cause_no_notice(local: Local) -> None:
+    """[RQ13] [RW17] Any user may make groups, add the bot and remove it, all day."""
     local.say("I am here", user=555)
     sent = Delivery.objects.count()
     for group in range(3):

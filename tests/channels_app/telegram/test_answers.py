@@ -4,7 +4,7 @@ from tests.channels_app.telegram.people import Bots, message
 from tests.servers import wait_until
 
 
-def test_c3_a_message_is_answered_as_a_reply_and_the_eyes_come_and_go(bots: Bots) -> None:
+def test_c3_a_message_is_answered_as_a_reply_and_its_reaction_is_removed(bots: Bots) -> None:
     sent = bots.say("hello there", user=556)
     wait_until(lambda: "hello there" in bots.texts(556))
     answer = bots.api.shown(bots.tokens["main"], 556)[-1]

@@ -18,7 +18,7 @@ from tests.channels_app.running import telegram_account, until
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.channels_app.telegram.local import SECRET, Local
 from tests.channels_app.telegram.people import message
-from tests.channels_app.telegram.test_account import desk, save
+from tests.channels_app.telegram.test_account import browser, save
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NEW_TOKEN = f"901:{'N' * 34}"
@@ -30,7 +30,7 @@ class Polled:
     """An account that is polled, its page, and Telegram."""
 
     local: Local
-    desk: Client
+    browser: Client
     row: ChannelAccount
     token: str
 
@@ -38,7 +38,7 @@ class Polled:
         """Save the account's page with these fields changed."""
         given: dict[str, Any] = {f"field_{name}": value for name, value in fields.items()}
         given = {"field_token": "", "field_webhook_secret": "", **shown(self.row), **given}
-        assert save(self.desk, self.row, name=self.row.name, config="{}", **given) == ""
+        assert save(self.browser, self.row, name=self.row.name, config="{}", **given) == ""
         self.row.refresh_from_db()
 
     def hears(self, text: str, *, token: str, api: FakeBotApi | None = None) -> None:
@@ -56,11 +56,11 @@ def shown(row: ChannelAccount) -> dict[str, str]:
 
 
 @pytest.fixture
-def polled(local: Local, desk: Client, runner: Runner) -> Polled:
+def polled(local: Local, browser: Client, runner: Runner) -> Polled:
     """A polled account that has answered once."""
     token = f"900:{'polled':A<34}"
     row = telegram_account(base=local.api.base, name="polled", mode="polling", token=token)
-    found = Polled(local, desk, row, token)
+    found = Polled(local, browser, row, token)
     found.hears("before the change", token=token)
     return found
 
@@ -87,7 +87,7 @@ def token(polled: Polled, second_api: FakeBotApi) -> None:
 def webhook_secret(polled: Polled, second_api: FakeBotApi) -> None:
     """The old secret is refused and the platform is told the new one."""
     row = ChannelAccount.objects.get(name="main")
-    webhook = Polled(polled.local, polled.desk, row, polled.local.tokens["main"])
+    webhook = Polled(polled.local, polled.browser, row, polled.local.tokens["main"])
     assert polled.local.post(message("old", user=556))[0] == 200
     webhook.save(webhook_secret=NEW_SECRET)
     until(lambda: polled.local.post(message("old", user=556), secret=SECRET)[0] == 403)
@@ -130,7 +130,7 @@ def approved_reply(polled: Polled, second_api: FakeBotApi) -> None:
     until(lambda: UnknownRequest.objects.filter(sender="778").exists())
     asked = UnknownRequest.objects.get(sender="778")
     place = f"/admin/allowlist/unknownrequest/{asked.public_id}/decide/"
-    assert polled.desk.post(place, {"verdict": "approve"}).status_code == 302
+    assert polled.browser.post(place, {"verdict": "approve"}).status_code == 302
     until(lambda: "Welcome." in polled.local.api.texts(polled.token, 778))
 
 
@@ -162,9 +162,9 @@ def test_c1_an_account_is_switched_off_and_on_with_another_token(polled: Polled)
     """[C1] What was saved while it was off is what it is polled with."""
     polled.row.refresh_from_db()
     fields = {**shown(polled.row), "field_webhook_secret": "", "config": "{}", "name": "polled"}
-    assert save(polled.desk, polled.row, **fields, field_token="", enabled="") == ""
+    assert save(polled.browser, polled.row, **fields, field_token="", enabled="") == ""
     until(lambda: status_of(polled.row) == "stopped")
-    assert save(polled.desk, polled.row, **fields, field_token=NEW_TOKEN) == ""
+    assert save(polled.browser, polled.row, **fields, field_token=NEW_TOKEN) == ""
     polled.hears("back", token=NEW_TOKEN)
     with polled.local.api.lock:
         calls = polled.local.api.polls[polled.token]
@@ -172,4 +172,4 @@ def test_c1_an_account_is_switched_off_and_on_with_another_token(polled: Polled)
     assert polled.local.api.polls[polled.token] == calls
 
 
-__all__ = ["desk"]
+__all__ = ["browser"]

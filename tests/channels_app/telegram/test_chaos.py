@@ -89,13 +89,16 @@ POINTS: dict[str, tuple[str, Callable[[str, Params, str], bool] | float]] = {
     "web, while updates come": ("web", 0.0),
     "web, just after the first 200": ("web", 0.05),
     "runs, while messages wait to be joined": ("runs", 0.2),
-    "runs, at the first eyes": ("runs", on("setMessageReaction", "before")),
+    "runs, at the first reaction": ("runs", on("setMessageReaction", "before")),
     "runs, at the first typing": ("runs", on("sendChatAction", "after")),
     "runs, before the first message": ("runs", on("sendMessage", "before")),
     "runs, after the first message, before its answer": ("runs", on("sendMessage", "after")),
     "runs, before an edit": ("runs", on("editMessageText", "before")),
     "runs, after an edit, before its answer": ("runs", on("editMessageText", "after")),
-    "runs, when the eyes go": ("runs", on("setMessageReaction", "after", reaction=None)),
+    "runs, after the reaction is removed": (
+        "runs",
+        on("setMessageReaction", "after", reaction=None),
+    ),
 }
 
 
@@ -124,7 +127,7 @@ def test_kill_9_leaves_each_update_answered_exactly_once(bots: Bots, point: str)
 
     wanted = {chat: answer_to(updates[chat]["message"]["text"]) for chat in CHATS}
     wait_until(lambda: all(wanted[chat] in answers(chat) for chat in CHATS), seconds=90, what=point)
-    wait_until(lambda: not bots.api.reactions, seconds=30, what="the eyes to go")
+    wait_until(lambda: not bots.api.reactions, seconds=30, what="the reactions to be removed")
     quiet_since = time.monotonic()
     wait_until(
         lambda: time.monotonic() - max(quiet_since, last_typing(bots)) > CALM_SECONDS, seconds=60

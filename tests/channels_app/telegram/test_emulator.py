@@ -115,7 +115,7 @@ def bots(
 
 
 def bring(emulator: Emulator, update: Params, *, account: str = "main") -> None:
-    """Somebody does something on Telegram."""
+    """A user acts on Telegram."""
     plain = {key: value for key, value in update.items() if key != "update_id"}
     emulator.ask("updates", token=TOKENS[account], update=plain)
 

@@ -29,7 +29,7 @@ AFTER_EFFECT: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def known_id(local: Local) -> None:
-    """Somebody wrote to the bot before: an id from which a search begins."""
+    """An earlier message to the bot: an id from which a search begins."""
     InboundMessage.objects.create(
         account=ChannelAccount.objects.get(name="main"),
         chat="1",

@@ -4,13 +4,11 @@ What it had before must not reach the platform any more ([RC8]): neither an edit
 then, nor a message that waited for its pace. FREEZES: how many times.
 """
 
-import json
 import os
 import random
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -18,8 +16,8 @@ import pytest
 
 from tests.channels_app.client import query
 from tests.channels_app.telegram.fake_api import Call, FakeBotApi
-from tests.channels_app.telegram.people import Bots, Params, message
-from tests.gateways import ROLES, Gateway
+from tests.channels_app.telegram.people import Bots, Params, message, start_scripted
+from tests.gateways import ROLES
 from tests.servers import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -34,16 +32,6 @@ SCRIPT: list[dict[str, Any]] = [
     {"match": "^short", "steps": [{"text": "ok, {input}"}]},
 ]
 ANSWERS = {"stream": WORDS, "long": LONG}
-SETTINGS = {
-    "SWEEP_SECONDS": "1",
-    "DELIVERY_LEASE_SECONDS": "3",
-    "RUN_LEASE_SECONDS": "2",
-    "RUN_MAX_ATTEMPTS": "100",
-    "DEBOUNCE_IDLE_MILLISECONDS": "50",
-    "DEBOUNCE_MAX_MILLISECONDS": "200",
-    "RATE_PER_MINUTE_USER": "0",
-    "GATEWAY_ENCRYPTION_KEYS": "key-of-a-test",
-}
 
 
 @pytest.fixture(scope="module")
@@ -51,21 +39,17 @@ def bots(
     new_database: Callable[[], str], api: FakeBotApi, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Bots]:
     """A gateway that can have a second ``runs`` worker."""
-    folder: Path = tmp_path_factory.mktemp("frozen")
-    (folder / "home").mkdir()
-    script = folder / "script.json"
-    script.write_text(json.dumps(SCRIPT))
-    gateway = Gateway(
-        folder=folder,
+    found = start_scripted(
+        folder=tmp_path_factory.mktemp("frozen"),
+        api=api,
         database_url=new_database(),
-        extra={**SETTINGS, "LLM_SCRIPT": str(script)},
-        roles=("web", "runs"),
+        script=SCRIPT,
+        chats=range(7001, 7001 + TIMES * (2 * PER_TIME + 1) + 1),
         modules={"second": ROLES["runs"]},
+        DELIVERY_LEASE_SECONDS="3",
+        RUN_LEASE_SECONDS="2",
     )
-    found = Bots(gateway, api)
-    chats = range(1, TIMES * (2 * PER_TIME + 1) + 2)
-    found.add("main", people=[{"name": f"p{each}", "id": 7000 + each} for each in chats])
-    gateway.start()
+    gateway = found.gateway
     yield found
     with_all(gateway.pid("runs"), signal.SIGCONT)
     gateway.stop()

@@ -5,7 +5,6 @@ the reply and before the commit) of each call that shows something. A second kil
 first one is recovered from. TELEGRAM_KILLS: how many; the order is drawn from KILLS_SEED.
 """
 
-import json
 import os
 import random
 import signal
@@ -21,8 +20,7 @@ import pytest
 
 from tests.channels_app.client import query
 from tests.channels_app.telegram.fake_api import FakeBotApi, Refusal
-from tests.channels_app.telegram.people import Bots, Params, message
-from tests.gateways import Gateway
+from tests.channels_app.telegram.people import Bots, Params, message, start_scripted
 from tests.servers import wait_until
 
 KILLS = int(os.environ.get("TELEGRAM_KILLS", "4"))
@@ -35,16 +33,6 @@ PIXEL = (
 )
 WORDS = " ".join(f"part{number:02d}" for number in range(20))
 LONG = "\n\n".join(f"Paragraph {number}. " + "x" * 900 for number in range(6))
-QUICK = {
-    "SWEEP_SECONDS": "1",
-    "DELIVERY_LEASE_SECONDS": "2",
-    "RUN_LEASE_SECONDS": "1",
-    "RUN_MAX_ATTEMPTS": "100",
-    "DEBOUNCE_IDLE_MILLISECONDS": "50",
-    "DEBOUNCE_MAX_MILLISECONDS": "200",
-    "RATE_PER_MINUTE_USER": "0",
-    "GATEWAY_ENCRYPTION_KEYS": "key-of-a-test",
-}
 SCRIPT: list[dict[str, Any]] = [
     {"match": "^short", "steps": [{"text": "ok, {input}"}]},
     {"match": "^stream", "steps": [{"text": f"{WORDS} to {{input}}", "tokens_per_second": 14}]},
@@ -109,22 +97,19 @@ def bots(
 ) -> Iterator[Bots]:
     """A gateway whose worker is forked again when it dies."""
     folder: Path = tmp_path_factory.mktemp("kills")
-    (folder / "home").mkdir()
-    script = folder / "script.json"
-    script.write_text(json.dumps(SCRIPT))
-    gateway = Gateway(
+    found = start_scripted(
         folder=folder,
+        api=api,
         database_url=new_database(),
-        extra={**QUICK, "LLM_SCRIPT": str(script), "CHAOS_FOLDER": str(folder)},
-        roles=("web", "runs"),
+        script=SCRIPT,
+        chats=range(5001, 5001 + MOST_ROUNDS * 2 + 1),
         modules={"runs": ("tests.chaos.worker", "runs")},
+        DELIVERY_LEASE_SECONDS="2",
+        RUN_LEASE_SECONDS="1",
+        CHAOS_FOLDER=str(folder),
     )
-    found = Bots(gateway, api)
-    chats = range(1, MOST_ROUNDS * 2 + 2)
-    found.add("main", people=[{"name": f"p{each}", "id": 5000 + each} for each in chats])
-    gateway.start()
     yield found
-    gateway.stop()
+    found.gateway.stop()
 
 
 def kill_worker(bots: Bots) -> None:

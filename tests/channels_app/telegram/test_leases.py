@@ -9,7 +9,7 @@ from channels_app import registry
 from channels_app.base import Target
 from channels_app.delivery import sending
 from channels_app.replies import outbound
-from channels_app.telegram import plain
+from channels_app.telegram import bot_api
 from channels_app.telegram.outbound import OUTBOUND
 from channels_app.worker.runner import Runner
 from core.conversations import outbox
@@ -58,7 +58,7 @@ def test_no_call_of_the_bot_api_is_made_past_a_lease(local: Local, name: str) ->
     async def call() -> None:
         with leases.under(over()), pytest.raises(leases.LeaseOverError):
             await getattr(OUTBOUND, name)(account=account, target=target, **CALLS[name])
-        await plain.close()
+        await bot_api.close()
 
     asyncio.run(call())
     assert not local.api.calls

@@ -24,7 +24,9 @@ def script(settings: object, folder: Path, *rules: dict[str, object]) -> None:
     settings.LLM_SCRIPT = str(path)  # type: ignore[attr-defined]
 
 
-def test_c3_c4_the_answer_replies_and_the_eyes_go(runner: Runner, local: Local) -> None:
+def test_c3_c4_the_answer_is_a_reply_and_the_reaction_is_removed(
+    runner: Runner, local: Local
+) -> None:
     sent = local.say("hello there", user=556)
     until(lambda: local.texts(556) == ["hello there"])
     (shown,) = local.api.shown(local.tokens["main"], 556)
@@ -118,7 +120,7 @@ def test_429_on_block_2_keeps_the_order_and_holds_up_no_other_chat(
     ],
     ids=["unbalanced", "4097 units", "4098 units", "reserved", "HTML"],
 )
-def test_rx9_what_anybody_wrote_is_never_markup(said: str, runner: Runner, local: Local) -> None:
+def test_rx9_text_of_users_is_never_markup(said: str, runner: Runner, local: Local) -> None:
     """[RX9] The answer repeats it whole, in messages that Telegram takes, without parse_mode."""
     local.say(said, user=556)
     until(lambda: Run.objects.filter(state="succeeded").exists())

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from channels_app.base import Account, ChannelError, Health
 from channels_app.ops import health
-from channels_app.telegram import plain
+from channels_app.telegram import bot_api
 from channels_app.worker import account_watcher
 from channels_app.worker.runner import Runner
 from core.models import ChannelAccount, InboundMessage
@@ -183,7 +183,7 @@ def test_one_worker_polls_at_a_time_and_another_takes_over(local: Local) -> None
     assert account_watcher.hold(account_id=row.id, worker="two")
 
 
-def test_the_connection_test_says_who_we_are_or_what_telegram_says(local: Local) -> None:
+def test_the_connection_test_shows_the_bot_or_telegrams_error(local: Local) -> None:
     row = ChannelAccount.objects.get(name="main")
     assert account_watcher.test_now(row).startswith("@bot900_bot")
     local.api.fail("getMe", 401, "Unauthorized")
@@ -213,7 +213,7 @@ def test_what_each_refusal_means(
     unsure: bool,
     trouble: str,
 ) -> None:
-    error = plain.refusal(status, body, token="1:secret")
+    error = bot_api.refusal(status, body, token="1:secret")
     assert (error.permanent, error.retry_after, error.unsure, error.trouble) == (
         permanent,
         retry_after,
@@ -224,6 +224,6 @@ def test_what_each_refusal_means(
 
 def test_an_error_never_repeats_the_token() -> None:
     said = b'{"description": "Not Found: /bot123:abcdefgh/sendMessage"}'
-    assert "abcdefgh" not in str(plain.refusal(404, said, token="123:abcdefgh"))
+    assert "abcdefgh" not in str(bot_api.refusal(404, said, token="123:abcdefgh"))
     account = Account(1, "telegram", "x", {"api_base": "http://127.0.0.1:1"}, {"token": "9:canary"})
     assert "canary" not in repr(account)

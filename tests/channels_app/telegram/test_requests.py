@@ -21,7 +21,7 @@ def at_home(runner: Runner, local: Local) -> Local:
 
 
 def press(data: str, *, by: int, message_id: int) -> Params:
-    """Somebody presses a button under a message of the bot in the owner's chat."""
+    """A press of a button under a message of the bot in the owner's chat."""
     return {
         "update_id": number(),
         "callback_query": {
@@ -42,7 +42,7 @@ def notice(local: Local) -> tuple[int, dict[str, str]]:
     return shown.id, {each["text"]: each["callback_data"] for each in buttons}
 
 
-def test_a5_a7_a_stranger_is_held_the_owner_approves_and_every_word_is_answered_once(
+def test_a5_a7_an_unknown_sender_is_held_and_after_approval_each_message_is_answered_once(
     at_home: Local,
 ) -> None:
     at_home.say("hello, may I?", user=700, name="Eve")
@@ -70,7 +70,7 @@ def test_a5_a7_a_stranger_is_held_the_owner_approves_and_every_word_is_answered_
     assert User.objects.filter(identities__value="700").count() == 1
 
 
-def test_a6_rw18_a_strangers_tap_changes_nothing_and_is_recorded(at_home: Local) -> None:
+def test_a6_rw18_an_unknown_senders_tap_changes_nothing_and_is_recorded(at_home: Local) -> None:
     at_home.say("let me in", user=700)
     message_id, buttons = notice(at_home)
     for intruder in (700, 556):
@@ -92,7 +92,7 @@ def test_a7_a_denial_empties_what_was_held(at_home: Local) -> None:
     until(lambda: "Denied by owner" in at_home.texts(555)[1])
 
 
-def test_rq12_a_strangers_name_and_words_are_one_line_and_no_markup(at_home: Local) -> None:
+def test_rq12_an_unknown_senders_name_and_text_are_one_line_and_no_markup(at_home: Local) -> None:
     name = "*bold* [click](http://evil)\n\nSystem: approved ✅\u202e" + "x" * 500
     at_home.say("```\n\n/approve 17 <b>hi</b>" + "y" * 5000, user=700, name=name)
     notice(at_home)
@@ -105,7 +105,7 @@ def test_rq12_a_strangers_name_and_words_are_one_line_and_no_markup(at_home: Loc
     assert "\u202e" not in shown.text
 
 
-def test_rq13_many_strangers_are_five_notices_and_one_digest(at_home: Local) -> None:
+def test_rq13_many_unknown_senders_are_five_notices_and_one_digest(at_home: Local) -> None:
     for stranger in range(700, 712):
         at_home.say("hello", user=stranger)
     until(lambda: len(at_home.texts(555)) == 7, seconds=30)
@@ -116,7 +116,7 @@ def test_rq13_many_strangers_are_five_notices_and_one_digest(at_home: Local) -> 
     assert len(at_home.texts(555)) == 7
 
 
-def test_a4_a_strangers_message_does_not_move_the_owners_channel(at_home: Local) -> None:
+def test_a4_an_unknown_senders_message_does_not_move_the_owners_channel(at_home: Local) -> None:
     at_home.say("hello", user=700)
     assert User.objects.get(username="owner").last_target == {"chat": "555", "thread": ""}
 
@@ -141,7 +141,7 @@ def test_c8_the_owner_decides_by_command_and_a_guest_cannot(at_home: Local) -> N
     assert len(at_home.api.of("editMessageText")) == 1
 
 
-def test_a3_a_neutral_line_for_strangers_is_said_once_when_the_owner_wrote_one(
+def test_a3_unknown_senders_get_the_owners_neutral_line_once(
     at_home: Local,
 ) -> None:
     from channels_app.telegram import views

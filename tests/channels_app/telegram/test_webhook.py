@@ -94,7 +94,7 @@ def test_rw5_a_late_duplicate_does_not_open_a_closed_conversation_again(local: L
     assert ChatSession.objects.count() == 1
 
 
-def test_rw5_a_duplicate_of_somebody_who_was_removed_since_is_no_unknown_request(
+def test_rw5_a_duplicate_of_a_sender_removed_since_is_no_unknown_request(
     local: Local,
 ) -> None:
     update = message("hello", user=556)
@@ -121,7 +121,7 @@ def test_d6_an_update_that_fails_does_not_take_those_beside_it_along(
         try:
             return local.post(message(text, user=556))[0]
         except ValueError:
-            return 500  # lean.guarded answers this for the door
+            return 500  # the router answers this
 
     texts = [f"m{each}" for each in range(12)] + ["poison"]
     with monkeypatch.context() as today:
@@ -250,7 +250,7 @@ def test_rw17_a_foreign_group_is_denied_by_the_person_and_by_the_group(local: Lo
     assert not InboundMessage.objects.filter(text="hello everybody").exists()
 
 
-def test_an_edit_of_a_stranger_reaches_nothing(local: Local) -> None:
+def test_an_edit_of_an_unknown_sender_changes_nothing(local: Local) -> None:
     first = message("hello", user=556)
     local.post(first)
     changed = {**first["message"], "from": person(666), "text": "stolen"}

@@ -1,4 +1,4 @@
-"""Runs that are woken at once begin together; what is wrong with one costs the others nothing."""
+"""Runs that are woken at once begin in one transaction; one that fails costs the others nothing."""
 
 import asyncio
 from collections.abc import Callable
@@ -152,10 +152,10 @@ def test_a_run_that_cannot_be_prepared_costs_the_others_nothing(
     assert begun.run.id == good.id
 
 
-async def test_whoever_waits_for_a_run_gets_that_run(
+async def test_each_caller_gets_the_run_that_it_asked_for(
     new_runs: NewRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However they gather; an error reaches those who waited, and the next ones begin."""
+    """However they gather; an error reaches its callers, and the next ones begin."""
     queued = await in_thread(new_runs, MAX_BATCH + 3)
     waiting = claim_runs.Claims(worker="worker")
     async with asyncio.timeout(120):

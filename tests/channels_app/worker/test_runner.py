@@ -77,7 +77,7 @@ Say = Callable[..., Run]
 
 @pytest.fixture
 def say(ada: User, http: ChannelAccount) -> Say:
-    """Say something at the HTTP door; the run."""
+    """Send a message over HTTP; return the run."""
 
     def make(text: str, session: str = "") -> Run:
         receipt = inbound.receive_personal(
@@ -129,7 +129,7 @@ def started(run: Run) -> bool:
 
 
 def test_what_a_turn_needs_is_loaded_before_the_first_one(transactional_db: None) -> None:
-    """It took half a second of the first person's time, in which nobody else was answered."""
+    """It took half a second of the first person's time, in which no other was answered."""
     registry.get.cache_clear()
     runner = Runner()
     runner.start()
@@ -267,7 +267,7 @@ def test_a_run_that_takes_too_long_ends(script: Runner, say: Say, settings: Sett
     assert "took too long" in run.error
 
 
-def test_what_nobody_expected_ends_the_run_with_a_message(
+def test_an_unexpected_error_ends_the_run_with_a_message(
     say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(self: Scripted, request: ModelRequest) -> AsyncGenerator[Delta, None]:

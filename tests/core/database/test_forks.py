@@ -89,7 +89,7 @@ def test_no_pool_process_is_forked_while_the_heartbeat_is_written(
 
     def work() -> None:
         with suppress(SystemExit):
-            tasks.beat("long")
+            tasks.send_heartbeats("long")
 
     busy = Busy(work)
     monkeypatch.setattr(runs, "heard_from", heard_from)

@@ -19,8 +19,7 @@ from django.db import transaction
 from pytest_django import Settings
 
 from core.database.transactions import atomic_write
-from core.signals import pubsub as hub
-from core.signals import wakeups
+from core.signals import pubsub, wakeups
 from tests.servers import Valkey, wait_until
 
 
@@ -37,17 +36,17 @@ def broker(tmp_path: Path, settings: Settings) -> Iterator[Valkey]:
 
 
 @pytest.fixture
-def sender(broker: Valkey) -> hub.Sender:
+def sender(broker: Valkey) -> pubsub.Sender:
     """A sender to it."""
-    return hub.Sender()
+    return pubsub.Sender()
 
 
-def frame(number: int, *keys: str) -> hub.Frame:
+def frame(number: int, *keys: str) -> pubsub.Frame:
     """A frame for ``keys``."""
     return {"keys": list(keys) or ["a"], "kind": "test", "number": number}
 
 
-async def heard(listener: hub.Listener) -> list[int]:
+async def heard(listener: pubsub.Listener) -> list[int]:
     """The numbers of the next frames."""
     async with asyncio.timeout(60):
         while True:
@@ -59,41 +58,41 @@ async def heard(listener: hub.Listener) -> list[int]:
 async def connected(*, to: bool = True) -> None:
     """Wait until the hub is connected, or is not."""
     async with asyncio.timeout(60):
-        while hub.local().connected is not to:
+        while pubsub.local().connected is not to:
             await asyncio.sleep(0.01)
 
 
-async def test_frames_reach_the_listeners_of_their_keys_once_each(sender: hub.Sender) -> None:
-    with hub.local().listen(["a", "b"]) as both, hub.local().listen(["b"]) as one:
+async def test_frames_reach_the_listeners_of_their_keys_once_each(sender: pubsub.Sender) -> None:
+    with pubsub.local().listen(["a", "b"]) as both, pubsub.local().listen(["b"]) as one:
         await connected()
         sender.publish([frame(1, "a", "b"), frame(2, "b"), frame(3, "c")])
         assert await heard(both) == [1, 2]
         assert await heard(one) == [1, 2]
-        hub.local().add(one, ["c"])
+        pubsub.local().add(one, ["c"])
         sender.publish([frame(4, "c"), frame(5, "a")])
         assert await heard(one) == [4]
         assert await heard(both) == [5]
-    assert hub.local().count() == 0
-    await hub.local().close()
+    assert pubsub.local().count() == 0
+    await pubsub.local().close()
 
 
-async def test_workers_do_not_hear_what_only_pages_show(sender: hub.Sender) -> None:
+async def test_workers_do_not_hear_what_only_pages_show(sender: pubsub.Sender) -> None:
     """What is said to everybody reaches both; events only who subscribed to them."""
-    hub.local().subscribe_to(hub.CHANNEL, hub.WAKES)
-    with hub.local().listen(["a"]) as worker:
+    pubsub.local().subscribe_to(pubsub.CHANNEL, pubsub.WAKES)
+    with pubsub.local().listen(["a"]) as worker:
         await connected()
-        sender.publish([frame(1)], channel=hub.EVENTS)
+        sender.publish([frame(1)], channel=pubsub.EVENTS)
         sender.publish([frame(2)])
-        sender.publish([frame(3)], channel=hub.WAKES)
+        sender.publish([frame(3)], channel=pubsub.WAKES)
         found = await heard(worker)
         while found[-1] != 3:
             found += await heard(worker)
         assert found == [2, 3]
-    await hub.local().close()
+    await pubsub.local().close()
 
 
 async def test_a_listener_holds_a_bounded_number_of_frames_and_says_that_it_lags() -> None:
-    listener = hub.Listener(frozenset({"a"}))
+    listener = pubsub.Listener(frozenset({"a"}))
     for number in range(100_000):
         listener.put(frame(number))
     assert listener.take_lag()
@@ -103,9 +102,9 @@ async def test_a_listener_holds_a_bounded_number_of_frames_and_says_that_it_lags
 
 
 async def test_a_restarted_redis_is_found_again_and_listeners_look_into_the_log(
-    broker: Valkey, sender: hub.Sender
+    broker: Valkey, sender: pubsub.Sender
 ) -> None:
-    with hub.local().listen(["a"]) as listener:
+    with pubsub.local().listen(["a"]) as listener:
         await connected()
         assert listener.take_lag()
         broker.process.send(signal.SIGKILL)
@@ -120,46 +119,46 @@ async def test_a_restarted_redis_is_found_again_and_listeners_look_into_the_log(
                 sender.publish([frame(2)])
                 await asyncio.sleep(0.05)
         assert (await heard(listener))[0] == 2
-    await hub.local().close()
+    await pubsub.local().close()
 
 
 async def test_a_redis_that_hangs_is_noticed(
     broker: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "SILENCE_SECONDS", 0.2)
-    with hub.local().listen(["a"]) as listener:
+    monkeypatch.setattr(pubsub, "SILENCE_SECONDS", 0.2)
+    with pubsub.local().listen(["a"]) as listener:
         await connected()
         await asyncio.sleep(0.5)  # it is asked, and answers
-        assert hub.local().connected
+        assert pubsub.local().connected
         os.kill(broker.process.pid, signal.SIGSTOP)
         await connected(to=False)
         os.kill(broker.process.pid, signal.SIGCONT)
         await connected()
         assert listener.take_lag()
-    await hub.local().close()
+    await pubsub.local().close()
 
 
 async def test_a_frame_that_is_no_frame_does_not_silence_the_hub(
-    broker: Valkey, sender: hub.Sender
+    broker: Valkey, sender: pubsub.Sender
 ) -> None:
-    with hub.local().listen(["a"]) as listener, redis.Redis.from_url(broker.url) as client:
+    with pubsub.local().listen(["a"]) as listener, redis.Redis.from_url(broker.url) as client:
         await connected()
         for rubbish in (b"\xff", b"{}", b'[{"kind": "x"}]', b"[1]"):
-            client.publish(hub.CHANNEL, rubbish)
+            client.publish(pubsub.CHANNEL, rubbish)
         async with asyncio.timeout(60):
             while not listener._frames:
                 sender.publish([frame(1)])
                 await asyncio.sleep(0.05)
         assert (await heard(listener))[0] == 1
-    await hub.local().close()
+    await pubsub.local().close()
 
 
 def test_publishing_to_a_redis_that_hangs_costs_a_second_once(
     broker: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The event writer publishes: it must not stand still with the whole worker."""
-    monkeypatch.setattr(hub, "ANSWER_SECONDS", 0.5)
-    sender = hub.Sender()
+    monkeypatch.setattr(pubsub, "ANSWER_SECONDS", 0.5)
+    sender = pubsub.Sender()
     sender.publish([frame(0)])
     os.kill(broker.process.pid, signal.SIGSTOP)
     started = time.monotonic()
@@ -169,13 +168,13 @@ def test_publishing_to_a_redis_that_hangs_costs_a_second_once(
     sender.publish([])
 
 
-def test_publishing_goes_on_after_redis_came_back(broker: Valkey, sender: hub.Sender) -> None:
+def test_publishing_goes_on_after_redis_came_back(broker: Valkey, sender: pubsub.Sender) -> None:
     with redis.Redis.from_url(broker.url) as client, client.pubsub() as subscription:
         broker.process.send(signal.SIGKILL)
         broker.process.wait()
         sender.publish([frame(1)])
         broker.start()
-        subscription.subscribe(hub.CHANNEL)
+        subscription.subscribe(pubsub.CHANNEL)
 
         def came() -> bool:
             sender.publish([frame(2)])

@@ -1,14 +1,16 @@
-"""The Bot API with nothing but aiohttp, and what its errors mean for the outbox.
+"""The client of the Bot API, and what its errors mean for the outbox (docs/decisions/182).
 
 The bot token is part of every URL. So nothing here logs or repeats an address, errors carry only
 what Telegram said, and the token is cut out of even that.
 """
 
 import json
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
-from typing import Any
+from operator import methodcaller
+from typing import IO, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -22,6 +24,10 @@ BASE = "https://api.telegram.org"
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 30.0
 MOST_DOWNLOAD_BYTES = 20 * 1024 * 1024
+
+# Objects of python-telegram-bot are written as the API has them; the web process loads none.
+to_json = partial(json.dumps, default=methodcaller("to_dict"))
+Upload = tuple[str, bytes | IO[bytes], str]  # file name, content, media type
 
 # The platform's words -> what is wrong with the chat. All of them are permanent.
 TROUBLES: dict[str, Trouble] = {
@@ -55,21 +61,21 @@ def session() -> aiohttp.ClientSession:
 
 
 def proxy_of(address: str) -> str | None:
-    """The proxy that the environment names for requests to ``address``."""
+    """Return the proxy that the environment names for requests to ``address``."""
     parts = urlsplit(address)
     return proxy_to(parts.scheme, parts.netloc)
 
 
 @cache
 def proxy_to(scheme: str, place: str) -> str | None:
-    """The same, looked up once: aiohttp would read the whole environment before each request."""
+    """Return the same from a cache: aiohttp would read the environment before each request."""
     return None if proxy_bypass(place) else getproxies().get(scheme)
 
 
 def request(
     method: str, url: str, **more: Any
 ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-    """A request to the Bot API: no redirect is followed, the environment's proxy is used."""
+    """Start a request to the Bot API: without redirects, through the environment's proxy."""
     return session().request(method, url, allow_redirects=False, proxy=proxy_of(url), **more)
 
 
@@ -81,27 +87,41 @@ async def close() -> None:
 
 
 def base_of(account: Account) -> str:
-    """The address of the Bot API server."""
+    """Return the address of the Bot API server."""
     return str(account.config.get("api_base") or BASE).rstrip("/")
 
 
-async def call(account: Account, method: str, *, seconds: float = 0.0, **values: Any) -> Any:
-    """Call a method; its ``result`` as Telegram sent it. Raises ChannelError.
+async def call(
+    account: Account,
+    method: str,
+    *,
+    seconds: float = 0.0,
+    files: Mapping[str, Upload] | None = None,
+    **values: Any,
+) -> Any:
+    """Call a method; return its ``result`` as Telegram sent it.
 
-    ``seconds``: how much longer than usual the answer may take.
+    Raises ChannelError, and LeaseOverError instead of a call past the end of a lease.
+    ``seconds``: how much longer than usual the answer may take. ``files``: what is uploaded, by
+    parameter. ``values``: the other parameters; those that are None are left out.
     """
     token = account.secrets.get("token", "")
     if not token:
-        raise no_token()
+        raise ChannelError("the account has no bot token", permanent=True, trouble="auth")
     leases.check()
-    timeout = aiohttp.ClientTimeout(total=READ_SECONDS + seconds, sock_connect=CONNECT_SECONDS)
+    given = {name: value for name, value in values.items() if value is not None}
+    timeout = aiohttp.ClientTimeout(
+        total=None if files else READ_SECONDS + seconds,  # a large file may take its time
+        sock_connect=CONNECT_SECONDS,
+        sock_read=READ_SECONDS + seconds,
+    )
     try:
         url = f"{base_of(account)}/bot{token}/{method}"
-        async with request("POST", url, json=values, timeout=timeout) as answer:
+        async with request("POST", url, timeout=timeout, data=form(given, files or {})) as answer:
             status, payload = answer.status, await answer.read()
     except (aiohttp.ClientError, TimeoutError) as error:
         raise not_answered(error) from None
-    if status != 200:
+    if status != HTTPStatus.OK:
         raise refusal(status, payload, token=token)
     try:
         return json.loads(payload)["result"]
@@ -109,14 +129,24 @@ async def call(account: Account, method: str, *, seconds: float = 0.0, **values:
         raise ChannelError("the platform's answer was not understood", unsure=True) from None
 
 
+def form(values: Mapping[str, Any], files: Mapping[str, Upload]) -> aiohttp.FormData:
+    """Return a form, multipart with ``files``; a value that is no text is JSON in it."""
+    made = aiohttp.FormData(quote_fields=False)  # else people see report%20May.pdf
+    for name, value in values.items():
+        made.add_field(name, value if isinstance(value, str) else to_json(value))
+    for name, (filename, content, content_type) in files.items():
+        made.add_field(name, content, filename=filename, content_type=content_type)
+    return made
+
+
 async def fetch(account: Account, path: str) -> bytes:
-    """The bytes of a file at Telegram, at most MOST_DOWNLOAD_BYTES. Raises ChannelError."""
+    """Download a file from Telegram, at most MOST_DOWNLOAD_BYTES. Raises ChannelError."""
     token = account.secrets.get("token", "")
     url = f"{base_of(account)}/file/bot{token}/{path.lstrip('/')}"
     content = b""
     try:
         async with request("GET", url) as answer:
-            if answer.status != 200:
+            if answer.status != HTTPStatus.OK:
                 raise ChannelError(f"the file could not be fetched (status {answer.status})")
             async for part in answer.content.iter_chunked(65_536):
                 content += part
@@ -127,27 +157,22 @@ async def fetch(account: Account, path: str) -> bytes:
     return content
 
 
-def no_token() -> ChannelError:
-    """The owner has not given the account its token yet."""
-    return ChannelError("the account has no bot token", permanent=True, trouble="auth")
-
-
 def not_answered(error: Exception) -> ChannelError:
-    """No answer: surely not sent when there was no connection, else nobody knows."""
+    """Return the error for a missing answer: surely not sent without a connection, else unknown."""
     if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
         return ChannelError(f"no connection ({type(error).__name__})")
     return ChannelError(f"no answer ({type(error).__name__})", unsure=True)
 
 
 def refusal(status: int, payload: bytes, *, token: str) -> ChannelError:
-    """What an answer other than 200 means: permanent, later, or unknown."""
+    """Return the error for an answer other than 200: permanent, retry later, or unknown."""
     description, parameters = said_in(payload)
     words = description.replace(token, "[token]")[:400] if token else description[:400]
     words = words or f"status {status}"
     if "migrate_to_chat_id" in parameters:
         moved = str(parameters["migrate_to_chat_id"])
         return ChannelError(words, trouble="migrated", moved_to=moved)
-    if status == 429:
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
         return ChannelError(words, retry_after=float(parameters.get("retry_after") or 1))
     if status == HTTPStatus.NOT_FOUND and "method" in words.lower():  # not the token's fault
         return ChannelError(words, permanent=True)
@@ -166,7 +191,7 @@ def refusal(status: int, payload: bytes, *, token: str) -> ChannelError:
 
 
 def said_in(payload: bytes) -> tuple[str, dict[str, Any]]:
-    """Description and parameters of an error; empty when it has another form."""
+    """Return description and parameters of an error; empty ones when it has another form."""
     try:
         said = json.loads(payload)
         parameters = said.get("parameters")

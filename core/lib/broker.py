@@ -1,0 +1,19 @@
+"""Connections to the broker."""
+
+import redis
+from django.conf import settings
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+
+def client(*, seconds: float) -> redis.Redis:
+    """Return a client that tries once and waits at most ``seconds``; it connects when it is used.
+
+    By default the library tries four times with pauses, and its callers wait for it.
+    """
+    return redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=seconds,
+        socket_connect_timeout=seconds,
+        retry=Retry(NoBackoff(), 0),
+    )
