@@ -23,8 +23,7 @@ from channels_app.agent_sessions import results, sessions
 from channels_app.asgi import quota
 from channels_app.asgi.http import RefusedError
 from channels_app.intake import media, slash_commands
-from channels_app.intake.link_codes import answer_code
-from channels_app.intake.link_codes import type_code
+from channels_app.intake.link_codes import answer_code, type_code
 from channels_app.owner import auto_replies, notices
 from core.conversations import inbox
 from core.conversations.inbox import Draft

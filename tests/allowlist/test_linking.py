@@ -14,9 +14,8 @@ from channels_app.intake import slash_commands
 from channels_app.intake.inbound import Receipt, receive_sender
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, Run, User
-from tests.allowlist.conftest import MakeUser
+from tests.allowlist.conftest import MakeUser, settle
 from tests.allowlist.in_parallel import run_in_parallel
-from tests.allowlist.conftest import settle
 
 pytestmark = pytest.mark.django_db
 
