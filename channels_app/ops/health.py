@@ -14,7 +14,8 @@ from django.conf import settings
 from django.contrib.auth import get_user
 from django.db import Error as DatabaseFailure
 from django.db import connection
-from django.http import HttpRequest, parse_cookie
+from django.http import HttpRequest, HttpResponse, parse_cookie
+from django.urls import path
 from django.utils import timezone
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -29,8 +30,8 @@ from redis.retry import Retry
 from allowlist import keys, pending_count
 from channels_app.asgi import http
 from channels_app.asgi.authentication import count_address, count_failure, token_of
-from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
-from channels_app.asgi.router import Route
+from channels_app.asgi.http import RefusedError, Request
+from channels_app.asgi.views import EndpointRequest, endpoint, json_response, response
 from channels_app.owner import outages
 from channels_app.worker import account_watcher
 from core import VERSION
@@ -52,21 +53,22 @@ _probing = threading.Lock()
 _probed = (0.0, "")  # valid until (monotonic), what was found
 
 
-async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
-    """The process is up."""
-    del scope, receive
-    await http.answer(send, 200, {"ok": True})
+@endpoint("GET", "HEAD")
+async def healthz(request: EndpointRequest) -> HttpResponse:
+    """Answer 200: the process is up."""
+    del request
+    return json_response(200, {"ok": True})
 
 
-async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
-    """Whether all parts work: 503 when not.
+@endpoint("GET", "HEAD")
+async def readyz(request: EndpointRequest) -> HttpResponse:
+    """Answer whether all parts work: 503 when not.
 
-    Told to a key, a member of staff and METRICS_TOKEN only, since they name accounts: what is
-    wrong; ``warnings`` (what is wrong elsewhere, as a model that fails: another gateway would not
-    do better); ``waiting`` (updates held back for us); ``deliveries`` (how many wait after a
-    failure, and how many were given up).
+    Only a key, a member of staff and METRICS_TOKEN get what names accounts: what is wrong;
+    ``warnings`` (what is wrong elsewhere, as a model that fails: another gateway would not do
+    better); ``waiting`` (updates held back for us); ``deliveries`` (how many wait after a failure,
+    and how many were given up).
     """
-    request = Request(scope, receive)
     nothing: tuple[list[str], dict[str, int], dict[str, int]] = ([NO_DATABASE], {}, {})
     (problems, waiting, deliveries), stuck = await asyncio.gather(
         soon(how_it_is, otherwise=nothing), soon(write_problem, otherwise=NO_WRITES)
@@ -74,16 +76,12 @@ async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
     if stuck and NO_DATABASE not in problems:
         problems = [*problems, stuck]
     body: dict[str, Any] = {"ok": not problems}
-    try:
-        if await is_known(request):
-            # Asking a database that is away once more would cost another time-out.
-            known: list[str] = [] if NO_DATABASE in problems else await in_thread(model_problems)
-            body |= {"problems": problems, "warnings": known, "waiting": waiting}
-            body |= {"deliveries": deliveries, "version": VERSION}
-    except RefusedError as error:
-        await http.answer(send, error.status, {"ok": False, "error": str(error)}, error.headers)
-        return
-    await http.answer(send, 503 if problems else 200, body)
+    if await is_known(request.head):
+        # Asking a database that is away once more would cost another time-out.
+        known: list[str] = [] if NO_DATABASE in problems else await in_thread(model_problems)
+        body |= {"problems": problems, "warnings": known, "waiting": waiting}
+        body |= {"deliveries": deliveries, "version": VERSION}
+    return json_response(503 if problems else 200, body)
 
 
 async def soon(call: Callable[[], R], *, otherwise: R) -> R:
@@ -205,18 +203,11 @@ def problems_now() -> list[str]:
     return problems
 
 
-async def metrics(scope: Scope, receive: Receive, send: Send) -> None:
-    """Numbers for Prometheus; with METRICS_TOKEN set, only to who shows it as a bearer."""
-    request = Request(scope, receive)
-    try:
-        check_metrics_token(request)
-    except RefusedError as error:
-        await http.answer(send, error.status, {"ok": False, "error": str(error)})
-        return
-    data = await in_thread(measured)
-    headers = http.encoded({"Content-Type": CONTENT_TYPE_LATEST})
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": data})
+@endpoint("GET", "HEAD")
+async def metrics(request: EndpointRequest) -> HttpResponse:
+    """Answer numbers for Prometheus; with METRICS_TOKEN set, only to a client that shows it."""
+    check_metrics_token(request.head)
+    return response(200, await in_thread(measured), CONTENT_TYPE_LATEST)
 
 
 def check_metrics_token(request: Request) -> None:
@@ -255,8 +246,4 @@ def measured() -> bytes:
     return generate_latest(registry)
 
 
-ROUTES = [
-    Route(r"/healthz", healthz, methods=("GET", "HEAD")),
-    Route(r"/readyz", readyz, methods=("GET", "HEAD")),
-    Route(r"/metrics", metrics, methods=("GET", "HEAD")),
-]
+urlpatterns = [path("healthz", healthz), path("readyz", readyz), path("metrics", metrics)]

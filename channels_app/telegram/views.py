@@ -4,9 +4,11 @@ import time
 from dataclasses import dataclass
 
 from django.conf import settings
+from django.http import HttpResponse
 
 from channels_app.asgi import http, strict_json
-from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.http import RefusedError
+from channels_app.asgi.views import EndpointRequest, endpoint, json_response
 from channels_app.base import Account
 from channels_app.delivery.sending import account_of
 from channels_app.telegram import receive
@@ -21,8 +23,8 @@ SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - the name of a 
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """An account as this door needs it, believed for KNOWN_SECONDS."""
+class Known:
+    """An account as the webhook needs it, cached for KNOWN_SECONDS."""
 
     row: ChannelAccount
     account: Account
@@ -30,55 +32,44 @@ class Door:
     until: float
 
 
-_doors: dict[str, Door] = {}
+_known: dict[str, Known] = {}
 
 
-async def webhook(scope: Scope, receive_: Receive, send: Send) -> None:
-    """One update of Telegram."""
-    request = Request(scope, receive_)
-    try:
-        outcome = await handle(request)
-        await http.answer(send, 200, {"ok": True, "outcome": outcome})
-    except RefusedError as error:
-        body = {"ok": False, "status": error.status, "error": str(error), "text": ""}
-        await http.answer(send, error.status, body, error.headers)
-    except http.ClientGoneError:
-        return
-
-
-async def handle(request: Request) -> str:
-    """What became of the update. Raises RefusedError; nothing is read before the secret is."""
-    door = await door_of(request.path.split("/")[2])
-    if door is None:
+@endpoint("POST")
+async def webhook(request: EndpointRequest, name: str) -> HttpResponse:
+    """Accept one update of Telegram; nothing of the body is read before the secret was checked."""
+    known = await account_named(name)
+    if known is None:
         raise RefusedError(404, "There is no such account.")
-    if not http.same_secret(request.header(SECRET_HEADER), door.secret):
+    if not http.same_secret(request.head.header(SECRET_HEADER), known.secret):
         raise RefusedError(403, "Permission denied")
-    raw = await request.body(settings.TELEGRAM_MAX_BODY_BYTES)
+    raw = await request.read_body(settings.TELEGRAM_MAX_BODY_BYTES)
     try:
         value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH, storable=False)
     except strict_json.BadJSONError as error:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
     named = receive.needs_name(value)
-    bot = await receive.bot_of(door.account) if named else Bot(0, "")
-    return await batching.in_shared_transaction(
-        receive.asked_of(row=door.row, bot=bot, value=value, raw=raw)
+    bot = await receive.bot_of(known.account) if named else Bot(0, "")
+    outcome = await batching.in_shared_transaction(
+        receive.asked_of(row=known.row, bot=bot, value=value, raw=raw)
     )
+    return json_response(200, {"ok": True, "outcome": outcome})
 
 
-async def door_of(name: str) -> Door | None:
+async def account_named(name: str) -> Known | None:
     """The enabled account called ``name``, if it has a secret; one without cannot be reached."""
-    known = _doors.get(name)
+    known = _known.get(name)
     if known is not None and known.until > time.monotonic():
         return known
     found = await in_thread(find, name)
     if found is None:
-        _doors.pop(name, None)
+        _known.pop(name, None)
     else:
-        _doors[name] = found
+        _known[name] = found
     return found
 
 
-def find(name: str) -> Door | None:
+def find(name: str) -> Known | None:
     """The account from the database."""
     row = ChannelAccount.objects.filter(channel="telegram", name=name, enabled=True).first()
     if row is None:
@@ -90,9 +81,9 @@ def find(name: str) -> Door | None:
     secret = account.secrets.get("webhook_secret", "")
     if not secret:
         return None
-    return Door(row, account, secret, time.monotonic() + KNOWN_SECONDS)
+    return Known(row, account, secret, time.monotonic() + KNOWN_SECONDS)
 
 
 def clear_cache() -> None:
-    """Believe nothing about accounts any more."""
-    _doors.clear()
+    """Empty the account cache."""
+    _known.clear()

@@ -24,8 +24,8 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from channels_app.asgi import http, throttling
+from channels_app.asgi.acceptance import acceptance
 from channels_app.asgi.http import RefusedError
-from channels_app.asgi.router import acceptance
 from channels_app.webchat import access, adapter, calls, following, frames, ticking, transcript
 from channels_app.webchat.access import Speaker
 from channels_app.webchat.following import Following, Numbered

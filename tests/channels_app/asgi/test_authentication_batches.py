@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from secrets import token_hex
@@ -17,6 +18,7 @@ from pytest_django import Settings
 from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi import authentication, throttling
+from channels_app.asgi.acceptance import acceptance
 from channels_app.asgi.authentication import Caller, Shown, callers_of
 from channels_app.asgi.http import RefusedError, Request
 from channels_app.openai_api import endpoints, fields
@@ -129,15 +131,16 @@ async def test_requests_whose_keys_are_looked_up_are_waited_for_and_stored_toget
     async def send(event: Any) -> None:
         assert event.get("status", 200) == 200
 
+    monkeypatch.setattr(acceptance, "checked_at", time.monotonic())
     monkeypatch.setattr(authentication, "callers_of", looked_up)
     monkeypatch.setattr(batching, "all_of", stored)
     monkeypatch.setattr(batching, "WAIT_FOR_OTHERS_SECONDS", 60)  # a machine of tests may be slow
     body = {"model": next(iter(fields.models())), "messages": [{"role": "user", "content": "a"}]}
-    asked = []
+    asked, chat = [], endpoints.ChatCompletions.as_asgi()
     try:
         for _, token in people:
             scope, receive = scope_of(token), body_of({**body, "stream": True})
-            asked.append(asyncio.create_task(endpoints.chat_completions(scope, receive, send)))
+            asked.append(asyncio.create_task(chat(scope, receive, send)))
             await asyncio.sleep(0)
         others_are_here.set()
         async with asyncio.timeout(60):
@@ -166,10 +169,7 @@ def body_of(body: dict[str, Any]) -> Callable[[], Awaitable[Any]]:
 def request(token: str) -> Request:
     """A request with a key."""
 
-    async def receive() -> Any:
-        raise AssertionError
-
-    return Request(scope_of(token), receive)
+    return Request(scope_of(token))
 
 
 def scope_of(token: str) -> dict[str, Any]:
