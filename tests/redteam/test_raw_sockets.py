@@ -75,7 +75,7 @@ def pour(connection: socket.socket, megabytes: int) -> int:
 
 @pytest.mark.parametrize("path", BODIES)
 def test_w11_300_megabytes_are_not_kept(path: str, house: Gateway, ada: Client) -> None:
-    """[W11] Declared, at a lean door, at a page and at an address that is not there."""
+    """[W11] Declared, at an endpoint, at a page and at an address that is not there."""
     request = head(ada, f"Content-Length: {300 * MEGABYTE}")
     with door(house) as connection:
         connection.sendall(request.replace(b"/inbound", path.encode(), 1))
