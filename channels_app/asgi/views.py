@@ -125,7 +125,9 @@ def response(
     Marked as logged: Django would log a line for each 4xx and 5xx.
     """
     every = http.with_security(http.body_headers(status, data, content_type, headers or {}))
-    safe = {name: http.header_value(value).decode("latin-1") for name, value in every.items()}
+    safe = {
+        name.lower(): http.header_value(value).decode("latin-1") for name, value in every.items()
+    }
     made = HttpResponse(data, status=status, headers=safe)
     made._has_been_logged = True  # type: ignore[attr-defined]  # noqa: SLF001 - see above
     return made
