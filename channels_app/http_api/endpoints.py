@@ -80,6 +80,7 @@ class Inbound(KeyEndpoint):
 
     methods = ("POST",)
     takes_json = True
+    wants_stream = False
 
     async def check_head(self) -> None:
         """As any endpoint; and the ``Idempotency-Key``."""
