@@ -1,6 +1,7 @@
-"""The ASGI application: our ASGI endpoints, Django for the rest, WebSockets."""
+"""The ASGI application: Channels' router for consumers and sockets, Django for views and pages."""
 
 import os
+from typing import Any
 
 from django.core.asgi import get_asgi_application
 
@@ -8,10 +9,14 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 django_application = get_asgi_application()
 
 # Below, because importing these needs the apps that the line above sets up.
-from channels.routing import ProtocolTypeRouter  # noqa: E402
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from django.urls import URLPattern, re_path  # noqa: E402
 
-from channels_app.asgi import router  # noqa: E402
-from channels_app.bridge import routes as bridge  # noqa: E402
+from channels_app.asgi.bodies import limited  # noqa: E402
+from channels_app.asgi.hosts import our_host  # noqa: E402
+from channels_app.asgi.http import Receive, Scope, Send  # noqa: E402
+from channels_app.asgi.views import ViewHandler  # noqa: E402
+from channels_app.bridge import urls as bridge  # noqa: E402
 from channels_app.http_api import routes as http_api  # noqa: E402
 from channels_app.mcp import routes as mcp  # noqa: E402
 from channels_app.openai_api import routes as openai_api  # noqa: E402
@@ -20,19 +25,28 @@ from channels_app.telegram import urls as telegram  # noqa: E402
 from channels_app.ui_stream import routes as ui_stream  # noqa: E402
 from channels_app.webchat import urls as webchat  # noqa: E402
 
-ROUTES = [
-    *health.ROUTES,
-    *bridge.ROUTES,
+CONSUMERS = [
     *http_api.ROUTES,
     *mcp.ROUTES,
     *openai_api.ROUTES,
-    *telegram.ROUTES,
     *ui_stream.ROUTES,
     *webchat.ROUTES,
 ]
+# Views that programs call: Django resolves them again, without middleware.
+VIEWS = [*health.urlpatterns, *bridge.urlpatterns, *telegram.urlpatterns]
+view_handler: Any = ViewHandler()
+pages: Any = limited(django_application)
+ROUTES = [*CONSUMERS, *(URLPattern(view.pattern, view_handler) for view in VIEWS)]
+router = URLRouter([*ROUTES, re_path(r"", pages)])
+
+
+async def http_application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Consumers and views by their address, pages for the rest; Channels' router takes ``//x`` for
+    ``/x``, which Django does not."""
+    application = pages if scope["path"].startswith("//") else router
+    await application(scope, receive, send)
+
+
 application = ProtocolTypeRouter(
-    {
-        "http": router.application(ROUTES, django_application),
-        "websocket": webchat.websocket_application,
-    }
+    {"http": our_host(http_application), "websocket": webchat.websocket_application}
 )

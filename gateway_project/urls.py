@@ -8,4 +8,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/", include("channels_app.api.urls")),
     path("", include("channels_app.webchat.urls")),
     path("", include("channels_app.trace.urls")),
+    path("", include("channels_app.bridge.urls")),
+    path("", include("channels_app.telegram.urls")),
+    path("", include("channels_app.ops.health")),
 ]

@@ -109,12 +109,12 @@ def no_thread_keeps_the_database() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def fresh_doors() -> None:
+def fresh_caches() -> None:
     """No test knows an account that another one had."""
-    from channels_app.asgi import builtin_accounts, router
+    from channels_app.asgi import acceptance, builtin_accounts
 
     builtin_accounts.clear_cache()
-    router.acceptance.forget()
+    acceptance.acceptance.clear_cache()
 
 
 @pytest.fixture(autouse=True)

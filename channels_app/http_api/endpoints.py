@@ -1,7 +1,7 @@
 """``POST /inbound`` [D1] [D2], its result and cancel, and the event stream of a run."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -12,11 +12,12 @@ from django.utils import timezone
 
 from allowlist import permissions
 from allowlist.models import ApiKey
-from channels_app.asgi import http
-from channels_app.asgi.authentication import authenticate, count_sender, slot
+from channels_app.asgi import event_stream, http
+from channels_app.asgi.authentication import count_sender, slot
 from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.fields import MOST_EVENT_DIGITS, place, text
-from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.http_api import adapter, fields
 from channels_app.intake import slash_commands
@@ -44,32 +45,73 @@ class Work:
         return {"X-Run-Id": self.run.public_id, "X-Session-Id": self.session}
 
 
-async def inbound(scope: Scope, receive: Receive, send: Send) -> None:
+class KeyEndpoint(Endpoint):
+    """An endpoint of this interface: a key with the scope ``inbound``."""
+
+    key_scope = ApiKey.Scope.INBOUND
+
+    async def answer_run(self, work: Work) -> None:
+        """Wait for the run and answer it as JSON; 504 with the run's id when it takes too long."""
+        body: dict[str, Any] = {}
+        try:
+            async with asyncio.timeout(settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None):
+                async for _, frame in frames_of(work):
+                    if frame is not None and frame["event"] == "done":
+                        body = {key: value for key, value in frame.items() if key != "event"}
+        except TimeoutError:
+            late = {
+                **pending(work),
+                "ok": False,
+                "status": 504,
+                "error": "The answer takes longer.",
+            }
+            await self.answer(504, {**pending(work), **late}, work.headers)
+            return
+        await self.answer(int(body["status"]), body, work.headers)
+
+    async def stream_run(self, work: Work, *, after: int, fresh: bool) -> None:
+        """Answer the run's events after the number ``after`` as a stream."""
+        frames = blocks(work, after=after, fresh=fresh)
+        await self.stream(frames, headers=work.headers, farewell=farewell(work))
+
+
+class Inbound(KeyEndpoint):
     """``POST /inbound``."""
-    request = Request(scope, receive)
-    wants_stream = "text/event-stream" in request.header("accept")
-    try:
-        caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
-        key = request.idempotency_key()
-        asked = fields.read(await request.json(), keyed=bool(key))
-        wants_stream = asked.stream and not asked.is_async
+
+    methods = ("POST",)
+    takes_json = True
+    wants_stream = False
+
+    async def check_head(self) -> None:
+        """As any endpoint; and the ``Idempotency-Key``."""
+        self.wants_stream = "text/event-stream" in self.request.header("accept")
+        await super().check_head()
+        self.key = self.request.idempotency_key()
+
+    async def handle(self, body: bytes) -> None:
+        """Accept a message, and answer its run as it is asked for."""
+        asked = fields.read(http.parse_object(body), keyed=bool(self.key))
+        self.wants_stream = asked.stream and not asked.is_async
         # Before anything is stored: a refused stream must not leave a run behind.
-        with slot(caller, sender=asked.user_id, wanted=wants_stream):
-            await fetch_pictures(caller, asked)
-            receipt = await in_thread(accept, caller, asked, key)
-            work = work_of(receipt)
+        with slot(self.caller, sender=asked.user_id, wanted=self.wants_stream):
+            await fetch_pictures(self.caller, asked)
+            work = work_of(await in_thread(accept, self.caller, asked, self.key))
             if asked.is_async:
-                await http.answer(send, 202, pending(work), work.headers)
+                await self.answer(202, pending(work), work.headers)
             elif asked.stream:
-                frames = blocks(work, after=0, fresh=True)
-                told = farewell(work)
-                await http.stream(request, send, frames, headers=work.headers, farewell=told)
+                await self.stream_run(work, after=0, fresh=True)
             else:
-                await answer_run(send, work)
-    except RefusedError as error:
-        await refuse(send, error, as_stream=wants_stream)
-    except http.ClientGoneError:
-        return
+                await self.answer_run(work)
+
+    async def refuse(self, error: RefusedError) -> None:
+        """Answer a refused request; on a stream, as its one ``done`` ([A3])."""
+        if not self.wants_stream:
+            await super().refuse(error)
+            return
+        data = event_stream.sse({"event": "done", **http.refused_body(error)})
+        headers = http.encoded({"Content-Type": event_stream.CONTENT_TYPE, **error.headers})
+        await self.send_headers(status=error.status, headers=headers)
+        await self.send_body(data)
 
 
 async def fetch_pictures(caller: Principal, asked: fields.Asked) -> None:
@@ -139,62 +181,31 @@ def pending(work: Work) -> dict[str, Any]:
     }
 
 
-async def refuse(send: Send, error: RefusedError, *, as_stream: bool) -> None:
-    """Answer a refused request in the door's shape; on a stream, as its one ``done`` ([A3])."""
-    body = http.refused_body(error)
-    if not as_stream:
-        await http.answer(send, error.status, body, error.headers)
-        return
-    await send_done(send, body, error.headers)
-
-
-async def send_done(
-    send: Send, body: dict[str, Any], more: Mapping[str, str] | None = None
-) -> None:
-    """A stream of one event."""
-    data = http.sse({"event": "done", **body})
-    headers = http.encoded({"Content-Type": "text/event-stream; charset=utf-8", **(more or {})})
-    await send({"type": "http.response.start", "status": body["status"], "headers": headers})
-    await send({"type": "http.response.body", "body": data})
-
-
-async def answer_run(send: Send, work: Work) -> None:
-    """Wait for the run and answer it as JSON; 504 with the run's id when it takes too long."""
-    body: dict[str, Any] = {}
-    try:
-        async with asyncio.timeout(settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None):
-            async for _, frame in frames_of(work):
-                if frame is not None and frame["event"] == "done":
-                    body = {key: value for key, value in frame.items() if key != "event"}
-    except TimeoutError:
-        late = {**pending(work), "ok": False, "status": 504, "error": "The answer takes longer."}
-        await http.answer(send, 504, late, work.headers)
-        return
-    await http.answer(send, int(body["status"]), body, work.headers)
-
-
 async def blocks(work: Work, *, after: int, fresh: bool) -> AsyncGenerator[bytes, None]:
     """The frames of a run as SSE; what a client that resumes already has is left out."""
     if fresh:
-        yield http.sse(adapter.first_frame(run_id=work.run.public_id, session_id=work.session))
+        yield event_stream.sse(
+            adapter.first_frame(run_id=work.run.public_id, session_id=work.session)
+        )
     async with aclosing(frames_of(work, beat=settings.HEARTBEAT_SECONDS)) as frames:
         async for seq, frame in frames:
             if frame is None:
                 yield b": still working\n\n"
             elif seq > after:
-                yield http.sse(frame, seq=seq)
+                yield event_stream.sse(frame, seq=seq)
 
 
 def farewell(work: Work) -> bytes:
     """The last event of a stream whose process is stopped: not a ``done``; the run goes on."""
     name = work.run.public_id
-    return http.sse(
+    resume = f"/runs/{name}/events"
+    return event_stream.sse(
         {
             "event": "interrupted",
-            "message": f"{http.RESTARTS} Continue with GET /runs/{name}/events and Last-Event-ID.",
+            "message": f"{event_stream.RESTARTS} Continue with GET {resume} and Last-Event-ID.",
             "run_id": name,
             "session_id": work.session,
-            "resume": f"/runs/{name}/events",
+            "resume": resume,
         }
     )
 
@@ -222,7 +233,7 @@ async def frames_of(
 
 
 def adapter_for(work: Work) -> adapter.InboundAdapter:
-    """The adapter that turns the log of ``work`` into the frames of this door."""
+    """The adapter that turns the log of ``work`` into the frames of ``/inbound``."""
     return adapter.InboundAdapter(
         run_id=work.run.public_id,
         session_id=work.session,
@@ -232,22 +243,18 @@ def adapter_for(work: Work) -> adapter.InboundAdapter:
     )
 
 
-async def run_events(scope: Scope, receive: Receive, send: Send) -> None:
+class RunEvents(KeyEndpoint):
     """``GET /runs/<id>/events``: continue a stream after ``Last-Event-ID`` or ``?after=``."""
-    request = Request(scope, receive)
-    try:
-        caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
-        sender = request.query("user_id")
-        work = await in_thread(find, caller, request.path.split("/")[2], sender)
-        after = position(request)
-        with slot(caller):
-            frames = blocks(work, after=after, fresh=False)
-            told = farewell(work)
-            await http.stream(request, send, frames, headers=work.headers, farewell=told)
-    except RefusedError as error:
-        await refuse(send, error, as_stream=False)
-    except http.ClientGoneError:
-        return
+
+    methods = ("GET",)
+
+    async def handle(self, body: bytes) -> None:
+        """Answer the events as a stream."""
+        name, sender = self.scope["url_route"]["kwargs"]["run_id"], self.request.query("user_id")
+        work = await in_thread(find, self.caller, name, sender)
+        after = position(self.request)
+        with slot(self.caller):
+            await self.stream_run(work, after=after, fresh=False)
 
 
 def position(request: Request) -> int:
@@ -292,37 +299,34 @@ def is_of_sender(run: Run, account: ChannelAccount, sender: str) -> bool:
     return not said.isdisjoint({sender, permissions.value_of(named)})
 
 
-async def result(scope: Scope, receive: Receive, send: Send) -> None:
+class Result(KeyEndpoint):
     """``GET /inbound/result?run_id=``: 202 while it runs, then the answer."""
-    request = Request(scope, receive)
-    try:
-        caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
-        work = await in_thread(find, caller, request.query("run_id"), request.query("user_id"))
+
+    methods = ("GET",)
+
+    async def handle(self, body: bytes) -> None:
+        """Answer the run as it stands."""
+        run_id, sender = self.request.query("run_id"), self.request.query("user_id")
+        work = await in_thread(find, self.caller, run_id, sender)
         if work.run.state in Run.FINAL:
-            await answer_run(send, work)
+            await self.answer_run(work)
         else:
-            await http.answer(send, 202, pending(work), work.headers)
-    except RefusedError as error:
-        await refuse(send, error, as_stream=False)
-    except http.ClientGoneError:
-        return
+            await self.answer(202, pending(work), work.headers)
 
 
-async def cancel(scope: Scope, receive: Receive, send: Send) -> None:
+class Cancel(KeyEndpoint):
     """``POST /inbound/cancel``: ask the run to stop; its partial answer is kept."""
-    request = Request(scope, receive)
-    try:
-        caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
-        body = await request.json()
-        run_id, sender = body.get("run_id"), text(body, "user_id", 256)
+
+    methods = ("POST",)
+    takes_json = True
+
+    async def handle(self, body: bytes) -> None:
+        """Ask the run to stop."""
+        asked = http.parse_object(body)
+        run_id, sender = asked.get("run_id"), text(asked, "user_id", 256)
         if not isinstance(run_id, str):
             raise RefusedError(400, "run_id must be a string.", field="run_id")
-        work = await in_thread(find, caller, run_id, sender)
-        asked = await in_thread(runs.request_cancel, run=work.run)
-        await http.answer(
-            send, 200, {"ok": True, "status": 200, "cancelled": asked, "run_id": run_id}
-        )
-    except RefusedError as error:
-        await refuse(send, error, as_stream=False)
-    except http.ClientGoneError:
-        return
+        work = await in_thread(find, self.caller, run_id, sender)
+        cancelled = await in_thread(runs.request_cancel, run=work.run)
+        answer = {"ok": True, "status": 200, "cancelled": cancelled, "run_id": run_id}
+        await self.answer(200, answer)

@@ -1,11 +1,12 @@
-"""The lean routes of this door."""
+"""The routes of ``/inbound`` and of runs, for Channels' ``URLRouter``."""
 
-from channels_app.asgi.router import Route
+from django.urls import path
+
 from channels_app.http_api import endpoints
 
 ROUTES = [
-    Route(r"/inbound", endpoints.inbound, methods=("POST",)),
-    Route(r"/inbound/result", endpoints.result, methods=("GET",)),
-    Route(r"/inbound/cancel", endpoints.cancel, methods=("POST",)),
-    Route(r"/runs/[^/]+/events", endpoints.run_events, methods=("GET",)),
+    path("inbound", endpoints.Inbound.as_asgi()),
+    path("inbound/result", endpoints.Result.as_asgi()),
+    path("inbound/cancel", endpoints.Cancel.as_asgi()),
+    path("runs/<str:run_id>/events", endpoints.RunEvents.as_asgi()),
 ]

@@ -13,8 +13,9 @@ from django.conf import settings
 
 from allowlist.models import ApiKey
 from channels_app.asgi import http, strict_json, throttling
-from channels_app.asgi.authentication import authenticate, slot
-from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.authentication import slot
+from channels_app.asgi.consumer import Endpoint
+from channels_app.asgi.http import Receive, RefusedError, Request, Send
 from channels_app.asgi.principal import Principal
 from core.models import User
 
@@ -22,25 +23,34 @@ SESSION_HEADER = "x-session-id"
 PARSE_ERROR, INVALID_REQUEST, REFUSED, FAILED = -32700, -32600, -32000, -32603
 
 
-async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer one message of an MCP client."""
-    request = Request(scope, receive)
-    try:
-        check_sender(request)
-        caller = await authenticate(request, scope=ApiKey.Scope.SEND_RESULT)
-        user = caller.person
-        raw = await request.body(settings.MAX_BODY_BYTES)
-        flaw = flaw_of(raw, user)
+class Mcp(Endpoint):
+    """One message of an MCP client."""
+
+    methods = ("POST",)
+    key_scope = ApiKey.Scope.SEND_RESULT
+    user: User
+
+    async def check_head(self) -> None:
+        """Check the Origin, then the key. Raises RefusedError 401, 403 or 429."""
+        check_sender(self.request)
+        await super().check_head()
+        self.user = self.caller.person
+
+    async def handle(self, body: bytes) -> None:
+        """Let the SDK answer what is a JSON-RPC message."""
+        flaw = flaw_of(body, self.user)
         if flaw is not None:
-            await http.answer(send, 400, flaw)
+            await self.answer(400, flaw)
             return
-        caller = replace(caller, session_id=request.header(SESSION_HEADER))
+        caller = replace(self.caller, session_id=self.request.header(SESSION_HEADER))
         with slot(caller):
-            await serve(caller, request, replayed(raw, receive), send)
-    except RefusedError as error:
-        await http.answer(send, error.status, rpc_error(REFUSED, str(error)), error.headers)
-    except http.ClientGoneError:
-        return
+            await serve(caller, self.request, replayed(body, self.incoming.receive), self.send)
+
+    async def refuse(self, error: RefusedError) -> None:
+        """Answer a refused request, or an unexpected failure, as JSON-RPC."""
+        is_ours = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        body = rpc_error(FAILED if is_ours else REFUSED, str(error))
+        await self.answer(error.status, body, error.headers)
 
 
 def check_sender(request: Request) -> None:
@@ -137,8 +147,3 @@ def guarded(send: Send) -> Send:
         await send(message)
 
     return add
-
-
-def error_body(status: int, message: str) -> dict[str, Any]:
-    """Return a refused request, or an unexpected failure, as JSON-RPC."""
-    return rpc_error(FAILED if status >= HTTPStatus.INTERNAL_SERVER_ERROR else REFUSED, message)

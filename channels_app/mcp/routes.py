@@ -1,6 +1,7 @@
-"""Routes of the MCP endpoint."""
+"""The route of ``/mcp``, for Channels' ``URLRouter``."""
 
-from channels_app.asgi.router import Route
+from django.urls import re_path
+
 from channels_app.mcp import endpoints
 
-ROUTES = [Route(r"/mcp/?", endpoints.mcp, error_body=endpoints.error_body, methods=("POST",))]
+ROUTES = [re_path(r"^mcp/?$", endpoints.Mcp.as_asgi())]

@@ -13,10 +13,12 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist.models import ApiKey
-from channels_app.asgi import chat_messages, http
-from channels_app.asgi.authentication import authenticate, count_sender, slot
+from channels_app.asgi import chat_messages, event_stream, http
+from channels_app.asgi.authentication import count_sender, slot
+from channels_app.asgi.bodies import Body
 from channels_app.asgi.builtin_accounts import door_account
-from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.consumer import Endpoint
+from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.intake.inbound import Receipt, may_speak, receive_personal, receive_sender
 from channels_app.openai_api import adapter, errors, fields, sessions
@@ -62,33 +64,101 @@ class Work:
         }
 
 
-async def chat_completions(scope: Scope, receive: Receive, send: Send) -> None:
+class OpenAIEndpoint(Endpoint):
+    """An endpoint under ``/v1``: a key with the scope ``chat``, and errors in OpenAI's shape."""
+
+    key_scope = ApiKey.Scope.CHAT
+
+    async def refuse(self, error: RefusedError) -> None:
+        """Answer a refused request."""
+        param = "" if error.field == "body" else error.field
+        rates = errors.rates(error.headers) if error.status == 429 else {}
+        body = errors.body(error.status, str(error), param=param)
+        await self.answer(error.status, body, {**rates, **error.headers})
+
+
+class ChatCompletions(OpenAIEndpoint):
     """``POST /v1/chat/completions``."""
-    request = Request(scope, receive)
-    try:
-        caller = await authenticate(request, scope=ApiKey.Scope.CHAT)
-        session = sessions.checked(request.header("x-session-id"))
-        body = await request.json()
-        asked = fields.read(body)
-        key = repeat_key(caller, body, session, request.idempotency_key())
+
+    methods = ("POST",)
+    takes_json = True
+
+    async def check_head(self) -> None:
+        """As any endpoint; and the session that the request names."""
+        await super().check_head()
+        self.session = sessions.checked(self.request.header("x-session-id"))
+
+    async def handle(self, body: bytes) -> None:
+        """Accept what is asked, and answer its run."""
+        data, caller, session = http.parse_object(body), self.caller, self.session
+        asked = fields.read(data)
+        key = repeat_key(caller, data, session, self.request.idempotency_key())
         if caller.user is None and not asked.user:
             raise RefusedError(400, "user is required with a bridge key.", field="user")
         # Before anything is stored: a refused request must not leave a run behind.
         with slot(caller, sender=asked.user), listener_of(caller) as heard:
             await prepare(caller, asked)
             work = await in_shared_transaction(
-                partial(work_of, caller, asked, request, session, key, heard)
+                partial(work_of, caller, asked, self.request, session, key, heard)
             )
             if work is None:
                 raise DeniedError
             if asked.stream:
-                await stream_run(request, send, work)
+                await self.stream_run(work)
             else:
-                await answer_run(request, send, work)
-    except RefusedError as error:
-        await errors.refuse(send, error)
-    except http.ClientGoneError:
-        return
+                await self.answer_run(work)
+
+    async def stream_run(self, work: Work) -> None:
+        """Answer the run as chunks; it is stopped when the client leaves.
+
+        The head waits for the first word: a run that fails before it is answered with its status.
+        """
+        translate = adapter.OpenAIAdapter(work.config)
+        async with contextlib.aclosing(follow_run.follow(work.run, since_before=work.heard)) as log:
+            opening = await unless_gone(self.incoming, opening_of(log, translate))
+            if opening is None:
+                await stop(work)
+            elif opening.failure is not None:
+                await self.answer_failure(work, opening.failure, opening.last)
+            else:
+                frames = blocks(log, translate, opening.frames)
+                last = farewell(work.run.public_id)
+                if not await self.stream(frames, headers=work.headers, farewell=last):
+                    await stop(work)
+
+    async def answer_run(self, work: Work) -> None:
+        """Answer the run as one completion; it is stopped when the client leaves or waits too
+        long."""
+        log = asyncio.ensure_future(whole_log(work))
+        gone = asyncio.ensure_future(self.incoming.gone())
+        seconds = settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None
+        try:
+            await asyncio.wait({log, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if log.done():
+                await self.answer_log(work, log.result())
+                return
+            await stop(work)
+            if not gone.done():
+                raise RefusedError(504, "The answer takes too long.", headers=work.headers)
+        finally:
+            for task in (log, gone):
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(log, gone, return_exceptions=True)
+
+    async def answer_log(self, work: Work, log: list[MessageDict]) -> None:
+        """Answer a finished run."""
+        found = completion(log, work.config)
+        if "error" in found:
+            await self.answer_failure(work, found, log[-1])
+        else:
+            await self.answer(200, found, work.headers)
+
+    async def answer_failure(self, work: Work, found: ErrorFrame, last: MessageDict) -> None:
+        """Answer what a run failed with. ``last``: the last event of its log."""
+        data = last["props"].get("data")
+        headers = errors.headers_of(found, data if isinstance(data, dict) else {})
+        await self.answer(errors.status_of(found), found, {**work.headers, **headers})
 
 
 async def prepare(caller: Principal, asked: fields.Asked) -> None:
@@ -250,37 +320,18 @@ class Opening:
         return next((each for each in self.frames if each != DONE and "error" in each), None)
 
 
-async def stream_run(request: Request, send: Send, work: Work) -> None:
-    """The run as chunks; it is stopped when the client leaves.
-
-    The head waits for the first word: a run that fails before it is answered with its status.
-    """
-    translate = adapter.OpenAIAdapter(work.config)
-    async with contextlib.aclosing(follow_run.follow(work.run, since_before=work.heard)) as log:
-        opening = await unless_gone(request, opening_of(log, translate))
-        if opening is None:
-            await stop(work)
-        elif opening.failure is not None:
-            await answer_failure(send, work, opening.failure, opening.last)
-        else:
-            told = blocks(log, translate, opening.frames)
-            last = farewell(work.run.public_id)
-            if not await http.stream(request, send, told, headers=work.headers, farewell=last):
-                await stop(work)
-
-
 def farewell(run_id: str) -> bytes:
     """The last frames of a stream whose process is stopped."""
     frame = errors.body(
-        503, f"{http.RESTARTS} Its id is {run_id}; its answer is in the transcript."
+        503, f"{event_stream.RESTARTS} Its id is {run_id}; its answer is in the transcript."
     )
     return adapter.encode(frame) + adapter.encode(DONE)
 
 
-async def unless_gone(request: Request, begins: Awaitable[Opening]) -> Opening | None:
+async def unless_gone(incoming: Body, begins: Awaitable[Opening]) -> Opening | None:
     """What ``begins`` gives; None when the client left first."""
     begun = asyncio.ensure_future(begins)
-    gone = asyncio.ensure_future(request.gone())
+    gone = asyncio.ensure_future(incoming.gone())
     try:
         await asyncio.wait({begun, gone}, return_when=asyncio.FIRST_COMPLETED)
         return begun.result() if begun.done() else None
@@ -320,46 +371,10 @@ async def blocks(
             yield adapter.encode(frame)
 
 
-async def answer_run(request: Request, send: Send, work: Work) -> None:
-    """The run as one completion; it is stopped when the client leaves or waits too long."""
-    log = asyncio.ensure_future(whole_log(work))
-    gone = asyncio.ensure_future(request.gone())
-    seconds = settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None
-    try:
-        await asyncio.wait({log, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if log.done():
-            await answer(send, work, log.result())
-            return
-        await stop(work)
-        if not gone.done():
-            raise RefusedError(504, "The answer takes too long.", headers=work.headers)
-    finally:
-        for task in (log, gone):
-            task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(log, gone, return_exceptions=True)
-
-
 async def whole_log(work: Work) -> list[MessageDict]:
     """All events of a run, once it has ended."""
     async with contextlib.aclosing(follow_run.follow(work.run, since_before=work.heard)) as log:
         return [event async for event in log if event is not None]
-
-
-async def answer(send: Send, work: Work, log: list[MessageDict]) -> None:
-    """Send a finished run."""
-    found = completion(log, work.config)
-    if "error" in found:
-        await answer_failure(send, work, found, log[-1])
-    else:
-        await http.answer(send, 200, found, work.headers)
-
-
-async def answer_failure(send: Send, work: Work, found: ErrorFrame, last: MessageDict) -> None:
-    """Send what a run failed with. ``last``: the last event of its log."""
-    data = last["props"].get("data")
-    headers = errors.headers_of(found, data if isinstance(data, dict) else {})
-    await http.answer(send, errors.status_of(found), found, {**work.headers, **headers})
 
 
 async def stop(work: Work) -> None:
@@ -368,26 +383,26 @@ async def stop(work: Work) -> None:
         await in_thread(runs.request_cancel, run=work.run)
 
 
-async def models(scope: Scope, receive: Receive, send: Send) -> None:
+class Models(OpenAIEndpoint):
     """``GET /v1/models``."""
-    request = Request(scope, receive)
-    try:
-        await authenticate(request, scope=ApiKey.Scope.CHAT)
+
+    methods = ("GET",)
+
+    async def handle(self, body: bytes) -> None:
+        """Answer the list."""
         data = [model_body(name) for name in fields.models()]
-        await http.answer(send, 200, {"object": "list", "data": data})
-    except RefusedError as error:
-        await errors.refuse(send, error)
+        await self.answer(200, {"object": "list", "data": data})
 
 
-async def model(scope: Scope, receive: Receive, send: Send) -> None:
+class Model(OpenAIEndpoint):
     """``GET /v1/models/<name>``; a name may hold slashes."""
-    request = Request(scope, receive)
-    try:
-        await authenticate(request, scope=ApiKey.Scope.CHAT)
-        name = fields.known_model(request.path.removeprefix("/v1/models/"))
-        await http.answer(send, 200, model_body(name))
-    except RefusedError as error:
-        await errors.refuse(send, error)
+
+    methods = ("GET",)
+
+    async def handle(self, body: bytes) -> None:
+        """Answer one model."""
+        name = fields.known_model(self.scope["url_route"]["kwargs"]["name"])
+        await self.answer(200, model_body(name))
 
 
 def model_body(name: str) -> dict[str, Any]:
@@ -401,7 +416,9 @@ def started() -> int:
     return int(time.time())
 
 
-async def unknown(scope: Scope, receive: Receive, send: Send) -> None:
+class Unknown(OpenAIEndpoint):
     """Any other address under ``/v1``."""
-    request = Request(scope, receive)
-    await errors.refuse(send, RefusedError(404, f"There is no {request.method} here."))
+
+    async def check_head(self) -> None:
+        """Refuse, also without a key."""
+        raise RefusedError(404, f"There is no {self.request.method} here.")

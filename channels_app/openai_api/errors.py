@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 
 from channels_app.asgi import http
-from channels_app.asgi.http import RefusedError, Send
 from channels_app.openai_api.wire import Completion, Error, ErrorFrame
 from core.providers.failures import KINDS
 
@@ -34,18 +33,6 @@ def body(status: int, message: str, *, param: str = "") -> ErrorFrame:
         code = "model_not_found"
     error: Error = {"message": message, "type": kind, "param": param or None, "code": code}
     return {"error": error}
-
-
-def plain(status: int, message: str) -> ErrorFrame:
-    """The body for a failure that nobody expected."""
-    return body(status, message)
-
-
-async def refuse(send: Send, error: RefusedError) -> None:
-    """Answer a refused request."""
-    param = "" if error.field == "body" else error.field
-    headers = {**rates(error.headers), **error.headers} if error.status == 429 else error.headers
-    await http.answer(send, error.status, body(error.status, str(error), param=param), headers)
 
 
 def rates(headers: http.Headers) -> http.Headers:

@@ -1,11 +1,12 @@
-"""The lean routes of this door."""
+"""The routes under ``/v1``, for Channels' ``URLRouter``."""
 
-from channels_app.asgi.router import Route
-from channels_app.openai_api import endpoints, errors
+from django.urls import path, re_path
+
+from channels_app.openai_api import endpoints
 
 ROUTES = [
-    Route(r"/v1/chat/completions", endpoints.chat_completions, errors.plain, ("POST",)),
-    Route(r"/v1/models", endpoints.models, errors.plain, ("GET",)),
-    Route(r"/v1/models/.+", endpoints.model, errors.plain, ("GET",)),
-    Route(r"/v1(/.*)?", endpoints.unknown, errors.plain),
+    path("v1/chat/completions", endpoints.ChatCompletions.as_asgi()),
+    path("v1/models", endpoints.Models.as_asgi()),
+    path("v1/models/<path:name>", endpoints.Model.as_asgi()),
+    re_path(r"(?s)^v1(?:/.*)?$", endpoints.Unknown.as_asgi()),
 ]

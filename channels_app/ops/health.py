@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import redis
 from django.conf import settings
 from django.db import Error as DatabaseFailure
-from django.http import parse_cookie
+from django.http import HttpResponse, parse_cookie
+from django.urls import path
 from django.utils import timezone
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -22,9 +23,9 @@ from prometheus_client import (
 from allowlist import keys, pending_count
 from channels_app.asgi import http
 from channels_app.asgi.authentication import count_address, count_failure, token_of
-from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.http import Request
 from channels_app.asgi.principal import DeniedError
-from channels_app.asgi.router import Route
+from channels_app.asgi.views import EndpointRequest, endpoint, json_response, response
 from channels_app.owner import outages
 from channels_app.webchat.access import user_of_session
 from channels_app.worker import account_watcher
@@ -49,21 +50,22 @@ _probing = threading.Lock()
 probes: TtlCache[str, str] = TtlCache(PROBED_SECONDS)
 
 
-async def healthz(scope: Scope, receive: Receive, send: Send) -> None:
-    """Return 200 while the process runs."""
-    del scope, receive
-    await http.answer(send, 200, {"ok": True})
+@endpoint("GET", "HEAD")
+async def healthz(request: EndpointRequest) -> HttpResponse:
+    """Answer 200: the process is up."""
+    del request
+    return json_response(200, {"ok": True})
 
 
-async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
-    """Return 200 when all parts work, else 503.
+@endpoint("GET", "HEAD")
+async def readyz(request: EndpointRequest) -> HttpResponse:
+    """Answer whether all parts work: 503 when not.
 
-    Details only for an API key, a member of staff or METRICS_TOKEN, since they name accounts:
-    problems; ``warnings`` (problems that another gateway would have too, such as a failing model);
-    ``waiting`` (updates that platforms hold back); ``deliveries`` (how many wait after a failure,
+    Only a key, a member of staff and METRICS_TOKEN get what names accounts: what is wrong;
+    ``warnings`` (what is wrong elsewhere, as a model that fails: another gateway would not do
+    better); ``waiting`` (updates held back for us); ``deliveries`` (how many wait after a failure,
     and how many were given up).
     """
-    request = Request(scope, receive)
     nothing: tuple[list[str], dict[str, int], dict[str, int]] = ([NO_DATABASE], {}, {})
     (problems, waiting, deliveries), stuck = await asyncio.gather(
         soon(how_it_is, otherwise=nothing), soon(write_problem, otherwise=NO_WRITES)
@@ -71,16 +73,12 @@ async def readyz(scope: Scope, receive: Receive, send: Send) -> None:
     if stuck and NO_DATABASE not in problems:
         problems = [*problems, stuck]
     body: dict[str, Any] = {"ok": not problems}
-    try:
-        if await is_known(request):
-            # Another attempt on an unreachable database would cost another time-out.
-            known: list[str] = [] if NO_DATABASE in problems else await in_thread(model_problems)
-            body |= {"problems": problems, "warnings": known, "waiting": waiting}
-            body |= {"deliveries": deliveries, "version": VERSION}
-    except RefusedError as error:
-        await http.answer(send, error.status, {"ok": False, "error": str(error)}, error.headers)
-        return
-    await http.answer(send, 503 if problems else 200, body)
+    if await is_known(request.head):
+        # Another attempt on an unreachable database would cost another time-out.
+        known: list[str] = [] if NO_DATABASE in problems else await in_thread(model_problems)
+        body |= {"problems": problems, "warnings": known, "waiting": waiting}
+        body |= {"deliveries": deliveries, "version": VERSION}
+    return json_response(503 if problems else 200, body)
 
 
 async def soon(call: Callable[[], R], *, otherwise: R) -> R:
@@ -196,18 +194,11 @@ def problems_now() -> list[str]:
     return problems
 
 
-async def metrics(scope: Scope, receive: Receive, send: Send) -> None:
-    """Return numbers for Prometheus; with METRICS_TOKEN set, only for that bearer token."""
-    request = Request(scope, receive)
-    try:
-        check_metrics_token(request)
-    except RefusedError as error:
-        await http.answer(send, error.status, {"ok": False, "error": str(error)})
-        return
-    data = await in_thread(measured)
-    headers = http.encoded({"Content-Type": CONTENT_TYPE_LATEST})
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": data})
+@endpoint("GET", "HEAD")
+async def metrics(request: EndpointRequest) -> HttpResponse:
+    """Answer numbers for Prometheus; with METRICS_TOKEN set, only to a client that shows it."""
+    check_metrics_token(request.head)
+    return response(200, await in_thread(measured), CONTENT_TYPE_LATEST)
 
 
 def check_metrics_token(request: Request) -> None:
@@ -246,8 +237,4 @@ def measured() -> bytes:
     return generate_latest(registry)
 
 
-ROUTES = [
-    Route(r"/healthz", healthz, methods=("GET", "HEAD")),
-    Route(r"/readyz", readyz, methods=("GET", "HEAD")),
-    Route(r"/metrics", metrics, methods=("GET", "HEAD")),
-]
+urlpatterns = [path("healthz", healthz), path("readyz", readyz), path("metrics", metrics)]

@@ -1,6 +1,9 @@
-"""The lean routes of this door."""
+"""The URL of the webhook."""
 
-from channels_app.asgi.router import Route
+from django.urls import re_path
+
 from channels_app.telegram import views
 
-ROUTES = [Route(r"/telegram/[A-Za-z0-9_.-]{1,64}/webhook", views.webhook, methods=("POST",))]
+urlpatterns = [
+    re_path(r"^telegram/(?P<name>[A-Za-z0-9_.-]{1,64})/webhook$", views.webhook),
+]

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from django.conf import settings
+from django.http import HttpResponse
 
 from channels_app.asgi import http, strict_json
-from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import DeniedError
+from channels_app.asgi.views import EndpointRequest, endpoint, json_response
 from channels_app.base import Account
 from channels_app.delivery.sending import account_of
 from channels_app.telegram import receive
@@ -23,59 +25,48 @@ SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - the name of a 
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """An account as the webhook needs it."""
+class Known:
+    """An account as the webhook needs it, cached for KNOWN_SECONDS."""
 
     row: ChannelAccount
     account: Account
     secret: str
 
 
-doors: TtlCache[str, Door] = TtlCache(KNOWN_SECONDS)
+accounts: TtlCache[str, Known] = TtlCache(KNOWN_SECONDS)
 
 
-async def webhook(scope: Scope, receive_: Receive, send: Send) -> None:
-    """One update of Telegram."""
-    request = Request(scope, receive_)
-    try:
-        outcome = await handle(request)
-        await http.answer(send, 200, {"ok": True, "outcome": outcome})
-    except RefusedError as error:
-        body = {"ok": False, "status": error.status, "error": str(error), "text": ""}
-        await http.answer(send, error.status, body, error.headers)
-    except http.ClientGoneError:
-        return
-
-
-async def handle(request: Request) -> str:
-    """What became of the update. Raises RefusedError; nothing is read before the secret is."""
-    door = await door_of(request.path.split("/")[2])
-    if door is None:
+@endpoint("POST")
+async def webhook(request: EndpointRequest, name: str) -> HttpResponse:
+    """Accept one update of Telegram; nothing of the body is read before the secret was checked."""
+    known = await account_named(name)
+    if known is None:
         raise RefusedError(404, "There is no such account.")
-    if not http.same_secret(request.header(SECRET_HEADER), door.secret):
+    if not http.same_secret(request.head.header(SECRET_HEADER), known.secret):
         raise DeniedError(status=403)
-    raw = await request.body(settings.TELEGRAM_MAX_BODY_BYTES)
+    raw = await request.read_body(settings.TELEGRAM_MAX_BODY_BYTES)
     try:
         value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH, storable=False)
     except strict_json.BadJSONError as error:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
     named = receive.needs_name(value)
-    bot = await receive.bot_of(door.account) if named else Bot(0, "")
-    return await in_shared_transaction(
-        partial(receive.take, row=door.row, bot=bot, value=value, raw=raw)
+    bot = await receive.bot_of(known.account) if named else Bot(0, "")
+    outcome = await in_shared_transaction(
+        partial(receive.take, row=known.row, bot=bot, value=value, raw=raw)
     )
+    return json_response(200, {"ok": True, "outcome": outcome})
 
 
-async def door_of(name: str) -> Door | None:
+async def account_named(name: str) -> Known | None:
     """The enabled account called ``name``, if it has a secret; one without cannot be reached."""
-    known = doors.get(name)
+    known = accounts.get(name)
     if known is not None:
         return known
     found = await in_thread(find, name)
-    return found and doors.put(name, found)
+    return found and accounts.put(name, found)
 
 
-def find(name: str) -> Door | None:
+def find(name: str) -> Known | None:
     """The account from the database."""
     row = ChannelAccount.objects.filter(channel="telegram", name=name, enabled=True).first()
     if row is None:
@@ -87,9 +78,9 @@ def find(name: str) -> Door | None:
     secret = account.secrets.get("webhook_secret", "")
     if not secret:
         return None
-    return Door(row, account, secret)
+    return Known(row, account, secret)
 
 
 def clear_cache() -> None:
     """Empty the account cache."""
-    doors.clear()
+    accounts.clear()

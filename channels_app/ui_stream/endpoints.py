@@ -9,11 +9,11 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist.models import ApiKey
-from channels_app.asgi import chat_messages, http
-from channels_app.asgi.authentication import authenticate, slot
+from channels_app.asgi import chat_messages, event_stream, http
+from channels_app.asgi.authentication import slot
 from channels_app.asgi.builtin_accounts import door_account
-from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
-from channels_app.asgi.principal import Principal
+from channels_app.asgi.consumer import Endpoint
+from channels_app.asgi.http import RefusedError
 from channels_app.intake.inbound import Receipt, receive_personal
 from channels_app.rendering import follow_run
 from channels_app.rendering.links import Links
@@ -34,62 +34,82 @@ class Work:
     config: adapter.Config
 
 
-async def chat(scope: Scope, receive: Receive, send: Send) -> None:
+class UiEndpoint(Endpoint):
+    """An endpoint of this interface: a personal key with the scope ``chat``."""
+
+    key_scope = ApiKey.Scope.CHAT
+    user: User
+
+    async def check_head(self) -> None:
+        """As any endpoint. Raises RefusedError 403 for the key of a bridge."""
+        await super().check_head()
+        if self.caller.user is None:
+            raise RefusedError(403, "This door needs a personal key.")
+        self.user = self.caller.user
+
+    @property
+    def chat_id(self) -> str:
+        """The id of the chat in ``/ui/chat/<chat>/…``. Raises RefusedError 400."""
+        return fields.checked_id(self.scope["url_route"]["kwargs"]["chat"])
+
+    async def stream_run(self, run: Run | None) -> None:
+        """Answer the run as a stream of chunks. Raises RefusedError 404."""
+        work = work_of(run, language=self.request.language())
+        name = work.run.public_id
+        text = f"{event_stream.RESTARTS} Reload to see the rest of the answer ({name})."
+        last = adapter.encode({"type": "error", "errorText": text}) + adapter.encode(adapter.DONE)
+        headers = {**adapter.HEADERS, "X-Run-Id": name}
+        await self.stream(blocks(work), headers=headers, farewell=last)
+
+    async def refuse(self, error: RefusedError) -> None:
+        """Answer a refused request: in a sentence, which ``useChat`` shows as it is; in the shape
+        of ``/inbound`` to a client that accepts JSON."""
+        if "application/json" in self.request.header("accept"):
+            await super().refuse(error)
+        else:
+            await self.answer_text(error.status, str(error), error.headers)
+
+
+class Chat(UiEndpoint):
     """``POST /ui/chat``: the run as a UI message stream. It goes on when the client leaves."""
-    request = Request(scope, receive)
-    try:
-        caller, user = await person(request)
-        asked = fields.read(await request.json())
+
+    methods = ("POST",)
+    takes_json = True
+
+    async def handle(self, body: bytes) -> None:
+        """Accept a message, and answer its run."""
+        asked = fields.read(http.parse_object(body))
         # Before anything is stored: a refused stream must not leave a run behind.
-        with slot(caller):
+        with slot(self.caller):
             await chat_messages.fetch_pictures(asked.messages)
-            receipt = await in_thread(accept, user, asked, caller.key_id)
-            await stream_run(request, send, work_of(receipt.run, language=request.language()))
-    except RefusedError as error:
-        await refuse(request, send, error)
-    except http.ClientGoneError:
-        return
+            receipt = await in_thread(accept, self.user, asked, self.caller.key_id)
+            await self.stream_run(receipt.run)
 
 
-async def resume(scope: Scope, receive: Receive, send: Send) -> None:
+class Resume(UiEndpoint):
     """``GET /ui/chat/<chat>/stream``: the open run from its beginning; 204 when there is none."""
-    request = Request(scope, receive)
-    try:
-        caller, user = await person(request)
-        run = await in_thread(open_run, user, chat_in(request))
+
+    methods = ("GET",)
+
+    async def handle(self, body: bytes) -> None:
+        """Answer the open run."""
+        run = await in_thread(open_run, self.user, self.chat_id)
         if run is None:
-            headers = http.encoded({})
-            await send({"type": "http.response.start", "status": 204, "headers": headers})
-            await send({"type": "http.response.body", "body": b""})
+            await self.send_response(204, b"", headers=http.encoded({}))
             return
-        with slot(caller):
-            await stream_run(request, send, work_of(run, language=request.language()))
-    except RefusedError as error:
-        await refuse(request, send, error)
-    except http.ClientGoneError:
-        return
+        with slot(self.caller):
+            await self.stream_run(run)
 
 
-async def stop(scope: Scope, receive: Receive, send: Send) -> None:
-    """``POST /ui/chat/<chat>/stop``: ask the open run to end; what it said is kept."""
-    request = Request(scope, receive)
-    try:
-        _, user = await person(request)
-        asked = await in_thread(stop_run, user, chat_in(request))
-        await http.answer(send, 200, {"ok": True, "status": 200, "cancelled": asked})
-    except RefusedError as error:
-        await refuse(request, send, error)
+class Stop(UiEndpoint):
+    """``POST /ui/chat/<chat>/stop``: ask the open run to end; its partial answer is kept."""
 
+    methods = ("POST",)
 
-async def person(request: Request) -> tuple[Principal, User]:
-    """Return the caller and its person. Raises RefusedError 401; 403 for a bridge's key."""
-    caller = await authenticate(request, scope=ApiKey.Scope.CHAT)
-    return caller, caller.person
-
-
-def chat_in(request: Request) -> str:
-    """The id of the chat in ``/ui/chat/<chat>/…``. Raises RefusedError 400."""
-    return fields.checked_id(request.path.split("/")[3])
+    async def handle(self, body: bytes) -> None:
+        """Ask the open run to end."""
+        asked = await in_thread(stop_run, self.user, self.chat_id)
+        await self.answer(200, {"ok": True, "status": 200, "cancelled": asked})
 
 
 def accept(user: User, asked: fields.Asked, key: int) -> Receipt:
@@ -152,14 +172,6 @@ def work_of(run: Run | None, *, language: str) -> Work:
     return Work(run=run, config=config)
 
 
-async def stream_run(request: Request, send: Send, work: Work) -> None:
-    """The run as a stream of chunks."""
-    headers = {**adapter.HEADERS, "X-Run-Id": work.run.public_id}
-    text = f"{http.RESTARTS} Reload to see the rest of the answer ({work.run.public_id})."
-    last = adapter.encode({"type": "error", "errorText": text}) + adapter.encode(adapter.DONE)
-    await http.stream(request, send, blocks(work), headers=headers, farewell=last)
-
-
 async def blocks(work: Work) -> AsyncGenerator[bytes, None]:
     """The chunks as server-sent events, and comments while nothing is said."""
     translate = adapter.UiStreamAdapter(work.config)
@@ -170,12 +182,3 @@ async def blocks(work: Work) -> AsyncGenerator[bytes, None]:
                 continue
             for frame in translate.feed(event):
                 yield adapter.encode(frame)
-
-
-async def refuse(request: Request, send: Send, error: RefusedError) -> None:
-    """Answer a refused request: in a sentence, which ``useChat`` shows to the person as it is; in
-    the shape of ``/inbound`` to whoever asks for JSON."""
-    if "application/json" in request.header("accept"):
-        await http.answer(send, error.status, http.refused_body(error), error.headers)
-    else:
-        await http.answer_text(send, error.status, str(error), error.headers)

@@ -1,10 +1,11 @@
-"""The lean routes of this door."""
+"""The routes of ``/ui/chat``, for Channels' ``URLRouter``."""
 
-from channels_app.asgi.router import Route
+from django.urls import path
+
 from channels_app.ui_stream import endpoints
 
 ROUTES = [
-    Route(r"/ui/chat", endpoints.chat, methods=("POST",)),
-    Route(r"/ui/chat/[^/]+/stream", endpoints.resume, methods=("GET",)),
-    Route(r"/ui/chat/[^/]+/stop", endpoints.stop, methods=("POST",)),
+    path("ui/chat", endpoints.Chat.as_asgi()),
+    path("ui/chat/<str:chat>/stream", endpoints.Resume.as_asgi()),
+    path("ui/chat/<str:chat>/stop", endpoints.Stop.as_asgi()),
 ]

@@ -24,9 +24,9 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from channels_app.asgi import http, throttling
+from channels_app.asgi.acceptance import acceptance
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
-from channels_app.asgi.router import acceptance
 from channels_app.webchat import (
     access,
     adapter,

@@ -1,4 +1,4 @@
-"""Files over HTTP: upload, own files, and signed links ([L4]). ASGI handlers.
+"""Files over HTTP: upload, one's own files, and signed links ([L4]). Channels consumers.
 
 POST /files?name=…        the raw bytes; cookie (from own pages only) or key → id GET  /files/<id>
 an own file, signed in or with a key; otherwise 404; also DELETE GET  /files/out?token=…   anyone
@@ -11,21 +11,16 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from urllib.parse import quote
 
+from channels.exceptions import StopConsumer
 from django.conf import settings
 from django.utils import timezone
 
 from allowlist import account_audit
 from channels_app.asgi import http, quota, throttling
 from channels_app.asgi.authentication import count_address
-from channels_app.asgi.http import (
-    ClientGoneError,
-    Headers,
-    Receive,
-    RefusedError,
-    Request,
-    Scope,
-    Send,
-)
+from channels_app.asgi.bodies import Body
+from channels_app.asgi.consumer import Endpoint
+from channels_app.asgi.http import Headers, Receive, RefusedError, Request, Scope
 from channels_app.webchat import access
 from core.database.transactions import atomic_write, in_thread
 from core.files import storage
@@ -59,65 +54,67 @@ MEDIA_TYPE = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+")
 NOTHING = "sandbox; default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 
 
-async def upload(scope: Scope, receive: Receive, send: Send) -> None:
-    """Store a file; answer 201 with its id, which a message then names."""
-    request = Request(scope, receive)
-    try:
-        user = await in_thread(who, request, writes=True)
-        # Uploads in progress do not count towards the quota.
+class Upload(Endpoint):
+    """``POST /files?name=``: take a file; 201 with its id, which a message then names."""
+
+    methods = ("POST",)
+    user: User
+    path: Path
+    is_stored = False
+
+    def body_of(self, receive: Receive) -> Body:
+        """A file has limits of its own."""
+        return Body(
+            receive,
+            limit=settings.DOCUMENT_MEGABYTES * storage.MEGABYTE,
+            seconds=UPLOAD_SECONDS,
+            too_large=f"Files may have up to {settings.DOCUMENT_MEGABYTES} MB.",
+            too_slow="The file came too slowly.",
+        )
+
+    async def check_head(self) -> None:
+        """Authenticate by cookie or key."""
+        self.user = await in_thread(who, self.request, writes=True)
+
+    async def receive_messages(self) -> None:
+        """Receive the body into a file, which is deleted unless all of it comes."""
+        # What is being received counts for no quota yet.
         with throttling.streams.one(
-            user_id=f"upload:{user.id}", limit=settings.MAX_STREAMS_PER_USER
+            user_id=f"upload:{self.user.id}", limit=settings.MAX_STREAMS_PER_USER
         ):
-            stored = await receive_file(request, receive, user)
-    except RefusedError as error:
-        body = http.error_body(error.status, str(error))
-        await http.answer(send, error.status, body, {**error.headers, "Connection": "close"})
-        return
-    except ClientGoneError:
-        return
-    body = {"ok": True, "id": stored.public_id, "name": stored.name, "size": stored.size}
-    await http.answer(send, 201, {**body, "type": stored.content_type})
+            self.incoming.check_declared(self.request)
+            size = self.request.declared_length
+            await in_thread(quota.check, user_id=self.user.id, size=size)
+            self.path = await asyncio.to_thread(storage.new_path)
+            try:
+                await super().receive_messages()
+            finally:
+                if not self.is_stored:
+                    self.path.unlink(missing_ok=True)
 
-
-async def receive_file(request: Request, receive: Receive, user: User) -> StoredFile:
-    """Store the body as a file. Raises RefusedError 413, 400 or 408, ClientGoneError."""
-    most = settings.DOCUMENT_MEGABYTES * storage.MEGABYTE
-    too_large = RefusedError(413, f"Files may have up to {settings.DOCUMENT_MEGABYTES} MB.")
-    announced = announced_size(request)
-    if announced > most:
-        raise too_large
-    await in_thread(quota.check, user_id=user.id, size=announced)
-    path = await asyncio.to_thread(storage.new_path)
-    size = 0
-    try:
-        async with asyncio.timeout(UPLOAD_SECONDS):
-            with path.open("wb") as file:
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientGoneError
-                    block = message.get("body", b"")
-                    size += len(block)
-                    if size > most:
-                        raise too_large
-                    await asyncio.to_thread(file.write, block)
-                    if not message.get("more_body"):
-                        break
-        if size == 0:
+    async def http_request(self, message: Scope) -> None:
+        """Keep a part of the file; answer after the last one. Raises RefusedError 400, 413."""
+        await asyncio.to_thread(append, self.path, message.get("body", b""))
+        if message.get("more_body"):
+            return
+        if not self.path.stat().st_size:
             raise RefusedError(400, "The file is empty.")
-        return await in_thread(received, path, user, request.query("name"))
-    except TimeoutError as error:
-        path.unlink(missing_ok=True)
-        raise RefusedError(408, "The upload was too slow.") from error
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+        stored = await in_thread(received, self.path, self.user, self.request.query("name"))
+        self.is_stored = True
+        body = {"ok": True, "id": stored.public_id, "name": stored.name, "size": stored.size}
+        await self.answer(201, {**body, "type": stored.content_type})
+        raise StopConsumer
+
+    async def refuse(self, error: RefusedError) -> None:
+        """Answer a refused request, and close the connection: the rest of the file may come."""
+        headers = {**error.headers, "Connection": "close"}
+        await self.answer(error.status, http.error_body(error.status, str(error)), headers)
 
 
-def announced_size(request: Request) -> int:
-    """Return the declared size of the body in bytes; 0 when undeclared."""
-    declared = request.header("content-length")
-    return int(declared[:18]) if declared.isascii() and declared.isdigit() else 0
+def append(path: Path, data: bytes) -> None:
+    """Add ``data`` to a file."""
+    with path.open("ab") as file:
+        file.write(data)
 
 
 def received(path: Path, user: User, name: str) -> StoredFile:
@@ -157,24 +154,58 @@ def is_from_our_page(headers: Headers) -> bool:
     return access.is_ours(origin=headers.get("origin", ""), host=headers.get("host", ""))
 
 
-async def own(scope: Scope, receive: Receive, send: Send) -> None:
-    """Send an own file; DELETE revokes it, and its bytes are removed later."""
-    request = Request(scope, receive)
-    deletes = request.method == "DELETE"
-    try:
-        user = await in_thread(who, request, writes=deletes)
-        name = request.path.rpartition("/")[2]
-        file = await in_thread(own_file, user, name) if is_public_id(name) else None
+class FileEndpoint(Endpoint):
+    """An endpoint that answers a file, and refuses in a line of text: people open its address."""
+
+    async def refuse(self, error: RefusedError) -> None:
+        """Answer a refused request."""
+        headers = {"Content-Security-Policy": NOTHING, **error.headers}
+        await self.answer_text(error.status, f"{error}\n", headers)
+
+    async def deliver(self, file: StoredFile, *, subject: str) -> None:
+        """Send the bytes, or the part that is asked for. Raises RefusedError 404 when they are
+        gone, 416 for a part that the file does not have, 429 for too many open streams of
+        ``subject``."""
+        with throttling.streams.one(user_id=subject, limit=settings.MAX_STREAMS_PER_USER):
+            path = storage.path_of(file)
+            if not await asyncio.to_thread(path.is_file):
+                raise RefusedError(404, "The file was deleted.")
+            part = part_of(self.request, file.size)
+            acts = await asyncio.to_thread(is_slide_show, file, path)
+            headers = {**headers_of(file, acts=acts), "Content-Length": str(len(part))}
+            partial = len(part) < file.size
+            if partial:
+                headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{file.size}"
+            await self.send_headers(status=206 if partial else 200, headers=http.encoded(headers))
+            if self.request.method != "HEAD":
+                async for block in blocks(path, part):
+                    if not await http.write(self.send, block, more=True):
+                        return
+            await http.write(self.send, b"", more=False)
+
+
+class Own(FileEndpoint):
+    """``/files/<id>``: one's own file; DELETE revokes it, and its bytes are removed soon."""
+
+    methods = ("GET", "HEAD", "DELETE")
+    user: User
+
+    async def check_head(self) -> None:
+        """Authenticate by cookie or key."""
+        writes = self.request.method == "DELETE"
+        self.user = await in_thread(who, self.request, writes=writes)
+
+    async def handle(self, body: bytes) -> None:
+        """Answer the file, or delete it."""
+        name = self.scope["url_route"]["kwargs"]["file_id"]
+        file = await in_thread(own_file, self.user, name) if is_public_id(name) else None
         if file is None:
             raise RefusedError(404, "There is no such file.")
-        if deletes:
+        if self.request.method == "DELETE":
             await in_thread(storage.revoke, file)
-            await http.answer(send, 200, {"ok": True, "status": 200})
-            return
-        with throttling.streams.one(user_id=f"file:{user.id}", limit=settings.MAX_STREAMS_PER_USER):
-            await deliver(request, send, file)
-    except RefusedError as error:
-        await refuse(send, error)
+            await self.answer(200, {"ok": True, "status": 200})
+        else:
+            await self.deliver(file, subject=f"file:{self.user.id}")
 
 
 def own_file(user: User, name: str) -> StoredFile | None:
@@ -183,26 +214,28 @@ def own_file(user: User, name: str) -> StoredFile | None:
     return own_ones.filter(public_id=name).first()
 
 
-async def out(scope: Scope, receive: Receive, send: Send) -> None:
-    """Send the file of a signed link; each GET is counted."""
-    request = Request(scope, receive)
-    try:
-        await in_thread(count_address, request.address)
+class Out(FileEndpoint):
+    """``/files/out?token=``: the file of a signed link; each GET is counted."""
+
+    methods = ("GET", "HEAD")
+
+    async def check_head(self) -> None:
+        """Count the address."""
+        await in_thread(count_address, self.request.address)
+
+    async def handle(self, body: bytes) -> None:
+        """Answer the file. Raises RefusedError 403, 404 or 410."""
         try:
-            file = await in_thread(storage.opened, request.query("token"))
+            file = await in_thread(storage.opened, self.request.query("token"))
         except storage.BadLinkError as error:
             raise RefusedError(403, f"{error} Ask for the file again.") from error
         if file is None:
             raise RefusedError(404, "The file was deleted.")
         if file.revoked_at is not None:
             raise RefusedError(410, "This link was revoked.")
-        if request.method == "GET":
-            await in_thread(count_open, file, request.address)
-        asker = f"link:{throttling.network_of(request.address)}"
-        with throttling.streams.one(user_id=asker, limit=settings.MAX_STREAMS_PER_USER):
-            await deliver(request, send, file)
-    except RefusedError as error:
-        await refuse(send, error)
+        if self.request.method == "GET":
+            await in_thread(count_open, file, self.request.address)
+        await self.deliver(file, subject=f"link:{throttling.network_of(self.request.address)}")
 
 
 def count_open(file: StoredFile, address: str) -> None:
@@ -210,42 +243,6 @@ def count_open(file: StoredFile, address: str) -> None:
     with atomic_write():
         storage.count_open(file)
         account_audit.file_opened(file=file, address=address, now=timezone.now())
-
-
-async def refuse(send: Send, error: RefusedError) -> None:
-    """Answer with a line of text, for browsers."""
-    headers = {
-        "Content-Type": "text/plain; charset=utf-8",
-        "Content-Security-Policy": NOTHING,
-        **error.headers,
-    }
-    start = {"type": "http.response.start", "status": error.status}
-    await send({**start, "headers": http.encoded(headers)})
-    await http.write(send, f"{error}\n".encode(), more=False)
-
-
-async def deliver(request: Request, send: Send, file: StoredFile) -> None:
-    """Send the bytes, or the requested range. Raises RefusedError 404 when they were removed, 416
-    for an unsatisfiable range.
-    """
-    path = storage.path_of(file)
-    if not await asyncio.to_thread(path.is_file):
-        raise RefusedError(404, "The file was deleted.")
-    part = part_of(request, file.size)
-    acts = await asyncio.to_thread(is_slide_show, file, path)
-    headers = {**headers_of(file, acts=acts), "Content-Length": str(len(part))}
-    partial = len(part) < file.size
-    if partial:
-        headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{file.size}"
-    start = {"type": "http.response.start", "status": 206 if partial else 200}
-    await send({**start, "headers": http.encoded(headers)})
-    if request.method == "HEAD":
-        await http.write(send, b"", more=False)
-        return
-    async for block in blocks(path, part):
-        if not await http.write(send, block, more=True):
-            return
-    await http.write(send, b"", more=False)
 
 
 def part_of(request: Request, size: int) -> range:

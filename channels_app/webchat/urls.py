@@ -1,13 +1,12 @@
-"""Routes of the web chat: pages and their JSON for Django, and the WebSockets."""
+"""Routes of the web chat: pages and JSON for Django; files and WebSockets for Channels."""
 
-from typing import Any
+from channels.routing import URLRouter
+from django.urls import URLPattern, path, re_path
 
-from django.urls import URLPattern, path
-
-from channels_app.asgi.router import Route, names_our_host
+from channels_app.asgi.hosts import our_host
 from channels_app.webchat import decision, files, views
 from channels_app.webchat.admin_notifications import AdminNotificationsConsumer
-from channels_app.webchat.consumers import FOREIGN, WebChatConsumer
+from channels_app.webchat.consumers import WebChatConsumer
 
 urlpatterns: list[URLPattern] = [
     path("", views.page, name="chat"),
@@ -27,17 +26,12 @@ urlpatterns: list[URLPattern] = [
 ]
 
 ROUTES = [
-    Route(r"/files", files.upload, methods=("POST",)),
-    Route(r"/files/out", files.out, methods=("GET", "HEAD")),
-    Route(r"/files/[^/]+", files.own, methods=("GET", "HEAD", "DELETE")),
+    path("files", files.Upload.as_asgi()),
+    path("files/out", files.Out.as_asgi()),
+    path("files/<str:file_id>", files.Own.as_asgi()),
 ]
-SOCKETS = {"/ws/desk": AdminNotificationsConsumer.as_asgi()}
-CHAT = WebChatConsumer.as_asgi()
-
-
-async def websocket_application(scope: Any, receive: Any, send: Any) -> None:
-    """Route to the admin's socket or the chat's; refuse a foreign ``Host``."""
-    if not names_our_host(scope):
-        await send({"type": "websocket.close", "code": FOREIGN})
-        return
-    await SOCKETS.get(scope["path"], CHAT)(scope, receive, send)
+SOCKETS = [
+    path("ws/desk", AdminNotificationsConsumer.as_asgi()),
+    re_path(r"", WebChatConsumer.as_asgi()),  # under any other address
+]
+websocket_application = our_host(URLRouter(SOCKETS))

@@ -15,7 +15,7 @@ from types import FrameType
 
 from django.conf import settings
 
-from channels_app.asgi import http
+from channels_app.asgi import event_stream
 from core.database import transactions
 from gateway_project import environment
 from gateway_project.processes import begin, garbage, listener, ready
@@ -72,7 +72,7 @@ def serve_uvicorn(listening: socket.socket) -> None:
 
         def leave(self) -> None:
             """Send streams their last event while connections still wait for their end."""
-            http.stopping().set()
+            event_stream.stopping().set()
             self.leaving.set()
 
     config = uvicorn.Config(

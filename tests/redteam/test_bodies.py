@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from channels_app.asgi import router
+from channels_app.asgi.bodies import limited
 from channels_app.asgi.http import Scope
 
 LIMIT = 2048
 
 
 def send_to_django(settings: Any, *, parts: list[bytes], declared: str = "") -> tuple[int, int]:
-    """(status, bytes that reached Django) of a POST to an address without a lean route."""
+    """(status, bytes that reached Django) of a POST to a page."""
     settings.MAX_BODY_BYTES = LIMIT
     given, sent, reached = list(parts), list[Scope](), 0
 
@@ -38,7 +38,7 @@ def send_to_django(settings: Any, *, parts: list[bytes], declared: str = "") -> 
     scope: Scope = {"type": "http", "method": "POST", "path": "/x", "headers": headers}
 
     async def ask() -> None:
-        await router.application([], django)(scope, receive, send)
+        await limited(django)(scope, receive, send)
 
     asyncio.run(ask())
     return int(sent[0]["status"]), reached

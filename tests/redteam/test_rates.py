@@ -101,7 +101,7 @@ def test_ri18_files_on_their_way_are_counted(settings: Any, transactional_db: No
 
         scope = {"type": "http", "method": "POST", "path": "/files", "headers": headers}
         more = {"query_string": b"name=a.txt", "client": ("192.0.2.7", 1)}
-        await files.upload({**scope, **more}, receive, send)
+        await files.Upload.as_asgi()({**scope, **more}, receive, send)
 
     async def three() -> None:
         now, later, begun = asyncio.Event(), asyncio.Event(), asyncio.Event()

@@ -75,7 +75,7 @@ def pour(connection: socket.socket, megabytes: int) -> int:
 
 @pytest.mark.parametrize("path", BODIES)
 def test_rw11_300_megabytes_are_not_kept(path: str, gateway: Gateway, ada: Client) -> None:
-    """[RW11] Declared, at an ASGI endpoint, at a page and at a missing address."""
+    """[RW11] Declared, at an endpoint, at a page and at a missing address."""
     request = head(ada, f"Content-Length: {300 * MEGABYTE}")
     with door(gateway) as connection:
         connection.sendall(request.replace(b"/inbound", path.encode(), 1))

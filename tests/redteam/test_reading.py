@@ -1,7 +1,7 @@
 """Looking changes nothing: link previews, crawlers and foreign pages make GET and HEAD requests,
 with whatever cookies there are, as often as they like (RQ17).
 
-Every URL of Django, of the lean routes and of the admin, for each of the people of the matrix.
+Every URL of Django, of the endpoints and of the admin, for each of the people of the matrix.
 """
 
 import re
@@ -16,7 +16,6 @@ from pytest_django import Settings
 from allowlist import decision_links, link_codes, sign_in
 from allowlist.models import ApiKey, LinkCode, SignInLink, UnknownRequest
 from core.models import ChannelIdentity, User
-from gateway_project.asgi import ROUTES
 from tests.redteam import gateway_data
 from tests.redteam.gateway_data import WHO, GatewayData
 from tests.redteam.matrix import API, ENDPOINTS, PAGES
@@ -57,10 +56,8 @@ def admin_pages() -> list[str]:
 
 
 def look(gateway: GatewayData, browser: Client, who: str, method: str, path: str) -> None:
-    """One request: by the key at the lean routes and the REST interface, by the cookie at pages."""
-    is_page = not path.startswith("/api") and not any(
-        gateway_data.lean_matches(route.path, path) for route in ROUTES
-    )
+    """One request: by the key at the endpoints and the REST interface, by the cookie at pages."""
+    is_page = not path.startswith("/api") and not gateway_data.is_endpoint(path)
     if is_page:
         browser.generic(method, path, SERVER_NAME=gateway_data.HOST)
     else:

@@ -95,10 +95,6 @@ def test_a_key_is_looked_up_in_one_statement(tokens: dict[str, str]) -> None:
 
 def request(token: str, address: str) -> Request:
     """Make a request with a key from an address."""
-
-    async def receive() -> Any:
-        raise AssertionError
-
     scope = {
         "type": "http",
         "method": "POST",
@@ -107,4 +103,4 @@ def request(token: str, address: str) -> Request:
         "client": (address, 1),
         "headers": [(b"authorization", f"Bearer {token}".encode("latin-1"))],
     }
-    return Request(scope, receive)
+    return Request(scope)

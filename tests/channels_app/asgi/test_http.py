@@ -1,25 +1,33 @@
-"""The parts that every HTTP door stands on: bodies, streams, guards, limits, strict JSON."""
+"""The base of all HTTP endpoints: bodies, streams, failures, limits, strict JSON."""
 
 import asyncio
 import json
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from channels.exceptions import StopConsumer
+from channels.routing import URLRouter
 from django.db import InterfaceError, OperationalError
+from django.http import HttpResponse
+from django.urls import path, re_path
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from channels_app.asgi import http, router, strict_json, throttling
-from channels_app.asgi.http import ClientGoneError, RefusedError, Request
-from channels_app.asgi.router import Route
+from channels_app.asgi import event_stream, http, strict_json, throttling, views
+from channels_app.asgi.consumer import Endpoint
+from channels_app.asgi.http import RefusedError, Request
+from channels_app.asgi.views import EndpointRequest, ViewHandler
+from core.database import transactions
+from gateway_project.asgi import application
 
 Message = dict[str, Any]
+JSON = ("content-type", "application/json")
 
 
 class Wire:
@@ -56,60 +64,136 @@ def part(data: bytes, *, more: bool = False) -> Message:
     return {"type": "http.request", "body": data, "more_body": more}
 
 
-def request(
-    wire: Wire,
+def scope_of(
     headers: Iterable[tuple[str, str]] = (),
     *,
+    method: str = "GET",
     query: str = "",
     client: str = "10.1.1.1",
-) -> Request:
-    """A request on ``wire``."""
-    scope = {
-        "method": "POST",
+) -> Message:
+    """What a server says about a request."""
+    return {
+        "type": "http",
+        "method": method,
         "path": "/x",
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
         "query_string": query.encode(),
         "client": (client, 5) if client else None,
     }
-    return Request(scope, wire.receive)
 
 
-async def test_a_body_in_pieces_is_put_together() -> None:
+class Echo(Endpoint):
+    """Answers the JSON that it gets."""
+
+    methods = ("GET", "POST")
+    takes_json = True
+
+    async def handle(self, body: bytes) -> None:
+        await self.answer(200, http.parse_object(body))
+
+
+@views.endpoint("GET", "POST")
+async def echo(request: EndpointRequest) -> HttpResponse:
+    """The same as a view."""
+    return views.json_response(200, http.parse_object(await request.read_body()))
+
+
+class Urls:
+    """A URL configuration of a test."""
+
+    urlpatterns = [path("x", echo)]
+
+
+KINDS = ["consumer", "view"]
+
+
+@pytest.fixture(params=KINDS)
+def app(request: pytest.FixtureRequest, settings: Settings) -> Any:
+    """An endpoint of each kind, while messages are accepted."""
+    settings.MAX_BODY_BYTES = 100
+    settings.ROOT_URLCONF = Urls
+    return Echo.as_asgi() if request.param == "consumer" else ViewHandler()
+
+
+@pytest.fixture(autouse=True)
+def accepting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No database says that a worker runs."""
+    monkeypatch.setattr("core.conversations.runs.why_none_works", lambda: "")
+
+
+@pytest.fixture(autouse=True)
+async def threads_end() -> AsyncIterator[None]:
+    """The threads of the database end with the test."""
+    yield
+    await asyncio.to_thread(transactions.close_pool)
+
+
+async def ask(app: Any, wire: Wire, *headers: tuple[str, str], method: str = "POST") -> None:
+    """One request."""
+    await app(scope_of([JSON, *headers], method=method), wire.receive, wire.send)
+
+
+async def test_a_body_in_pieces_is_put_together(app: Any) -> None:
     wire = Wire(part(b'{"a"', more=True), part(b": 1}"))
-    assert await request(wire, [("content-type", "application/json")]).json() == {"a": 1}
+    await ask(app, wire)
+    assert (wire.status, wire.body) == (200, b'{"a":1}')
 
 
-async def test_a_client_that_leaves_in_its_body_is_gone() -> None:
+async def test_a_consumer_is_silent_when_its_client_leaves_in_the_body() -> None:
     wire = Wire(part(b"{", more=True), {"type": "http.disconnect"})
-    with pytest.raises(ClientGoneError):
-        await request(wire).body(100)
+    await ask(Echo.as_asgi(), wire)
+    assert wire.sent == []
+
+
+async def test_a_view_ends_when_its_client_leaves_in_the_body(settings: Settings) -> None:
+    settings.ROOT_URLCONF = Urls
+    wire = Wire(part(b"{", more=True), {"type": "http.disconnect"})
+    await ask(ViewHandler(), wire)
+    assert wire.status == 400
 
 
 @pytest.mark.parametrize(
-    ("headers", "status"),
+    ("headers", "status", "unread"),
     [
-        ([("content-length", "101")], 413),
-        ([("content-length", "9" * 5000)], 413),
-        ([("content-encoding", "br")], 415),
-        ([], 413),
+        ([("content-length", "101")], 413, 5),
+        ([("content-length", "9" * 5000)], 413, 5),
+        ([("content-encoding", "br")], 415, 5),
+        ([], 413, 2),
     ],
 )
-async def test_a_body_is_bounded(headers: list[tuple[str, str]], status: int) -> None:
+async def test_a_body_is_bounded(
+    app: Any, headers: list[tuple[str, str]], status: int, unread: int
+) -> None:
+    """What the head says is refused before the body is read."""
     wire = Wire(*[part(b"x" * 50, more=True)] * 5)
-    with pytest.raises(RefusedError) as error:
-        await request(wire, headers).body(100)
-    assert error.value.status == status
+    await ask(app, wire, *headers)
+    assert (wire.status, len(wire.incoming)) == (status, unread)
 
 
-async def test_a_body_that_comes_too_slowly_is_a_408(settings: Settings) -> None:
+@pytest.mark.parametrize("method", ["DELETE", "TRACE"])
+async def test_a_method_that_an_endpoint_does_not_have_is_a_405(app: Any, method: str) -> None:
+    wire = Wire(part(b"{}"))
+    await ask(app, wire, method=method)
+    assert (wire.status, len(wire.incoming)) == (405, 1)
+    assert (b"allow", b"GET, POST") in [(n.lower(), v) for n, v in wire.sent[0]["headers"]]
+
+
+async def test_a_body_that_comes_too_slowly_is_a_408(app: Any, settings: Settings) -> None:
     settings.BODY_SECONDS = 0.05
-    with pytest.raises(RefusedError) as error:
-        await request(Wire(part(b"{", more=True))).body(100)
-    assert error.value.status == 408
+    wire = Wire(part(b"{", more=True))
+    await ask(app, wire)
+    assert wire.status == 408
+
+
+def request(
+    headers: Iterable[tuple[str, str]] = (), *, query: str = "", client: str = "10.1.1.1"
+) -> Request:
+    """The head of a request."""
+    return Request(scope_of(headers, query=query, client=client))
 
 
 def test_a_query_has_first_values_and_empty_ones() -> None:
-    asked = request(Wire(), query="after=5&after=6&x=%F0%9F%98%80&y=%ff")
+    asked = request(query="after=5&after=6&x=%F0%9F%98%80&y=%ff")
     assert (asked.query("after"), asked.query("x"), asked.query("none")) == ("5", "😀", "")
 
 
@@ -132,7 +216,7 @@ def test_the_address_is_the_clients_or_the_one_that_our_proxy_saw(
 ) -> None:
     settings.GATEWAY_TRUSTED_PROXIES = proxies
     headers = [("x-forwarded-for", forwarded)] if forwarded else []
-    assert request(Wire(), headers, client=client).address == address
+    assert request(headers, client=client).address == address
 
 
 def test_secrets_are_compared_whatever_they_hold() -> None:
@@ -146,11 +230,31 @@ async def blocks(*data: bytes) -> AsyncGenerator[bytes, None]:
         yield each
 
 
+def streaming(source: AsyncGenerator[bytes, None], ends: list[bool] | None = None) -> Any:
+    """An endpoint that answers ``source``; ``ends`` gets whether the client had all of it."""
+
+    class Streaming(Endpoint):
+        async def handle(self, body: bytes) -> None:
+            whole = await self.stream(source, headers={}, farewell=b"")
+            if ends is not None:
+                ends.append(whole)
+
+    return Streaming.as_asgi()
+
+
+async def streamed(wire: Wire, source: AsyncGenerator[bytes, None]) -> bool:
+    """Whether the client of ``wire`` had all of ``source``."""
+    ends: list[bool] = []
+    wire.incoming.append(part(b""))
+    await ask(streaming(source, ends), wire, method="GET")
+    return ends[0]
+
+
 async def test_a_stream_is_sent_in_pieces_and_ended(settings: Settings) -> None:
     settings.STREAM_PIECE_BYTES = 1000
     wire = Wire()
     big = b"x" * 2001
-    assert await http.stream(request(wire), wire.send, blocks(b"a", big))
+    assert await streamed(wire, blocks(b"a", big))
     assert wire.body == b"a" + big
     assert max(len(message.get("body", b"")) for message in wire.sent) == 1000
     assert [message.get("more_body") for message in wire.sent[1:]] == [True] * 4 + [False]
@@ -168,7 +272,7 @@ async def test_a_client_that_leaves_ends_the_stream_and_its_source() -> None:
         finally:
             closed.set()
 
-    assert not await http.stream(request(wire), wire.send, endless())
+    assert not await streamed(wire, endless())
     assert closed.is_set()
 
 
@@ -183,9 +287,9 @@ async def test_ri13_a_stalled_reader_is_left_and_its_source_closed(settings: Set
         finally:
             closed.set()
 
-    assert not await http.push(wire.send, source(), http.Pace())
+    assert not await event_stream.push(wire.send, source(), event_stream.Progress())
     assert closed.is_set()
-    assert not await http.push(wire.send, blocks(), http.Pace())
+    assert not await event_stream.push(wire.send, blocks(), event_stream.Progress())
 
 
 async def endless(closed: asyncio.Event) -> AsyncGenerator[bytes, None]:
@@ -204,7 +308,7 @@ async def test_ri13_a_stream_has_a_most_of_bytes_and_its_source_is_closed(
     """[RI13] The end is no clean one: the client knows that it has to resume."""
     settings.MAX_STREAM_BYTES = 1050
     wire, closed = Wire(), asyncio.Event()
-    assert not await http.stream(request(wire), wire.send, endless(closed))
+    assert not await streamed(wire, endless(closed))
     assert len(wire.body) == 1000
     assert not any(each.get("more_body") is False for each in wire.sent)
     assert closed.is_set()
@@ -214,60 +318,96 @@ async def test_ri13_a_stream_has_a_most_of_seconds(settings: Settings) -> None:
     """[RI13]"""
     settings.MAX_STREAM_SECONDS = 0.05
     wire, closed = Wire(), asyncio.Event()
-    assert not await http.stream(request(wire), wire.send, endless(closed))
+    assert not await streamed(wire, endless(closed))
     assert not any(each.get("more_body") is False for each in wire.sent)
     assert closed.is_set()
 
 
-async def test_a_source_that_fails_is_not_hidden() -> None:
+async def test_a_source_that_fails_is_not_hidden(caplog: pytest.LogCaptureFixture) -> None:
     wire = Wire()
 
     async def broken() -> AsyncGenerator[bytes, None]:
         yield b"a"
         raise OperationalError("gone")
 
-    with pytest.raises(OperationalError):
-        await http.stream(request(wire), wire.send, broken())
+    with caplog.at_level("ERROR"):
+        wire.incoming.append(part(b""))
+        await ask(streaming(broken()), wire, method="GET")
+    assert "the database failed" in caplog.text
+    assert not any(each.get("more_body") is False for each in wire.sent)
 
 
 def test_ri14_an_event_is_one_line_of_data() -> None:
-    event = http.sse({"text": "a\n\ndata: x\r\r\n\u2028"}, seq=7)
+    event = event_stream.sse({"text": "a\n\ndata: x\r\r\n\u2028"}, seq=7)
     assert event.startswith(b"id: 7\ndata: ")
     assert event.count(b"\n") == 3
     assert b"\r" not in event
-    assert http.sse({}) == b"data: {}\n\n"
+    assert event_stream.sse({}) == b"data: {}\n\n"
 
 
-# The guard of the lean doors ---------------------------------------------------------------------
+# Failures and routes -----------------------------------------------------------------------------
 
 
+def failing(kind: str, error: Exception, settings: Settings) -> Any:
+    """An endpoint of this kind that fails."""
+
+    class Fails(Endpoint):
+        async def handle(self, body: bytes) -> None:
+            raise error
+
+    @views.endpoint("GET")
+    async def fails(request: EndpointRequest) -> HttpResponse:
+        raise error
+
+    class FailingUrls:
+        urlpatterns = [path("x", fails)]
+
+    settings.ROOT_URLCONF = FailingUrls
+    return Fails.as_asgi() if kind == "consumer" else ViewHandler()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("error", "status"),
     [(OperationalError("x"), 503), (InterfaceError("closed"), 503), (KeyError("secret"), 500)],
 )
-async def test_rc6_a_door_that_fails_answers_once(error: Exception, status: int) -> None:
+async def test_rc6_an_endpoint_that_fails_answers_once(
+    kind: str, error: Exception, status: int, settings: Settings
+) -> None:
     """[RC6]"""
-
-    async def fails(scope: Any, receive: Any, send: Any) -> None:
-        raise error
-
-    wire = Wire()
-    await router.guarded(Route("/x", fails), {"method": "GET"}, wire.receive, wire.send)
+    wire = Wire(part(b""))
+    await ask(failing(kind, error, settings), wire, method="GET")
     assert wire.status == status
     body = json.loads(wire.body)
     assert (body["ok"], body["status"], body["text"]) == (False, status, "")
     assert "secret" not in str(body)
 
 
-@pytest.mark.parametrize("error", [OperationalError("x"), KeyError("x")])
+@pytest.mark.parametrize("error", [OperationalError("x"), KeyError("x"), RefusedError(400, "x")])
 async def test_an_answer_that_began_is_not_followed_by_another(error: Exception) -> None:
-    async def fails(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        raise error
+    class Fails(Endpoint):
+        async def handle(self, body: bytes) -> None:
+            await self.send_headers(status=200, headers=[])
+            raise error
 
-    wire = Wire()
-    await router.guarded(Route("/x", fails), {"method": "GET"}, wire.receive, wire.send)
+    wire = Wire(part(b""))
+    await ask(Fails.as_asgi(), wire, method="GET")
     assert [message["type"] for message in wire.sent] == ["http.response.start"]
+
+
+async def test_a_consumer_may_handle_each_part_of_a_body() -> None:
+    parts: list[bytes] = []
+
+    class Parts(Endpoint):
+        async def http_request(self, message: Any) -> None:
+            parts.append(message["body"])
+            if not message["more_body"]:
+                await self.answer(200, {})
+                raise StopConsumer
+
+    wire = Wire(part(b"a", more=True), part(b"b", more=True), part(b"c"))
+    await ask(Parts.as_asgi(), wire)
+    assert (parts, wire.status) == ([b"a", b"b", b"c"], 200)
 
 
 async def test_routes_match_whole_paths_and_django_gets_the_rest() -> None:
@@ -279,11 +419,21 @@ async def test_routes_match_whole_paths_and_django_gets_the_rest() -> None:
     async def django(scope: Any, receive: Any, send: Any) -> None:
         heard.append("django")
 
-    app = router.application([Route(r"/inbound", ours)], django)
-    for path in ("/inbound", "/inbound/x", "/x/inbound", "/inbound\n"):
-        headers = [(b"host", b"testserver")]
-        await app({"method": "GET", "path": path, "headers": headers}, None, None)
+    consumer: Any = ours
+    pages: Any = django
+    router = URLRouter([path("inbound", consumer), re_path(r"", pages)])
+    for address in ("/inbound", "/inbound/x", "/x/inbound", "/inbound\n"):
+        await router({"type": "http", "path": address}, None, None)
     assert heard == ["ours", "django", "django", "django"]
+
+
+async def test_two_slashes_are_no_endpoint(db: None) -> None:
+    """Channels' router takes them for one; Django does not."""
+    wire = Wire(part(b""))
+    headers = [("host", "testserver")]
+    scope = {**scope_of(headers), "path": "//healthz"}
+    await application(scope, wire.receive, wire.send)
+    assert wire.status == 404
 
 
 # Limits ------------------------------------------------------------------------------------------

@@ -15,10 +15,9 @@ from allowlist import keys
 from channels_app.asgi import throttling
 from channels_app.asgi.http import Scope
 from channels_app.bridge import signing
-from channels_app.bridge.endpoints import process
-from channels_app.http_api.endpoints import inbound
 from core.lib.encryption import encrypt
 from core.models import ChannelAccount
+from gateway_project.asgi import application
 from gateway_project.processes import listener
 from tests.channels_app.running import guest, owner, runner
 from tests.channels_app.telegram.local import Loop
@@ -26,8 +25,7 @@ from tests.redteam.gateway_data import end_tasks
 
 SECRET = "a-secret-of-this-bridge"
 Json = dict[str, Any]
-JSON = {"Content-Type": "application/json"}
-DOORS = {"/process": process, "/inbound": inbound}
+JSON = {"Content-Type": "application/json", "Host": "testserver"}
 
 
 @dataclass
@@ -153,7 +151,7 @@ class Bridge:
             sent.append(event)
 
         try:
-            await DOORS[path](scope, receive, send)
+            await application(scope, receive, send)
         finally:
             await end_tasks()
         return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:])

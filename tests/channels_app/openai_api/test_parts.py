@@ -6,9 +6,7 @@ import orjson
 import pytest
 from django.db import OperationalError
 
-from channels_app.asgi import router
-from channels_app.asgi.http import Receive, Scope, Send
-from channels_app.openai_api import errors
+from channels_app.openai_api.endpoints import OpenAIEndpoint
 from channels_app.rendering import follow_run
 from core.database.transactions import close_pool, in_thread
 from core.files import storage
@@ -46,10 +44,11 @@ async def test_a_failure_nobody_expected_has_the_shape_of_its_door(
 ) -> None:
     """[D5] No traceback, no words of the failure; 503 asks to come again."""
 
-    async def failing(scope: Scope, receive: Receive, send: Send) -> None:
-        raise failure
+    class Failing(OpenAIEndpoint):
+        async def check_head(self) -> None:
+            raise failure
 
-    async def nothing(*_: object) -> None:
+    async def nothing() -> Any:
         raise AssertionError
 
     sent: list[Any] = []
@@ -57,9 +56,8 @@ async def test_a_failure_nobody_expected_has_the_shape_of_its_door(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    app = router.application([router.Route("/v1", failing, errors.plain)], nothing)
-    headers = [(b"host", b"testserver")]
-    await app({"type": "http", "method": "GET", "path": "/v1", "headers": headers}, nothing, send)
+    scope = {"type": "http", "method": "GET", "path": "/v1", "headers": []}
+    await Failing.as_asgi()(scope, nothing, send)
     assert sent[0]["status"] == status
     error = orjson.loads(sent[1]["body"])["error"]
     assert error["type"] == "server_error"

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from channels_app.asgi.http import Scope
-from channels_app.telegram import bot_api, views
+from channels_app.telegram import bot_api
+from gateway_project.asgi import application
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.channels_app.telegram.people import Params, message, numbered
 
@@ -60,7 +61,7 @@ class Local:
         body = update if isinstance(update, bytes) else json.dumps(update).encode()
         sent: list[Params] = []
         self.body_was_read = False
-        headers = [(b"content-length", str(len(body)).encode())]
+        headers = [(b"host", b"testserver"), (b"content-length", str(len(body)).encode())]
         if secret is not None:
             headers.append((b"x-telegram-bot-api-secret-token", secret.encode()))
         scope: Scope = {
@@ -79,7 +80,7 @@ class Local:
         async def send(event: Any) -> None:
             sent.append(event)
 
-        await views.webhook(scope, receive, send)
+        await application(scope, receive, send)
         return sent[0]["status"], json.loads(sent[1]["body"])
 
     def say(self, text: str, *, account: str = "main", **more: Any) -> int:

@@ -1,18 +1,19 @@
-"""``POST /process`` [D4]: key, signature, body, one call, 202 after the commit."""
+"""``POST /process`` [D4]: key, body, signature, one call, 202 after the commit."""
 
 import hashlib
 import time
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.http import HttpResponse
 from django.utils import timezone
 
 from allowlist.models import ApiKey
-from channels_app.asgi import http, strict_json
+from channels_app.asgi import http
 from channels_app.asgi.authentication import authenticate, count_sender
-from channels_app.asgi.http import Receive, RefusedError, Request, Scope, Send
+from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
+from channels_app.asgi.views import EndpointRequest, endpoint, json_response
 from channels_app.bridge import fields, signing
 from channels_app.bridge.channel import CHANNEL
 from channels_app.delivery.sending import account_of
@@ -27,31 +28,19 @@ from core.models import ChannelAccount
 FORGET_AFTER = timedelta(seconds=2 * signing.WINDOW_SECONDS + 60)
 
 
-async def process(scope: Scope, receive: Receive, send: Send) -> None:
+@endpoint("POST")
+async def process(request: EndpointRequest) -> HttpResponse:
     """``POST /process``."""
-    request = Request(scope, receive)
-    try:
-        caller = await authenticate(request, scope=ApiKey.Scope.INBOUND)
-        account = bridge_of(caller)
-        request.require_json()
-        raw = await request.body(settings.MAX_BODY_BYTES)
-        await in_thread(check_signature, request, account, raw)
-        asked = fields.read(parsed(raw))
-        request_id = await in_thread(
-            accept,
-            account,
-            asked,
-            signature=request.header(signing.SIGNATURE.lower()),
-            key=caller.key_id,
-        )
-        await http.answer(send, 202, {"ok": True, "status": 202, "request_id": request_id})
-    except RefusedError as error:
-        body = http.error_body(error.status, str(error))
-        if error.field:
-            body["field"] = error.field
-        await http.answer(send, error.status, body, error.headers)
-    except http.ClientGoneError:
-        return
+    head = request.head
+    caller = await authenticate(head, scope=ApiKey.Scope.INBOUND)
+    account = bridge_of(caller)
+    head.require_json()
+    raw = await request.read_body()
+    await in_thread(check_signature, head, account, raw)
+    asked = fields.read(http.parse_object(raw))
+    signature = head.header(signing.SIGNATURE.lower())
+    request_id = await in_thread(accept, account, asked, signature=signature, key=caller.key_id)
+    return json_response(202, {"ok": True, "status": 202, "request_id": request_id})
 
 
 def bridge_of(caller: Principal) -> ChannelAccount:
@@ -80,17 +69,6 @@ def check_signature(request: Request, row: ChannelAccount, raw: bytes) -> None:
         )
     except signing.BadSignatureError as error:
         raise RefusedError(401, f"{error}.") from error
-
-
-def parsed(raw: bytes) -> dict[str, object]:
-    """The body as a JSON object. Raises RefusedError 400."""
-    try:
-        value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH)
-    except strict_json.BadJSONError as error:
-        raise RefusedError(400, error.sentence, field=error.field or "body") from error
-    if not isinstance(value, dict):
-        raise RefusedError(400, "The body must be a JSON object.", field="body")
-    return value
 
 
 def accept(account: ChannelAccount, asked: fields.Asked, *, signature: str, key: int) -> str:

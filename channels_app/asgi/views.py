@@ -1,0 +1,133 @@
+"""Async Django views that programs call: a handler without middleware, and the frame of a view."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
+from io import BytesIO
+from typing import Any
+
+import orjson
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest
+from django.core.handlers.exception import convert_exception_to_response
+from django.http import HttpResponse
+
+from channels_app.asgi import http
+from channels_app.asgi.acceptance import admit
+from channels_app.asgi.bodies import Body
+from channels_app.asgi.http import (
+    ClientGoneError,
+    Headers,
+    Receive,
+    RefusedError,
+    Request,
+    Scope,
+)
+
+
+class UnreadBody(BytesIO):
+    """What Django takes for the body: empty, with the ``receive`` that gives the real one."""
+
+    def __init__(self, receive: Receive) -> None:
+        super().__init__()
+        self.receive = receive
+
+
+class EndpointRequest(ASGIRequest):
+    """A request whose body the view reads itself, once it has judged the head."""
+
+    def __init__(self, scope: Scope, body: UnreadBody) -> None:
+        super().__init__(scope, body)
+        self.head = Request(scope)
+        self._receive = body.receive
+
+    async def read_body(self, limit: int | None = None) -> bytes:
+        """The whole body. Raises RefusedError 408, 413 or 415, ClientGoneError.
+
+        ``limit`` is in bytes; MAX_BODY_BYTES without it.
+        """
+        body = Body(self._receive, limit=limit)
+        body.check_head(self.head)
+        return await body.read()
+
+
+class ViewHandler(ASGIHandler):
+    """Django's handler for the views of this module.
+
+    Programs have no session, no cookie and no form: no middleware runs. The body stays unread, a
+    client that leaves does not stop what it has asked for, and the handlers of Django's signals,
+    which concern database connections that these views do not use, share one thread: Django would
+    start one for each request.
+    """
+
+    request_class = EndpointRequest
+
+    def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002 - Django's
+        """Load none."""
+        respond = self._get_response_async  # type: ignore[attr-defined]
+        self._middleware_chain = convert_exception_to_response(respond)
+        self._view_middleware: list[Any] = []
+        self._exception_middleware: list[Any] = []
+        self._template_response_middleware: list[Any] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.handle(scope, receive, send)
+
+    async def read_body(self, receive: Any) -> UnreadBody:
+        """Leave the body to the view."""
+        return UnreadBody(receive)
+
+    async def listen_for_disconnect(self, receive: Any) -> None:
+        """Wait for ever: ``receive`` is the view's."""
+        await asyncio.Event().wait()
+
+
+View = Callable[..., Coroutine[Any, Any, HttpResponse]]
+
+
+def endpoint(*methods: str) -> Callable[[View], View]:
+    """Decorate an async view: other methods get a 405, and what it raises is answered in JSON."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        async def framed(request: EndpointRequest, **named: Any) -> HttpResponse:
+            try:
+                await admit(request.head, methods=methods)
+                return await view(request, **named)
+            except ClientGoneError:
+                return json_response(400, {})  # nobody reads it
+            except Exception as error:  # noqa: BLE001 - refusal_of logs what is not expected
+                refusal = http.refusal_of(error)
+                return refused(refusal)
+
+        framed.methods = methods  # type: ignore[attr-defined]
+        return framed
+
+    return decorate
+
+
+def refused(error: RefusedError) -> HttpResponse:
+    """The answer to a refused request."""
+    return json_response(error.status, http.refused_body(error), error.headers)
+
+
+def json_response(
+    status: int, body: Mapping[str, Any], headers: Headers | None = None
+) -> HttpResponse:
+    """``body`` as JSON, with the headers that every answer carries."""
+    return response(status, orjson.dumps(body), "application/json", headers)
+
+
+def response(
+    status: int, data: bytes, content_type: str, headers: Headers | None = None
+) -> HttpResponse:
+    """A whole body with the headers that every answer carries.
+
+    Marked as logged: Django would log a line for each 4xx and 5xx.
+    """
+    every = http.with_security(http.body_headers(status, data, content_type, headers or {}))
+    safe = {
+        name.lower(): http.header_value(value).decode("latin-1") for name, value in every.items()
+    }
+    made = HttpResponse(data, status=status, headers=safe)
+    made._has_been_logged = True  # type: ignore[attr-defined]  # noqa: SLF001 - see above
+    return made
