@@ -169,7 +169,7 @@ def test_behind_tls_every_endpoint_and_page_sends_hsts(
 
 
 def test_without_tls_nothing_says_hsts(transactional_db: None) -> None:
-    for where, answer in asked(gateway_data.build(), {"x": ENDPOINTS[r"/healthz"]}):
+    for where, answer in asked(gateway_data.build(), {"x": ENDPOINTS["healthz"]}):
         assert "strict-transport-security" not in answer.headers, where
 
 
