@@ -169,7 +169,7 @@ def test_behind_tls_every_door_and_page_says_hsts(
 
 
 def test_without_tls_nothing_says_hsts(transactional_db: None) -> None:
-    for where, answer in asked(houses.build(), {"x": DOORS[r"/healthz"]}):
+    for where, answer in asked(houses.build(), {"x": DOORS["healthz"]}):
         assert "strict-transport-security" not in answer.headers, where
 
 
