@@ -54,7 +54,7 @@ class Claims(Batcher[int, Begun | None]):
 
 
 def begin(run_ids: list[int], worker: str) -> list[Begun | Exception | None]:
-    """Claim runs and read what their turns need, in one visit to the database; None for each that
+    """Claim runs and read what their turns need, in one batch; None for each that
     is not for us to begin. A run that cannot be prepared is tried again when its lease runs out.
     """
     # In the order of their ids: two workers do not wait for each other crosswise.

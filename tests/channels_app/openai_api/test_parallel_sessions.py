@@ -26,7 +26,7 @@ CHAT = "key:1"
 @pytest.fixture
 def account(transactional_db: None) -> ChannelAccount:
     """The account of the OpenAI endpoints."""
-    return ChannelAccount.objects.create(channel="openai", name="door")
+    return ChannelAccount.objects.create(channel="openai", name="openai")
 
 
 @pytest.fixture
