@@ -29,13 +29,13 @@ HELP = """\
 /new — start afresh: what was said before is forgotten
 /stop — stop the answer that is being written
 /status — what is going on
-/whoami — who you are to the gateway
+/whoami — show your name and address here
 /link — a code that links another address of yours
 /help — this list"""
 OWNER_HELP = """
-/requests — who is waiting to be let in
-/approve <id> — let somebody in
-/deny <id> — turn somebody away"""
+/requests — list the unknown requests
+/approve <id> — allow a sender
+/deny <id> — deny a sender"""
 
 NO_SCOPE = "This key has no scope 'admin:requests'."
 BY_OPEN_LIST = "came in by an open list"
@@ -204,7 +204,7 @@ def link(asked: Asked) -> str:
         return "Codes are given in the menu of the web chat, and in private chats of messengers."
     channel = registry.get(asked.message.account.channel)
     if channel is None or channel.is_group(asked.message.chat):
-        return "Ask me in a private chat: whoever reads the code may use it."
+        return "Ask me in a private chat: anyone who reads the code can use it."
     try:
         code = link_codes.make(
             user=asked.user,
@@ -216,8 +216,8 @@ def link(asked: Asked) -> str:
         return str(error)
     return (
         f"On the other channel, write to me:\n/link {code}\n"
-        f"It works once, for {settings.LINK_CODE_MINUTES} minutes. Whoever has it becomes you: "
-        "show it to nobody."
+        f"It works once, for {settings.LINK_CODE_MINUTES} minutes. It gives access as you: do not "
+        "share it."
     )
 
 
@@ -240,7 +240,7 @@ def requests(asked: Asked) -> str:
         f"{one_line(row.sender_name, 40)}"
         for row in rows.select_related("account").order_by("-last_seen_at")[:LISTED]
     ]
-    return "\n".join(lines) or "No pending requests."
+    return "\n".join(lines) or "There are no unknown requests."
 
 
 def approve(asked: Asked) -> str:

@@ -206,7 +206,7 @@ def test_commands_typed_into_the_web_chat_are_answered_there(
 
     def is_listed() -> bool:
         ask(page, "/requests")
-        expect(answer).to_contain_text(re.compile(r"No pending requests|×"))
+        expect(answer).to_contain_text(re.compile(r"There are no unknown requests|×"))
         return str(stranger) in answer.inner_text()
 
     wait_until(is_listed, what="the request")
@@ -216,7 +216,7 @@ def test_commands_typed_into_the_web_chat_are_answered_there(
     expect(answer).to_contain_text(re.compile("denied", re.IGNORECASE))
     assert not is_listed()
     ask(page, "/new")
-    expect(answer).not_to_contain_text(re.compile(r"No pending requests|×"))
+    expect(answer).not_to_contain_text(re.compile(r"There are no unknown requests|×"))
     assert len(telegram.model.asked) == asked
     ask(page, "what was the word?")
     expect(answer).to_have_text("You said: what was the word?")

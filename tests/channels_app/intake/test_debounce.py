@@ -1,4 +1,4 @@
-"""[C2] with a fake clock: the vectors, a restart in the middle, and who bypasses it."""
+"""[C2] with a fake clock: the vectors, a restart in the middle, and commands, which bypass it."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -31,7 +31,7 @@ def principal_of(key: ApiKey) -> Principal:
 @pytest.fixture
 def account(transactional_db: None) -> ChannelAccount:
     """The account of the OpenAI endpoints."""
-    return ChannelAccount.objects.create(channel="openai", name="door")
+    return ChannelAccount.objects.create(channel="openai", name="openai")
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ async def test_c8_a_command_is_answered_by_the_gateway_itself(ada: User) -> None
         assert again["run_id"] == helped["run_id"]
         here = {"session_id": helped["session_id"]}
         await socket.ask("/requests", client_id="c2", **here)
-        assert (await socket.until(is_final))[-1]["text"] == "No pending requests."
+        assert (await socket.until(is_final))[-1]["text"] == "There are no unknown requests."
         asked_next = await socket.ask("hello", client_id="c3", **here)
 
     def told() -> tuple[list[Any], list[Any]]:

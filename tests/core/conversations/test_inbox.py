@@ -24,7 +24,7 @@ def after(milliseconds: int) -> Any:
 
 
 class Clock:
-    """Plays pushes and fires timers in the order of a fake clock, as the doors and workers do."""
+    """Plays pushes and fires timers in the order of a fake clock, as a gateway does."""
 
     def __init__(self, account: ChannelAccount, user: User) -> None:
         self.account, self.user = account, user
@@ -78,7 +78,7 @@ def test_c2_messages_are_joined_as_the_vectors_say(
 def test_c2_a_gap_of_499_ms_joins_and_500_does_not(
     gap: int, runs: list[str], account: ChannelAccount, user: User
 ) -> None:
-    """No timer goes off between the two: a slow worker must not change what belongs together."""
+    """No timer fires between the two: a slow worker must not change what is one batch."""
     clock = Clock(account, user)
     clock.push(0, "A", "a")
     clock.push(gap, "A", "b")
