@@ -27,7 +27,7 @@ CHECKED_AT_ONCE = 200
 
 @dataclass(eq=False, slots=True)
 class Watched:
-    """An open socket: whose it is, since when that is known, and what it follows."""
+    """An open socket: its principal, when that was checked last, and the runs it follows."""
 
     listener: pubsub.Listener
     principal: Principal
@@ -39,7 +39,6 @@ class Ticker:
     """Wakes the sockets that have something to look at. One event loop."""
 
     def __init__(self) -> None:
-        """There are no sockets."""
         self._sockets: set[Watched] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -47,7 +46,7 @@ class Ticker:
     def watch(
         self, listener: pubsub.Listener, principal: Principal, following: Following
     ) -> Iterator[None]:
-        """Look after a socket for as long as the block lasts."""
+        """Watch a socket for as long as the block lasts."""
         loop = asyncio.get_running_loop()
         watched = Watched(listener, principal, following, checked=loop.time())
         self._sockets.add(watched)
@@ -73,13 +72,13 @@ class Ticker:
                 logger.exception("credentials could not be checked; the next tick tries again")
 
     def _look_after_runs(self) -> None:
-        """A lost hub frame is found by reading the log, so whoever follows a run reads it."""
+        """Let each socket that follows a run read the log: it finds what a lost frame held."""
         for each in self._sockets:
             if each.following.sent:
                 each.listener.nudge()
 
     async def _recheck(self) -> None:
-        """A lost revocation is found by asking ([A9]): each credential once, not each socket."""
+        """Find lost revocations ([A9]): check each credential once, not each socket."""
         now = asyncio.get_running_loop().time()
         due = [each for each in self._sockets if now - each.checked > RECHECK_SECONDS]
         principals = list({each.principal.credential: each.principal for each in due}.values())
