@@ -1,8 +1,8 @@
-"""How often one address, person or key may ask: a sliding minute, shared by all processes.
+"""Rate limits by address, person and key: a sliding minute, shared by all processes.
 
 The counts of every process meet in the broker, so that two web servers together let through what
 one would. While the broker is away each process counts for itself: a limit is then as many times
-its number as there are processes, and nobody is shut out.
+its number as there are processes.
 """
 
 import ipaddress
@@ -45,7 +45,7 @@ return 0
 
 
 def refusal(seconds: float) -> RefusedError:
-    """The answer to one request too many."""
+    """Return the error for one request too many."""
     wait = max(1, math.ceil(seconds))
     return RefusedError(
         429, f"Too many requests. Try again in {wait} s.", headers={"Retry-After": str(wait)}
@@ -56,7 +56,7 @@ class Broker:
     """Counts in the broker; while that is away it is asked once a second."""
 
     def __init__(self) -> None:
-        """No connection is made before the first question."""
+        """Prepare the script; the connection is opened by the first call."""
         self._script = broker.client(seconds=BROKER_SECONDS).register_script(SCRIPT)
         self._not_before = 0.0
 
@@ -81,11 +81,10 @@ class Rate:
     """
 
     def __init__(self, name: str = "") -> None:
-        """Nobody has asked yet."""
         self._name = name
         self._broker: Broker | None = None
         self._seen: OrderedDict[str, deque[float]] = OrderedDict()
-        self._lock = threading.Lock()  # asked from the loop and from database threads
+        self._lock = threading.Lock()  # used from the loop and from database threads
 
     def check(self, *, subject: str, limit: int, now: float | None = None) -> None:
         """Count one event of ``subject``; it may wait for the broker, so not on an event loop.
@@ -125,7 +124,7 @@ class Rate:
 
 
 def network_of(address: str) -> str:
-    """What is counted for an address: an IPv6 customer has a whole /64 to ask from."""
+    """Return what is counted for an address: of IPv6 its /64, which one customer has whole."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -148,7 +147,6 @@ class Streams:
     """How many streams or sockets each person has open in this process."""
 
     def __init__(self) -> None:
-        """None is open."""
         self._open: dict[int | str, int] = {}
 
     def enter(self, *, user_id: int | str, limit: int) -> None:

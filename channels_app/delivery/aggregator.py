@@ -48,7 +48,6 @@ class Aggregator:
     """
 
     def __init__(self, *, limit: int, enough: int = 600, measure: Measure = len) -> None:
-        """No messages yet."""
         self._limit = limit
         self._enough = enough
         self._measure = measure

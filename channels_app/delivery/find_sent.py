@@ -69,7 +69,6 @@ class Search:
     def __init__(
         self, *, channel: Channel, finder: FindsSent, account: Account, delivery: Delivery
     ) -> None:
-        """Prepare the search; nothing is sent."""
         self.channel, self.finder = channel, finder
         self.account, self.delivery = account, delivery
         self.block = shown_by(delivery)

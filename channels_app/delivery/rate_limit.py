@@ -20,7 +20,6 @@ class Pacer:
     """Reserves times to send, from any thread. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
-        """Start without any history."""
         self._last: OrderedDict[tuple[int, str], float] = OrderedDict()
         self._group: dict[tuple[int, str], list[float]] = {}
         self._second: dict[int, list[float]] = {}

@@ -27,7 +27,7 @@ CHECKED_AT_ONCE = 200
 
 @dataclass(eq=False, slots=True)
 class Watched:
-    """An open socket: its user, the time of the last check, and the runs it follows."""
+    """An open socket: its principal, when that was checked last, and the runs it follows."""
 
     listener: pubsub.Listener
     principal: Principal
@@ -46,7 +46,7 @@ class Ticker:
     def watch(
         self, listener: pubsub.Listener, principal: Principal, following: Following
     ) -> Iterator[None]:
-        """Check a socket for the duration of the block."""
+        """Watch a socket for as long as the block lasts."""
         loop = asyncio.get_running_loop()
         watched = Watched(listener, principal, following, checked=loop.time())
         self._sockets.add(watched)
@@ -72,13 +72,13 @@ class Ticker:
                 logger.exception("credentials could not be checked; the next tick tries again")
 
     def _look_after_runs(self) -> None:
-        """Wake sockets that follow a run to read its log, in case a pubsub frame was lost."""
+        """Let each socket that follows a run read the log: it finds what a lost frame held."""
         for each in self._sockets:
             if each.following.sent:
                 each.listener.nudge()
 
     async def _recheck(self) -> None:
-        """Check each credential once, in case a revocation was lost ([A9])."""
+        """Find lost revocations ([A9]): check each credential once, not each socket."""
         now = asyncio.get_running_loop().time()
         due = [each for each in self._sockets if now - each.checked > RECHECK_SECONDS]
         principals = list({each.principal.credential: each.principal for each in due}.values())

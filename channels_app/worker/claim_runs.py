@@ -49,7 +49,6 @@ class Claims(Batcher[int, Begun | None]):
     """
 
     def __init__(self, worker: str) -> None:
-        """Start without any claim."""
         super().__init__(lambda run_ids: begin(run_ids, worker), name="claims")
 
 

@@ -15,7 +15,6 @@ class TtlCache(Generic[K, V]):
     """
 
     def __init__(self, seconds: float) -> None:
-        """Make it empty."""
         self._seconds = seconds
         self._kept: dict[K, tuple[V, float]] = {}
 

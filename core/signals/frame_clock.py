@@ -23,7 +23,6 @@ class FrameClock:
     """Ticks every EVENT_FRAME_MILLISECONDS while a task waits for it. One event loop."""
 
     def __init__(self) -> None:
-        """Start without waiting tasks and without callbacks."""
         self._loop = asyncio.get_running_loop()
         self._waiting: list[asyncio.Future[None]] = []
         self._around: list[tuple[Callable[[], None], Callable[[], None]]] = []

@@ -91,7 +91,6 @@ class Listener:
     """A bounded queue of frames for one socket, stream or runner."""
 
     def __init__(self, keys: frozenset[str]) -> None:
-        """Start with an empty queue."""
         self.keys = keys
         self.lagged = False
         self._frames: deque[Frame] = deque()

@@ -36,7 +36,6 @@ class Publisher:
     """One thread that sends wake-ups; a full queue drops them, and the sweeper finds the work."""
 
     def __init__(self) -> None:
-        """Start the thread."""
         self._queue: queue.Queue[WakeUp] = queue.Queue(MAX_WAITING)
         threading.Thread(target=self._work, name="wake-ups", daemon=True).start()
 
