@@ -165,7 +165,7 @@ async def until_the_next_frame(response: aiohttp.ClientResponse) -> None:
     # Not the client's own flow control: that one holds back what it has read as well.
     transport.pause_reading()
     try:
-        await frame_clock.local().beat()
+        await frame_clock.local().tick()
     finally:
         if not transport.is_closing():
             transport.resume_reading()

@@ -1,9 +1,9 @@
-"""One beat for all streams of an event loop: what their servers sent meanwhile is read at once.
+"""A clock shared by all streams of an event loop, so that they are read at the same moment.
 
-A process that wakes for each token of each stream spends most of its time waking. Between two beats
-the kernel keeps what comes (docs/decisions/146):
+A process that wakes for each token of each stream spends most of its time waking. Between two ticks
+the kernel buffers what arrives (docs/decisions/146):
 
-    read ─► pause ─► beat ─► resume ─► read …      what was read is committed right after the beat
+    read ─► pause ─► tick ─► resume ─► read …      what was read is committed right after the tick
 """
 
 import asyncio
@@ -12,29 +12,29 @@ from weakref import WeakKeyDictionary
 
 from django.conf import settings
 
-# How often a loop comes round from a beat until who waited for it has read: its task runs, its
-# socket is polled, what was read is handed over, its task runs again.
+# Iterations of the loop from a tick until its waiters have read: the task runs, its socket is
+# polled, the data is passed on, the task runs again.
 ROUNDS = 4
 SHORTEST_SECONDS = 0.001  # timers of event loops are no finer
 
 
 class FrameClock:
-    """Beats every EVENT_FRAME_MILLISECONDS, for as long as anybody waits. One event loop."""
+    """Ticks every EVENT_FRAME_MILLISECONDS while there are waiters. One event loop."""
 
     def __init__(self) -> None:
-        """Nobody waits, and nothing is done around a beat."""
+        """No waiters and no callbacks yet."""
         self._loop = asyncio.get_running_loop()
         self._waiting: list[asyncio.Future[None]] = []
         self._around: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
     def call_around(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
-        """Call ``begin`` at each beat, and ``end`` when those who waited for it have read."""
+        """Call ``begin`` at each tick, and ``end`` when its waiters have read."""
         self._around.append((begin, end))
 
-    async def beat(self) -> None:
-        """Wait for the next beat: at most a frame."""
+    async def tick(self) -> None:
+        """Wait for the next tick: at most one frame."""
         if not self._waiting:
-            self._loop.call_at(self._next(), self._beat)
+            self._loop.call_at(self._next(), self._tick)
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(future)
         await future
@@ -43,7 +43,7 @@ class FrameClock:
         frame = settings.EVENT_FRAME_MILLISECONDS / 1000
         return ((self._loop.time() + SHORTEST_SECONDS) // frame + 1) * frame
 
-    def _beat(self) -> None:
+    def _tick(self) -> None:
         for begin, _ in self._around:
             begin()
         waiting, self._waiting = self._waiting, []
@@ -64,7 +64,7 @@ _loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, FrameClock]" = WeakKeyDict
 
 
 def local() -> FrameClock:
-    """The clock of the running event loop."""
+    """Return the clock of the running event loop."""
     loop = asyncio.get_running_loop()
     if loop not in _loops:
         _loops[loop] = FrameClock()

@@ -1,4 +1,4 @@
-"""One beat for all streams of an event loop."""
+"""One clock for all streams of an event loop."""
 
 import asyncio
 import itertools
@@ -23,13 +23,13 @@ async def speak(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
 
 
 async def stream(port: int, said: list[str]) -> None:
-    """Hear both, with a beat between."""
+    """Hear both, with a tick between."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     assert await reader.readexactly(1) == b"1"
     transport: Any = writer.transport
     transport.pause_reading()
     await asyncio.sleep(0.1)  # the rest is in the kernel
-    await frame_clock.local().beat()
+    await frame_clock.local().tick()
     transport.resume_reading()
     assert await reader.readexactly(1) == b"2"
     said.append("heard")
@@ -38,10 +38,10 @@ async def stream(port: int, said: list[str]) -> None:
 
 
 @pytest.mark.parametrize("policy", [asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy])
-def test_who_waits_for_a_beat_has_read_before_its_end(
+def test_waiters_have_read_when_a_tick_ends(
     policy: type[asyncio.AbstractEventLoopPolicy], settings: Settings
 ) -> None:
-    """A socket that has bytes is read, and its reader has run, before what follows the beat."""
+    """A socket that has bytes is read, and its reader has run, before the callback that follows the tick."""
     settings.EVENT_FRAME_MILLISECONDS = 30
     said: list[str] = []
 
@@ -64,22 +64,22 @@ def test_who_waits_for_a_beat_has_read_before_its_end(
         assert each != "begin" or said[number + 1] == "heard"
 
 
-async def test_a_beat_comes_within_a_frame_and_never_in_the_past(settings: Settings) -> None:
+async def test_a_tick_comes_within_a_frame_and_never_in_the_past(settings: Settings) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 20
     clock = FrameClock()
-    beats = []
+    ticks = []
     async with asyncio.timeout(60):
         for _ in range(20):
-            await clock.beat()
-            beats.append(asyncio.get_running_loop().time())
-    assert all(later > earlier for earlier, later in itertools.pairwise(beats))
+            await clock.tick()
+            ticks.append(asyncio.get_running_loop().time())
+    assert all(later > earlier for earlier, later in itertools.pairwise(ticks))
 
 
 async def test_who_no_longer_waits_keeps_nobody_from_waking(settings: Settings) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 20
     clock = FrameClock()
-    gone = asyncio.ensure_future(clock.beat())
-    stays = asyncio.ensure_future(clock.beat())
+    gone = asyncio.ensure_future(clock.tick())
+    stays = asyncio.ensure_future(clock.tick())
     await asyncio.sleep(0)
     gone.cancel()
     async with asyncio.timeout(60):
