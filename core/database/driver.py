@@ -3,8 +3,8 @@
 Django's cursor rewrites the placeholders of each statement with a regular expression and makes a
 dozen checks, which takes as long as SQLite takes to answer. For PostgreSQL it writes the values
 into the text, which the server parses and plans each time; here the server prepares each statement
-once per connection (half the time on both sides, docs/decisions/149). With an ``execute_wrapper`` or
-the query log of tests, statements go through Django's cursor.
+once per connection (half the time on both sides, docs/decisions/149). With an ``execute_wrapper``
+or the query log of tests, statements go through Django's cursor.
 """
 
 import select
@@ -97,8 +97,10 @@ def cursor_of(here: BaseDatabaseWrapper, driver: Any) -> "psycopg.Cursor[Any]":
 
 
 def trust(here: BaseDatabaseWrapper) -> None:
-    """Skip the health check (``SELECT 1``) of a connection to PostgreSQL before its next use, unless
-    its socket is readable: the server may have closed it."""
+    """Skip the health check (``SELECT 1``) before the next use of a connection to PostgreSQL.
+
+    Not when its socket is readable: the server may have closed it.
+    """
     driver = here.connection
     if here.vendor == "sqlite" or driver is None or driver.closed:
         return

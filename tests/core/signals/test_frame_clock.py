@@ -41,7 +41,7 @@ async def stream(port: int, said: list[str]) -> None:
 def test_waiters_have_read_when_a_tick_ends(
     policy: type[asyncio.AbstractEventLoopPolicy], settings: Settings
 ) -> None:
-    """A socket that has bytes is read, and its reader has run, before the callback that follows the tick."""
+    """A socket that has bytes is read, and its reader has run, before ``end`` is called."""
     settings.EVENT_FRAME_MILLISECONDS = 30
     said: list[str] = []
 
