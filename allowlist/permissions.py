@@ -20,6 +20,7 @@ MOST_WARNINGS = 50
 IDENTITIES = Instances(
     lambda: (
         ChannelIdentity.objects.select_related("user")
+        .defer("user__password", "user__email", "user__last_login", "user__date_joined")
         .filter(kind=Param("kind"), value=Param("value"))
         .order_by("user_id", "id")
     )

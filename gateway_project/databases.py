@@ -6,6 +6,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from core.database import sqlite_options
+
 # A vanished server (power, network) sends nothing: its connections would wait for hours,
 # and with them all that uses them. Seconds, but for the last (milliseconds). Whatever the URL says
 # counts instead; libpq's manual lists what there is (33.1.2, parameter key words).
@@ -40,10 +42,7 @@ def sqlite(path: str) -> dict[str, Any]:
         "OPTIONS": {
             "timeout": 20,
             "transaction_mode": "IMMEDIATE",
-            # The `runs` worker empties the log (core.database.transactions.checkpoint);
-            # without one, a commit does, when it has grown to 64 MB.
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
-            "PRAGMA wal_autocheckpoint=16000;",
+            "init_command": sqlite_options.INIT_COMMAND,
         },
     }
 

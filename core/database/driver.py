@@ -1,11 +1,10 @@
-"""Statements of the hot path on their way to the driver, without Django's cursor.
+"""Execute hot statements with the driver, without Django's cursor.
 
-Django's cursor rewrites the places of each statement with a regular expression, and asks a dozen
-questions about each; together that is as long as SQLite takes to answer. For PostgreSQL it writes
-the values into the text, which the server then reads and plans anew each time; here the server
-prepares each statement once a connection (half the time of both sides, docs/decisions/149). Whoever
-counts or watches statements (``execute_wrapper``, the query log of tests) gets them over Django's
-cursor.
+Django's cursor rewrites the placeholders of each statement with a regular expression and makes a
+dozen checks, which takes as long as SQLite takes to answer. For PostgreSQL it writes the values
+into the text, which the server parses and plans each time; here the server prepares each statement
+once per connection (half the time on both sides, docs/decisions/149). With an ``execute_wrapper``
+or the query log of tests, statements go through Django's cursor.
 """
 
 import select
@@ -31,7 +30,7 @@ def this_connection() -> BaseDatabaseWrapper:
 
 
 def fetch(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Rows:
-    """The rows of a statement with ``%s`` for each value in ``given``, as the driver has them."""
+    """Return the rows of a statement, as the driver returns them; ``given`` fills each ``%s``."""
     found: Rows = []
     if is_watched(here):
         with here.cursor() as cursor:
@@ -44,7 +43,7 @@ def fetch(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Rows:
 
 
 def execute(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> int:
-    """How many rows a statement changed."""
+    """Execute a statement; return how many rows it changed."""
     if is_watched(here):
         with here.cursor() as cursor:
             cursor.execute(sql, given)
@@ -83,10 +82,10 @@ def sent(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Any:
 
 
 def cursor_of(here: BaseDatabaseWrapper, driver: Any) -> "psycopg.Cursor[Any]":
-    """The one cursor of a connection to PostgreSQL that gives its server values by themselves.
+    """Return the cursor of a connection to PostgreSQL that passes parameters separately.
 
-    All whole numbers have one type: each combination of types is another prepared statement. It
-    lives as long as ``here`` does: Django closes some connections by forgetting them.
+    All integers have one type: each combination of types would be another prepared statement. It
+    lives as long as ``here``: Django closes some connections by dropping them.
     """
     cursor: psycopg.Cursor[Any] | None = vars(here).get(CURSOR)
     if cursor is None or cursor.connection is not driver:
@@ -98,8 +97,10 @@ def cursor_of(here: BaseDatabaseWrapper, driver: Any) -> "psycopg.Cursor[Any]":
 
 
 def trust(here: BaseDatabaseWrapper) -> None:
-    """Spare a connection to PostgreSQL the question whether it still works (``SELECT 1``) before
-    its next use, unless its server has said something unasked: most of all, that it hangs up."""
+    """Skip the health check (``SELECT 1``) before the next use of a connection to PostgreSQL.
+
+    Not when its socket is readable: the server may have closed it.
+    """
     driver = here.connection
     if here.vendor == "sqlite" or driver is None or driver.closed:
         return
@@ -109,7 +110,7 @@ def trust(here: BaseDatabaseWrapper) -> None:
 
 
 def ready(here: BaseDatabaseWrapper) -> Any:
-    """The driver's connection. Raises what Django's cursor does in a transaction that failed."""
+    """Return the driver's connection. Raises as Django's cursor does in a failed transaction."""
     here.close_if_health_check_failed()
     if here.connection is None:
         here.ensure_connection()
@@ -118,7 +119,7 @@ def ready(here: BaseDatabaseWrapper) -> Any:
 
 
 def array(values: Iterable[int | str]) -> str:
-    """``values`` as PostgreSQL writes an array: the driver takes several times as long for it."""
+    """Format ``values`` as an array of PostgreSQL; the driver takes several times as long."""
     return (
         f"{{{','.join(quoted(each) if isinstance(each, str) else str(each) for each in values)}}}"
     )
@@ -132,5 +133,5 @@ def quoted(text: str) -> str:
 
 @lru_cache(KEPT_STATEMENTS)
 def marked(sql: str) -> str:
-    """``sql`` with the places as SQLite has them."""
+    """Return ``sql`` with SQLite's placeholders."""
     return FORMAT_QMARK_REGEX.sub("?", sql).replace("%%", "%")

@@ -1,8 +1,8 @@
-"""A process is not forked while one of its threads is at something that its child could not end.
+"""Hold off forks of this process while one of its threads uses what a child could not release.
 
-A fork copies the locks that other threads hold, and what SQLite's library notes of its own, but not
-the threads: the child waits for them for ever (measured: a pool process that was forked while the
-heartbeat was written took its job and never began it, 1 start of 3).
+A fork copies the locks that other threads hold, and the internal state of SQLite's library, but not
+the threads: the child waits for ever (measured: of pool processes forked while the heartbeat was
+written, 1 of 3 took its job and never began it).
 """
 
 import os
@@ -18,10 +18,10 @@ os.register_at_fork(
 
 @contextmanager
 def held_off() -> Iterator[None]:
-    """No fork of this process begins before the end of this, which must not fork itself.
+    """Let no fork of this process begin inside the block, which must not fork itself.
 
-    For threads beside one that forks. One at a time, so nobody should wait here for the network
-    longer than a fork may take. ``subprocess`` is no fork in this sense.
+    For threads beside one that forks. One block at a time: do not wait for the network in it longer
+    than a fork may be delayed. ``subprocess`` is not affected.
     """
     with _lock:
         yield

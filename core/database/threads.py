@@ -1,8 +1,7 @@
-"""Threads of which the one that worked last works next.
+"""A thread pool for threads with a database connection each.
 
-``ThreadPoolExecutor`` takes the one that has been idle longest. Its database connection has the
-coldest page cache, its statements lie in the coldest memory, and after a while all of them are as
-large as the busiest would be alone (docs/decisions/147).
+``ThreadPoolExecutor`` gives a task to the thread that has been idle longest: its connection's page
+cache is cold, and in time every thread uses as much memory as the busiest one (docs/decisions/147).
 """
 
 import threading
@@ -22,11 +21,14 @@ Inbox = SimpleQueue[Work | None]
 
 
 class LifoThreadPool(Executor):
-    """At most ``most`` threads, each begun when all that there are work. ``at_end`` is called by
-    each before it ends."""
+    """The most recently used thread takes the next task; its connection's caches are warm.
+
+    At most ``most`` threads; one is started when all others work. Each calls ``at_end`` before it
+    ends.
+    """
 
     def __init__(self, most: int, *, name: str, at_end: Callable[[], object]) -> None:
-        """No thread is begun before there is work."""
+        """No thread is started before the first task."""
         self._most, self._name, self._at_end = most, name, at_end
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -35,22 +37,22 @@ class LifoThreadPool(Executor):
         self._ended = False
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        """Call it in a thread; what becomes of it. Raises RuntimeError after :meth:`shutdown`."""
+        """Call it in a thread. Raises RuntimeError after :meth:`shutdown`."""
         future: Future[T] = Future()
         work: Work = (future, partial(call, *args, **kwargs))
         with self._lock:
             if self._ended:
-                raise RuntimeError("these threads have been ended")
+                raise RuntimeError("this pool was shut down")
             if self._idle:
                 self._idle.pop().put(work)
             elif len(self._threads) < self._most:
-                self._begin(work)
+                self._start_thread(work)
             else:
                 self._waiting.append(work)
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as Executor has it
-        """Take no more work; the threads end when all that was submitted is done."""
+        """Accept no more tasks; the threads end when all submitted ones are done."""
         with self._lock:
             self._ended = True
             left = list(self._waiting) if cancel_futures else []
@@ -64,26 +66,26 @@ class LifoThreadPool(Executor):
         for thread in self._threads if wait else ():
             thread.join(END_SECONDS)
 
-    def _begin(self, work: Work) -> None:
+    def _start_thread(self, work: Work) -> None:
         inbox: Inbox = SimpleQueue()
         inbox.put(work)
         name = f"{self._name}_{len(self._threads)}"
-        thread = threading.Thread(target=self._live, args=(inbox,), name=name, daemon=True)
+        thread = threading.Thread(target=self._run, args=(inbox,), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _live(self, inbox: Inbox) -> None:
+    def _run(self, inbox: Inbox) -> None:
         try:
             while (work := inbox.get()) is not None:
-                tell = done(work)
-                self._ask_for_more(inbox)  # first: who is told may submit more at once
-                tell()
-                del work, tell  # what they hold is free while this thread waits
+                set_result = execute(work)
+                self._take_next(inbox)  # before the result: its reader may submit more at once
+                set_result()
+                del work, set_result  # free their memory while this thread waits
         finally:
             self._at_end()
 
-    def _ask_for_more(self, inbox: Inbox) -> None:
-        """Give this thread what waits; else it is idle, or, when all is over, ends."""
+    def _take_next(self, inbox: Inbox) -> None:
+        """Put the next waiting task into ``inbox``; else mark the thread idle, or end it."""
         with self._lock:
             if self._waiting:
                 inbox.put(self._waiting.popleft())
@@ -93,13 +95,13 @@ class LifoThreadPool(Executor):
                 self._idle.append(inbox)
 
 
-def done(work: Work) -> Callable[[], None]:
-    """Do it; what tells who waits."""
+def execute(work: Work) -> Callable[[], None]:
+    """Execute a task; return the call that sets the result of its future."""
     future, call = work
     if not future.set_running_or_notify_cancel():
         return lambda: None
     try:
         found = call()
-    except BaseException as error:  # noqa: BLE001 - raised where somebody waits for it
+    except BaseException as error:  # noqa: BLE001 - raised by the future
         return partial(future.set_exception, error)
     return partial(future.set_result, found)

@@ -1,9 +1,9 @@
-"""How the database is reached: write transactions, and threads for asyncio code.
+"""Write transactions, database threads for asyncio code, and the database's clock.
 
-SQLite takes one writer at a time. A lock per process queues our writers fairly (measured: 94 % of
-read-then-write transactions failed without it), and a lock file queues the processes: whoever finds
-SQLite itself locked sleeps 1, 2, 5 … 100 ms, however soon the other one is done (measured: ten
-answers at once waited 0.4 s for it). The file is a courtesy; the truth is SQLite's own lock.
+SQLite has one writer at a time. A lock per process queues our writers fairly (measured: 94 % of
+read-then-write transactions failed without it), and a lock file queues the processes: SQLite itself
+polls its lock every 1, 2, 5 … 100 ms, however soon the other writer is done (measured: ten
+concurrent answers waited 0.4 s). The file only shortens the wait; SQLite's own lock is what counts.
 """
 
 import asyncio
@@ -32,26 +32,26 @@ T = TypeVar("T")
 
 _write_lock = threading.RLock()
 _lock_files: dict[str, int] = {}  # path -> descriptor
-# As long as SQLite's own patience: a process that stands still must not stop the others for ever.
-COURTESY_SECONDS = 20.0
-PAUSE_SECONDS = 0.0005
-# Of a process that answers requests: so long a request waits for its turn, and then for SQLite.
-BRIEF_TURN_SECONDS, BRIEF_LOCK_SECONDS = 2.0, 2
-_turn_seconds: float | None = None  # None: as long as it takes
+# SQLite's own timeout: a frozen process must not stop the others for ever.
+LOCK_FILE_SECONDS = 20.0
+POLL_SECONDS = 0.0005
+# In a web process: how long a write waits for the locks of our writers, and then for SQLite.
+WEB_LOCK_SECONDS, WEB_SQLITE_SECONDS = 2.0, 2
+_lock_seconds: float | None = None  # None: without a limit
 
 
-def be_brief() -> None:
-    """In a process that answers requests: a write that cannot begin soon (another program holds the
-    database) fails, and the client is told to come again. Before the first connection is made."""
-    global _turn_seconds  # noqa: PLW0603 - one for the process, set once
-    _turn_seconds = BRIEF_TURN_SECONDS
+def shorten_lock_waits() -> None:
+    """In a web process: let a write that cannot begin soon fail, so that the client is asked to
+    retry. Call before the first connection is made."""
+    global _lock_seconds  # noqa: PLW0603 - one for the process, set once
+    _lock_seconds = WEB_LOCK_SECONDS
     if connection.vendor == "sqlite":
-        connections.settings["default"]["OPTIONS"]["timeout"] = BRIEF_LOCK_SECONDS
+        connections.settings["default"]["OPTIONS"]["timeout"] = WEB_SQLITE_SECONDS
 
 
 @contextmanager
-def first_of_process(deadline: float | None) -> Iterator[None]:
-    """The lock of this process's writers. Raises OperationalError when it is not ours in time."""
+def process_lock(deadline: float | None) -> Iterator[None]:
+    """Hold the lock of this process's writers. Raises OperationalError at the deadline."""
     left = -1 if deadline is None else max(deadline - time.monotonic(), 0)
     if not _write_lock.acquire(timeout=left):
         raise OperationalError("database is locked")
@@ -61,24 +61,24 @@ def first_of_process(deadline: float | None) -> Iterator[None]:
         _write_lock.release()
 
 
-def stand_alone() -> None:
-    """In a child that was just forked: locks of its own. Its parent's may be held by a thread that
-    is not here, and a lock file that both have open would be given back for both."""
+def reset_locks() -> None:
+    """In a forked child: replace the locks. A parent's thread that does not exist here may hold
+    them, and releasing a shared open lock file would release it for both processes."""
     global _write_lock  # noqa: PLW0603 - what a fork must not share
     _write_lock = threading.RLock()
     while _lock_files:
         os.close(_lock_files.popitem()[1])
 
 
-os.register_at_fork(after_in_child=stand_alone)
+os.register_at_fork(after_in_child=reset_locks)
 
 
 @contextmanager
 def atomic_write(*, joins: bool = False) -> Iterator[None]:
-    """A transaction that writes: IMMEDIATE on SQLite, one at a time in this process.
+    """Run the block in a write transaction: IMMEDIATE on SQLite, one at a time in this process.
 
-    Inside another one it is a savepoint, or, when it ``joins``, a part of that one: an error then
-    ends both.
+    Inside another transaction it is a savepoint, or, with ``joins``, a part of it: an error then
+    rolls both back.
     """
     if joins and connection.in_atomic_block:
         try:
@@ -87,10 +87,10 @@ def atomic_write(*, joins: bool = False) -> Iterator[None]:
             connection.needs_rollback = True
             raise
     elif connection.vendor == "sqlite":
-        deadline = None if _turn_seconds is None else time.monotonic() + _turn_seconds
+        deadline = None if _lock_seconds is None else time.monotonic() + _lock_seconds
         with (
-            first_of_process(deadline),
-            turn(deadline),
+            process_lock(deadline),
+            file_lock(deadline),
             transaction.atomic(savepoint=not joins),
         ):
             yield
@@ -101,10 +101,10 @@ def atomic_write(*, joins: bool = False) -> Iterator[None]:
 
 @contextmanager
 def atomic_write_statement() -> Iterator[None]:
-    """:func:`write` for one statement, which joins another transaction.
+    """:func:`atomic_write` for a single statement; joins an open transaction.
 
-    PostgreSQL makes a transaction of each statement by itself: BEGIN and COMMIT would be two more
-    ways there and back. What is to happen on commit is asked for afterwards.
+    PostgreSQL commits a single statement by itself: BEGIN and COMMIT would be two more round trips.
+    Call ``on_commit`` after the block.
     """
     if connection.vendor == "sqlite" or connection.in_atomic_block:
         with atomic_write(joins=True):
@@ -114,19 +114,18 @@ def atomic_write_statement() -> Iterator[None]:
 
 
 @contextmanager
-def turn(deadline: float | None = None) -> Iterator[None]:
-    """This process's turn to write; the next one begins within a millisecond of its end. At the
-    ``deadline`` (by the monotonic clock) it is begun without.
+def file_lock(deadline: float | None = None) -> Iterator[None]:
+    """Hold the lock file of the writing process; go on without it at the ``deadline`` (monotonic).
 
-    Whoever waits for it stands at the gate, where only one process can: one that has just had its
-    turn, and many threads that want another, cannot overtake the others for ever.
+    A second file queues the waiting processes: a process that has just written, with many threads
+    that want to write, cannot starve the others.
     """
     name = str(connection.settings_dict["NAME"])
     if connection.in_atomic_block or not Path(name).is_absolute():
-        yield  # it is ours already, or nobody else sees this database
+        yield  # already held, or a database in memory
         return
     gate, mine = lock_file(f"{name}.gate"), lock_file(f"{name}.turn")
-    deadline = deadline or time.monotonic() + COURTESY_SECONDS
+    deadline = deadline or time.monotonic() + LOCK_FILE_SECONDS
     try:
         try:
             wait_for(gate, deadline)
@@ -139,28 +138,28 @@ def turn(deadline: float | None = None) -> Iterator[None]:
 
 
 def lock_file(path: str) -> int:
-    """The open lock file of this process; asked for by who holds the lock of our writers."""
+    """Return the descriptor of this process's lock file. Requires :func:`process_lock`."""
     if path not in _lock_files:
         _lock_files[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     return _lock_files[path]
 
 
 def wait_for(descriptor: int, deadline: float) -> None:
-    """Take the lock file, or go on without it when somebody keeps it for too long."""
+    """Lock the file, or return without the lock at the ``deadline``."""
     while time.monotonic() < deadline:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(PAUSE_SECONDS)
+            time.sleep(POLL_SECONDS)
         else:
             return
 
 
 def checkpoint() -> None:
-    """Move what SQLite's log holds into the database file.
+    """Move the content of SQLite's log into the database file.
 
-    Whoever's commit finds the log long would do it otherwise, and everybody who wants to write
-    waits meanwhile: 100 ms of a stream's answers, now and then.
+    Otherwise the commit that finds the log long does it, and all writers wait: now and then 100 ms
+    of a stream's answers.
     """
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
@@ -183,7 +182,7 @@ def lock_until_commit(number: int) -> None:
 
 
 def now() -> datetime:
-    """The database's clock: leases must not depend on the clocks of several machines."""
+    """Return the database's time: leases must not depend on the clocks of several machines."""
     if connection.vendor == "sqlite":
         return timezone.now()  # one machine, one clock
     with connection.cursor() as cursor:
@@ -194,23 +193,23 @@ def now() -> datetime:
 
 
 def ahead(field: str, *, most: timedelta, now: Any = None) -> Q:
-    """Rows whose ``field`` lies further ahead than ``most``: further than it was ever set.
+    """Rows whose ``field`` lies further ahead than ``most``: the clock was set back since.
 
-    The clock was set back since. ``now``: the moment to count from, the database's when left out.
+    ``now``: default the database's.
     """
     return Q(**{f"{field}__gt": (Now() if now is None else now) + most})
 
 
 def passed(field: str, *, most: timedelta, now: Any = None) -> Q:
-    """Rows whose ``field`` has passed, or lies further ahead than it can by design."""
+    """Rows whose ``field`` has passed, or is :func:`ahead`."""
     return Q(**{f"{field}__lte": Now() if now is None else now}) | ahead(field, most=most, now=now)
 
 
 def bring_near(rows: QuerySet[Any], field: str, *, most: timedelta) -> int:
     """Shorten to ``most`` what is :func:`ahead`, as if it had been set now; how many rows.
 
-    For leases: whoever holds one renews it, and without a holder it ends in time. Nearly always
-    there is nothing to do, and then no lock is taken.
+    For leases: their holder renews them, and without a holder they end in time. Takes no lock when
+    there is nothing to do, as nearly always.
     """
     far = rows.filter(ahead(field, most=most))
     if not far.exists():
@@ -224,15 +223,15 @@ def bring_near(rows: QuerySet[Any], field: str, *, most: timedelta) -> int:
 
 
 class Pools:
-    """Threads by name."""
+    """Thread pools by name."""
 
     def __init__(self) -> None:
-        """No thread is begun before there is work."""
+        """No thread is started before the first task."""
         self._lock = threading.Lock()
         self._named: dict[str, LifoThreadPool] = {}
 
     def get(self, name: str, *, most: int) -> LifoThreadPool:
-        """The threads called ``name``: at most ``most``, as who asked first said."""
+        """Return the pool called ``name``; ``most`` threads, as its first caller says."""
         with self._lock:
             if name not in self._named:
                 self._named[name] = LifoThreadPool(most, name=name, at_end=connections.close_all)
@@ -248,22 +247,22 @@ class Pools:
 
 @cache
 def pools() -> Pools:
-    """The threads of this process that talk to the database."""
+    """Return the pools of this process."""
     return Pools()
 
 
 def pool(name: str = "database", *, most: int | None = None) -> LifoThreadPool:
-    """The threads for what is asked for now and then.
+    """Return a pool of database threads; the default one is for occasional work.
 
-    What is done again and again, one after the other, has threads of its own by another ``name``,
-    ``most`` at once: their connections know its statements (docs/decisions/151).
+    Frequent work has a pool with another ``name`` and size ``most``: its connections have the
+    statements prepared (docs/decisions/151).
     """
     wanted = settings.GATEWAY_DATABASE_THREADS if most is None else most
     return pools().get(name, most=wanted)
 
 
 async def in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run ``call`` in a database thread; a connection that broke is dropped afterwards."""
+    """Run ``call`` in a database thread; close its connection afterwards if it broke."""
     return await in_thread_of(pool(), call, *args, **kwargs)
 
 
@@ -295,7 +294,6 @@ __all__ = [
     "ahead",
     "atomic_write",
     "atomic_write_statement",
-    "be_brief",
     "bring_near",
     "checkpoint",
     "close_pool",
@@ -307,4 +305,5 @@ __all__ = [
     "ping",
     "pool",
     "pools",
+    "shorten_lock_waits",
 ]

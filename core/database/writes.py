@@ -20,7 +20,16 @@ from typing import Any, TypeAlias, TypeVar
 
 from django.db import IntegrityError
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Field, Model, QuerySet
+from django.db.models import (
+    BooleanField,
+    CharField,
+    Field,
+    ForeignKey,
+    IntegerField,
+    Model,
+    QuerySet,
+    TextField,
+)
 
 from core.database import driver
 from core.database.queries import Param, PerThread, Sql, Update, Values
@@ -29,6 +38,9 @@ M = TypeVar("M", bound=Model)
 KEPT_STATEMENTS = 200
 # A row that a unique constraint refused may be deleted before it is looked up.
 INSERT_ATTEMPTS = 2
+# What both drivers take as it is.
+PLAIN = frozenset({str, int, bool, type(None)})
+PLAIN_FIELDS = (CharField, TextField, IntegerField, BooleanField, ForeignKey)
 # Which of a part's values is the id of which new row.
 References: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -104,9 +116,14 @@ class Insertion:
 
     def values(self, row: Model, here: BaseDatabaseWrapper) -> list[Any]:
         """The driver's parameters for ``row``."""
-        return [
-            field.get_db_prep_save(field.pre_save(row, add=True), here) for field in self.fields
-        ]
+        return [parameter(field, field.pre_save(row, add=True), here) for field in self.fields]
+
+
+def parameter(field: "Field[Any, Any]", value: object, here: BaseDatabaseWrapper) -> Any:
+    """The driver's parameter for the value of a column; most need no conversion."""
+    if type(value) in PLAIN and isinstance(field, PLAIN_FIELDS):
+        return value
+    return field.get_db_prep_save(value, here)
 
 
 @cache

@@ -1,7 +1,7 @@
 """One tick for all streams of an event loop: what their servers sent meanwhile is read at once.
 
 A process that wakes for each token of each stream spends most of its time waking. Between two ticks
-the kernel keeps what comes (docs/decisions/146):
+the kernel buffers what arrives (docs/decisions/146):
 
     read ─► pause ─► tick ─► resume ─► read …      what was read is committed right after the tick
 """
@@ -32,7 +32,7 @@ class FrameClock:
         self._around.append((begin, end))
 
     async def tick(self) -> None:
-        """Wait for the next tick: at most a frame."""
+        """Wait for the next tick: at most one frame."""
         if not self._waiting:
             self._loop.call_at(self._next(), self._tick)
         future: asyncio.Future[None] = self._loop.create_future()

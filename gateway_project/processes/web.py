@@ -128,7 +128,7 @@ def main() -> None:
     """Load everything that the first request needs, then serve."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     begin.begin("web", server=environment.text("GATEWAY_SERVER", "uvicorn"))
-    transactions.be_brief()
+    transactions.shorten_lock_waits()
     import_module(settings.ROOT_URLCONF)
     # WhiteNoise streams its files from synchronous iterators; they are small and cached for ever.
     warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous")

@@ -286,7 +286,7 @@ def test_a_process_that_writes_again_does_not_overtake_one_that_waits(
             connection.close()
 
     monkeypatch.setattr(transactions, "wait_for", wait_for)
-    monkeypatch.setattr(transactions, "COURTESY_SECONDS", 600.0)
+    monkeypatch.setattr(transactions, "LOCK_FILE_SECONDS", 600.0)
     gate, turn = (os.open(f"{name}.{each}", os.O_RDWR | os.O_CREAT) for each in ("gate", "turn"))
     try:
         fcntl.flock(gate, fcntl.LOCK_EX)  # the other process waits for its turn

@@ -64,7 +64,7 @@ def test_a_task_that_waits_for_a_tick_has_read_before_its_end(
         assert each != "begin" or said[number + 1] == "heard"
 
 
-async def test_a_beat_comes_within_a_frame_and_never_in_the_past(settings: Settings) -> None:
+async def test_a_tick_comes_within_a_frame_and_never_in_the_past(settings: Settings) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 20
     clock = FrameClock()
     ticks = []
