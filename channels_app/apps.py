@@ -1,4 +1,4 @@
-"""The Django app that holds the doors."""
+"""The Django app of the channels."""
 
 from importlib import import_module
 

@@ -84,8 +84,8 @@ def test_more_files_than_one_may_keep_are_refused_and_leave_nothing(eve: User, f
 
 def test_more_bytes_than_one_may_keep_are_refused(eve: User, settings: Settings) -> None:
     settings.MAX_FILE_MEGABYTES_PER_USER = 1
-    room = storage.MEGABYTE - len(b"first")
-    storage.keep(user=eve, name="b", content=b"x" * room)
+    rest = storage.MEGABYTE - len(b"first")
+    storage.keep(user=eve, name="b", content=b"x" * rest)
     with pytest.raises(quota.NoRoomError, match="you may keep 1 MB here"):
         storage.keep(user=eve, name="c", content=b"x")
     settings.MAX_FILE_MEGABYTES_PER_USER = 0
@@ -162,7 +162,7 @@ def test_stored_content_counts_once_towards_the_quota(
 def test_an_agent_gets_the_quota_error(eve: User, full: None) -> None:
     session = inbox.open_session(user=eve, account=_http())
     arguments = adapter.SendFile(name="b.txt", content_base64=base64.b64encode(b"b").decode())
-    with pytest.raises(NotSentError, match="no room"):
+    with pytest.raises(NotSentError, match="Not enough storage"):
         server.given_file(eve, session, arguments)
 
 
