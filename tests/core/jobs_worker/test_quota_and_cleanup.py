@@ -32,7 +32,7 @@ from tests.core.jobs_worker.test_links import ask
 
 __all__ = ["guest", "local", "owner"]
 pytestmark = pytest.mark.django_db(transaction=True)
-NO_ROOM = "Not enough storage for this file: your limit is 1 files here."
+NO_ROOM = "Not enough storage for this file: your limit is 1 files."
 
 
 @pytest.fixture(autouse=True)
