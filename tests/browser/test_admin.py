@@ -82,7 +82,7 @@ def test_a5_a6_a7_two_windows_of_the_owner_during_an_unknown_request_on_telegram
     dashboard.evaluate("window.sameDocument = true")
     bots.say("Hello, it is <b>grandma</b>. May I?", user=700, name="Grandma", account="bot")
     expect(dashboard.locator("[data-dashboard-count]")).to_have_text("1")
-    expect(dashboard.locator("#nav-sidebar").get_by_role("link", name="Unknown")).to_contain_text(
+    expect(dashboard.locator("#nav-sidebar").get_by_role("link", name="Unknown requests")).to_contain_text(
         "1"
     )
     toast = dashboard.locator(".dashboard-toast")

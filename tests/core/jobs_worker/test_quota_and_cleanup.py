@@ -86,7 +86,7 @@ def test_more_bytes_than_one_may_keep_are_refused(eve: User, settings: Settings)
     settings.MAX_FILE_MEGABYTES_PER_USER = 1
     rest = storage.MEGABYTE - len(b"first")
     storage.keep(user=eve, name="b", content=b"x" * rest)
-    with pytest.raises(quota.NoRoomError, match="you may keep 1 MB here"):
+    with pytest.raises(quota.NoRoomError, match="your limit is 1 MB"):
         storage.keep(user=eve, name="c", content=b"x")
     settings.MAX_FILE_MEGABYTES_PER_USER = 0
     storage.keep(user=eve, name="c", content=b"x")
