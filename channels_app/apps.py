@@ -1,4 +1,4 @@
-"""The Django app that holds the channels."""
+"""The Django app of the channels."""
 
 from django.apps import AppConfig
 

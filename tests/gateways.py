@@ -56,7 +56,7 @@ class Gateway:
 
     @property
     def ws_url(self) -> str:
-        """The address of the WebSocket door."""
+        """Return the address of the WebSocket."""
         return f"ws://127.0.0.1:{self.port}/ws"
 
     @property

@@ -1,4 +1,4 @@
-"""Fixtures of the doors that programs speak to: a gateway with a script, its keys, a client."""
+"""Fixtures for API clients: a gateway with a script, its keys, a client."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

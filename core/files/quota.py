@@ -26,7 +26,7 @@ def check(*, user_id: int, size: int, number: int = 1) -> None:
     if too_large or (most_files and now["number"] + number > most_files):
         limit = f"{most} MB" if too_large else f"{most_files} files"
         raise NoRoomError(
-            f"Not enough storage for this file: your limit is {limit} here. Delete files that you "
+            f"Not enough storage for this file: your limit is {limit}. Delete files that you "
             "no longer need, or ask the owner."
         )
 

@@ -102,9 +102,9 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('public_id', models.CharField(default=functools.partial(secrets.token_urlsafe, *(16,), **{}), editable=False, max_length=32, unique=True)),
-                ('origin', models.CharField(help_text='The door it came through.', max_length=64)),
+                ('origin', models.CharField(help_text='The channel it came through.', max_length=64)),
                 ('route', models.JSONField(default=dict)),
-                ('options', models.JSONField(default=dict, help_text='What the door asks of the agent.')),
+                ('options', models.JSONField(default=dict, help_text='Options of the client for the agent.')),
                 ('text', models.TextField(blank=True)),
                 ('state', models.CharField(choices=[('queued', 'Queued'), ('running', 'Running'), ('succeeded', 'Succeeded'), ('failed', 'Failed'), ('cancelled', 'Cancelled')], default='queued', max_length=16)),
                 ('attempt', models.PositiveIntegerField(default=0)),

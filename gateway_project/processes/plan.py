@@ -35,7 +35,7 @@ def url(*, port: int) -> str:
     return environment.text("GATEWAY_URL").rstrip("/") or f"http://127.0.0.1:{port}"
 
 
-def services(*, home: Path, url: str, door: socket.socket) -> list[Service]:
+def services(*, home: Path, url: str, listening: socket.socket) -> list[Service]:
     """Return the children, in start order. Raises ``StartError`` when no broker is available."""
     chosen = ports.choose(path=ports.file_in(home), names=("broker", "model"))
     inherited = {name: value for name, value in os.environ.items() if name not in NEVER_INHERITED}
@@ -47,9 +47,9 @@ def services(*, home: Path, url: str, door: socket.socket) -> list[Service]:
         needs = ("broker",)
     if not uses_own_model():
         env |= add_model(children, home=home, port=chosen["model"], env=env)
-    web_env = env | {listener.LISTEN_FD: str(door.fileno())}
+    web_env = env | {listener.LISTEN_FD: str(listening.fileno())}
     children += [
-        python_service("web", "web", env=web_env, needs=needs, fds=(door.fileno(),)),
+        python_service("web", "web", env=web_env, needs=needs, fds=(listening.fileno(),)),
         python_service("runs", "workers", "runs", env=env, needs=needs),
         python_service("long", "workers", "long", env=env, needs=(*needs, "web", "runs")),
     ]

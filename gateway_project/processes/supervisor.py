@@ -164,9 +164,12 @@ def main() -> int:
     """Run the gateway of ``GATEWAY_HOME`` until a signal. Returns the exit code."""
     folder = home.directory()
     try:
-        with preflight.lock(folder), listener.listen(host=plan.host(), port=plan.port()) as door:
-            url = plan.url(port=door.getsockname()[1])
-            services = plan.services(home=folder, url=url, door=door)
+        with (
+            preflight.lock(folder),
+            listener.listen(host=plan.host(), port=plan.port()) as listening,
+        ):
+            url = plan.url(port=listening.getsockname()[1])
+            services = plan.services(home=folder, url=url, listening=listening)
             Supervisor(services=services, folder=folder, url=url, cwd=home.BASE_DIR).run()
     except (preflight.StartError, listener.PortTakenError) as error:
         console.say("up", f"cannot start: {error}")

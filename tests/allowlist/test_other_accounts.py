@@ -59,7 +59,7 @@ def test_a2_an_approval_counts_for_the_account_or_for_every_one_of_the_channel(
         assert browser.post(more).status_code == 302
         assert known_on(telegram, second, now=now) == [True, True]
         assert AuditEntry.objects.filter(action="request.everywhere").count() == 1
-        assert "Still unknown" not in browser.get(address).content.decode()
+        assert "Not on the allowlist of" not in browser.get(address).content.decode()
 
 
 def test_a2_a_24h_approval_expires_everywhere_and_only_an_owner_extends_it(

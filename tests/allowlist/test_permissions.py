@@ -155,9 +155,9 @@ def test_a3_in_a_group_the_sender_and_the_group_must_be_allowed(
     assert denied.unknown == "-1001"
     ChannelIdentity.objects.create(user=ann, kind="im", channel="telegram", value="-1001")
     assert decide(sender=im(telegram, "42", "-1001"), now=now).user == ann
-    stranger = decide(sender=im(telegram, "41", "-1001"), now=now)
-    assert stranger.rule == "nobody"
-    assert stranger.unknown == "41"
+    direct = decide(sender=im(telegram, "41", "-1001"), now=now)
+    assert direct.rule == "nobody"
+    assert direct.unknown == "41"
 
 
 def test_a3_an_open_list_opens_no_group(

@@ -80,12 +80,14 @@ def test_a6_a7_200_simultaneous_presses_on_three_channels_are_one_decision(
     clients = [Client() for _ in range(THREADS)]
     for client in clients:
         client.force_login(owner)
-    doors = [
+    channels = [
         lambda number: on_telegram(telegram, request, number),
         lambda number: in_web_chat(owner, request),
         lambda number: in_admin(clients[number % THREADS], request),
     ]
-    told = run_in_parallel(lambda number: doors[number % 3](number), times=PRESSES, threads=THREADS)
+    told = run_in_parallel(
+        lambda number: channels[number % 3](number), times=PRESSES, threads=THREADS
+    )
     transactions.close_pool()
     row = UnknownRequest.objects.get()
     assert row.state == "approved"

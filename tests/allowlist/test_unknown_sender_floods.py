@@ -111,34 +111,34 @@ def test_a3_a_flood_of_unknown_senders_gets_sixty_replies_an_hour(
     assert told(telegram, "41") == ["Please wait."]
 
 
-def flood(account: ChannelAccount, now: datetime, *, strangers: int, each: int) -> None:
-    """Receive ``each`` messages from each of ``strangers`` senders, all within twenty minutes."""
+def flood(account: ChannelAccount, now: datetime, *, senders: int, each: int) -> None:
+    """Receive ``each`` messages from each of ``senders`` senders, all within twenty minutes."""
     number = 0
     for word in range(each):
-        for sender in range(strangers):
-            moment = now + timedelta(seconds=1200 * number / (strangers * each))
+        for sender in range(senders):
+            moment = now + timedelta(seconds=1200 * number / (senders * each))
             receipt = say(account, moment, str(5000 + sender), f"Buy coins {word}")
             assert receipt.outcome == "denied"
             number += 1
 
 
 def survived(
-    account: ChannelAccount, owner_client: Client, *, strangers: int, each: int, held: int
+    account: ChannelAccount, owner_client: Client, *, senders: int, each: int, held: int
 ) -> None:
     """The owner heard of five and once of the rest, the tables are small, and grandma is found."""
     notices = told(account, "555")
     assert sum(text.startswith("Unknown request") for text in notices) == 5
     assert sum(text.startswith("More unknown senders") for text in notices) == 1
     assert len(notices) == 6
-    assert UnknownRequest.objects.count() == strangers + 1
+    assert UnknownRequest.objects.count() == senders + 1
     assert set(UnknownRequest.objects.exclude(sender="41").values_list("count")) == {(each,)}
-    assert InboundMessage.objects.count() == 1 + strangers * min(each, held)
+    assert InboundMessage.objects.count() == 1 + senders * min(each, held)
     page = owner_client.get("/admin/allowlist/unknownrequest/", {"q": "grandma"}).content.decode()
     assert "im:41" in page
     assert "im:5099" not in page
     groups = owner_client.get("/admin/allowlist/unknownrequest/groups/").content.decode()
     assert f"Buy coins {each - 1}" in groups
-    assert str(strangers) in groups
+    assert str(senders) in groups
 
 
 def test_a5_rq13_a_hundred_unknown_senders_in_an_hour(
@@ -147,8 +147,8 @@ def test_a5_rq13_a_hundred_unknown_senders_in_an_hour(
     """[A5] Five notices and one digest in an hour, bounded rows; a small one of the next."""
     settings.HELD_MESSAGES_PER_SENDER = 3
     say(telegram, now, "41", "It is grandma")
-    flood(telegram, now, strangers=100, each=5)
-    survived(telegram, owner_client, strangers=100, each=5, held=3)
+    flood(telegram, now, senders=100, each=5)
+    survived(telegram, owner_client, senders=100, each=5, held=3)
 
 
 @pytest.mark.slow
@@ -159,8 +159,8 @@ def test_a5_rq13_a_thousand_unknown_senders_that_continue(
     """[A5] Twice each; ten times each, ten thousand messages, in ``make soak`` (FLOOD_EACH)."""
     settings.HELD_MESSAGES_PER_SENDER = 3
     say(telegram, now, "41", "It is grandma")
-    flood(telegram, now, strangers=1000, each=FLOOD_EACH)
-    survived(telegram, owner_client, strangers=1000, each=FLOOD_EACH, held=3)
+    flood(telegram, now, senders=1000, each=FLOOD_EACH)
+    survived(telegram, owner_client, senders=1000, each=FLOOD_EACH, held=3)
 
 
 def test_a5_a_pattern_denies_unknown_senders_silently_and_no_listed_sender(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tests.benchmarks import machine, sockets
 from tests.benchmarks.clients import Http, Socket, Webhook
-from tests.benchmarks.gateway import BOT, FIRST_STRANGER, SECRET, MeasuredGateway, control
+from tests.benchmarks.gateway import BOT, FIRST_SENDER_ID, SECRET, MeasuredGateway, control
 from tests.channels_app.client import query
 
 CHATTING = 8
@@ -118,7 +118,7 @@ async def compare(measured: MeasuredGateway, *, seconds: float, rounds: int) -> 
     await asyncio.to_thread(control, measured.stub, first_ms=20, per_second=0, tokens=TOKENS)
     hook = Webhook(measured.gateway.base_url, f"/telegram/{BOT}/webhook", secret=SECRET)
     async with Http(hook.url) as http:  # the owner's last-used channel: where the notices go
-        await hook.send(http, user=FIRST_STRANGER)
+        await hook.send(http, user=FIRST_SENDER_ID)
     await asyncio.to_thread(measured.drain)
     found = Found(Side(), Side(), Flood(hook, float(os.environ.get("FLOOD", "25"))))
     async with sockets.opened(measured, CHATTING) as people:
@@ -153,8 +153,8 @@ def check(measured: MeasuredGateway, sent: int) -> None:
     bounded.
     """
     rows = query(measured.gateway, "SELECT count(*), sum(count) FROM allowlist_unknownrequest")
-    strangers = -(-sent // (MESSAGES_EACH * CONNECTIONS)) * CONNECTIONS
-    assert rows[0][0] <= strangers, f"{rows[0][0]} rows of {strangers} strangers"
+    senders = -(-sent // (MESSAGES_EACH * CONNECTIONS)) * CONNECTIONS
+    assert rows[0][0] <= senders, f"{rows[0][0]} rows of {senders} senders"
     assert rows[0][1] == sent, f"{rows[0][1]} messages were counted of {sent}"
     assert measured.count("inboundmessage", "state = 'held'") == sent, "messages were lost"
     notices = measured.count("delivery", "dedupe_key LIKE 'notice:request:%'")

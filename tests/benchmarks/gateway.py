@@ -26,7 +26,7 @@ SQLITE, POSTGRES, POSTGRES_APART = "sqlite", "postgres", "postgres-apart"
 DATABASES = (SQLITE, POSTGRES, POSTGRES_APART)
 SECRET = "Whs_0123456789-abcdef"
 BOT = "bench"
-FIRST_STRANGER = 10_000  # the Telegram id of the first person
+FIRST_SENDER_ID = 10_000  # the Telegram id of the first person
 UNLIMITED = {
     "RATE_PER_MINUTE_USER": "0",
     "RATE_PER_MINUTE_ADDRESS": "0",
@@ -202,7 +202,7 @@ def set_up(gateway: Gateway, stub: Program, people: int) -> list[str]:
     """People with keys and Telegram ids, and a bot whose Bot API is the stub."""
     given = {
         "people": people,
-        "first": FIRST_STRANGER,
+        "first": FIRST_SENDER_ID,
         "bot": BOT,
         "api": stub.url,
         "secret": SECRET,

@@ -9,7 +9,7 @@ from gateway_project.home import BASE_DIR
 from gateway_project.processes import child
 from tests.benchmarks import machine
 from tests.benchmarks.clients import Http, Webhook
-from tests.benchmarks.gateway import BOT, FIRST_STRANGER, SECRET, MeasuredGateway, control
+from tests.benchmarks.gateway import BOT, FIRST_SENDER_ID, SECRET, MeasuredGateway, control
 
 CONNECTIONS = 16
 STEADY_PER_SECOND = 50
@@ -33,7 +33,7 @@ async def flood(hook: Webhook, *, pid: int, requests: int, people: int) -> tuple
         async with Http(hook.url) as http:
             while queue:
                 queue.pop()
-                await hook.send(http, user=FIRST_STRANGER + number % people)
+                await hook.send(http, user=FIRST_SENDER_ID + number % people)
 
     await asyncio.gather(*(work(number) for number in range(CONNECTIONS)))
     seconds = time.monotonic() - began
@@ -49,7 +49,7 @@ async def steady(hook: Webhook, *, seconds: float, people: int) -> list[float]:
         due = began + number / STEADY_PER_SECOND
         await asyncio.sleep(max(0.0, due - time.monotonic()))
         async with Http(hook.url) as http:
-            await hook.send(http, user=FIRST_STRANGER + number % people)
+            await hook.send(http, user=FIRST_SENDER_ID + number % people)
         waits.append(time.monotonic() - due)
 
     await asyncio.gather(*(one(number) for number in range(int(seconds * STEADY_PER_SECOND))))

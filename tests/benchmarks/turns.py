@@ -204,7 +204,7 @@ async def flood(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
         for side in found.sides
     )
     parts = " + ".join(f"{name} {ms:.1f}" for name, ms in found.cpu_parts().items())
-    pace = f"{found.flood.per_second:.0f} strangers' messages a second"
+    pace = f"{found.flood.per_second:.0f} messages of unknown senders a second"
     asked = f"/ws, {len(found.calm.waits)} answers each"
     return iter(
         [
@@ -217,7 +217,7 @@ async def flood(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
             ),
             Row("CPU of a message that is turned away", f"{found.cpu_ms:.1f} ms = {parts}"),
             Row(
-                "a stranger's message acknowledged, p50 / p95",
+                "an unknown sender's message acknowledged, p50 / p95",
                 f"{machine.percentile(found.flood.waits, 0.5) * 1000:.0f} / "
                 f"{machine.percentile(found.flood.waits, 0.95) * 1000:.0f} ms",
             ),

@@ -33,15 +33,15 @@ def test_a7_an_unknown_sender_is_approved_in_the_admin_and_held_messages_are_ans
     visit: Visit, gateway: Gateway, width: int
 ) -> None:
     bridge = people(gateway, number=0)[-1]
-    stranger = f"eve-{width}@example.org"
-    refused = bridge.say("May I come in?", user_id=stranger)
+    sender = f"eve-{width}@example.org"
+    refused = bridge.say("May I come in?", user_id=sender)
     assert (refused.status, refused.body["error"]) == (401, "Permission denied")
     page, seen = visit(
         gateway,
         "/admin/allowlist/unknownrequest/",
         viewport={"width": width, "height": 800},
     )
-    row = page.locator("#result_list tbody tr").filter(has_text=stranger)
+    row = page.locator("#result_list tbody tr").filter(has_text=sender)
     expect(row).to_contain_text("May I come in?")
     row.get_by_role("button", name="Approve", exact=True).click()
     expect(page.locator("body")).to_contain_text("Approved by Ada Lovelace")
@@ -54,7 +54,7 @@ def test_a7_an_unknown_sender_is_approved_in_the_admin_and_held_messages_are_ans
         page.wait_for_timeout(500)
         page.reload()
     assert page.get_by_text("May I come in?").count() >= 2  # the question, and the echo of it
-    assert bridge.say("And again", user_id=stranger).body["text"] == "And again"
+    assert bridge.say("And again", user_id=sender).body["text"] == "And again"
     assert seen.problems == []
 
 
@@ -80,9 +80,9 @@ def test_a5_a6_a7_two_windows_of_the_owner_during_an_unknown_request_on_telegram
     expect(dashboard.locator("[data-dashboard-count]")).to_have_text("0")
     photograph(dashboard, "1-before")
     dashboard.evaluate("window.sameDocument = true")
-    bots.say("Hello, it is <b>grandma</b>. May I?", user=700, name="Grandma", account="door")
+    bots.say("Hello, it is <b>grandma</b>. May I?", user=700, name="Grandma", account="bot")
     expect(dashboard.locator("[data-dashboard-count]")).to_have_text("1")
-    expect(dashboard.locator("#nav-sidebar").get_by_role("link", name="Unknown")).to_contain_text(
+    expect(dashboard.locator("#nav-sidebar").get_by_role("link", name="Unknown requests")).to_contain_text(
         "1"
     )
     toast = dashboard.locator(".dashboard-toast")
@@ -94,7 +94,7 @@ def test_a5_a6_a7_two_windows_of_the_owner_during_an_unknown_request_on_telegram
     card = chat.locator("section.notice").filter(has_text="user_id=700")
     expect(card.get_by_role("button", name="Approve", exact=True)).to_be_visible()
     photograph(chat, "3-card")
-    assert bots.texts(700, account="door") == []
+    assert bots.texts(700, account="bot") == []
     assert dashboard.evaluate("window.sameDocument")
     toast.get_by_role("link", name="Review").click()
     expect(dashboard.locator("body")).to_contain_text("Hello, it is <b>grandma</b>. May I?")
@@ -105,8 +105,8 @@ def test_a5_a6_a7_two_windows_of_the_owner_during_an_unknown_request_on_telegram
     expect(card).to_contain_text("Approved by Ada Lovelace")
     expect(card.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
     photograph(chat, "5-decided")
-    wait_until(lambda: bots.texts(700, account="door"), seconds=60)
-    assert bots.texts(700, account="door") == ["Hello, it is grandma. May I?"]
+    wait_until(lambda: bots.texts(700, account="bot"), seconds=60)
+    assert bots.texts(700, account="bot") == ["Hello, it is grandma. May I?"]
     dashboard.goto(f"{gateway.base_url}/admin/core/chatsession/?q=grandma")
     dashboard.locator("#result_list tbody tr").first.get_by_role("link").first.click()
     expect(dashboard.locator(".dashboard-transcript")).to_contain_text("May I?")
@@ -119,7 +119,7 @@ def test_a5_a6_a7_two_windows_of_the_owner_during_an_unknown_request_on_telegram
 def bots_of(gateway: Gateway, api: FakeBotApi) -> Bots:
     """A bot of the gateway, and a guest of it."""
     bots = Bots(gateway, api)
-    bots.add("door", people=[{"name": "guest", "id": 556}])
+    bots.add("bot", people=[{"name": "guest", "id": 556}])
     return bots
 
 

@@ -343,7 +343,7 @@ def test_a6_the_owner_approves_from_a_card(visit: Visit, gateway: Gateway) -> No
     page, _ = visit(gateway)
     card = page.locator(".notice")
     expect(card).to_contain_text("user_id=4711")
-    expect(card.locator(".stranger")).to_have_text("They say: “<b>Eve</b>: Hello?”")
+    expect(card.locator(".sender-quote")).to_have_text("They say: “<b>Eve</b>: Hello?”")
     card.get_by_role("button", name="Approve", exact=True).click()
     expect(page.locator(".notice")).to_contain_text("Approved by Ada Lovelace")
     expect(page.locator(".notice").get_by_role("button", name="Approve")).to_have_count(0)

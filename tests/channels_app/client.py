@@ -1,4 +1,4 @@
-"""A client of a gateway's HTTP doors, and people who hold keys."""
+"""An HTTP client of a gateway, and users with keys."""
 
 import json
 import secrets

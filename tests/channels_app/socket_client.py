@@ -1,4 +1,4 @@
-"""A client of the WebSocket door that reconnects and resumes, as the page does."""
+"""A WebSocket client that reconnects and resumes, as the page does."""
 
 import json
 from contextlib import ExitStack

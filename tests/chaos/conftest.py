@@ -34,7 +34,7 @@ QUICK = {
 
 
 @dataclass
-class Door:
+class Webhook:
     """The process that accepts messages as a platform's webhook does."""
 
     gateway: Gateway
@@ -79,7 +79,7 @@ class Arena:
     folder: Path
     ada: Client
     bridge: Client
-    door: Door
+    webhook: Webhook
     dice: random.Random = field(default_factory=lambda: random.Random(SEED))
 
     def order(self, point: str, at: int) -> None:
@@ -140,13 +140,13 @@ def arena(
             modules={"runs": ("tests.chaos.worker", "runs")} if chaotic else {},
         )
         ada, bridge = people(gateway, number=1, channel="recorder", more=LET_IN)
-        made[name] = Arena(gateway, platform, home, ada, bridge, Door(gateway))
+        made[name] = Arena(gateway, platform, home, ada, bridge, Webhook(gateway))
         gateway.start()
         return made[name]
 
     yield make
     for each in made.values():
-        each.door.close()
+        each.webhook.close()
         each.gateway.stop()
         each.platform.close()
 

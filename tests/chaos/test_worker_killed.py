@@ -78,7 +78,7 @@ def feed(arena: Arena, number: int, runs: dict[str, str], chats: dict[str, list[
     for chat in (f"chat-{2 * number}", f"chat-{2 * number + 1}"):
         chats[chat] = [f"{number}:a {WORDS}", f"{number}:b"]
         for text in chats[chat]:
-            arena.door.say(chat, text)
+            arena.webhook.say(chat, text)
 
 
 def left(arena: Arena) -> list[str]:

@@ -111,9 +111,9 @@ def test_errors(client: openai.OpenAI, scripted: Gateway) -> None:
     with pytest.raises(openai.BadRequestError) as wrong:
         client.chat.completions.create(model="default", messages=question, temperature=9)
     assert wrong.value.param == "temperature"
-    stranger = client.with_options(api_key="lk_000000000000_" + "x" * 43)
+    unknown = client.with_options(api_key="lk_000000000000_" + "x" * 43)
     with pytest.raises(openai.AuthenticationError):
-        stranger.models.list()
+        unknown.models.list()
     assert [model.id for model in client.models.list()] == ["default"]
     assert client.models.retrieve("default").object == "model"
     assert scripted.is_healthy()

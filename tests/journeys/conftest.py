@@ -194,7 +194,7 @@ def ask(page: Page, text: str) -> None:
 
 
 @pytest.fixture
-def stranger() -> int:
+def sender() -> int:
     """A new Telegram id."""
     return next(_people)
 

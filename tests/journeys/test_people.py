@@ -18,9 +18,9 @@ from tests.journeys.model import HEARD, Rule
 from tests.servers import wait_until
 
 
-def request_notice(running: Installation, stranger: int) -> Shown:
+def request_notice(running: Installation, sender: int) -> Shown:
     """Return the owner's notice of an unknown sender on Telegram."""
-    return running.hears(OWNER_ON_TELEGRAM, f"user_id={stranger}")
+    return running.hears(OWNER_ON_TELEGRAM, f"user_id={sender}")
 
 
 def press(running: Installation, notice: Shown, label: str, *, by: int = OWNER_ON_TELEGRAM) -> None:
@@ -68,46 +68,46 @@ def test_the_owner_is_answered_on_telegram(telegram: Installation) -> None:
 
 
 def test_an_unknown_sender_is_approved_with_one_tap_and_held_messages_are_answered(
-    telegram: Installation, stranger: int
+    telegram: Installation, sender: int
 ) -> None:
     """docs/unknown-senders.md, 2 to 6: a notice with four buttons, approved, answered once."""
     owner_is_on_telegram(telegram)
-    telegram.writes(stranger, "may I come in?")
-    notice = request_notice(telegram, stranger)
+    telegram.writes(sender, "may I come in?")
+    notice = request_notice(telegram, sender)
     labels = [button["text"] for row in notice.keyboard for button in row]
     assert labels == ["Approve", "Approve 24 h", "Deny", "Block"]
-    assert telegram.shown(stranger) == []
-    press(telegram, notice, "Approve", by=stranger)  # only the owner's tap counts
+    assert telegram.shown(sender) == []
+    press(telegram, notice, "Approve", by=sender)  # only the owner's tap counts
     press(telegram, notice, "Approve")
-    telegram.hears(stranger, "You said: may I come in?")
-    wait_until(lambda: "Approved" in request_notice(telegram, stranger).text, what="the verdict")
-    assert request_notice(telegram, stranger).keyboard == []
-    telegram.writes(stranger, "thank you")
-    telegram.hears(stranger, "You said: thank you")
-    said = [each.text for each in telegram.shown(stranger)]
+    telegram.hears(sender, "You said: may I come in?")
+    wait_until(lambda: "Approved" in request_notice(telegram, sender).text, what="the verdict")
+    assert request_notice(telegram, sender).keyboard == []
+    telegram.writes(sender, "thank you")
+    telegram.hears(sender, "You said: thank you")
+    said = [each.text for each in telegram.shown(sender)]
     assert said == ["You said: may I come in?", "You said: thank you"]
 
 
 @pytest.mark.parametrize("choice", ["Deny", "Block"])
 def test_denied_and_blocked_senders_are_not_answered(
-    telegram: Installation, stranger: int, choice: str
+    telegram: Installation, sender: int, choice: str
 ) -> None:
     """docs/unknown-senders.md, *Decisions*: the held messages go; the owner is not told again."""
     says("docs/unknown-senders.md", "**Deny** deletes the held messages")
     owner_is_on_telegram(telegram)
-    telegram.writes(stranger, "and me?")
-    notice = request_notice(telegram, stranger)
+    telegram.writes(sender, "and me?")
+    notice = request_notice(telegram, sender)
     press(telegram, notice, choice)
-    wait_until(lambda: request_notice(telegram, stranger).keyboard == [], what="the verdict")
+    wait_until(lambda: request_notice(telegram, sender).keyboard == [], what="the verdict")
     told = len(telegram.shown(OWNER_ON_TELEGRAM))
-    telegram.writes(stranger, "please")
+    telegram.writes(sender, "please")
     owner_is_on_telegram(telegram)
     assert len(telegram.shown(OWNER_ON_TELEGRAM)) == told + 1
-    assert telegram.shown(stranger) == []
+    assert telegram.shown(sender) == []
 
 
 def test_an_owner_active_elsewhere_gets_the_notice_on_telegram_and_decides_by_the_card(
-    page: Page, telegram: Installation, stranger: int
+    page: Page, telegram: Installation, sender: int
 ) -> None:
     """docs/unknown-senders.md: the last-used channel cannot be written to and no window is open,
     so the notice goes to the other one; the web chat shows its card with four buttons when it is
@@ -118,40 +118,40 @@ def test_an_owner_active_elsewhere_gets_the_notice_on_telegram_and_decides_by_th
     asked = {"text": "I write from a program", "user_id": "elsewhere"}
     answer = httpx.post(f"{telegram.url}/inbound", json=asked, headers=headers, timeout=60)
     assert answer.status_code == 200
-    telegram.writes(stranger, "does the owner hear of me?")
-    notice = request_notice(telegram, stranger)
+    telegram.writes(sender, "does the owner hear of me?")
+    notice = request_notice(telegram, sender)
     assert "does the owner hear of me?" in notice.text
     assert len(notice.keyboard) > 0
     page.goto(telegram.url)
-    card = page.locator(".notice", has_text=f"user_id={stranger}")
+    card = page.locator(".notice", has_text=f"user_id={sender}")
     expect(card).to_contain_text("does the owner hear of me?")
     for label in ("Approve 24 h", "Deny", "Block"):
         expect(card.get_by_role("button", name=label, exact=True)).to_be_attached()
     card.get_by_role("button", name="Approve", exact=True).click()
-    telegram.hears(stranger, "You said: does the owner hear of me?")
+    telegram.hears(sender, "You said: does the owner hear of me?")
     expect(card.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
-    wait_until(lambda: request_notice(telegram, stranger).keyboard == [], what="the verdict")
+    wait_until(lambda: request_notice(telegram, sender).keyboard == [], what="the verdict")
 
 
-def test_a_request_is_decided_in_a_shell(telegram: Installation, stranger: int) -> None:
+def test_a_request_is_decided_in_a_shell(telegram: Installation, sender: int) -> None:
     """README: ``requests list``, ``requests approve ID``, ``access_check``."""
     says("README.md", "`manage.py requests list` and `… requests approve ID` do the same")
-    telegram.writes(stranger, "shell, please")
+    telegram.writes(sender, "shell, please")
     listed: list[str] = []
 
     def is_listed() -> bool:
         listed[:] = telegram.manage("manage.py requests list").splitlines()
-        return any(str(stranger) in line for line in listed)
+        return any(str(sender) in line for line in listed)
 
     wait_until(is_listed, what="the request")
-    line = next(each for each in listed if str(stranger) in each)
+    line = next(each for each in listed if str(sender) in each)
     identifier = next(word for word in line.split() if re.fullmatch(r"[\w-]{22}", word))
     assert "Approved" in telegram.manage(f"manage.py requests approve {identifier}")
-    telegram.hears(stranger, "You said: shell, please")
+    telegram.hears(sender, "You said: shell, please")
     asked = says("README.md", "manage.py access_check --channel telegram --id 42")
     denied = manage(*asked.split()[1:], env=telegram.up.env)
     assert (denied.returncode, "no user lists im:42" in denied.stdout) == (1, True)
-    assert "allowed" in telegram.manage(asked.replace("42", str(stranger)))
+    assert "allowed" in telegram.manage(asked.replace("42", str(sender)))
 
 
 def test_people_come_from_a_file(telegram: Installation, tmp_path: object) -> None:
@@ -189,7 +189,7 @@ def test_commands_of_a_chat(telegram: Installation) -> None:
 
 
 def test_commands_typed_into_the_web_chat_are_answered_there(
-    page: Page, telegram: Installation, stranger: int
+    page: Page, telegram: Installation, sender: int
 ) -> None:
     """docs/http.md, *Commands*: in the web chat the gateway answers, not the model; an unknown
     sender is denied there by the id that ``/requests`` shows.
@@ -202,15 +202,15 @@ def test_commands_typed_into_the_web_chat_are_answered_there(
     for typed, words in (("/whoami", "the owner"), ("/help", "/requests"), ("/status", "waiting")):
         ask(page, typed)
         expect(answer).to_contain_text(words)
-    telegram.writes(stranger, "turn me away")
+    telegram.writes(sender, "turn me away")
 
     def is_listed() -> bool:
         ask(page, "/requests")
         expect(answer).to_contain_text(re.compile(r"There are no unknown requests|×"))
-        return str(stranger) in answer.inner_text()
+        return str(sender) in answer.inner_text()
 
     wait_until(is_listed, what="the request")
-    found = re.search(rf"([\w-]{{22}})\s+telegram {stranger}", answer.inner_text())
+    found = re.search(rf"([\w-]{{22}})\s+telegram {sender}", answer.inner_text())
     assert found is not None, answer.inner_text()
     ask(page, f"/deny {found[1]}")
     expect(answer).to_contain_text(re.compile("denied", re.IGNORECASE))

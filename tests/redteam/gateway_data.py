@@ -201,8 +201,8 @@ def furnish(gateway: GatewayData, bridge: ChannelAccount) -> None:
     for seq, message in enumerate(log, 1):
         RunEvent.objects.create(run=receipt.run, seq=seq, data=as_text(message))
     kept = storage.keep(user=own, name="own.txt", content=b"private")
-    stranger = Draft(account=bridge, sender="stranger", text="let me in", chat="stranger")
-    receive_sender(draft=stranger, now=timezone.now())
+    unknown = Draft(account=bridge, sender="stranger", text="let me in", chat="stranger")
+    receive_sender(draft=unknown, now=timezone.now())
     agents = open_session(user=own, account=door_account("web"), title="for an agent")
     gateway.names = {
         "agent": agents.public_id,

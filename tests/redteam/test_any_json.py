@@ -54,7 +54,7 @@ PROCESS = {"user_id": "u", "text": "hi", "request_id": "r", "images": [], "conte
 CALLBACK = {"callback_url": "https://bridge.example/get_response"}
 SIGNING = "a signing secret of the bridge"
 SAID = {"text": "hi", "async": True, "images": [], "session_id": None, "user_id": "u"}
-DOORS: dict[str, tuple[str, dict[str, Any]]] = {
+ENDPOINTS: dict[str, tuple[str, dict[str, Any]]] = {
     "inbound": ("/inbound", SAID),
     "cancel": ("/inbound/cancel", {"run_id": "{run}"}),
     "openai": ("/v1/chat/completions", {**CHAT, "tools": [], "stop": None, "user": "u"}),
@@ -115,33 +115,33 @@ def encoded(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def credentials(door: str, body: bytes) -> tuple[str, str, dict[str, str]]:
+def credentials(endpoint: str, body: bytes) -> tuple[str, str, dict[str, str]]:
     """Return (role, method, headers)."""
     headers = {"x-telegram-bot-api-secret-token": gateway_data.WEBHOOK_SECRET}
-    if door == "process":
+    if endpoint == "process":
         return "bridge", "POST", signing.headers(secret=SIGNING, now=time.time(), body=body)
-    if door == "ui":  # in words, unless JSON is asked for
+    if endpoint == "ui":  # in words, unless JSON is asked for
         return "own", "POST", {"accept": "application/json"}
-    if door == "mcp":
+    if endpoint == "mcp":
         return "own", "POST", dict(ACCEPT)
-    method = "PATCH" if door == "retitle" else "POST"
-    return "owner" if door == "decision" else "own", method, headers
+    method = "PATCH" if endpoint == "retitle" else "POST"
+    return "owner" if endpoint == "decision" else "own", method, headers
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
 @CHEAP
 @given(value=VALUES, where=st.integers(0, 60), whole=st.booleans())
 def test_no_value_is_a_failure(
-    door: str, gateway: GatewayData, value: Any, where: int, *, whole: bool
+    endpoint: str, gateway: GatewayData, value: Any, where: int, *, whole: bool
 ) -> None:
     """[RI8] [RW10] [RW13] [RW14] [RO11] The whole body, or one part of it, may be anything."""
-    path, valid = DOORS[door]
+    path, valid = ENDPOINTS[endpoint]
     body = value if whole else with_one_part_changed(valid, value, where)
     if isinstance(body, dict) and path in {"/inbound", "/v1/chat/completions"}:
         waits = "async" if path == "/inbound" else "stream"
         body = {**body, waits: body.get(waits) or True}  # no worker runs here to wait for
     raw = encoded(body)
-    who, method, headers = credentials(door, raw)
+    who, method, headers = credentials(endpoint, raw)
     answer = gateway.ask(who, method, gateway.fill(path), raw, **headers)
     assert answer.status < 500, (answer.body, body)
     assert b"Traceback" not in answer.body
@@ -308,26 +308,28 @@ def put(valid: Any, number: int, value: Any) -> Any:
     return copied(valid)
 
 
-def posted(door: str, gateway: GatewayData, body: Any) -> gateway_data.Answer:
+def posted(endpoint: str, gateway: GatewayData, body: Any) -> gateway_data.Answer:
     """The answer of an endpoint to a body."""
     raw = encoded(body)
-    who, method, headers = credentials(door, raw)
-    return gateway.ask(who, method, gateway.fill(DOORS[door][0]), raw, **headers)
+    who, method, headers = credentials(endpoint, raw)
+    return gateway.ask(who, method, gateway.fill(ENDPOINTS[endpoint][0]), raw, **headers)
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_a_hostile_value_in_any_place_is_refused_by_name_on_both_databases(
-    door: str, gateway: GatewayData
+    endpoint: str, gateway: GatewayData
 ) -> None:
     """[RI8] [RO11] [RW13] NUL, lone surrogates and huge numbers, in every text, key and number."""
-    valid = json.loads(gateway.fill(json.dumps(FULL.get(door, DOORS[door][1]))))
+    valid = json.loads(gateway.fill(json.dumps(FULL.get(endpoint, ENDPOINTS[endpoint][1]))))
     # Without the hostile value all of it is accepted; the bridge's sender is not listed.
-    assert posted(door, gateway, valid).status in ({401} if door == "process" else range(200, 300))
+    assert posted(endpoint, gateway, valid).status in (
+        {401} if endpoint == "process" else range(200, 300)
+    )
     tried = 0
     for path, body in hostile(valid):
-        answer = posted(door, gateway, body)
+        answer = posted(endpoint, gateway, body)
         tried += 1
-        if door in TAKEN_AS_THEY_ARE:
+        if endpoint in TAKEN_AS_THEY_ARE:
             assert answer.status < 500, (path, answer)
         else:
             assert answer.status == 400, (path, answer)

@@ -52,9 +52,9 @@ def test_every_row_names_a_setting_and_its_default() -> None:
     """A limit that is no setting, or whose default has moved, fails here."""
     known = numbers()
     assert len(rows()) > 25
-    for door, what, limit, then in rows():
+    for endpoint, what, limit, then in rows():
         found = LIMIT.findall(limit)
-        assert found, (door, what, then)
+        assert found, (endpoint, what, then)
         assert len(found) == limit.count("`") // 2, limit
         for name, number, unit in found:
             assert known.get(name) == int(number.replace(",", "")) * UNITS[unit], name

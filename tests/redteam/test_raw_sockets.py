@@ -51,7 +51,7 @@ def bounded(gateway: Gateway, ada: Client) -> Iterator[None]:
     assert grown < MORE_MEGABYTES, f"{grown:.0f} MB"
 
 
-def door(gateway: Gateway) -> socket.socket:
+def connect(gateway: Gateway) -> socket.socket:
     """A connection to the web process."""
     return socket.create_connection(("127.0.0.1", gateway.port), timeout=200)
 
@@ -77,7 +77,7 @@ def pour(connection: socket.socket, megabytes: int) -> int:
 def test_rw11_300_megabytes_are_not_kept(path: str, gateway: Gateway, ada: Client) -> None:
     """[RW11] Declared, at an endpoint, at a page and at a missing address."""
     request = head(ada, f"Content-Length: {300 * MEGABYTE}")
-    with door(gateway) as connection:
+    with connect(gateway) as connection:
         connection.sendall(request.replace(b"/inbound", path.encode(), 1))
         first = connection.recv(16)  # before a byte of the body is sent
         pour(connection, 300)
@@ -87,7 +87,7 @@ def test_rw11_300_megabytes_are_not_kept(path: str, gateway: Gateway, ada: Clien
 @pytest.mark.parametrize("path", ["/inbound", "/none", "/files", "/ui/chat", "/api/sessions"])
 def test_rw11_an_endless_chunked_body_is_cut(path: str, gateway: Gateway, ada: Client) -> None:
     """[RW11] No length is declared, and it never ends."""
-    with door(gateway) as connection:
+    with connect(gateway) as connection:
         request = head(ada, "Transfer-Encoding: chunked")
         connection.sendall(request.replace(b"/inbound", path.encode(), 1))
         piece = b"100000\r\n" + b" " * MEGABYTE + b"\r\n"
@@ -109,7 +109,7 @@ def test_rws12_hundreds_of_silent_and_half_open_connections_delay_no_client(
     )
     with contextlib.ExitStack() as every:
         for number in range(250):
-            connection = every.enter_context(door(gateway))
+            connection = every.enter_context(connect(gateway))
             connection.sendall(beginnings[number % len(beginnings)])
         assert ada.say("room for me?").status == 200
 
@@ -120,7 +120,7 @@ def test_a_client_that_closes_its_half_is_answered_or_let_go(gateway: Gateway, a
         head(ada, f"Content-Length: {len(body)}") + body,
         head(ada, "Content-Length: 9"),
     ):
-        with door(gateway) as connection:
+        with connect(gateway) as connection:
             connection.sendall(request)
             connection.shutdown(socket.SHUT_WR)
             with contextlib.suppress(OSError):
@@ -142,7 +142,7 @@ def test_a_client_that_closes_its_half_is_answered_or_let_go(gateway: Gateway, a
     ids=["TLS", "version", "long line", "long header", "negative", "two lengths", "zeros"],
 )
 def test_invalid_http_is_refused_or_cut(garbage: bytes, gateway: Gateway) -> None:
-    with door(gateway) as connection:
+    with connect(gateway) as connection:
         answer = b""
         with contextlib.suppress(OSError):
             connection.sendall(garbage)

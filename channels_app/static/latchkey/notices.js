@@ -61,8 +61,8 @@ function dismiss(node) {
 function card(frame, id, decide) {
   const text = el("p.plain", {}, textOf(frame.text));
   const quote = textOf(frame.quote);
-  const stranger = quote ? el("blockquote.stranger", { title: quote }, quote) : null;
-  stranger?.addEventListener("click", () => stranger.classList.toggle("whole"));
+  const senderQuote = quote ? el("blockquote.sender-quote", { title: quote }, quote) : null;
+  senderQuote?.addEventListener("click", () => senderQuote.classList.toggle("whole"));
   const node = el("section.notice", { "data-request": id, "aria-label": "Notice" }, icon("request"));
   const open = id && !frame.decided;
   const buttons = open ? VERDICTS.map(([verdict, label, look]) => button(verdict, label, look)) : [];
@@ -74,7 +74,7 @@ function card(frame, id, decide) {
     return el(`button.button.${look}`, { type: "button", onclick }, label);
   }
   const row = open ? el("div.notice-buttons", {}, ...buttons) : null;
-  node.append(el("div.notice-body", {}, text, stranger, row));
+  node.append(el("div.notice-body", {}, text, senderQuote, row));
   node.append(iconButton("close", "Dismiss the notice", () => dismiss(node)));
   return node;
 }

@@ -126,7 +126,7 @@ def test_a_code_in_the_plain_form_of_the_socket(bridge: Bridge, ann: User) -> No
     throttling.people = throttling.Rate()
     principal = Principal(user=None, account=bridge.account, key_id=1, session_key="")
     wrong = frames.Say(text="/link AAAA-AAAA", user_id=STRANGER, plain=True)
-    with pytest.raises(RefusedError, match="not valid"):
+    with pytest.raises(RefusedError, match="invalid"):
         calls.accept(wrong, principal=principal)
     right = frames.Say(text=f"/link {code_of(ann)}", user_id=STRANGER, plain=True)
     run, _ = calls.accept(right, principal=principal)

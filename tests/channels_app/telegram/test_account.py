@@ -60,7 +60,7 @@ def test_c1_a_bot_is_made_in_one_go_by_the_fields_of_its_channel(browser: Client
     assert "?channel=bridge" in chooser
     assert "?channel=memory" not in chooser
     page = browser.get(f"{add}?channel=telegram").content.decode()
-    for said in ("Bot token", "From @BotFather.", "the gateway makes one up", "Bot API server"):
+    for said in ("Bot token", "From @BotFather.", "the gateway generates one", "Bot API server"):
         assert said in page
     fields = {"field_token": TOKEN, "field_webhook_secret": "", "field_mode": "webhook"}
     assert save(browser, None, config="{}", **fields, field_denied_reply=" Not today. ") == ""
@@ -159,7 +159,7 @@ def test_the_command_sets_shows_and_deletes_the_webhook(local: Local) -> None:
     assert "/telegram/main/webhook" in run("set")
     assert local.api.webhooks[local.tokens["main"]]["secret_token"] == "Whs_0123"
     assert "The webhook works" in run("info")
-    assert "what waits is kept" in run("delete")
+    assert "keeps pending updates" in run("delete")
     assert not local.api.webhooks
     with pytest.raises(CommandError, match="no Telegram account"):
         run("info", "nobody")

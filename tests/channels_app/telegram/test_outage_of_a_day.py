@@ -107,7 +107,7 @@ def test_what_was_given_up_is_sent_again_by_a_button_and_only_by_an_owner(
     local.say("hi", user=555)
     local.say("hello", user=556)
     until(lambda: Delivery.objects.filter(state="dead").exists())
-    until(lambda: any("not tried any more" in each for each in local.texts(555)))
+    until(lambda: any("will not be retried" in each for each in local.texts(555)))
     (notice,) = [each for each in local.api.shown(local.tokens["main"], 555) if each.keyboard]
     data = notice.keyboard[0][0]["callback_data"]
     assert local.texts(556) == []

@@ -55,7 +55,7 @@ def test_rc9_409_is_shown_and_not_fought(runner: Runner, local: Local) -> None:
     token = local.tokens["polled"]
     local.api.webhooks[token] = {"url": "https://elsewhere.example/hook"}
     until(lambda: "Conflict" in ChannelAccount.objects.get(id=row.id).status_text)
-    until(lambda: any("Somebody else fetches" in each for each in local.texts(555)))
+    until(lambda: any("Another program fetches" in each for each in local.texts(555)))
     assert "Conflict" in " ".join(account_watcher.problems())
     calls = local.api.polls.get(token, 0)
     assert calls <= 1

@@ -126,7 +126,7 @@ def test_c8_the_owner_decides_by_command_and_a_guest_cannot(at_home: Local) -> N
     notice(at_home)
     request = UnknownRequest.objects.get()
     at_home.say(f"/approve {request.public_id}", user=556)
-    until(lambda: at_home.texts(556) == ["Only owners decide who may speak."])
+    until(lambda: at_home.texts(556) == ["Only owners decide about access."])
     refused = AuditEntry.objects.get(action="request.refused")
     assert refused.subject == request.public_id
     assert refused.actor.endswith("guest")

@@ -236,14 +236,14 @@ def test_l1_three_hundred_pages_within_600_mb_and_never_silent(setup: Setup) -> 
         f"WHERE r.public_id = '{run}' ORDER BY e.seq"
     )]  # fmt: skip
     told = [each for each in events if each["props"].get("event") == "progress"]
-    beats = [
+    heartbeats = [
         int(found[1])
         for each in told
         if (found := re.search(r"\((\d+) s\)$", each["props"]["message"]))
     ]
-    print(f"at most {meter.most / 1e6:.0f} MB; {len(told)} lines, heartbeats after {beats} s")
+    print(f"at most {meter.most / 1e6:.0f} MB; {len(told)} lines, heartbeats after {heartbeats} s")
     assert 30_000_000 < meter.most < 600_000_000
-    assert len(beats) >= SILENT_SECONDS // 5
+    assert len(heartbeats) >= SILENT_SECONDS // 5
 
 
 def test_l2_waiting_jobs_start_after_every_worker_died(setup: Setup) -> None:

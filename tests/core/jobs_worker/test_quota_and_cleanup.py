@@ -32,7 +32,7 @@ from tests.core.jobs_worker.test_links import ask
 
 __all__ = ["guest", "local", "owner"]
 pytestmark = pytest.mark.django_db(transaction=True)
-NO_ROOM = "Not enough storage for this file: your limit is 1 files here."
+NO_ROOM = "Not enough storage for this file: your limit is 1 files."
 
 
 @pytest.fixture(autouse=True)
@@ -84,9 +84,9 @@ def test_more_files_than_one_may_keep_are_refused_and_leave_nothing(eve: User, f
 
 def test_more_bytes_than_one_may_keep_are_refused(eve: User, settings: Settings) -> None:
     settings.MAX_FILE_MEGABYTES_PER_USER = 1
-    room = storage.MEGABYTE - len(b"first")
-    storage.keep(user=eve, name="b", content=b"x" * room)
-    with pytest.raises(quota.NoRoomError, match="you may keep 1 MB here"):
+    rest = storage.MEGABYTE - len(b"first")
+    storage.keep(user=eve, name="b", content=b"x" * rest)
+    with pytest.raises(quota.NoRoomError, match="your limit is 1 MB"):
         storage.keep(user=eve, name="c", content=b"x")
     settings.MAX_FILE_MEGABYTES_PER_USER = 0
     storage.keep(user=eve, name="c", content=b"x")
@@ -162,7 +162,7 @@ def test_stored_content_counts_once_towards_the_quota(
 def test_an_agent_gets_the_quota_error(eve: User, full: None) -> None:
     session = inbox.open_session(user=eve, account=_http())
     arguments = adapter.SendFile(name="b.txt", content_base64=base64.b64encode(b"b").decode())
-    with pytest.raises(NotSentError, match="no room"):
+    with pytest.raises(NotSentError, match="Not enough storage"):
         server.given_file(eve, session, arguments)
 
 

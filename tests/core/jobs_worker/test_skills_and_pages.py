@@ -122,7 +122,7 @@ def test_l1_a_broken_skill_is_shown_with_its_error_wherever_skills_are_seen(
     (finding,) = list(work.skills_that_fail())
     assert error in finding.what
     Skill.objects.update(enabled=True)  # it was well when it was switched on
-    with pytest.raises(ToolError, match="should mend it"):
+    with pytest.raises(ToolError, match="should fix it"):
         async_to_sync(TOOL.run)(None, {"skill": "odd"})  # type: ignore[arg-type]
 
 

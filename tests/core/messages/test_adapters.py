@@ -56,8 +56,8 @@ def reset(message_id: str = "M1") -> list[Event]:
 
 
 def openai(log: list[Event], **config: Any) -> dict[str, Any]:
-    door = OpenAIAdapter(Config(completion_id="c", model="m", created=1, **config))
-    return openai_client([f for event in log for f in door.feed(event)] + door.close())
+    converter = OpenAIAdapter(Config(completion_id="c", model="m", created=1, **config))
+    return openai_client([f for event in log for f in converter.feed(event)] + converter.close())
 
 
 def whole_completion(log: list[Event], **config: Any) -> Any:
@@ -65,15 +65,15 @@ def whole_completion(log: list[Event], **config: Any) -> Any:
 
 
 def ui(log: list[Event], **config: Any) -> dict[str, Any]:
-    door = ui_stream.UiStreamAdapter(ui_stream.Config(message_id="A1", **config))
-    frames = [f for event in log for f in door.feed(event)] + door.close()
+    converter = ui_stream.UiStreamAdapter(ui_stream.Config(message_id="A1", **config))
+    frames = [f for event in log for f in converter.feed(event)] + converter.close()
     assert all(ui_stream.encode(frame).startswith(b"data: ") for frame in frames)
     return ui_client(frames)
 
 
 def inbound(log: list[Event]) -> list[Any]:
-    door = InboundAdapter(run_id="r1", session_id="s1", present=plain, inline=no_image)
-    return [frame for event in log for frame in door.feed(event)]
+    converter = InboundAdapter(run_id="r1", session_id="s1", present=plain, inline=no_image)
+    return [frame for event in log for frame in converter.feed(event)]
 
 
 def told(log: list[Event]) -> tuple[str, str]:
@@ -240,15 +240,15 @@ def test_m3_a_failed_run_without_an_error_message_still_says_so() -> None:
 
 
 def test_m3_nothing_follows_the_end_of_a_run() -> None:
-    for door in (
+    for converter in (
         OpenAIAdapter(Config(completion_id="c", model="m", created=1)),
         ui_stream.UiStreamAdapter(ui_stream.Config(message_id="A1")),
     ):
         for event in run(text_of("x")):
-            door.feed(event)
-        assert door.feed(text_of("late")[0]) == []
-        assert door.feed(run()[-1]) == []
-        assert door.close() == []
+            converter.feed(event)
+        assert converter.feed(text_of("late")[0]) == []
+        assert converter.feed(run()[-1]) == []
+        assert converter.close() == []
     assert [frame["event"] for frame in inbound(run() + run())] == ["done"]
 
 
@@ -328,8 +328,8 @@ def test_m3_citations_point_at_their_place_in_the_content() -> None:
 
 def test_m3_text_channels_show_only_the_first_sources() -> None:
     sources: Any = [{"id": str(n), "type": "kb", "content": "", "title": f"T{n}"} for n in range(8)]
-    door = TextAdapter(links=Links(), words=ENGLISH)
-    (shown,) = door.feed(to_dict(retrieval_message("q", sources, message_id="M1")))
+    converter = TextAdapter(links=Links(), words=ENGLISH)
+    (shown,) = converter.feed(to_dict(retrieval_message("q", sources, message_id="M1")))
     assert shown.text.endswith("5. T4\n6. … (+3)")
 
 
@@ -444,8 +444,8 @@ def test_d2_one_progress_when_a_long_tool_is_about_to_run() -> None:
     frames = inbound(log)
     assert frames[0] == {"event": "progress", "message": line, "tool": "document_read"}
     assert [frame["event"] for frame in frames] == ["progress", "done"]
-    door = TextAdapter(links=Links(), words=ENGLISH)
-    assert [shown.progress for event in log for shown in door.feed(event)] == [line, ""]
+    converter = TextAdapter(links=Links(), words=ENGLISH)
+    assert [shown.progress for event in log for shown in converter.feed(event)] == [line, ""]
 
 
 def test_d2_repeated_lines_make_no_progress() -> None:
@@ -470,8 +470,8 @@ def test_d2_a_loading_line_that_is_set_anew_is_shown_at_once() -> None:
     ]
     log = run(say(*steps))
     assert [frame.get("message") for frame in inbound(log)] == ["Slide 1", "Slide 2", None]
-    door = TextAdapter(links=Links(), words=ENGLISH)
-    shown = [rendering.progress for event in log for rendering in door.feed(event)]
+    converter = TextAdapter(links=Links(), words=ENGLISH)
+    shown = [rendering.progress for event in log for rendering in converter.feed(event)]
     assert shown == ["Slide 1", "Slide 2"]
 
 
@@ -480,9 +480,9 @@ def test_d2_a_stream_cut_at_any_event_and_resumed_adds_up_to_the_same_bytes() ->
     log = run(step, text_of("a", "b", message_id="M2"), say(loading_message("Last")))
 
     def stream(after: int) -> bytes:
-        door = InboundAdapter(run_id="r1", session_id="s1", present=plain, inline=no_image)
+        converter = InboundAdapter(run_id="r1", session_id="s1", present=plain, inline=no_image)
         frames: list[tuple[int, Frame]] = [
-            (seq, frame) for seq, event in enumerate(log, 1) for frame in door.feed(event)
+            (seq, frame) for seq, event in enumerate(log, 1) for frame in converter.feed(event)
         ]
         return b"".join(encode(frame, seq=seq) for seq, frame in frames if seq > after)
 

@@ -47,8 +47,8 @@ def cui(log: list[Event]) -> object:
 
 def openai(log: list[Event]) -> object:
     config = Config(completion_id="c1", model="m", created=1, links=LINKS)
-    door = OpenAIAdapter(config)
-    seen = openai_client([f for event in log for f in door.feed(event)] + door.close())
+    converter = OpenAIAdapter(config)
+    seen = openai_client([f for event in log for f in converter.feed(event)] + converter.close())
     answer: Any = completion(log, config)
     if "error" in seen:
         assert answer["error"] == seen["error"]
@@ -62,8 +62,8 @@ def openai(log: list[Event]) -> object:
 
 
 def ui(log: list[Event]) -> object:
-    door = ui_stream.UiStreamAdapter(ui_stream.Config(message_id="A1", links=LINKS))
-    seen = ui_client([f for event in log for f in door.feed(event)] + door.close())
+    converter = ui_stream.UiStreamAdapter(ui_stream.Config(message_id="A1", links=LINKS))
+    seen = ui_client([f for event in log for f in converter.feed(event)] + converter.close())
     parts = [part["type"] for part in seen["parts"]]
     if seen["end"]["type"] == "error":
         return seen["end"]["errorText"]
@@ -72,8 +72,10 @@ def ui(log: list[Event]) -> object:
 
 
 def inbound(log: list[Event]) -> object:
-    door = InboundAdapter(run_id="r1", session_id="s1", present=plain, inline=no_image, links=LINKS)
-    frames: list[Any] = [frame for event in log for frame in door.feed(event)]
+    converter = InboundAdapter(
+        run_id="r1", session_id="s1", present=plain, inline=no_image, links=LINKS
+    )
+    frames: list[Any] = [frame for event in log for frame in converter.feed(event)]
     *progress, done = frames
     assert done["event"] == "done"
     shown = done["text"], [frame["message"] for frame in progress], done.get("images", [])
@@ -81,8 +83,8 @@ def inbound(log: list[Event]) -> object:
 
 
 def text(log: list[Event]) -> object:
-    door = TextAdapter(links=LINKS, words=ENGLISH)
-    shown = [rendering for event in log for rendering in door.feed(event)]
+    converter = TextAdapter(links=LINKS, words=ENGLISH)
+    shown = [rendering for event in log for rendering in converter.feed(event)]
     assert len(shown) <= 1
     return shown[0] if shown else None
 
@@ -214,11 +216,11 @@ def test_m3_a_message_that_changes_its_type_is_shown_as_what_it_became() -> None
 
 
 def openai_content(log: list[Event]) -> str:
-    door = OpenAIAdapter(Config(completion_id="c1", model="m", created=1))
-    content: str = openai_client([f for e in log for f in door.feed(e)])["content"]
+    converter = OpenAIAdapter(Config(completion_id="c1", model="m", created=1))
+    content: str = openai_client([f for e in log for f in converter.feed(e)])["content"]
     return content
 
 
 def text_kinds(log: list[Event]) -> list[Rendering]:
-    door = TextAdapter(links=LINKS, words=ENGLISH)
-    return [rendering for event in log for rendering in door.feed(event)]
+    converter = TextAdapter(links=LINKS, words=ENGLISH)
+    return [rendering for event in log for rendering in converter.feed(event)]

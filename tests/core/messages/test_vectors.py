@@ -67,9 +67,9 @@ def adapter(config: dict[str, Any]) -> OpenAIAdapter:
 
 def frames_of(vector: dict[str, Any]) -> list[Any]:
     """All frames but those that every stream has: the finish chunk and [DONE]."""
-    door = adapter(vector["config"])
-    frames: list[Any] = [frame for event in vector["inputs"] for frame in door.feed(event)]
-    frames += door.close()
+    converter = adapter(vector["config"])
+    frames: list[Any] = [frame for event in vector["inputs"] for frame in converter.feed(event)]
+    frames += converter.close()
     return [
         frame
         for frame in frames
@@ -103,8 +103,8 @@ def test_m3_openai_server_sent_events(vector: dict[str, Any]) -> None:
     inputs = vector["inputs"] or [
         {"type": "text", "block_id": "B1", "props": {"content": "msg in group"}}
     ]
-    door = adapter({})
-    frames = [frame for event in inputs for frame in door.feed(event)] + door.close()
+    converter = adapter({})
+    frames = [frame for event in inputs for frame in converter.feed(event)] + converter.close()
     lines = b"".join(encode(frame) for frame in frames).decode().split("\n\n")
     assert lines[-1] == ""
     sent = [line.removeprefix("data: ") for line in lines[:-1]]
@@ -198,8 +198,8 @@ def test_m2_lifecycle_sequences(vector: dict[str, Any]) -> None:
 
 
 def stream(events: list[Event], **config: Any) -> list[Any]:
-    door = OpenAIAdapter(Config(completion_id="c", model="m", created=1, **config))
-    return [frame for event in events for frame in door.feed(event)] + door.close()
+    converter = OpenAIAdapter(Config(completion_id="c", model="m", created=1, **config))
+    return [frame for event in events for frame in converter.feed(event)] + converter.close()
 
 
 def role_first() -> None:

@@ -26,7 +26,7 @@ DAY = datetime.timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class Door:
+class TlsServer:
     """TLS in front of the broker of this test. ``certificate``: the file that it shows."""
 
     port: int
@@ -67,13 +67,13 @@ def certified(folder: Path) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
+def tls(tmp_path: Path) -> Iterator[TlsServer]:
     shown, kept = certified(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(shown, kept)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         threading.Thread(target=serve, args=(listening, context), daemon=True).start()
-        yield Door(listening.getsockname()[1], shown)
+        yield TlsServer(listening.getsockname()[1], shown)
 
 
 def serve(listening: socket.socket, context: ssl.SSLContext) -> None:
@@ -125,11 +125,11 @@ def answers(url: str) -> bool:
 
 @pytest.mark.parametrize("client", [wakes, answers])
 def test_an_unverified_broker_gets_no_password(
-    door: Door, monkeypatch: pytest.MonkeyPatch, client: Callable[[str], bool]
+    tls: TlsServer, monkeypatch: pytest.MonkeyPatch, client: Callable[[str], bool]
 ) -> None:
     """Celery alone says "defaulting to insecure SSL behaviour", and goes on."""
-    known = f"?ssl_ca_certs={door.certificate}"
+    known = f"?ssl_ca_certs={tls.certificate}"
     for query, may_speak in (("", False), (known, True), ("?ssl_cert_reqs=none", True)):
-        monkeypatch.setenv("REDIS_URL", door.url(query))
+        monkeypatch.setenv("REDIS_URL", tls.url(query))
         url = environment.broker("REDIS_URL", str, in_production=True)
         assert client(url) is may_speak, query

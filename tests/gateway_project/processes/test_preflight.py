@@ -26,7 +26,7 @@ from tests.gateway_project.processes.ups import manage
 
 
 @pytest.fixture
-def door() -> Iterator[socket.socket]:
+def listening() -> Iterator[socket.socket]:
     """A listening socket on a free port."""
     with listener.listen(host="127.0.0.1", port=0) as listening:
         yield listening
@@ -102,9 +102,9 @@ def test_one_home_has_one_gateway(tmp_path: Path) -> None:
     preflight.lock(tmp_path).close()
 
 
-def test_a_taken_port_is_named(door: socket.socket) -> None:
+def test_a_taken_port_is_named(listening: socket.socket) -> None:
     """With the port to try instead."""
-    port = door.getsockname()[1]
+    port = listening.getsockname()[1]
     with pytest.raises(preflight.StartError, match=f"port {port} .*GATEWAY_PORT={port + 1}"):
         preflight.check_port(host="127.0.0.1", port=port)
 
@@ -119,13 +119,13 @@ def test_other_reasons_not_to_listen_are_named(number: int, words: str) -> None:
 
 
 def test_ports_are_chosen_once_and_kept_while_they_are_free(
-    tmp_path: Path, door: socket.socket
+    tmp_path: Path, listening: socket.socket
 ) -> None:
     """A broker that is started again comes back where it was; a stolen port is replaced."""
     path = tmp_path / "ports.json"
     first = ports.choose(path=path, names=("broker", "model"))
     assert ports.choose(path=path, names=("broker", "model")) == first
-    stolen = door.getsockname()[1]
+    stolen = listening.getsockname()[1]
     path.write_text(json.dumps(first | {"broker": stolen}))
     again = ports.choose(path=path, names=("broker", "model"))
     assert again["broker"] != stolen
@@ -154,7 +154,7 @@ def test_a_state_of_a_gateway_that_is_gone_is_no_state(tmp_path: Path) -> None:
 
 def test_without_the_models_wheel_the_rest_runs_with_a_hint(
     tmp_path: Path,
-    door: socket.socket,
+    listening: socket.socket,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -162,7 +162,9 @@ def test_without_the_models_wheel_the_rest_runs_with_a_hint(
     preflight.check_home(tmp_path)
     monkeypatch.delenv("REDIS_URL")
     monkeypatch.setattr(model_files, "folder_of", lambda _package: None)
-    names = [each.name for each in plan.services(home=tmp_path, url="http://x", door=door)]
+    names = [
+        each.name for each in plan.services(home=tmp_path, url="http://x", listening=listening)
+    ]
     assert names == ["broker", "web", "runs", "long"]
     said = capsys.readouterr().out
     assert "no embedded model server for this system" in said
@@ -178,11 +180,11 @@ def test_without_the_weights_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_model_that_never_answers_is_not_ready(
-    door: socket.socket, monkeypatch: pytest.MonkeyPatch
+    listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The port is open, the first completion hangs: the server gives up and is started again."""
     monkeypatch.setattr(model_server, "LOAD_SECONDS", 0.3)
-    assert not model_server.wait_for_completion(port=door.getsockname()[1], key="x")
+    assert not model_server.wait_for_completion(port=listening.getsockname()[1], key="x")
 
 
 def test_a_model_server_without_weights_says_so(
@@ -204,38 +206,44 @@ def test_the_parts_of_the_embedded_model_are_here() -> None:
 
 
 def test_without_the_brokers_binary_it_says_how_to_name_one(
-    tmp_path: Path, door: socket.socket, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is no gateway without a broker: the start ends here."""
     preflight.check_home(tmp_path)
     monkeypatch.delenv("REDIS_URL")
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     with pytest.raises(preflight.StartError, match="set REDIS_URL"):
-        plan.services(home=tmp_path, url="http://x", door=door)
+        plan.services(home=tmp_path, url="http://x", listening=listening)
 
 
 def test_a_named_broker_and_model_are_used_instead_of_ours(
-    tmp_path: Path, door: socket.socket, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``REDIS_URL`` and ``GATEWAY_MODEL_URL`` reach the children as they are."""
     preflight.check_home(tmp_path)
     monkeypatch.setenv("REDIS_URL", "redis://elsewhere:6379/0")
     monkeypatch.setenv("GATEWAY_MODEL_URL", "http://elsewhere/v1")
-    children = {each.name: each for each in plan.services(home=tmp_path, url="http://x", door=door)}
+    children = {
+        each.name: each
+        for each in plan.services(home=tmp_path, url="http://x", listening=listening)
+    }
     assert list(children) == ["web", "runs", "long"]
     assert children["runs"].env["REDIS_URL"] == "redis://elsewhere:6379/0"
     assert children["runs"].env["GATEWAY_MODEL_URL"] == "http://elsewhere/v1"
-    assert children["web"].fds == (door.fileno(),)
+    assert children["web"].fds == (listening.fileno(),)
 
 
 def test_the_embedded_model_is_made_known_to_the_workers(
-    tmp_path: Path, door: socket.socket, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Address, key, name and window; no secret is an argument of any process."""
     preflight.check_home(tmp_path)
     monkeypatch.setattr(plan, "read_secret", lambda name: f"secret-{name}")
     monkeypatch.delenv("REDIS_URL")
-    children = {each.name: each for each in plan.services(home=tmp_path, url="http://x", door=door)}
+    children = {
+        each.name: each
+        for each in plan.services(home=tmp_path, url="http://x", listening=listening)
+    }
     env = children["runs"].env
     assert env["GATEWAY_MODEL_URL"].startswith("http://127.0.0.1:")
     assert env["GATEWAY_MODEL_KEY"] == "secret-model_key"
@@ -263,14 +271,14 @@ def test_a_secret_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert environment.text("REDIS_URL") == "redis://file:6379/0"
 
 
-def test_a_broker_that_is_not_there_or_not_ours_does_not_answer(door: socket.socket) -> None:
+def test_a_broker_that_is_not_there_or_not_ours_does_not_answer(listening: socket.socket) -> None:
     """The port is closed; the server is silent."""
     assert not broker.answers(port=listener.free_port(), password="x")
-    assert not broker.answers(port=door.getsockname()[1], password="x")
+    assert not broker.answers(port=listening.getsockname()[1], password="x")
 
 
 def test_the_models_old_settings_are_read_and_named(
-    tmp_path: Path, door: socket.socket, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``LLM_MODEL`` breaks the ``llm`` command in the same shell; ours has a name of its own."""
     preflight.check_home(tmp_path)

@@ -155,7 +155,7 @@ def test_it_stops_at_ctrl_c_starts_again_and_leaves_nothing_when_killed(
     assert (up.home / "secrets" / "secret_key").read_text() == key
     assert "database  up to date" in up.output()
     assert "collected" not in up.output()
-    assert "made user" not in up.output()
+    assert "created user" not in up.output()
     family, url = up.family(), up.state().url
     up.process.send(signal.SIGKILL)
     wait_until(lambda: not living(family), what="the end of all children")
