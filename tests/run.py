@@ -22,6 +22,9 @@ TESTS_FAILED = 1
 MEASURED = ("--cov", "--cov-report=", "--cov-fail-under=0")
 # What knows no database, or starts a gateway on its own default one: once is enough.
 ONCE = (
+    "tests/architecture/test_document.py",
+    "tests/architecture/test_ids.py",
+    "tests/architecture/test_measures.py",
     "tests/browser",
     "tests/clients",
     "tests/core/lib/test_safe_fetch.py",

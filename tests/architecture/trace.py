@@ -23,7 +23,7 @@ from tests import ROOT
 from tests.architecture.sources import PACKAGES
 
 T = TypeVar("T")
-QUIET_SECONDS = 0.4
+QUIET_SECONDS = 0.25
 
 # The part of the walk for which this context works; "" outside a traced request.
 PART: ContextVar[str] = ContextVar("PART", default="")
