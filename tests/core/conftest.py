@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -16,7 +17,18 @@ from core.models import ChannelAccount, ChatSession, InboundMessage, Job, Run, U
 from core.signals import wakeups
 
 Row = TypeVar("Row", Run, Job)
+HERE = Path(__file__).parent
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests with an account: pytest-django makes tables only where a mark asks for them,
+    so that one such test, run alone, would have none."""
+    for item in items:
+        ours = HERE in item.path.parents and "account" in getattr(item, "fixturenames", ())
+        if ours and not item.get_closest_marker("django_db"):
+            item.add_marker(pytest.mark.django_db)
 
 
 @pytest.fixture(autouse=True)
