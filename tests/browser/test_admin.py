@@ -82,9 +82,9 @@ def test_a5_a6_a7_two_windows_of_the_owner_during_an_unknown_request_on_telegram
     dashboard.evaluate("window.sameDocument = true")
     bots.say("Hello, it is <b>grandma</b>. May I?", user=700, name="Grandma", account="bot")
     expect(dashboard.locator("[data-dashboard-count]")).to_have_text("1")
-    expect(dashboard.locator("#nav-sidebar").get_by_role("link", name="Unknown requests")).to_contain_text(
-        "1"
-    )
+    expect(
+        dashboard.locator("#nav-sidebar").get_by_role("link", name="Unknown requests")
+    ).to_contain_text("1")
     toast = dashboard.locator(".dashboard-toast")
     expect(toast).to_contain_text("Unknown request from telegram: user_id=700.")
     expect(toast).to_contain_text("Grandma: Hello, it is <b>grandma</b>. May I?")

@@ -141,7 +141,9 @@ async def test_l5_bombs_end_the_reader_only(tmp_path: Path) -> None:
     """[DOC6] [DOC8]"""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     others = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # of the tests before
-    assert "unpacked document is too large" in await refused(written(tmp_path, "a.pdf", papers.pdf_bomb()))
+    assert "unpacked document is too large" in await refused(
+        written(tmp_path, "a.pdf", papers.pdf_bomb())
+    )
     made = tmp_path / "a.docx"
     docx.Document().save(str(made))
     papers.rewritten(made, name="word/document.xml", content=b" " * 450_000_000)
