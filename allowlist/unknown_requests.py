@@ -387,7 +387,7 @@ def _note(denied: DeniedMessage, now: datetime) -> UnknownRequest:
 
 def _new(denied: DeniedMessage, address: str, now: datetime) -> UnknownRequest:
     """Create the row of a first message."""
-    _make_room()
+    _evict_surplus()
     made = UnknownRequest(account=denied.account, kind=denied.kind, sender=address)
     made.is_group = denied.is_group
     made.first_seen_at = made.last_seen_at = now
@@ -459,7 +459,7 @@ def _seen_again(row: UnknownRequest, now: datetime) -> bool:
     return True
 
 
-def _make_room() -> None:
+def _evict_surplus() -> None:
     """Delete the least useful rows at the limit, before a new one.
 
     One in a hundred is deleted at once, so that not every further sender causes a search.

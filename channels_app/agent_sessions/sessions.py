@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce, Now
 
 from channels_app import registry
 from channels_app.agent_sessions import results
-from channels_app.asgi.builtin_accounts import DOORS, found_or_made
+from channels_app.asgi.builtin_accounts import BUILTIN_CHANNELS, found_or_made
 from channels_app.base import Capability, Channel, ChannelError, Deletes, OpensTopics
 from channels_app.delivery.sending import account_of
 from channels_app.owner import notice_targets
@@ -67,7 +67,7 @@ def account_named(*, channel: str, name: str = "") -> ChannelAccount:
     found = list(rows.filter(name=name) if name else rows)
     if len(found) > 1:
         found = list(rows.filter(name="default")) or found
-    if channel in DOORS and not found and name in {"", "default"}:
+    if channel in BUILTIN_CHANNELS and not found and name in {"", "default"}:
         made = found_or_made(channel)
         found = [made] if made.enabled else []
     if not found:

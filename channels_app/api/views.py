@@ -22,7 +22,7 @@ from allowlist.models import UnknownRequest
 from channels_app.agent_sessions import sessions as agent_sessions
 from channels_app.api import serializers
 from channels_app.api.permissions import MayChat, MayDecide, MaySend
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake import decisions, source_feedback
 from core.conversations import inbox, runs, sessions
 from core.database.transactions import atomic_write
@@ -62,7 +62,7 @@ class Sessions(generics.ListCreateAPIView[ChatSession]):
         title = serializer.validated_data.get("title", "")
         with atomic_write():
             session = inbox.open_session(
-                user=person(self.request), account=door_account("http"), title=title
+                user=person(self.request), account=builtin_account("http"), title=title
             )
         serializer.instance = session
 

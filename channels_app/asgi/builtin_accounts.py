@@ -4,7 +4,7 @@ from core.database.queries import Instances, Param
 from core.lib.ttl_cache import TtlCache
 from core.models import ChannelAccount
 
-DOORS = ("web", "http")
+BUILTIN_CHANNELS = ("web", "http")
 BY_CHANNEL = Instances(
     lambda: ChannelAccount.objects.filter(channel=Param("channel"), name="default")
 )
@@ -13,7 +13,7 @@ KNOWN_SECONDS = 2.0
 accounts: TtlCache[str, ChannelAccount] = TtlCache(KNOWN_SECONDS)
 
 
-def door_account(channel: str) -> ChannelAccount:
+def builtin_account(channel: str) -> ChannelAccount:
     """Return the built-in account of a channel that is not a platform, cached for KNOWN_SECONDS."""
     return accounts.get(channel) or accounts.put(channel, found_or_made(channel))
 

@@ -12,7 +12,7 @@ def needed(*, field: str = "") -> Iterator[None]:
     """What stores files, or asks whether it may. Raises RefusedError 413 that names ``field``."""
     try:
         yield
-    except quota.NoRoomError as error:
+    except quota.QuotaExceededError as error:
         raise RefusedError(413, str(error), field=field) from error
 
 

@@ -175,4 +175,4 @@ class Streams:
 
 streams = Streams()
 sockets = Streams()
-desks = Streams()
+admin_sockets = Streams()

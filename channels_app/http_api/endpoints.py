@@ -14,7 +14,7 @@ from allowlist import permissions
 from allowlist.models import ApiKey
 from channels_app.asgi import event_stream, http
 from channels_app.asgi.authentication import count_sender, slot
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.fields import MOST_EVENT_DIGITS, place, text
 from channels_app.asgi.http import RefusedError, Request
@@ -136,7 +136,7 @@ def accept(caller: Principal, asked: fields.Asked, key: str) -> Receipt:
     command = None if asked.media else slash_commands.answered_at_once(asked.text)
     if caller.user is not None:
         repeat = asked.repeat(scope=f"key:{caller.key_id}", key=key, session=asked.session_id)
-        draft = asked.draft(account=door_account("http"), repeat=repeat, key=caller.key_id)
+        draft = asked.draft(account=builtin_account("http"), repeat=repeat, key=caller.key_id)
         receipt = receive_personal(
             user=caller.user,
             draft=draft,

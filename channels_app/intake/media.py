@@ -172,7 +172,7 @@ async def understood(
     )
     try:
         stored = await stored_of(run, channel, item)
-    except (ChannelError, quota.NoRoomError) as error:
+    except (ChannelError, quota.QuotaExceededError) as error:
         logger.info("a medium could not be fetched: %s", error)
         words = {"text": media_text(replace(medium, failed=True, note=str(error)))}
         return words if isinstance(error, ChannelError) else {**words, "refused": str(error)}

@@ -20,7 +20,7 @@ from channels_app.mcp import adapter
 from core.conversations import sessions
 from core.database.transactions import in_thread
 from core.files import storage
-from core.files.quota import NoRoomError
+from core.files.quota import QuotaExceededError
 from core.lib.ids import is_public_id
 from core.lib.text import one_line
 from core.models import ChatSession, StoredFile, User
@@ -152,7 +152,7 @@ def given_file(user: User, session: ChatSession, arguments: adapter.SendFile) ->
     name = one_line(arguments.name.replace("\\", "/").rpartition("/")[2], 200)
     try:
         return storage.keep(user=user, name=name or "file", content=content, session_id=session.id)
-    except NoRoomError as error:
+    except QuotaExceededError as error:
         raise NotSentError(str(error)) from error
 
 

@@ -16,7 +16,7 @@ from allowlist.models import ApiKey
 from channels_app.asgi import chat_messages, event_stream, http
 from channels_app.asgi.authentication import count_sender, slot
 from channels_app.asgi.bodies import Body
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
@@ -212,7 +212,7 @@ def accept(
     if caller.user is None:
         return accept_sender(caller, asked, session, said)
     with atomic_write(joins=True):
-        account = door_account(ORIGIN)
+        account = builtin_account(ORIGIN)
         chat = sessions.chat_of(caller.key_id)
         mine = sessions.own(user=caller.user, name=session)
         thread, known = sessions.named_thread(session), None

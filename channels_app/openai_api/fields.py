@@ -38,7 +38,7 @@ class Asked:
 def read(body: Json) -> Asked:
     """The fields of ``body``. Raises RefusedError: 404 for an unknown model, else 400 or 413."""
     model = known_model(body.get("model"))
-    refuse_what_we_lack(body)
+    refuse_unsupported(body)
     stream = flag(body.get("stream"), "stream") or False
     tools = [] if body.get("tool_choice") == "none" else chat_tools.checked(body.get("tools"))
     return Asked(
@@ -67,7 +67,7 @@ def known_model(value: Any) -> str:
     return value
 
 
-def refuse_what_we_lack(body: Json) -> None:
+def refuse_unsupported(body: Json) -> None:
     """Raises RefusedError 400 for what would silently be missing from the answer."""
     for name, value in body.items():
         if value is None or name in READ_HERE or name in KEPT or name in CHECKS:

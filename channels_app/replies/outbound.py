@@ -78,8 +78,8 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
     payloads = channel.outbound.render(spoken(run, outcome))
     final = 0
     if Capability.EDIT not in channel.capabilities:
-        said = what_was_said(run)
-        payloads, final = after_what_was_said(run, said, payloads), len(said)
+        said = partial_answer(run)
+        payloads, final = after_partial_answer(run, said, payloads), len(said)
     payloads += attachments(outcome, takes_files=Capability.FILES in channel.capabilities)
     for index, payload in enumerate(payloads):
         if index >= final:
@@ -164,13 +164,13 @@ def attachments(outcome: Outcome, *, takes_files: bool) -> list[Block]:
     return photos + documents
 
 
-def what_was_said(run: Run) -> list[Block]:
+def partial_answer(run: Run) -> list[Block]:
     """Return the blocks of a run that were sent, or queued, while its answer grew."""
     rows = Delivery.objects.filter(run_id=run.id).order_by("block_index")
     return [row.payload for row in rows]
 
 
-def after_what_was_said(run: Run, said: list[Block], payloads: list[Block]) -> list[Block]:
+def after_partial_answer(run: Run, said: list[Block], payloads: list[Block]) -> list[Block]:
     """The blocks where nothing can be edited: what an earlier attempt said stays as it was said.
 
     When it fits the answer, the rest follows; when it does not, the whole answer does.

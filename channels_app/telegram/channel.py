@@ -142,7 +142,7 @@ class TelegramGateway:
 
     async def test(self, account: Account) -> str:
         """Return the bot's name and id."""
-        me = await receive.who_are_we(account)
+        me = await receive.fetch_bot(account)
         return f"@{me.username} (id {me.id})"
 
     def read_again(self, account: Account, *, raw: bytes) -> str:

@@ -36,7 +36,7 @@ bots: TtlCache[tuple[int, str], Bot] = TtlCache(BOT_SECONDS)
 _logged: set[str] = set()
 
 
-async def who_are_we(account: Account) -> Bot:
+async def fetch_bot(account: Account) -> Bot:
     """Return the bot of an account, as ``getMe`` describes it. Raises ChannelError."""
     me: dict[str, Any] = await bot_api.call(account, "getMe")
     return Bot(int(me["id"]), str(me.get("username", "")))
@@ -46,7 +46,7 @@ async def bot_of(account: Account) -> Bot:
     """Return the bot of an account, cached for an hour: the token has its id, but not its name."""
     key = account.id, account.secrets.get("token", "")
     try:
-        return bots.get(key) or bots.put(key, await who_are_we(account))
+        return bots.get(key) or bots.put(key, await fetch_bot(account))
     except ChannelError as error:
         logger.warning("getMe failed: %s", error)
         return last_known(account)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from allowlist.models import ApiKey
 from channels_app.asgi import chat_messages, event_stream, http
 from channels_app.asgi.authentication import slot
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import RefusedError
 from channels_app.intake.inbound import Receipt, receive_personal
@@ -121,7 +121,7 @@ def accept(user: User, asked: fields.Asked, key: int) -> Receipt:
         options["messages"] = asked.messages
     mine = inbox.own_session(user=user, session_id=asked.chat)
     draft = Draft(
-        account=door_account(ORIGIN),
+        account=builtin_account(ORIGIN),
         chat=f"chat:{asked.chat}",
         text=text,
         media=[
@@ -142,7 +142,7 @@ def session_of(user: User, chat_id: str) -> ChatSession | None:
     """The person's session that a chat id names: its public id, or the client's own name."""
     mine = inbox.own_session(user=user, session_id=chat_id)
     named = ChatSession.objects.filter(
-        user=user, account=door_account(ORIGIN), chat=f"chat:{chat_id}", closed_at__isnull=True
+        user=user, account=builtin_account(ORIGIN), chat=f"chat:{chat_id}", closed_at__isnull=True
     )
     return mine or named.first()
 

@@ -75,7 +75,7 @@ class AdminNotificationsConsumer(WebChatConsumer):
 
     def counter(self) -> throttling.Streams:
         """Use a separate limit: open pages of the admin must not block the chat."""
-        return throttling.desks
+        return throttling.admin_sockets
 
     async def handle(self, frame: frames.Frame) -> None:
         """Answer pings only. Raises RefusedError."""

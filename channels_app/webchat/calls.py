@@ -10,7 +10,7 @@ from allowlist import unknown_requests
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app.asgi import throttling
 from channels_app.asgi.authentication import count_sender
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.intake import decisions, inbound, slash_commands
@@ -59,7 +59,7 @@ def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Recei
         raise DeniedError
     command = command_in(frame)
     draft = Draft(
-        account=door_account("web"),
+        account=builtin_account("web"),
         repeat=repeat_key(frame, scope=f"web:{user.id}", session=frame.session_id),
         text=frame.text,
         media=frame.media,

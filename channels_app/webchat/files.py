@@ -74,7 +74,7 @@ class Upload(Endpoint):
 
     async def check_head(self) -> None:
         """Authenticate by cookie or key."""
-        self.user = await in_thread(who, self.request, writes=True)
+        self.user = await in_thread(authenticated_user, self.request, writes=True)
 
     async def receive_messages(self) -> None:
         """Receive the body into a file, which is deleted unless all of it comes."""
@@ -123,7 +123,7 @@ def received(path: Path, user: User, name: str) -> StoredFile:
         return storage.receive(path=path, user=user, name=name)
 
 
-def who(request: Request, *, writes: bool) -> User:
+def authenticated_user(request: Request, *, writes: bool) -> User:
     """Authenticate by cookie or key and count one request. RefusedError 401, 403, 429.
 
     Reading with a cookie is not counted: a page shows many pictures.
@@ -193,7 +193,7 @@ class Own(FileEndpoint):
     async def check_head(self) -> None:
         """Authenticate by cookie or key."""
         writes = self.request.method == "DELETE"
-        self.user = await in_thread(who, self.request, writes=writes)
+        self.user = await in_thread(authenticated_user, self.request, writes=writes)
 
     async def handle(self, body: bytes) -> None:
         """Answer the file, or delete it."""

@@ -165,7 +165,7 @@ class Runner:
             self._keep,
             self._sweep,
             *([self._checkpoint] if connection.vendor == "sqlite" else []),
-            self._beat,
+            self._send_heartbeat,
             self._purge_files,
             self._sweep_files,
             self._listen,
@@ -324,7 +324,7 @@ class Runner:
         for session_id in await in_thread(typing_and_reactions.leftovers):
             self._spawn("ack", session_id)
 
-    async def _beat(self) -> float:
+    async def _send_heartbeat(self) -> float:
         await self._compare_versions()
         try:
             await in_thread(runs.heard_from, worker=self.name, queue="runs", problem=self.outdated)

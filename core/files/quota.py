@@ -9,7 +9,7 @@ MEGABYTE = 1024 * 1024
 SENT = "sent"  # the origin of what counts
 
 
-class NoRoomError(Exception):
+class QuotaExceededError(Exception):
     """The quota would be exceeded; the text is for the user."""
 
 
@@ -25,13 +25,13 @@ def check(*, user_id: int, size: int, number: int = 1) -> None:
     too_large = most and now["size"] + size > most * MEGABYTE
     if too_large or (most_files and now["number"] + number > most_files):
         limit = f"{most} MB" if too_large else f"{most_files} files"
-        raise NoRoomError(
+        raise QuotaExceededError(
             f"Not enough storage for this file: your limit is {limit}. Delete files that you "
             "no longer need, or ask the owner."
         )
 
 
-def check_alone(*, user_id: int, size: int) -> None:
+def check_serialised(*, user_id: int, size: int) -> None:
     """Check as above, serialised per user. Inside the transaction that creates the row."""
     list(User.objects.select_for_update(no_key=True).filter(id=user_id).values_list("id"))
     check(user_id=user_id, size=size)

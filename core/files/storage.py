@@ -84,7 +84,7 @@ def keep(
     )
     try:
         return entered(file)
-    except quota.NoRoomError:
+    except quota.QuotaExceededError:
         path.unlink(missing_ok=True)
         raise
 
@@ -109,7 +109,7 @@ def entered(file: StoredFile) -> StoredFile:
     """Save the row of ``file``. Raises NoRoomError for an upload beyond the quota."""
     with atomic_write():
         if file.origin == SENT:
-            quota.check_alone(user_id=file.user_id, size=file.size)
+            quota.check_serialised(user_id=file.user_id, size=file.size)
         file.save(force_insert=True)
     return file
 

@@ -36,13 +36,13 @@ def _pad(cell: str, room: int, align: str) -> str:
 
 def shape(rows: list[list[str]]) -> Shape:
     """How to draw a table, by its cells as they are written."""
-    rooms = _rooms(rows)
+    rooms = _column_widths(rows)
     if sum(rooms) + 3 * (len(rooms) - 1) <= MAX_COLUMNS:
         return "grid"
     return "list" if len(rooms) <= _MAX_LINES else "rows"
 
 
-def _rooms(rows: list[list[str]]) -> list[int]:
+def _column_widths(rows: list[list[str]]) -> list[int]:
     """Return the width of each column."""
     rooms = [0] * len(rows[0])
     for row in rows:
@@ -56,7 +56,7 @@ def grid(rows: list[list[str]], aligns: list[str]) -> str:
 
     ``aligns`` has the cells of Markdown's alignment row (``:--``, ``:-:``, ``--:``, ``---``).
     """
-    rooms = _rooms(rows)
+    rooms = _column_widths(rows)
     lines = []
     for row in rows:
         cells = [*row, *[""] * (len(rooms) - len(row))]

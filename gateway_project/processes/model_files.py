@@ -33,7 +33,7 @@ def weights() -> Path | None:
     return next(iter(sorted(folder.glob("*.gguf"))), None) if folder else None
 
 
-def what_is_missing() -> str:
+def missing_parts() -> str:
     """Return why the embedded model cannot run here; empty when it can."""
     if folder_of("xllamacpp") is None:
         return "no embedded model server for this system (there is no wheel of xllamacpp)"

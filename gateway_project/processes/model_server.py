@@ -98,7 +98,7 @@ def main() -> int:
     key = os.environ["GATEWAY_MODEL_KEY"]
     weights = model_files.weights()
     if weights is None:
-        sys.stderr.write(f"{model_files.what_is_missing()}\n")
+        sys.stderr.write(f"{model_files.missing_parts()}\n")
         return 1
     server = start(port=port, key=key, weights=str(weights))
     if not wait_for_completion(port=port, key=key):

@@ -109,7 +109,7 @@ def add_model(
     children: list[Service], *, home: Path, port: int, env: Mapping[str, str]
 ) -> dict[str, str]:
     """Plan the embedded model; return the settings to use it (empty without it)."""
-    missing = model_files.what_is_missing()
+    missing = model_files.missing_parts()
     if missing:
         console.say("model", f"{missing}. The rest runs. {model_files.HOW_TO_SET_A_MODEL}")
         return {}

@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from allowlist.models import SignInLink, UnknownRequest
 from channels_app import registry
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.principal import Principal
 from channels_app.delivery.secret_blocks import as_sent
 from channels_app.intake.inbound import receive_personal, receive_sender
@@ -252,7 +252,7 @@ def test_a5_an_owner_with_an_unreachable_last_channel_gets_the_notice_on_the_oth
     if last == "bridge":
         talks(owner, bridge, "own@example.org", now)
     else:
-        draft = Draft(account=door_account(last), text="hi")
+        draft = Draft(account=builtin_account(last), text="hi")
         receive_personal(user=owner, draft=draft, session_id="", now=now)
     owner.refresh_from_db()
     assert owner.last_account is not None
@@ -280,7 +280,7 @@ def test_an_account_outage_is_reported_on_another_account(
     if where == "on the other":
         talks(owner, telegram, "555", now)
     else:
-        draft = Draft(account=door_account("web"), text="hi")
+        draft = Draft(account=builtin_account("web"), text="hi")
         receive_personal(user=owner, draft=draft, session_id="", now=now)
     notices.trouble(account=telegram, **words)
     outages.given_up(account=telegram)

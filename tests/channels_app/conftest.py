@@ -54,15 +54,15 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def house(module_gateways: Callable[..., Gateway], script: str) -> Gateway:
+def gateway(module_gateways: Callable[..., Gateway], script: str) -> Gateway:
     """A gateway that the tests of a module share."""
     return module_gateways(LLM_SCRIPT=script, STREAM_STALL_SECONDS="1", **QUICK)
 
 
 @pytest.fixture(scope="module")
-def crowd(house: Gateway) -> list[Client]:
+def crowd(gateway: Gateway) -> list[Client]:
     """Fifty people, and a bridge."""
-    return people(house, number=50)
+    return people(gateway, number=50)
 
 
 @pytest.fixture(scope="module")

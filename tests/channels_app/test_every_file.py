@@ -18,7 +18,7 @@ from django.utils import timezone
 from PIL import Image
 
 from channels_app.asgi import chat_messages
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.bridge import fields as bridge
 from channels_app.http_api import fields as http
 from channels_app.intake import inbound
@@ -262,7 +262,7 @@ def ask(media: list[Body], *, where: str, user: User) -> Run:
             now=timezone.now(), media=media,
         )  # fmt: skip
     else:
-        draft = inbox.Draft(account=door_account("http"), text="look", media=media)
+        draft = inbox.Draft(account=builtin_account("http"), text="look", media=media)
         inbound.receive_personal(user=user, draft=draft, session_id="", now=transactions.now())
     until(lambda: Run.objects.filter(state__in=Run.FINAL).exists(), seconds=60)
     run = Run.objects.get()
@@ -330,7 +330,7 @@ def test_c6_a_refusal_for_another_reason_is_not_held_against_pictures(
 
     monkeypatch.setattr(Watcher, "stream", refuse)
     draft = inbox.Draft(
-        account=door_account("http"), text="look",
+        account=builtin_account("http"), text="look",
         media=web_chat([("a.png", *TABLE["a.png"][:2])], owner),
     )  # fmt: skip
     inbound.receive_personal(user=owner, draft=draft, session_id="", now=transactions.now())

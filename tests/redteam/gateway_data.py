@@ -14,7 +14,7 @@ from django.utils import timezone
 from allowlist import keys
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app.agent_sessions.sessions import open_session
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.http import Scope
 from channels_app.intake.inbound import receive_personal, receive_sender
 from core.conversations.inbox import Draft
@@ -190,7 +190,7 @@ def as_text(message: Message) -> str:
 def furnish(gateway: GatewayData, bridge: ChannelAccount) -> None:
     """Create objects of ``own``, and an unknown request."""
     own = gateway.people["own"]
-    draft = Draft(account=door_account("web"), text="a secret question")
+    draft = Draft(account=builtin_account("web"), text="a secret question")
     receipt = receive_personal(user=own, draft=draft, session_id="", now=timezone.now())
     assert receipt.run is not None
     assert receipt.session is not None
@@ -203,7 +203,7 @@ def furnish(gateway: GatewayData, bridge: ChannelAccount) -> None:
     kept = storage.keep(user=own, name="own.txt", content=b"private")
     unknown = Draft(account=bridge, sender="stranger", text="let me in", chat="stranger")
     receive_sender(draft=unknown, now=timezone.now())
-    agents = open_session(user=own, account=door_account("web"), title="for an agent")
+    agents = open_session(user=own, account=builtin_account("web"), title="for an agent")
     gateway.names = {
         "agent": agents.public_id,
         "session": receipt.session.public_id,

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake import inbound
 from channels_app.ops import health
 from channels_app.ops.doctor import examination, work
@@ -65,7 +65,7 @@ def ask(name: str) -> Run:
     user = User.objects.get_or_create(username="ada")[0]
     receipt = inbound.receive_personal(
         user=user,
-        draft=inbox.Draft(account=door_account("http"), text=name),
+        draft=inbox.Draft(account=builtin_account("http"), text=name),
         session_id="",
         now=timezone.now(),
     )

@@ -66,7 +66,7 @@ def read(parameters: Mapping[str, Any], source: Source, context_tokens: int) -> 
         parts=parts,
         text="\n\n".join(part for _reference, part in parts),
         thin=thin,
-        room=room_of(context_tokens, text),
+        room=characters_left(context_tokens, text),
     )
 
 
@@ -121,7 +121,7 @@ def count_of(value: object, count: int) -> int:
     return max(FEWEST, min(MOST, wanted))
 
 
-def room_of(context_tokens: int, text: str) -> int:
+def characters_left(context_tokens: int, text: str) -> int:
     """Return the characters of the source that fit a prompt: 2.5 per token, fewer for scripts
     without spaces.
     """

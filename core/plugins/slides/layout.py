@@ -134,14 +134,14 @@ def contents_pages(slide: d.ContentsSlide) -> Iterator[Draft]:
     entries = [Point(entry) for entry in slide.entries]
     first = 1
     for part in spread(entries, 500 - 44, 400, (28, 26, 24, 22, 20, 18, 16)):
-        airy = replace(part, gap=min(26.0, room_between(part, 400)))
+        airy = replace(part, gap=min(26.0, gap_between(part, 400)))
         box = listed(airy, 360, 70, 500, 404, indent=44)
         elements = [title_box, replace(box, mark="number", anchor="middle", first=first)]
         first += len(box.paragraphs)
         yield "contents", slide.title, [*elements], slide.notes
 
 
-def room_between(part: Fitted, room: float) -> float:
+def gap_between(part: Fitted, room: float) -> float:
     """Return the gap that spreads few entries over a box without filling it."""
     used = points_height(part.points, part.size, 456)
     return part.gap + max(0.0, room - used) / (len(part.points) + 1)

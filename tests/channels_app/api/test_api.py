@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from allowlist import keys, pending_count
 from allowlist.models import UnknownRequest
 from channels_app.asgi import builtin_accounts
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake.inbound import receive_personal, receive_sender
 from core.conversations.inbox import Draft
 from core.files import storage
@@ -49,7 +49,7 @@ def client() -> Client:
 
 def said(user: User, text: str) -> Run:
     """A queued run of ``user``."""
-    draft = Draft(account=door_account("http"), text=text)
+    draft = Draft(account=builtin_account("http"), text=text)
     receipt = receive_personal(user=user, draft=draft, session_id="", now=timezone.now())
     assert receipt.run is not None
     return receipt.run
@@ -290,12 +290,12 @@ def test_the_account_of_a_builtin_channel_is_cached(
     django_assert_num_queries: Any,
 ) -> None:
     """It is made when it is first needed, and asked for with every message."""
-    first = door_account("http")
+    first = builtin_account("http")
     with django_assert_num_queries(0):
-        assert door_account("http") is first
+        assert builtin_account("http") is first
     builtin_accounts.clear_cache()
     with django_assert_num_queries(1):
-        assert door_account("http") == first
+        assert builtin_account("http") == first
 
 
 @pytest.mark.parametrize("number", [2**31, 2**63, 10**30])

@@ -69,11 +69,11 @@ def refused(answer: Answer, status: int, *, field: str = "") -> None:
     ids=lambda value: json.dumps(value)[:50] if isinstance(value, dict) else "",
 )
 def test_ri3_ri6_a_field_of_the_wrong_kind_is_named(
-    body: dict[str, Any], status: int, field: str, ada: Client, house: Gateway
+    body: dict[str, Any], status: int, field: str, ada: Client, gateway: Gateway
 ) -> None:
-    before = counts(house)
+    before = counts(gateway)
     refused(ada.post("/inbound", body), status, field=field)
-    assert counts(house) == before
+    assert counts(gateway) == before
 
 
 BODIES = {
@@ -103,33 +103,35 @@ BODIES = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_ri8_ri9_what_is_no_json_object_is_refused(name: str, ada: Client, house: Gateway) -> None:
-    before = counts(house)
+def test_ri8_ri9_what_is_no_json_object_is_refused(
+    name: str, ada: Client, gateway: Gateway
+) -> None:
+    before = counts(gateway)
     refused(ada.call("POST", "/inbound", BODIES[name]), 400, field="body")
     refused(ada.call("POST", "/inbound/cancel", BODIES[name]), 400, field="body")
-    assert counts(house) == before
+    assert counts(gateway) == before
 
 
 @pytest.mark.parametrize("surrogate", ["\\ud800", "\\udfff\\ud800", "x\\ud83d y"])
-def test_a_lone_surrogate_is_refused(surrogate: str, ada: Client, house: Gateway) -> None:
-    before = counts(house)
+def test_a_lone_surrogate_is_refused(surrogate: str, ada: Client, gateway: Gateway) -> None:
+    before = counts(gateway)
     refused(ada.call("POST", "/inbound", f'{{"text": "{surrogate}"}}'.encode()), 400, field="text")
     body = f'{{"text": "a", "session_id": "{surrogate}"}}'.encode()
     refused(ada.call("POST", "/inbound", body), 400, field="session_id")
     unknown = f'{{"text": "a", "{surrogate}": "{surrogate}"}}'.encode()
     assert ada.call("POST", "/inbound", unknown).status == 400
-    assert counts(house) == before
+    assert counts(gateway) == before
 
 
-def test_a_body_of_20_mb_is_refused_before_it_is_read(ada: Client, house: Gateway) -> None:
-    before = counts(house)
+def test_a_body_of_20_mb_is_refused_before_it_is_read(ada: Client, gateway: Gateway) -> None:
+    before = counts(gateway)
     refused(ada.call("POST", "/inbound", b"x" * 20_000_000), 413)
-    assert counts(house) == before
+    assert counts(gateway) == before
 
 
-def test_a_chunked_body_of_20_mb_is_cut_off(ada: Client, house: Gateway) -> None:
-    before = counts(house)
-    with socket.create_connection(("127.0.0.1", house.port), timeout=20) as connection:
+def test_a_chunked_body_of_20_mb_is_cut_off(ada: Client, gateway: Gateway) -> None:
+    before = counts(gateway)
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=20) as connection:
         connection.sendall(
             b"POST /inbound HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
             b"Content-Type: application/json\r\n"
@@ -142,7 +144,7 @@ def test_a_chunked_body_of_20_mb_is_cut_off(ada: Client, house: Gateway) -> None
         with suppress(OSError):
             answer = connection.recv(65536)
     assert b" 413 " in answer.split(b"\r\n")[0] or answer == b""
-    assert counts(house) == before
+    assert counts(gateway) == before
     assert ada.say("still there?").status == 200
 
 
@@ -172,9 +174,9 @@ def test_other_methods_are_refused(method: str, path: str, allow: str, ada: Clie
     "token",
     ["", "x", "lk_000000000000_" + "x" * 43, "lk_" + "é" * 12, "a" * 5000, "Bearer"],
 )
-def test_ri1_no_key_or_a_wrong_one_is_a_401(token: str, house: Gateway) -> None:
-    before = counts(house)
-    nobody = Client(house, token.encode("utf-8").decode("latin-1"))
+def test_ri1_no_key_or_a_wrong_one_is_a_401(token: str, gateway: Gateway) -> None:
+    before = counts(gateway)
+    nobody = Client(gateway, token.encode("utf-8").decode("latin-1"))
     for answer in (
         nobody.post("/inbound", {"text": "a"}),
         nobody.get("/inbound/result?run_id=" + "A" * 22),
@@ -185,19 +187,21 @@ def test_ri1_no_key_or_a_wrong_one_is_a_401(token: str, house: Gateway) -> None:
             continue  # more than twenty failures a minute
         refused(answer, 401)
         assert answer.headers["www-authenticate"].startswith("Bearer")
-    assert counts(house) == before
+    assert counts(gateway) == before
 
 
-def test_ro9_a_key_in_the_address_is_refused_and_not_logged(ada: Client, house: Gateway) -> None:
+def test_ro9_a_key_in_the_address_is_refused_and_not_logged(ada: Client, gateway: Gateway) -> None:
     for name in ("key", "api_key", "token", "access_token"):
-        answer = Client(house, "").post(f"/inbound?{name}={ada.token}", {"text": "a"})
+        answer = Client(gateway, "").post(f"/inbound?{name}={ada.token}", {"text": "a"})
         assert answer.status == 400
-    assert ada.token not in house.log("web")
+    assert ada.token not in gateway.log("web")
 
 
 @pytest.mark.parametrize("key", ["X-API-Key", "x-api-key"])
-def test_d1_the_key_may_come_in_a_header_of_its_own(key: str, ada: Client, house: Gateway) -> None:
-    assert Client(house, "").post("/inbound", {"text": "a"}, **{key: ada.token}).status == 200
+def test_d1_the_key_may_come_in_a_header_of_its_own(
+    key: str, ada: Client, gateway: Gateway
+) -> None:
+    assert Client(gateway, "").post("/inbound", {"text": "a"}, **{key: ada.token}).status == 200
 
 
 @pytest.mark.parametrize(
@@ -228,15 +232,15 @@ def refused_run(answer: Answer) -> None:
 
 
 def test_a_session_of_somebody_else_is_as_unknown_as_none(
-    ada: Client, bob: Client, house: Gateway
+    ada: Client, bob: Client, gateway: Gateway
 ) -> None:
     session = ada.say("hi").body["session_id"]
-    before = counts(house)
+    before = counts(gateway)
     foreign = bob.say("hi", session_id=session)
     unknown = bob.say("hi", session_id="A" * 22)
     assert foreign.status == 404
     assert foreign.raw == unknown.raw
-    assert counts(house) == before
+    assert counts(gateway) == before
 
 
 def test_a_run_id_that_is_no_string_is_named(ada: Client) -> None:
@@ -267,22 +271,22 @@ def test_a10_the_body_cannot_make_somebody_another_person(ada: Client, bob: Clie
     assert bob.result(answer.body["run_id"]).status == 404
 
 
-def test_a_bridge_must_name_the_sender(bridge: Client, house: Gateway) -> None:
-    before = counts(house)
+def test_a_bridge_must_name_the_sender(bridge: Client, gateway: Gateway) -> None:
+    before = counts(gateway)
     refused(bridge.say("hi"), 400, field="user_id")
-    assert counts(house) == before
+    assert counts(gateway) == before
 
 
-def test_a_slow_header_and_half_a_body_hold_nothing_up(ada: Client, house: Gateway) -> None:
-    with socket.create_connection(("127.0.0.1", house.port)) as half:
+def test_a_slow_header_and_half_a_body_hold_nothing_up(ada: Client, gateway: Gateway) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port)) as half:
         half.sendall(b"POST /inbound HTTP/1.1\r\nContent-Length: 100\r\nAuthorization: Bearer ")
         half.sendall(ada.token.encode() + b"\r\n\r\n{")
         assert ada.say("hi").status == 200
     wait_until(lambda: ada.say("hi").status == 200, seconds=5)
 
 
-def test_no_door_ever_failed(ada: Client, house: Gateway) -> None:
+def test_no_door_ever_failed(ada: Client, gateway: Gateway) -> None:
     """After all of the above: nothing unexpected in the log of the web process."""
     assert ada.say("hi").status == 200
-    assert "a door failed" not in house.log("web")
-    assert "Traceback" not in house.log("web")
+    assert "a door failed" not in gateway.log("web")
+    assert "Traceback" not in gateway.log("web")

@@ -53,16 +53,16 @@ def test_pictures_together_are_no_larger_than_a_body(settings: object) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_private_address_is_refused_and_a_stranger_has_nothing_fetched() -> None:
     """The guarded fetcher; who may not speak is held without the picture."""
-    house = GatewayData()
+    gateway = GatewayData()
     user = User.objects.create(username="ada", only_listed=True)
     account = ChannelAccount.objects.create(channel="bridge", name="mail")
-    house.tokens["ada"] = keys.create(name="a", user=user, scopes=["inbound"])[1]
-    house.tokens["bridge"] = keys.create(name="b", account=account, scopes=["inbound"])[1]
+    gateway.tokens["ada"] = keys.create(name="a", user=user, scopes=["inbound"])[1]
+    gateway.tokens["bridge"] = keys.create(name="b", account=account, scopes=["inbound"])[1]
     body = {"text": "look", "images": ["http://127.0.0.1:9/x.png"], "async": True}
-    answer = house.ask("ada", "POST", "/inbound", body)
+    answer = gateway.ask("ada", "POST", "/inbound", body)
     assert (answer.status, b'"field":"images"' in answer.body) == (400, True)
     assert not InboundMessage.objects.exists()
-    assert house.ask("bridge", "POST", "/inbound", {**body, "user_id": "eve"}).status == 401
+    assert gateway.ask("bridge", "POST", "/inbound", {**body, "user_id": "eve"}).status == 401
     held = InboundMessage.objects.get()
     assert (held.state, held.text, held.media) == ("held", "look", [])
 
@@ -70,14 +70,14 @@ def test_a_private_address_is_refused_and_a_stranger_has_nothing_fetched() -> No
 @pytest.mark.django_db(transaction=True)
 def test_a_stranger_behind_a_bridge_has_nothing_fetched_at_v1() -> None:
     """The rule is asked first: 401, not what the address answers; the words are held."""
-    house = GatewayData()
+    gateway = GatewayData()
     account = ChannelAccount.objects.create(channel="bridge", name="mail")
-    house.tokens["bridge"] = keys.create(name="b", account=account, scopes=["chat"])[1]
+    gateway.tokens["bridge"] = keys.create(name="b", account=account, scopes=["chat"])[1]
     picture = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/x.png"}}
     content = [{"type": "text", "text": "look"}, picture]
     messages = [{"role": "user", "content": content}]
     body = {"model": "default", "user": "eve", "messages": messages}
-    assert house.ask("bridge", "POST", "/v1/chat/completions", body).status == 401
+    assert gateway.ask("bridge", "POST", "/v1/chat/completions", body).status == 401
     held = InboundMessage.objects.get()
     assert (held.state, held.text.splitlines()[0]) == ("held", "look")
     assert "127.0.0.1" not in str((held.media, held.options, held.text))
@@ -90,13 +90,13 @@ def test_ri17_one_sender_of_a_bridge_does_not_use_up_the_others_at_v1(
     """[RI17] Counted by sender, as at ``/inbound``; the model is not asked."""
     monkeypatch.setattr(throttling, "people", throttling.Rate())
     settings.RATE_PER_MINUTE_USER = 2  # type: ignore[attr-defined]
-    house = GatewayData()
+    gateway = GatewayData()
     account = ChannelAccount.objects.create(channel="bridge", name="mail")
-    house.tokens["bridge"] = keys.create(name="b", account=account, scopes=["chat"])[1]
+    gateway.tokens["bridge"] = keys.create(name="b", account=account, scopes=["chat"])[1]
     messages = [{"role": "user", "content": "hello"}]
 
     def ask(sender: str) -> int:
         body = {"model": "default", "user": sender, "messages": messages}
-        return house.ask("bridge", "POST", "/v1/chat/completions", body).status
+        return gateway.ask("bridge", "POST", "/v1/chat/completions", body).status
 
     assert [ask("eve"), ask("eve"), ask("eve"), ask("mallory")] == [401, 401, 429, 401]

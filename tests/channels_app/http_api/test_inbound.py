@@ -51,12 +51,12 @@ def test_d1_a_message_is_answered(ada: Client) -> None:
     assert ada.result(body["run_id"]).raw == answer.raw
 
 
-def test_d1_a_session_goes_on_and_is_remembered(ada: Client, house: Gateway) -> None:
+def test_d1_a_session_goes_on_and_is_remembered(ada: Client, gateway: Gateway) -> None:
     first = ada.say("my name is Ada", user_id="a label").body
     second = ada.say("and now?", session_id=first["session_id"]).body
     assert second["session_id"] == first["session_id"]
     rows = query(
-        house,
+        gateway,
         "SELECT m.role, m.text FROM core_message m JOIN core_chatsession s ON s.id = m.session_id "
         f"WHERE s.public_id = '{first['session_id']}' ORDER BY m.id",
     )
@@ -193,9 +193,9 @@ def test_d2_a_client_that_saw_nothing_goes_on_by_its_key(ada: Client) -> None:
     assert ada.post("/inbound", {**body, "text": "x"}, Idempotency_Key="cut").status == 422
 
 
-def test_d1_two_senders_of_a_bridge_with_one_key_get_their_own_answers(house: Gateway) -> None:
+def test_d1_two_senders_of_a_bridge_with_one_key_get_their_own_answers(gateway: Gateway) -> None:
     """[A3] [A10] An unlisted one gets none, and what they said is held."""
-    bridge = people(house, number=0, name="pair", more=PAIR)[0]
+    bridge = people(gateway, number=0, name="pair", more=PAIR)[0]
     said = {"text": "hello", "user_id": "pair-a"}
     first = bridge.post("/inbound", said, Idempotency_Key="shared")
     other = bridge.post("/inbound", {**said, "user_id": "pair-b"}, Idempotency_Key="shared")
@@ -207,7 +207,7 @@ def test_d1_two_senders_of_a_bridge_with_one_key_get_their_own_answers(house: Ga
     assert not {first.body["run_id"], first.body["session_id"]} & set(stranger.headers.values())
     assert stranger.body["text"] == ""
     held = "SELECT state, text FROM core_inboundmessage WHERE sender = 'pair-c'"
-    assert query(house, held) == [("held", "hello")]
+    assert query(gateway, held) == [("held", "hello")]
     again = bridge.post("/inbound", said, Idempotency_Key="shared")
     assert again.raw == first.raw
     changed = bridge.post("/inbound", {**said, "text": "bye"}, Idempotency_Key="shared")
@@ -218,7 +218,7 @@ def test_d1_two_senders_of_a_bridge_with_one_key_get_their_own_answers(house: Ga
 
 
 def test_d1_without_a_session_the_conversation_of_a_label_goes_on(
-    crowd: list[Client], house: Gateway
+    crowd: list[Client], gateway: Gateway
 ) -> None:
     """``user_id`` with a personal key is a label, never who speaks [A10]."""
     eve, fay = crowd[40:42]
@@ -258,13 +258,13 @@ def test_d1_a_body_that_does_not_say_that_it_is_json_is_refused(ada: Client) -> 
         assert ada.call("POST", "/inbound", body, Content_Type=kind).status == 202, kind
 
 
-def test_a10_a_key_without_the_scope_is_told_its_name(house: Gateway) -> None:
+def test_a10_a_key_without_the_scope_is_told_its_name(gateway: Gateway) -> None:
     """In the word that the admin and the documents use."""
     code = "from allowlist import keys; from core.models import User; print('KEY', keys.create("
     code += "name='c', user=User.objects.first(), scopes=['chat'])[1])"
-    output = house.manage("shell", "-v0", "-c", code)
+    output = gateway.manage("shell", "-v0", "-c", code)
     token = next(line for line in output.splitlines() if line.startswith("KEY"))[4:]
-    answer = Client(house, token).say("x")
+    answer = Client(gateway, token).say("x")
     assert (answer.status, answer.body["error"]) == (403, "This key has no scope 'inbound'.")
 
 
@@ -316,7 +316,7 @@ def test_ri12_a_run_goes_on_when_its_client_leaves(ada: Client) -> None:
     assert ada.follow(run)[-1].data["text"].count("word") == 60
 
 
-def test_ri13_a_reader_that_stalls_is_cut_off_and_can_resume(ada: Client, house: Gateway) -> None:
+def test_ri13_a_reader_that_stalls_is_cut_off_and_can_resume(ada: Client, gateway: Gateway) -> None:
     """The rest of a huge answer waits in the database, not in the memory of the web process."""
     run = ada.start("huge")
     wait_until(lambda: ended(ada, run), seconds=30)
@@ -325,8 +325,8 @@ def test_ri13_a_reader_that_stalls_is_cut_off_and_can_resume(ada: Client, house:
         with ExitStack() as readers:
             for _ in range(16):
                 readers.enter_context(ada.request("GET", f"/runs/{run}/events"))
-            wait_until(partial(is_cut_off, house, stalled), seconds=20)
-            sizes.append(memory(house))
+            wait_until(partial(is_cut_off, gateway, stalled), seconds=20)
+            sizes.append(memory(gateway))
     # Sixteen at once take what they take; were their answers kept, four more rounds would add
     # 400 MB to it. What the allocator holds swings by a quarter of that.
     assert sizes[-1] - sizes[1] < 250_000, sizes
@@ -345,9 +345,9 @@ def memory(gateway: Gateway) -> int:
 
 
 def test_a3_an_unknown_sender_of_a_bridge_is_refused_and_recorded(
-    bridge: Client, house: Gateway
+    bridge: Client, gateway: Gateway
 ) -> None:
-    before = counts(house)
+    before = counts(gateway)
     for _ in range(3):
         answer = bridge.say("let me in", user_id="stranger-1", user_name="Eve")
         assert answer.status == 401
@@ -355,28 +355,29 @@ def test_a3_an_unknown_sender_of_a_bridge_is_refused_and_recorded(
             "ok": False, "status": 401, "error": "Permission denied", "text": "", "format": "plain",
         }  # fmt: skip
     rows = query(
-        house, "SELECT count, sender_name FROM allowlist_unknownrequest WHERE sender = 'stranger-1'"
+        gateway,
+        "SELECT count, sender_name FROM allowlist_unknownrequest WHERE sender = 'stranger-1'",
     )
     assert rows == [(3, "Eve")]
-    after = counts(house)
+    after = counts(gateway)
     assert after["inboundmessage"] - before["inboundmessage"] == 3
     assert after["run"] == before["run"]
 
 
-def test_a3_on_a_stream_a_refusal_is_one_done_event(bridge: Client, house: Gateway) -> None:
+def test_a3_on_a_stream_a_refusal_is_one_done_event(bridge: Client, gateway: Gateway) -> None:
     body = b'{"text": "x", "user_id": "stranger-2", "stream": true}'
     answer = bridge.call("POST", "/inbound", body)
     assert answer.status == 401
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert answer.raw.count(b"data:") == 1
     assert b'"event":"done"' in answer.raw
-    nobody = Client(house, "lk_000000000000_" + "x" * 43)
+    nobody = Client(gateway, "lk_000000000000_" + "x" * 43)
     refused = nobody.call("POST", "/inbound", b"{}", Accept="text/event-stream")
     assert (refused.status, refused.raw.count(b"data:")) == (401, 1)
 
 
 def test_a7_what_was_held_is_answered_when_the_owner_approves(
-    bridge: Client, house: Gateway
+    bridge: Client, gateway: Gateway
 ) -> None:
     for text in ("first", "second"):
         assert bridge.say(text, user_id="friend").status == 401
@@ -391,11 +392,11 @@ for _ in range(3):
     now = timezone.now()
     decisions.decide(request=row.public_id, verdict="approve", owner=owner, via="test", now=now)
 """
-    house.manage("shell", "-v0", "-c", code)
+    gateway.manage("shell", "-v0", "-c", code)
 
     def answers() -> list[str]:
         rows = query(
-            house,
+            gateway,
             "SELECT m.text FROM core_message m JOIN core_chatsession s ON s.id = m.session_id "
             "WHERE s.chat = 'friend' AND m.role = 'assistant' ORDER BY m.id",
         )
@@ -405,7 +406,9 @@ for _ in range(3):
     assert answers() == ["first", "second"]
     assert bridge.say("third", user_id="friend").body["text"] == "third"
     assert bridge.say("x", user_id="Friend").status == 401
-    states = query(house, "SELECT DISTINCT state FROM core_inboundmessage WHERE sender = 'friend'")
+    states = query(
+        gateway, "SELECT DISTINCT state FROM core_inboundmessage WHERE sender = 'friend'"
+    )
     assert states == [("answered",)]
 
 
@@ -415,25 +418,25 @@ def test_a10_a_very_long_sender_id_is_no_error(bridge: Client) -> None:
 
 
 def test_d2_too_many_streams_are_refused_and_leave_nothing_behind(
-    ada: Client, house: Gateway
+    ada: Client, gateway: Gateway
 ) -> None:
     session = ada.say("hi").body["session_id"]
     run = ada.start("hang", session_id=session)
     with ExitStack() as streams:
         for _ in range(32):
             streams.enter_context(ada.request("GET", f"/runs/{run}/events"))
-        before = counts(house)
+        before = counts(gateway)
         refused = ada.say("hi", stream=True)
     assert refused.status == 429
     assert refused.headers["retry-after"] == "5"
-    assert counts(house) == before
+    assert counts(gateway) == before
     ada.post("/inbound/cancel", {"run_id": run})
     wait_until(lambda: ended(ada, run), seconds=5)
     wait_until(lambda: ada.say("hi", stream=True).status == 200, seconds=10)
 
 
 def test_fifty_people_at_once_are_each_answered_once_and_in_order(
-    crowd: list[Client], house: Gateway
+    crowd: list[Client], gateway: Gateway
 ) -> None:
     """Five messages each, sent without waiting, half of them as streams."""
     everybody = crowd[:50]
@@ -456,7 +459,7 @@ def test_fifty_people_at_once_are_each_answered_once_and_in_order(
         for number, said in enumerate(pool.map(talk, range(50))):
             assert said == [f"{number}: message {each}" for each in range(4)]
     rows = query(
-        house,
+        gateway,
         "SELECT s.user_id, m.text "
         "FROM core_message m JOIN core_chatsession s ON s.id = m.session_id "
         "WHERE m.role = 'assistant' AND m.text LIKE '%: message %' ORDER BY m.id",

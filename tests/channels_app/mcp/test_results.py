@@ -7,7 +7,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from channels_app.agent_sessions import sessions
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.base import ChannelError
 from channels_app.memory.channel import PLATFORM
 from core.files import storage
@@ -230,7 +230,7 @@ def test_a_session_without_a_screen_sends_to_where_its_person_reads(
     User.objects.filter(id=owner.id).update(
         last_account=memory, last_target={"chat": "555", "thread": ""}
     )
-    session = sessions.open_session(user=owner, account=door_account("http"))
+    session = sessions.open_session(user=owner, account=builtin_account("http"))
     assert agent_of(owner, session).send("hello")["status"] == "success"
     assert PLATFORM.texts("555") == ["hello"]
 
@@ -239,7 +239,7 @@ def test_a_session_without_a_screen_or_an_observer_is_skipped_and_says_so(
     agent_of: MakeAgent, owner: User
 ) -> None:
     """[S3]"""
-    session = sessions.open_session(user=owner, account=door_account("http"))
+    session = sessions.open_session(user=owner, account=builtin_account("http"))
     answer = agent_of(owner, session).send("hello")
     assert answer["status"] == "error"
     assert answer["message"].startswith("Skipped")
@@ -247,7 +247,7 @@ def test_a_session_without_a_screen_or_an_observer_is_skipped_and_says_so(
 
 def test_a_result_in_the_web_chat_is_an_answer_of_its_own(agent_of: MakeAgent, owner: User) -> None:
     """[S3] the web chat is a screen; its log holds the Markdown."""
-    session = sessions.open_session(user=owner, account=door_account("web"), title="Build")
+    session = sessions.open_session(user=owner, account=builtin_account("web"), title="Build")
     answer = agent_of(owner, session).send(TABLE)
     run = Run.objects.get(public_id=answer["message_id"])
     assert (run.session, run.state) == (session, Run.State.SUCCEEDED)

@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 
 from allowlist import keys
 from channels_app.agent_sessions import results, sessions
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake.inbound import receive_personal
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.worker.runner import Runner
@@ -119,7 +119,7 @@ def test_an_answer_in_the_web_chat_reaches_the_agent_and_is_confirmed(
     agent_of: MakeAgent, owner: User
 ) -> None:
     """[S4] Channels that always answer confirm that the agent has the message."""
-    session = sessions.open_session(user=owner, account=door_account("web"))
+    session = sessions.open_session(user=owner, account=builtin_account("web"))
     draft = Draft(account=session.account, text="go on")
     receipt = receive_personal(
         user=owner, draft=draft, session_id=session.public_id, now=timezone.now(), origin="web"

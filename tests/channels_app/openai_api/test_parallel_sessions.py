@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.principal import Principal
 from channels_app.intake.inbound import Receipt
 from channels_app.openai_api import endpoints, fields
@@ -127,7 +127,7 @@ def new_key(name: str) -> ApiKey:
 def main_session(key: ApiKey) -> ChatSession:
     """Open the main session of a key."""
     assert key.user is not None
-    return inbox.open_session(user=key.user, account=door_account(ORIGIN), chat=chat_of(key.pk))
+    return inbox.open_session(user=key.user, account=builtin_account(ORIGIN), chat=chat_of(key.pk))
 
 
 @on_postgresql

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake.inbound import receive_personal
 from channels_app.models import SourceFeedback
 from core.conversations.inbox import Draft
@@ -62,7 +62,7 @@ def people() -> dict[str, User]:
 @pytest.fixture
 def run(people: dict[str, User]) -> Run:
     """A run of Ann's."""
-    draft = Draft(account=door_account("web"), text="Tell me")
+    draft = Draft(account=builtin_account("web"), text="Tell me")
     made = receive_personal(user=people["ann"], draft=draft, session_id="", now=timezone.now()).run
     assert made is not None
     for seq, message in enumerate(LOG, 1):

@@ -14,12 +14,12 @@ from tests.servers import wait_until
 pytestmark = pytest.mark.slow
 
 
-def test_fifty_people_over_sockets_and_http_at_once(crowd: list[Client], house: Gateway) -> None:
+def test_fifty_people_over_sockets_and_http_at_once(crowd: list[Client], gateway: Gateway) -> None:
     """Four messages each into one session, sent without waiting for the answers."""
     start = threading.Barrier(50)
 
     def over_socket(number: int) -> list[str]:
-        with Socket(house, crowd[number].token) as socket:
+        with Socket(gateway, crowd[number].token) as socket:
             start.wait(timeout=60)
             run, session = socket.say(f"{number}: message 0", client_id="c0")
             runs = [run]
@@ -48,7 +48,7 @@ def test_fifty_people_over_sockets_and_http_at_once(crowd: list[Client], house: 
         for number, said in enumerate(pool.map(talk, range(50))):
             assert said == [f"{number}: message {each}" for each in range(4)]
     rows = query(
-        house,
+        gateway,
         "SELECT m.session_id, m.text FROM core_message m WHERE m.role = 'assistant' ORDER BY m.id",
     )
     sessions: dict[int, list[str]] = {}
@@ -85,25 +85,25 @@ def ends(socket: Socket) -> int:
 
 @pytest.mark.parametrize(("number", "how"), [(10, KEY), (11, PERSON)], ids=["key", "person"])
 def test_a9_a_revocation_ends_the_stream_the_socket_and_the_run_that_waits(
-    house: Gateway, crowd: list[Client], number: int, how: str
+    gateway: Gateway, crowd: list[Client], number: int, how: str
 ) -> None:
     client = crowd[number]
     session = client.say("hi").body["session_id"]
-    socket = Socket(house, client.token)
+    socket = Socket(gateway, client.token)
     socket.connect()
     with ThreadPoolExecutor(2) as pool:
         body = {"text": "hang", "stream": True, "session_id": session}
         stream = pool.submit(client.stream, "POST", "/inbound", body)
         running = f"SELECT id FROM core_run WHERE state = 'running' AND user_id = {me(client)}"
-        wait_until(lambda: query(house, running), seconds=30)
+        wait_until(lambda: query(gateway, running), seconds=30)
         waits = client.start("later", session_id=session)
         closed = pool.submit(ends, socket)
-        house.manage("shell", "-v0", "-c", how.format(number=number))
+        gateway.manage("shell", "-v0", "-c", how.format(number=number))
         last: Event = stream.result(timeout=60)[-1]
         assert (last.data["event"], last.data["ok"]) == ("done", False)
         assert closed.result(timeout=60) == 4401
     state = f"SELECT state FROM core_run WHERE public_id = '{waits}'"
-    wait_until(lambda: query(house, state) == [("cancelled",)], seconds=30)
+    wait_until(lambda: query(gateway, state) == [("cancelled",)], seconds=30)
     assert client.post("/inbound", {"text": "still there?"}).status == 401
     socket.close()
 

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from allowlist import sign_in as links
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake.inbound import receive_personal
 from channels_app.webchat import transcript
 from core.conversations.inbox import Draft
@@ -35,7 +35,7 @@ def said(user: User, words: str, *, session_id: str = "", channel: str = "web") 
     """A message of ``user`` in the inbox."""
     receipt = receive_personal(
         user=user,
-        draft=Draft(account=door_account(channel), text=words),
+        draft=Draft(account=builtin_account(channel), text=words),
         session_id=session_id,
         now=timezone.now(),
     )

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake.inbound import receive_personal
 from core.conversations.inbox import Draft
 from core.models import ChatSession, Message, Run, User
@@ -26,7 +26,7 @@ def page(ada: User) -> Client:
 
 def chat(user: User, words: str, answer: str, *, channel: str = "web") -> ChatSession:
     """A chat of one question that was answered."""
-    draft = Draft(account=door_account(channel), text=words)
+    draft = Draft(account=builtin_account(channel), text=words)
     run = receive_personal(user=user, draft=draft, session_id="", now=timezone.now()).run
     assert run is not None
     pen = take(run.public_id)

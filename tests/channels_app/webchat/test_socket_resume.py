@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake.inbound import receive_personal
 from channels_app.webchat import following, periodic_checks
 from core.conversations.inbox import Draft
@@ -209,7 +209,7 @@ async def test_another_persons_events_are_never_heard(ada: User, bob: User) -> N
 
 async def test_runs_of_other_channels_are_not_shown_in_the_chat(ada: User) -> None:
     def over_http() -> Pen:
-        draft = Draft(account=door_account("http"), text="Hi")
+        draft = Draft(account=builtin_account("http"), text="Hi")
         receipt = receive_personal(user=ada, draft=draft, session_id="", now=timezone.now())
         assert receipt.run is not None
         return take(receipt.run.public_id)

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from pytest_django import Settings
 
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake import inbound
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_in_memory
@@ -63,7 +63,7 @@ def script(tmp_path: Path, settings: Settings, runner: Runner) -> Runner:
 @pytest.fixture
 def http(runner: Runner) -> ChannelAccount:
     """An account without an outbound side."""
-    return door_account("http")
+    return builtin_account("http")
 
 
 @pytest.fixture

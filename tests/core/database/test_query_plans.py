@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake import inbound
 from channels_app.openai_api import sessions
 from channels_app.replies import outbound, typing_and_reactions
@@ -268,7 +268,7 @@ def test_ten_thousand_messages_and_people_cost_a_turn_no_more_than_ten(
         Run.objects.exclude(state="succeeded").delete()  # what waits is of the turn before
         ApiKey.objects.update(last_used_at=timezone.now())  # noted once a minute, not now
         User.objects.update(last_spoke_at=None)  # noted once a second, now
-        door_account(sessions.ORIGIN)  # remembered for a while
+        builtin_account(sessions.ORIGIN)  # remembered for a while
         with listening() as asked:
             one_turn(account=account, user=user, session=session, token=token)
         return asked

@@ -11,7 +11,7 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake import inbound
 from channels_app.worker.runner import Runner
 from core.conversations import inbox, jobs
@@ -103,7 +103,7 @@ Say = Callable[..., Run]
 @pytest.fixture
 def say(ada: User) -> Say:
     """Send a message over HTTP; return the run, by default when it has ended."""
-    http: ChannelAccount = door_account("http")
+    http: ChannelAccount = builtin_account("http")
 
     def make(text: str, *, wait: bool = True, session: str = "", media: Any = ()) -> Run:
         receipt = inbound.receive_personal(

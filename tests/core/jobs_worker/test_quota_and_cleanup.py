@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from allowlist import keys
 from channels_app.agent_sessions.results import NotSentError
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.http import RefusedError
 from channels_app.intake import inbound
 from channels_app.mcp import adapter, server
@@ -70,11 +70,11 @@ def bytes_on_disk() -> list[Path]:
 
 
 def test_more_files_than_one_may_keep_are_refused_and_leave_nothing(eve: User, full: None) -> None:
-    with pytest.raises(quota.NoRoomError, match=NO_ROOM):
+    with pytest.raises(quota.QuotaExceededError, match=NO_ROOM):
         storage.keep(user=eve, name="b.txt", content=b"second")
     path = storage.new_path()
     path.write_bytes(b"second")
-    with pytest.raises(quota.NoRoomError, match=NO_ROOM):
+    with pytest.raises(quota.QuotaExceededError, match=NO_ROOM):
         storage.receive(path=path, user=eve, name="b.txt")
     path.unlink()
     assert len(bytes_on_disk()) == StoredFile.objects.count() == 1
@@ -86,7 +86,7 @@ def test_more_bytes_than_one_may_keep_are_refused(eve: User, settings: Settings)
     settings.MAX_FILE_MEGABYTES_PER_USER = 1
     rest = storage.MEGABYTE - len(b"first")
     storage.keep(user=eve, name="b", content=b"x" * rest)
-    with pytest.raises(quota.NoRoomError, match="your limit is 1 MB"):
+    with pytest.raises(quota.QuotaExceededError, match="your limit is 1 MB"):
         storage.keep(user=eve, name="c", content=b"x")
     settings.MAX_FILE_MEGABYTES_PER_USER = 0
     storage.keep(user=eve, name="c", content=b"x")
@@ -167,7 +167,7 @@ def test_an_agent_gets_the_quota_error(eve: User, full: None) -> None:
 
 
 def _http() -> ChannelAccount:
-    return door_account("http")
+    return builtin_account("http")
 
 
 def test_telegram_answers_with_a_line_whatever_the_model_says(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
-from channels_app.asgi.builtin_accounts import door_account
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake import inbound
 from channels_app.worker import runner as runner_module
 from channels_app.worker.runner import Runner
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def run(db: None) -> Any:
     """A run held by a worker; no other works."""
     user = User.objects.create(username="eve")
-    http = door_account("http")
+    http = builtin_account("http")
     receipt = inbound.receive_personal(
         user=user, draft=inbox.Draft(account=http, text="slides"), session_id="", now=_now()
     )
@@ -172,7 +172,7 @@ def test_l2_a_run_that_is_tried_again_waits_for_the_job_of_the_first_attempt(
     worker: Worker, script: Any, ada: User, runner: Runner
 ) -> None:
     script([{"match": "", "steps": [{"text": "The model thinks better of it."}]}])
-    http = door_account("http")
+    http = builtin_account("http")
     with transactions.atomic_write():  # in one transaction: no sweeper comes between
         receipt = inbound.receive_personal(
             user=ada, draft=inbox.Draft(account=http, text="slides"), session_id="", now=_now()

@@ -176,7 +176,7 @@ def test_without_the_weights_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(
         model_files, "folder_of", lambda name: Path("/") if name == "xllamacpp" else None
     )
-    assert "weights" in model_files.what_is_missing()
+    assert "weights" in model_files.missing_parts()
 
 
 def test_a_model_that_never_answers_is_not_ready(
@@ -194,14 +194,14 @@ def test_a_model_server_without_weights_says_so(
     monkeypatch.setenv("GATEWAY_MODEL_URL", "http://127.0.0.1:1/v1")
     monkeypatch.setenv("GATEWAY_MODEL_KEY", "x")
     monkeypatch.setattr(model_files, "weights", lambda: None)
-    monkeypatch.setattr(model_files, "what_is_missing", lambda: "the weights are missing")
+    monkeypatch.setattr(model_files, "missing_parts", lambda: "the weights are missing")
     assert model_server.main() == 1
     assert "the weights are missing" in capsys.readouterr().err
 
 
 def test_the_parts_of_the_embedded_model_are_here() -> None:
     """On the machines that we test on, nothing is missing."""
-    assert model_files.what_is_missing() == ""
+    assert model_files.missing_parts() == ""
     assert model_files.folder_of("no_such_package") is None
 
 
