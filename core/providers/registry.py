@@ -11,19 +11,24 @@ from core.providers.scripted import Scripted
 def current() -> Provider:
     """Return the provider of the running event loop; one that only fails when none is set up."""
     try:
-        return build()
+        return configured()
     except ProviderError as error:
         return Unavailable(error)
 
 
 async def close() -> None:
     """Close the connections of the running event loop's provider."""
-    provider = build.pop()
+    provider = configured.pop()
     if provider is not None:
         await provider.close()
 
 
 @per_loop
+def configured() -> Provider:
+    """Build the provider of an event loop, once."""
+    return build()
+
+
 def build() -> Provider:
     """Return a provider by the settings. Raises ProviderError for incomplete ones."""
     name = settings.LLM_PROVIDER

@@ -32,6 +32,7 @@ from core.conversations import inbox
 from core.database import transactions
 from core.documents.sniffing import media_type
 from core.files import storage
+from core.lib.ttl_cache import TtlCache
 from core.media import transcribe
 from core.models import Run, User
 from core.providers import registry as providers
@@ -240,7 +241,7 @@ def model(runner: Runner, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Wat
     made = Watcher()
     monkeypatch.setattr(transcribe, "speech", speech)
     monkeypatch.setattr(providers, "build", lambda: made)
-    monkeypatch.setattr(sight, "_refused", {})
+    monkeypatch.setattr(sight, "refusals", TtlCache(sight.REMEMBERED_SECONDS))
     return made
 
 
