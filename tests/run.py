@@ -178,7 +178,7 @@ def run_all() -> int:
         steps = [
             *static_steps(home),
             *test_steps(marker="not slow", coverage=True),
-            *test_steps(marker="slow", coverage=True),
+            *test_steps(marker="slow", coverage=False),
             Step("combine coverage", tool("coverage", "combine", "--quiet")),
             Step("coverage", tool("coverage", "report")),
         ]
