@@ -16,8 +16,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, Protocol, runtime_checkable
 
-# One message as the platform will show it, kept in the outbox as JSON: ``text``, and what else the
-# channel's own adapter put there (Telegram: ``entities``); ``buttons`` is a list of rows.
+# One message as the platform shows it, kept in the outbox as JSON: ``text``, and values of the
+# channel's own adapter (Telegram: ``entities``); ``buttons`` is a list of rows.
 Block = dict[str, Any]
 
 FileKind = Literal["photo", "document", "audio"]

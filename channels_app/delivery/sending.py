@@ -1,4 +1,4 @@
-"""Perform one delivery: the call that its payload means, with its file and credentials.
+"""Perform one delivery: call the platform as its payload says, with its file and credentials.
 
 Payloads are JSON: a text block of the channel's own ``render`` (no ``kind``), or ``{"kind": …}``:
 ``photo`` (``image``: number of the run's image), ``document`` (``file``: public id of a stored
@@ -40,7 +40,9 @@ EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "imag
 
 
 def opened(row: ChannelAccount) -> Account:
-    """:func:`account_of` for a delivery. Raises ChannelError when its secrets cannot be opened."""
+    """Call :func:`account_of` for a delivery. Raises ChannelError when its secrets cannot be
+    decrypted.
+    """
     try:
         return account_of(row)
     except DecryptError as error:

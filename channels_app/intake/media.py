@@ -109,7 +109,9 @@ async def seen_picture(stored: StoredFile, kind: str, duration: int | None) -> s
 
 
 def refusals(run: Run) -> list[str]:
-    """Return what the person must be told, whatever the model says: files that were not stored."""
+    """Return the texts about files that were not stored, which the user gets whatever the model
+    says.
+    """
     found = [item["refused"] for item in run.route.get("media", []) if "refused" in item]
     return list(dict.fromkeys(found))
 
@@ -191,7 +193,7 @@ async def understood(
 
 
 def kind_of(said: str, stored: StoredFile) -> str:
-    """Return whether a stored file is an image, audio, video, or a document, by its content."""
+    """Return the kind of a stored file by its content: image, audio, video, or document."""
     found = family(stored.content_type)
     if found:
         return found
@@ -364,5 +366,5 @@ async def seen(medium: Medium, stored: StoredFile, *, is_seen: bool) -> Medium:
     try:
         transcript = await heard(stored)
     except transcribe.TranscriptionError:
-        transcript = ""  # a video without sound is none the worse
+        transcript = ""  # a video without sound is no failure
     return replace(medium, description=description, transcript=transcript)
