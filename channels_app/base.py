@@ -25,7 +25,7 @@ Trouble = Literal["", "blocked", "kicked", "migrated", "chat_not_found", "gone",
 
 
 class Capability(StrEnum):
-    """What a channel can do besides sending and replying; each has a protocol."""
+    """Optional abilities of a channel besides sending and replying; each has a protocol."""
 
     EDIT = "edit"  # Edits
     DELETE = "delete"  # Deletes

@@ -43,7 +43,7 @@ class NotSentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The place where a session's results are shown; ``channel`` None: to clients that read the
+    """The place where a session's results are shown; ``channel`` None means clients that read the
     event log.
     """
 
@@ -56,7 +56,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What was queued: deliveries in order, or the message that already exists."""
+    """A queued result: deliveries in order, or the message that already exists."""
 
     deliveries: list[int]
     message_id: str = ""

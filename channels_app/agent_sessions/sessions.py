@@ -1,4 +1,4 @@
-"""Agent sessions ([S4]): opened in a chat of their user, closed together with their results, and
+"""Agent sessions ([S4]): opened in a chat of their user, closed with their results, and
 closed automatically when idle. Messages that the user sends there go to the agent.
 """
 

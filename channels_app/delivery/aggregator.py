@@ -68,7 +68,7 @@ class Aggregator:
 
     def _ready(self) -> Iterator[Piece]:
         while len(self._buffer) >= self._enough or self._measure(self._buffer) > self._limit:
-            # One character more than fits: what comes later must not change the decision.
+            # One character more than fits, so that later text does not change the decision.
             head = self._buffer[: longest(self._buffer, self._limit, self._measure) + 1]
             spots = list(spots_of(head))
             ends = (s for s in spots if s.rank == PARAGRAPH and s.at >= self._enough)

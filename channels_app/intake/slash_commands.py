@@ -222,7 +222,7 @@ def link(asked: Asked) -> str:
 
 
 def _expiry(asked: Asked) -> datetime | None:
-    """Return when the sender's own identity expires; what it links must not outlive it."""
+    """Return when the sender's own identity expires: the linked identity must not outlive it."""
     message = asked.message
     found = ChannelIdentity.objects.filter(
         user=asked.user, kind=message.kind, value=message.sender, expires_at__isnull=False

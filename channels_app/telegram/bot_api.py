@@ -1,4 +1,4 @@
-"""The client of the Bot API, and what its errors mean for the outbox (docs/decisions/182).
+"""The client of the Bot API, and the meaning of its errors for the outbox (docs/decisions/182).
 
 The bot token is part of every URL. So nothing here logs or repeats an address, errors carry only
 what Telegram said, and the token is cut out of even that.
@@ -102,7 +102,7 @@ async def call(
     """Call a method; return its ``result`` as Telegram sent it.
 
     Raises ChannelError, and LeaseOverError instead of a call past the end of a lease.
-    ``seconds``: how much longer than usual the answer may take. ``files``: what is uploaded, by
+    ``seconds``: how much longer than usual the answer may take. ``files``: the uploads, by
     parameter. ``values``: the other parameters; those that are None are left out.
     """
     token = account.secrets.get("token", "")

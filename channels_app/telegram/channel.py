@@ -187,13 +187,13 @@ class TelegramChannel:
 
     @cached_property
     def outbound(self) -> Outbound:
-        """The send methods; python-telegram-bot is imported by the first use."""
+        """Return the send methods; python-telegram-bot is imported on first use."""
         from channels_app.telegram.outbound import OUTBOUND  # noqa: PLC0415 - the web sends nothing
 
         return OUTBOUND
 
     def is_group(self, chat: str) -> bool:
-        """Groups have negative ids."""
+        """Return whether the id is negative, as those of groups are."""
         return chat.startswith("-")
 
 

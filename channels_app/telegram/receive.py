@@ -97,7 +97,7 @@ def needs_name(value: object) -> bool:
 
 
 def take(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> str:
-    """Do what an update asks for; return what became of it, in a word."""
+    """Process an update; return the outcome in a word."""
     try:
         update = updates.read(value)
     except updates.UnparsableError as error:
@@ -163,7 +163,7 @@ def is_of_our_album(row: ChannelAccount, message: updates.TelegramMessage) -> bo
     if not message.album:
         return False
     rows = InboundMessage.objects.filter(account=row, chat=str(message.chat))
-    # What the index of a chat's messages leaves out.
+    # The condition of the index on a chat's messages.
     rows = rows.filter(body_digest="").exclude(external_message_id="")
     return rows.filter(sender=str(message.sender.id), options__album=message.album).exists()
 
@@ -183,7 +183,7 @@ def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage
 
 
 def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
-    """Carry out an owner's press of a notice's button. Other presses change nothing ([A6])."""
+    """Process an owner's press of a notice's button. Other presses change nothing ([A6])."""
     verdict, _, request = press.data.partition(":")
     if verdict not in STATES and verdict != outages.SEND_AGAIN:
         return ignore(row=row, update_id=press.update_id, kind="callback_query of no button")

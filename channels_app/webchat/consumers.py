@@ -136,14 +136,14 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             return
         if origin is None:
             raise CloseError(FOREIGN)
-        principal = await in_thread(self.who, cookie)
+        principal = await in_thread(self.user_of_cookie, cookie)
         if principal is None:
             raise CloseError(SIGNED_OUT)
         self.admit(principal)
         await self.accept()
         self.spawn(self.listen(principal))
 
-    def who(self, cookie: str) -> Principal | None:
+    def user_of_cookie(self, cookie: str) -> Principal | None:
         """Return the user of ``cookie``. In a database thread."""
         return access.by_session(cookie)
 

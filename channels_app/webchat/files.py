@@ -63,7 +63,7 @@ class Upload(Endpoint):
     is_stored = False
 
     def body_of(self, receive: Receive) -> Body:
-        """A file has limits of its own."""
+        """Return the body, with the limits of an uploaded file."""
         return Body(
             receive,
             limit=settings.DOCUMENT_MEGABYTES * storage.MEGABYTE,
@@ -78,7 +78,7 @@ class Upload(Endpoint):
 
     async def receive_messages(self) -> None:
         """Receive the body into a file, which is deleted unless all of it comes."""
-        # What is being received counts for no quota yet.
+        # An upload in progress does not count for the quota yet.
         with throttling.streams.one(
             user_id=f"upload:{self.user.id}", limit=settings.MAX_STREAMS_PER_USER
         ):
