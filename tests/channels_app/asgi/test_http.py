@@ -31,7 +31,7 @@ JSON = ("content-type", "application/json")
 
 
 class Wire:
-    """An ASGI connection of a test: what the client sends, and what it got."""
+    """An ASGI connection of a test: the client's messages, and those that it got."""
 
     def __init__(self, *incoming: Message) -> None:
         self.incoming = deque(incoming)
@@ -71,7 +71,7 @@ def scope_of(
     query: str = "",
     client: str = "10.1.1.1",
 ) -> Message:
-    """What a server says about a request."""
+    """Return the ASGI scope that a server passes on."""
     return {
         "type": "http",
         "method": method,
@@ -94,7 +94,7 @@ class Echo(Endpoint):
 
 @views.endpoint("GET", "POST")
 async def echo(request: EndpointRequest) -> HttpResponse:
-    """The same as a view."""
+    """Answer with the JSON of the request, as a view."""
     return views.json_response(200, http.parse_object(await request.read_body()))
 
 
@@ -117,19 +117,19 @@ def app(request: pytest.FixtureRequest, settings: Settings) -> Any:
 
 @pytest.fixture(autouse=True)
 def accepting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No database says that a worker runs."""
+    """Make acceptance independent of workers in the database."""
     monkeypatch.setattr("core.conversations.runs.why_none_works", lambda: "")
 
 
 @pytest.fixture(autouse=True)
 async def threads_end() -> AsyncIterator[None]:
-    """The threads of the database end with the test."""
+    """End the database threads after the test."""
     yield
     await asyncio.to_thread(transactions.close_pool)
 
 
 async def ask(app: Any, wire: Wire, *headers: tuple[str, str], method: str = "POST") -> None:
-    """One request."""
+    """Send one request; return the response."""
     await app(scope_of([JSON, *headers], method=method), wire.receive, wire.send)
 
 
@@ -231,7 +231,9 @@ async def blocks(*data: bytes) -> AsyncGenerator[bytes, None]:
 
 
 def streaming(source: AsyncGenerator[bytes, None], ends: list[bool] | None = None) -> Any:
-    """An endpoint that answers ``source``; ``ends`` gets whether the client had all of it."""
+    """Return an endpoint that answers ``source``; ``ends`` gets whether the client received all of
+    it.
+    """
 
     class Streaming(Endpoint):
         async def handle(self, body: bytes) -> None:
@@ -243,7 +245,7 @@ def streaming(source: AsyncGenerator[bytes, None], ends: list[bool] | None = Non
 
 
 async def streamed(wire: Wire, source: AsyncGenerator[bytes, None]) -> bool:
-    """Whether the client of ``wire`` had all of ``source``."""
+    """Return whether the client of ``wire`` received all of ``source``."""
     ends: list[bool] = []
     wire.incoming.append(part(b""))
     await ask(streaming(source, ends), wire, method="GET")
@@ -305,7 +307,7 @@ async def endless(closed: asyncio.Event) -> AsyncGenerator[bytes, None]:
 async def test_ri13_a_stream_has_a_most_of_bytes_and_its_source_is_closed(
     settings: Settings,
 ) -> None:
-    """[RI13] The end is no clean one: the client knows that it has to resume."""
+    """[RI13] The body is cut, so that the client knows that it has to resume."""
     settings.MAX_STREAM_BYTES = 1050
     wire, closed = Wire(), asyncio.Event()
     assert not await streamed(wire, endless(closed))
@@ -349,7 +351,7 @@ def test_ri14_an_event_is_one_line_of_data() -> None:
 
 
 def failing(kind: str, error: Exception, settings: Settings) -> Any:
-    """An endpoint of this kind that fails."""
+    """Return an endpoint of this kind that fails."""
 
     class Fails(Endpoint):
         async def handle(self, body: bytes) -> None:

@@ -36,18 +36,18 @@ print(passed)
 
 @pytest.fixture
 def subject() -> str:
-    """Somebody whom no other test has counted."""
+    """Return a subject that no other test has counted."""
     return token_hex(8)
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loaded machine must not look like a broker that is away."""
+    """Allow a loaded machine more time: it must not look like an unavailable broker."""
     monkeypatch.setattr(throttling, "BROKER_SECONDS", 30.0)
 
 
 def passes(rate: throttling.Rate, subject: str, limit: int) -> bool:
-    """Whether one request passes; a refusal is a 429 that says when to come back."""
+    """Return whether one request passes; a refusal is a 429 with the time to wait."""
     try:
         rate.check(subject=subject, limit=limit)
     except RefusedError as error:
@@ -56,13 +56,13 @@ def passes(rate: throttling.Rate, subject: str, limit: int) -> bool:
 
 
 def allowed(rate: throttling.Rate, subject: str, *, limit: int, times: int) -> int:
-    """How many of ``times`` requests pass."""
+    """Return how many of ``times`` requests pass."""
     return sum(passes(rate, subject, limit) for _ in range(times))
 
 
 @pytest.mark.slow
 def test_ri17_two_processes_together_let_through_what_one_would(subject: str) -> None:
-    """Each asks 30 times under a limit of 20: 20 pass in all."""
+    """Each sends 30 requests under a limit of 20: 20 pass in all."""
     import os
 
     from tests import settings
@@ -157,7 +157,7 @@ def test_ri17_a_person_and_each_key_have_limits_of_their_own(settings: Settings)
 
 
 def enters(token: str) -> bool:
-    """Whether the key opens the door once more."""
+    """Return whether the key is accepted once more."""
     try:
         caller_of(token=token, scope="chat", address="203.0.113.9")
     except RefusedError as error:

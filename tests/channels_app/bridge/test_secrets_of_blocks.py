@@ -16,7 +16,7 @@ SENDER = "@owner:example.org"
 
 
 def stored() -> str:
-    """All that the outbox keeps."""
+    """Return everything that the outbox stores."""
     return repr(list(Delivery.objects.values()))
 
 

@@ -1,4 +1,4 @@
-"""Bad input at the HTTP doors: a 4xx that names the field, no 5xx, nothing stored."""
+"""Bad input at the HTTP endpoints: a 4xx that names the field, no 5xx, nothing stored."""
 
 import json
 import socket
@@ -17,7 +17,7 @@ PICTURE = "data:image/png;base64,AAAA"
 
 
 def refused(answer: Answer, status: int, *, field: str = "") -> None:
-    """The answer is an error in the door's own shape."""
+    """Check that the answer is an error in the endpoint's own shape."""
     body = answer.body
     assert (answer.status, body["status"]) == (status, status), body
     assert (body["ok"], body["text"], body["format"]) == (False, "", "plain")
@@ -226,7 +226,7 @@ def test_ri15_an_unknown_run_and_another_persons_are_the_same_404(
 
 
 def refused_run(answer: Answer) -> None:
-    """There is no run with this run_id."""
+    """Return a response for an unknown run_id."""
     assert (answer.status, answer.body["field"]) == (404, "run_id")
     assert answer.body["error"] == "There is no run with this run_id."
 

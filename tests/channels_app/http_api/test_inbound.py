@@ -25,7 +25,7 @@ PROGRESS = {"event": "progress", "message": "Processing your request…", "tool"
 
 
 def events_of(gateway: Gateway, run: str) -> int:
-    """How many events the log of a run has."""
+    """Return how many events the log of a run has."""
     rows = query(
         gateway,
         "SELECT count(*) FROM core_runevent e JOIN core_run r ON r.id = e.run_id "
@@ -35,7 +35,7 @@ def events_of(gateway: Gateway, run: str) -> int:
 
 
 def ended(client: Client, run_id: str) -> bool:
-    """Whether the run has its answer."""
+    """Return whether the run has its answer."""
     return client.result(run_id).status != 202
 
 
@@ -220,7 +220,7 @@ def test_d1_two_senders_of_a_bridge_with_one_key_get_their_own_answers(gateway: 
 def test_d1_without_a_session_the_conversation_of_a_label_goes_on(
     crowd: list[Client], gateway: Gateway
 ) -> None:
-    """``user_id`` with a personal key is a label, never who speaks [A10]."""
+    """``user_id`` with a personal key is a label, never the sender [A10]."""
     eve, fay = crowd[40:42]
     first = eve.say("my name is Eve", user_id="phone").body
     second = eve.say("and now?", user_id="phone").body
@@ -233,7 +233,7 @@ def test_d1_without_a_session_the_conversation_of_a_label_goes_on(
 
 
 def test_c8_commands_are_obeyed_at_inbound(crowd: list[Client]) -> None:
-    """[C8] They are answered by the gateway; the model hears nothing of them."""
+    """[C8] The gateway answers them; they are not sent to the model."""
     gil = crowd[42]
     helped = gil.say("/help").body
     assert (helped["ok"], "/status" in helped["text"]) == (True, True)
@@ -259,7 +259,7 @@ def test_d1_a_body_that_does_not_say_that_it_is_json_is_refused(ada: Client) -> 
 
 
 def test_a10_a_key_without_the_scope_is_told_its_name(gateway: Gateway) -> None:
-    """In the word that the admin and the documents use."""
+    """In the form that the admin and the documents use."""
     code = "from allowlist import keys; from core.models import User; print('KEY', keys.create("
     code += "name='c', user=User.objects.first(), scopes=['chat'])[1])"
     output = gateway.manage("shell", "-v0", "-c", code)
@@ -327,20 +327,20 @@ def test_ri13_a_reader_that_stalls_is_cut_off_and_can_resume(ada: Client, gatewa
                 readers.enter_context(ada.request("GET", f"/runs/{run}/events"))
             wait_until(partial(is_cut_off, gateway, stalled), seconds=20)
             sizes.append(memory(gateway))
-    # Sixteen at once take what they take; were their answers kept, four more rounds would add
-    # 400 MB to it. What the allocator holds swings by a quarter of that.
+    # The first sixteen set the baseline; if answers were kept, four more rounds would add
+    # 400 MB to it. The allocator's own share varies by a quarter of that.
     assert sizes[-1] - sizes[1] < 250_000, sizes
     done = ada.follow(run)[-1]
     assert len(done.data["text"]) > 6_000_000
 
 
 def is_cut_off(gateway: Gateway, readers: int) -> bool:
-    """Whether so many readers have been cut off."""
+    """Return whether so many readers were cut off."""
     return gateway.log("web").count("without completing") >= readers
 
 
 def memory(gateway: Gateway) -> int:
-    """The resident memory of the web process in kB."""
+    """Return the resident memory of the web process in kB."""
     return int(psutil.Process(gateway.pid("web")).memory_info().rss // 1024)
 
 

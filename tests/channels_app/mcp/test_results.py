@@ -194,7 +194,7 @@ def test_a_closed_session_says_that_it_is_closed(agent: Agent, session: ChatSess
 def test_a_dead_platform_is_an_error_and_sends_nothing_later(
     agent: Agent, settings: Settings
 ) -> None:
-    """[S3]: what an agent was told was not sent is withdrawn from the outbox."""
+    """[S3]: a result that was reported as not sent is withdrawn from the outbox."""
     settings.SEND_RESULT_SECONDS = 1
     PLATFORM.refusals = [ChannelError("nobody there", retry_after=0.2) for _ in range(200)]
     answer = agent.send("hello")
