@@ -1,4 +1,6 @@
-"""[C1] What every plugin keeps, ours and the documented example's, found by its entry point."""
+"""[C1] The contract of every plugin: ours, and the documented example, which is found by its entry
+point.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -30,7 +32,7 @@ EXAMPLE = BASE_DIR / "docs" / "example_channel"
 
 @pytest.fixture(autouse=True)
 def with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The example of the documentation, installed as pip would: a package and its entry point."""
+    """Install the example of the documentation as pip would: a package and its entry point."""
     info = tmp_path / "latchkey_example-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: latchkey-example\nVersion: 1.0\n")
@@ -49,7 +51,7 @@ def with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 @pytest.fixture(params=[*registry.CHANNELS, "notebook"])
 def channel(request: pytest.FixtureRequest) -> Channel:
-    """Each registered channel."""
+    """Return each registered channel."""
     found = registry.get(request.param)
     assert found is not None
     return found

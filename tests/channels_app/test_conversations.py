@@ -23,19 +23,19 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def account(owner: User, guest: User) -> ChannelAccount:
-    """An account that the owner and a guest may speak to."""
+    """Return an account that the owner and a guest may use."""
     del owner, guest
     return memory_account()
 
 
 def write(account: ChannelAccount, text: str, message_id: str, **more: str) -> None:
-    """The guest writes."""
+    """Send a message of the guest."""
     place: dict[str, Any] = {"sender": "556", "chat": "c1", **more}
     say(account=account, text=text, message_id=message_id, now=timezone.now(), **place)
 
 
 def script(settings: Settings, folder: Path, rules: list[dict[str, object]]) -> None:
-    """What the model says."""
+    """Write the script of the model."""
     path = folder / "script.json"
     path.write_text(json.dumps(rules))
     settings.LLM_SCRIPT = str(path)
@@ -64,7 +64,7 @@ def test_c4_typing_ends_with_the_run(runner: Runner, account: ChannelAccount) ->
 def test_c4_a_batch_hands_its_typing_over_to_its_run(
     runner: Runner, account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the eyes that it put on are not put on again."""
+    """The reaction is not added a second time."""
     monkeypatch.setattr(running_code, "HAND_OVER_SECONDS", 2.0)
     write(account, "hello", "1")
     until(lambda: PLATFORM.texts("c1"))
@@ -135,7 +135,7 @@ def test_c9_a_message_during_a_run_waits_its_turn_and_stop_keeps_what_was_said(
 
 
 def edited(**change: Any) -> bool:
-    """Change a waiting message, in a transaction as the doors do."""
+    """Edit a waiting message, in a transaction as the endpoints do."""
     with transactions.atomic_write():
         return inbox.edit_waiting(**change)
 

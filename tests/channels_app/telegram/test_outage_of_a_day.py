@@ -1,4 +1,4 @@
-"""A platform that is away for hours, and a token that is refused."""
+"""A platform that is unavailable for hours, and a token that is refused."""
 
 from datetime import timedelta
 from typing import Any
@@ -29,7 +29,7 @@ OUTAGES: dict[str, dict[str, Any]] = {
 
 
 def hours_pass(hours: float) -> None:
-    """Let everything that waits be older, and due."""
+    """Make all waiting deliveries older, and due."""
     back = timedelta(hours=hours)
     Delivery.objects.update(created_at=F("created_at") - back)
     Delivery.objects.filter(queued_at__isnull=False).update(queued_at=F("queued_at") - back)
@@ -37,7 +37,7 @@ def hours_pass(hours: float) -> None:
 
 
 def told(chat_account: ChannelAccount) -> list[str]:
-    """What the owner was told of ``chat_account``, as it stands in the outbox."""
+    """Return the notices about ``chat_account`` in the outbox."""
     rows = Delivery.objects.filter(dedupe_key__startswith="notice:outage").order_by("id")
     return [row.payload["text"] for row in rows if str(chat_account) in row.payload["text"]]
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def bridge(**identity: Any) -> ChannelAccount:
-    """A bridge account; ``value`` of an identity lets a sender in."""
+    """Return a bridge account; ``value`` of an identity lets a sender in."""
     account = ChannelAccount.objects.create(channel="bridge", name="one")
     if identity:
         user = User.objects.create(username=f"of-{identity['value']}")
