@@ -67,7 +67,7 @@ def test_a_capability_is_declared_exactly_when_it_is_there(channel: Channel) -> 
         assert (capability in channel.capabilities) == isinstance(side, protocol), capability
 
 
-def test_what_can_be_found_again_can_be_edited(channel: Channel) -> None:
+def test_channels_that_find_messages_can_edit_them(channel: Channel) -> None:
     assert Capability.FIND not in channel.capabilities or Capability.EDIT in channel.capabilities
 
 
@@ -77,7 +77,7 @@ def test_its_id_is_the_name_it_is_registered_by(channel: Channel) -> None:
     assert channel.description
 
 
-def test_an_account_without_anything_says_what_is_missing(channel: Channel) -> None:
+def test_an_empty_account_names_the_missing_settings(channel: Channel) -> None:
     required = [field.name for field in channel.config.fields if field.required]
     account = base.Account(1, channel.id, "x", config={}, secrets={})
     assert bool(channel.config.problems(account)) == bool(required)

@@ -334,7 +334,7 @@ def test_c2_a_batch_that_began_in_the_future_still_has_its_cap(owner: User) -> N
     assert session.flush_at <= now + timedelta(milliseconds=400) + inbox.longest_wait()
 
 
-def test_what_is_valid_again_since_the_clock_was_set_back_is_told_to_the_owner(
+def test_the_owner_hears_of_rights_that_a_clock_set_back_made_valid_again(
     runner: Runner, owner: User, guest: User
 ) -> None:
     """An identity that had expired half an hour ago is valid again: the owner gets a notice."""
@@ -356,7 +356,7 @@ def test_what_is_valid_again_since_the_clock_was_set_back_is_told_to_the_owner(
     assert not Delivery.objects.exists()
 
 
-def test_a_rate_does_not_count_what_the_broker_saw_in_the_future() -> None:
+def test_a_rate_does_not_count_events_of_the_brokers_future() -> None:
     """Its clock was set back: no client is blocked until it reaches the old time."""
     rate = throttling.Rate("clock-test")
     rate.everywhere(subject="a", limit=2)

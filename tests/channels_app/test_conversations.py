@@ -41,7 +41,7 @@ def script(settings: Settings, folder: Path, rules: list[dict[str, object]]) -> 
     settings.LLM_SCRIPT = str(path)
 
 
-def test_c2_c3_c4_messages_are_joined_answered_as_a_reply_and_lose_their_eyes(
+def test_c2_c3_c4_messages_are_joined_answered_as_a_reply_and_lose_their_reactions(
     runner: Runner, account: ChannelAccount
 ) -> None:
     write(account, "one", "1")
@@ -117,7 +117,7 @@ def test_a_platform_that_cannot_edit_gets_the_blocks_once_and_in_order(
     assert all(each.edits == 0 for each in PLATFORM.sent)
 
 
-def test_c9_a_message_during_a_run_waits_its_turn_and_stop_keeps_what_was_said(
+def test_c9_a_message_during_a_run_waits_and_stop_keeps_the_partial_answer(
     runner: Runner, account: ChannelAccount, settings: Settings, tmp_path: Path
 ) -> None:
     text = "This answer has more than forty characters and hangs. "
@@ -171,7 +171,7 @@ def test_c8_commands_are_answered_past_the_queue(runner: Runner, account: Channe
     assert not Run.objects.exists()
 
 
-def test_c8_new_with_words_forgets_what_was_said(runner: Runner, account: ChannelAccount) -> None:
+def test_c8_new_with_text_starts_without_history(runner: Runner, account: ChannelAccount) -> None:
     write(account, "remember me", "1")
     until(lambda: PLATFORM.texts("c1"))
     write(account, "/new and answer this", "2")
@@ -182,7 +182,7 @@ def test_c8_new_with_words_forgets_what_was_said(runner: Runner, account: Channe
     assert session.history_from > 0
 
 
-def test_a_dead_letter_waits_for_the_owner_who_can_retry_it(
+def test_a_dead_letter_waits_for_the_owner_to_retry_it(
     runner: Runner, account: ChannelAccount
 ) -> None:
     PLATFORM.refusals.append(ChannelError("bot was blocked", permanent=True, trouble="blocked"))

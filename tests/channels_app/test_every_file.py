@@ -273,7 +273,7 @@ def ask(media: list[Body], *, where: str, user: User) -> Run:
 
 
 @pytest.mark.parametrize("where", ENDPOINTS)
-def test_c6_every_file_is_given_as_what_it_is_at_every_endpoint(
+def test_c6_every_file_reaches_the_model_by_its_real_type_at_every_endpoint(
     where: str, model: Watcher, owner: User
 ) -> None:
     parse, names = ENDPOINTS[where]
@@ -350,7 +350,7 @@ def test_c6_a_refusal_for_another_reason_is_not_held_against_pictures(
         ("no", "", False, False),
     ],
 )
-def test_c6_the_setting_says_who_sees(
+def test_c6_the_setting_chooses_the_model_that_sees(
     images: str, vision: str, embedded: bool, sees: bool, settings: Any
 ) -> None:
     settings.LLM_IMAGES, settings.VISION_MODEL = images, vision

@@ -133,7 +133,7 @@ async def ask(app: Any, wire: Wire, *headers: tuple[str, str], method: str = "PO
     await app(scope_of([JSON, *headers], method=method), wire.receive, wire.send)
 
 
-async def test_a_body_in_pieces_is_put_together(app: Any) -> None:
+async def test_a_body_in_pieces_is_joined(app: Any) -> None:
     wire = Wire(part(b'{"a"', more=True), part(b": 1}"))
     await ask(app, wire)
     assert (wire.status, wire.body) == (200, b'{"a":1}')
@@ -164,7 +164,7 @@ async def test_a_view_ends_when_its_client_leaves_in_the_body(settings: Settings
 async def test_a_body_is_bounded(
     app: Any, headers: list[tuple[str, str]], status: int, unread: int
 ) -> None:
-    """What the head says is refused before the body is read."""
+    """A refusal by the head comes before the body is read."""
     wire = Wire(*[part(b"x" * 50, more=True)] * 5)
     await ask(app, wire, *headers)
     assert (wire.status, len(wire.incoming)) == (status, unread)
@@ -453,7 +453,7 @@ def test_ri17_the_101st_request_in_a_minute_is_refused_for_that_one_only() -> No
     rate.check(subject="a", limit=0, now=1010.0)
 
 
-def test_a_rate_forgets_who_was_not_seen_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rate_forgets_inactive_subjects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throttling, "MAX_COUNTED", 10)
     rate = throttling.Rate()
     for number in range(1000):
@@ -524,14 +524,14 @@ def test_every_json_value_is_read(value: Any) -> None:
         ({"\u202e": "\x00"}, "⟨U+202E⟩"),
     ],
 )
-def test_what_only_one_database_holds_is_refused_by_its_path(value: Any, field: str) -> None:
+def test_values_that_a_database_cannot_store_are_refused_by_path(value: Any, field: str) -> None:
     with pytest.raises(strict_json.BadJSONError) as caught:
         strict_json.parse(json.dumps(value).encode(), max_depth=30)
     assert caught.value.field == field
 
 
 @pytest.mark.parametrize("value", [2**64 - 1, -(2**63), 1e300, True, "😀", {"é": "\x01\x7f"}])
-def test_what_every_database_holds_is_taken(value: Any) -> None:
+def test_values_that_every_database_stores_are_accepted(value: Any) -> None:
     assert strict_json.parse(json.dumps(value).encode(), max_depth=30) == value
 
 

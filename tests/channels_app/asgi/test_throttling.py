@@ -61,7 +61,7 @@ def allowed(rate: throttling.Rate, subject: str, *, limit: int, times: int) -> i
 
 
 @pytest.mark.slow
-def test_ri17_two_processes_together_let_through_what_one_would(subject: str) -> None:
+def test_ri17_two_processes_share_one_limit(subject: str) -> None:
     """Each sends 30 requests under a limit of 20: 20 pass in all."""
     import os
 
@@ -94,7 +94,7 @@ def test_ri17_two_counters_of_one_name_share_and_others_do_not(subject: str) -> 
     assert allowed(second, subject, limit=0, times=6) == 6
 
 
-def test_ri17_a_broker_that_is_away_or_hangs_shuts_nobody_out_and_each_process_counts(
+def test_ri17_without_the_broker_each_process_counts_and_clients_are_served(
     settings: Settings, subject: str
 ) -> None:
     """The fallback is the process's own count; the broker is not asked again at once."""

@@ -79,7 +79,7 @@ def test_t4_a_callback_has_the_format_of_the_setting(
     assert callback.got[0]["text"] == shown
 
 
-def test_t4_what_is_answered_in_the_response_is_raw_markdown(bridge: Bridge, settings: Any) -> None:
+def test_t4_an_answer_in_the_response_is_raw_markdown(bridge: Bridge, settings: Any) -> None:
     """[T4] Regardless of the setting: a client of ``/inbound`` renders it itself."""
     settings.OUTBOUND_MARKDOWN_FORMAT = "plain"
     answer = json.loads(bridge.inbound(text="**Done**: *all* of [it]")[1])
@@ -256,7 +256,7 @@ def test_a_private_address_needs_the_owners_word_for_that_account(
         ("240.0.0.1", False, False),
     ],
 )
-def test_what_private_means(address: str, public: bool, private: bool) -> None:
+def test_private_addresses(address: str, public: bool, private: bool) -> None:
     """[D4] never the metadata addresses of clouds, even with the setting."""
     import ipaddress
 
@@ -332,7 +332,7 @@ def test_a_command_is_answered_under_its_request(bridge: Bridge, callback: Callb
     assert "You are owner" in callback.got[0]["text"]
 
 
-def test_what_an_account_lacks_is_said(account: ChannelAccount) -> None:
+def test_missing_settings_of_an_account_are_named(account: ChannelAccount) -> None:
     """[C1]"""
     from channels_app.delivery.sending import account_of
 

@@ -33,7 +33,7 @@ def code_of(user: User) -> str:
     return link_codes.make(user=user, via="telegram", now=timezone.now())
 
 
-def who(account: ChannelAccount) -> User | None:
+def user_of(account: ChannelAccount) -> User | None:
     """Return the user that the sender is an identity of."""
     return decide(sender=Sender(account, "im", STRANGER), now=timezone.now()).user
 
@@ -55,7 +55,7 @@ def test_a_code_on_inbound_lists_the_sender_and_is_answered_in_the_response(
     answer = json.loads(raw)
     assert (status, answer["ok"], answer["status"], answer["format"]) == (200, True, 200, "plain")
     assert "linked to ann" in answer["text"]
-    assert who(bridge.account) == ann
+    assert user_of(bridge.account) == ann
     held, command = Run.objects.order_by("id")
     assert held.text == "let me in"
     assert (command.public_id, command.state) == (answer["run_id"], "succeeded")
@@ -91,19 +91,19 @@ def test_a_wrong_code_on_inbound_is_refused_with_the_reason(bridge: Bridge) -> N
         assert answer["error"].startswith(WRONG)
     _, raw = bridge.inbound(text="/link AAAA-AAAA", user_id=STRANGER)
     assert "Too many wrong codes" in json.loads(raw)["error"]
-    assert who(bridge.account) is None
+    assert user_of(bridge.account) is None
     assert "AAAA" not in stored()
     assert UnknownRequest.objects.get().count == 6
 
 
-def test_a_code_of_somebody_who_is_known_is_not_used(bridge: Bridge, ann: User) -> None:
+def test_a_code_of_a_listed_sender_is_not_used(bridge: Bridge, ann: User) -> None:
     """A listed sender keeps their user, and gets a message that says so."""
     bridge.inbound(text=f"/link {code_of(ann)}", user_id=STRANGER)
     bob = User.objects.create(username="bob", only_listed=True)
     status, raw = bridge.inbound(text=f"/link {code_of(bob)}", user_id=STRANGER)
     assert status == 200
     assert "known already" in json.loads(raw)["text"]
-    assert who(bridge.account) == ann
+    assert user_of(bridge.account) == ann
 
 
 def test_a_code_on_process_is_answered_to_the_callback(bridge: Bridge, ann: User) -> None:
@@ -112,7 +112,7 @@ def test_a_code_on_process_is_answered_to_the_callback(bridge: Bridge, ann: User
     assert status == 401
     status, body = bridge.ask(text=f"/link {code_of(ann)}", user_id=STRANGER, request_id="r2")
     assert (status, body["request_id"]) == (202, "r2")
-    assert who(bridge.account) == ann
+    assert user_of(bridge.account) == ann
     said = [
         (row.target["reply_to"], row.payload["text"]) for row in Delivery.objects.order_by("id")
     ]
@@ -131,4 +131,4 @@ def test_a_code_in_the_plain_form_of_the_socket(bridge: Bridge, ann: User) -> No
     right = frames.Say(text=f"/link {code_of(ann)}", user_id=STRANGER, plain=True)
     run, _ = calls.accept(right, principal=principal)
     assert "linked to ann" in calls.result(run.id)["text"]
-    assert who(bridge.account) == ann
+    assert user_of(bridge.account) == ann

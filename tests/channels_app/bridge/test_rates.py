@@ -19,7 +19,7 @@ DOORS = ["/inbound", "/process", "/ws"]
 
 
 @pytest.fixture(autouse=True)
-def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reset the limits, and the counts of other tests."""
     for name in ("addresses", "people", "keys", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
@@ -48,7 +48,7 @@ def ask(bridge: Bridge, request: pytest.FixtureRequest) -> Ask:
 
 
 @pytest.mark.parametrize("ask", DOORS, indirect=True)
-def test_ri17_a_sender_who_floods_uses_up_nobody_elses_minute(ask: Ask, settings: Settings) -> None:
+def test_ri17_a_flood_of_one_sender_does_not_limit_the_others(ask: Ask, settings: Settings) -> None:
     """However the name is written: the rule takes them for the same."""
     settings.RATE_PER_MINUTE_USER = 3
     assert [ask("eve") for _ in range(3)] == [401] * 3

@@ -168,7 +168,7 @@ def test_a_platform_that_says_nothing_of_its_health_leaves_no_second_doubt(
     assert len(asked) == 2
 
 
-def test_rc8_what_a_dead_worker_was_sending_is_work_of_the_sweep_that_finds_it(
+def test_rc8_a_sweep_sends_the_deliveries_of_a_dead_worker(
     owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[tuple[str, int]] = []

@@ -103,7 +103,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_ri8_ri9_what_is_no_json_object_is_refused(
+def test_ri8_ri9_a_body_that_is_no_json_object_is_refused(
     name: str, ada: Client, gateway: Gateway
 ) -> None:
     before = counts(gateway)
@@ -285,7 +285,7 @@ def test_a_slow_header_and_half_a_body_hold_nothing_up(ada: Client, gateway: Gat
     wait_until(lambda: ada.say("hi").status == 200, seconds=5)
 
 
-def test_no_door_ever_failed(ada: Client, gateway: Gateway) -> None:
+def test_no_endpoint_ever_failed(ada: Client, gateway: Gateway) -> None:
     """After all of the above: nothing unexpected in the log of the web process."""
     assert ada.say("hi").status == 200
     assert "a door failed" not in gateway.log("web")

@@ -22,7 +22,7 @@ async def get(url: str) -> Fetched:
     return Fetched(url, "image/png", PNG)
 
 
-def test_a_public_picture_is_fetched_and_becomes_what_it_holds() -> None:
+def test_a_public_picture_is_fetched_and_becomes_a_data_url() -> None:
     """As at ``/v1``: neither the model nor later readers of the chat need another server."""
     body = {"text": "what is this?", "images": [{"url": ADDRESS, "name": "cat"}, ADDRESS]}
     asked = fields.read(body, keyed=True)
@@ -41,7 +41,7 @@ def test_only_pictures_are_fetched(name: str) -> None:
     assert (caught.value.status, caught.value.field) == (400, name)
 
 
-def test_pictures_together_are_no_larger_than_a_body(settings: object) -> None:
+def test_all_pictures_of_a_message_are_limited_to_the_size_of_a_body(settings: object) -> None:
     """413: a short request must not make the gateway carry any number of large pictures."""
     settings.MAX_BODY_BYTES = 60  # type: ignore[attr-defined]
     asked = fields.read({"text": "x", "images": [ADDRESS, ADDRESS]})

@@ -76,7 +76,7 @@ def test_d1_a_tool_is_used(ada: Client) -> None:
         ("busy", "", "Busy."),
     ],
 )
-def test_d1_a_failing_model_is_said_and_what_was_said_stays(
+def test_d1_a_failing_model_is_reported_and_the_partial_answer_stays(
     asked: str, text: str, error: str, ada: Client
 ) -> None:
     answer = ada.say(asked)
@@ -160,7 +160,7 @@ def test_d2_the_headers_of_a_stream_are_those_of_the_contract(ada: Client) -> No
         response.read()
 
 
-def test_d2_a_client_that_was_cut_off_goes_on_by_what_it_saw(ada: Client) -> None:
+def test_d2_a_client_that_was_cut_off_resumes_by_the_first_event(ada: Client) -> None:
     """[D1] The first event and the headers name the run; so does the list of one's runs."""
     body = json.dumps({"text": "slow cut", "stream": True}).encode()
     with ada.request("POST", "/inbound", body) as response:
@@ -174,7 +174,7 @@ def test_d2_a_client_that_was_cut_off_goes_on_by_what_it_saw(ada: Client) -> Non
     assert rest[-1].data["session_id"] == first["session_id"]
 
 
-def test_c9_a_client_that_was_cut_off_cancels_by_what_it_saw(ada: Client) -> None:
+def test_c9_a_client_that_was_cut_off_cancels_by_the_first_event(ada: Client) -> None:
     """[D1] Nothing but the first event is known of the run."""
     found = ada.stream("POST", "/inbound", {"text": "hang cut", "stream": True}, stop_after=1)
     run = found[0].data["run_id"]
@@ -183,7 +183,7 @@ def test_c9_a_client_that_was_cut_off_cancels_by_what_it_saw(ada: Client) -> Non
     assert ada.result(run).status == 409
 
 
-def test_d2_a_client_that_saw_nothing_goes_on_by_its_key(ada: Client) -> None:
+def test_d2_a_client_without_the_first_event_resumes_by_its_key(ada: Client) -> None:
     """[D1] The same request with the same Idempotency-Key is the same stream."""
     body = {"text": "slow keyed", "stream": True}
     cut = ada.stream("POST", "/inbound", body, stop_after=1, Idempotency_Key="cut")
@@ -376,7 +376,7 @@ def test_a3_on_a_stream_a_refusal_is_one_done_event(bridge: Client, gateway: Gat
     assert (refused.status, refused.raw.count(b"data:")) == (401, 1)
 
 
-def test_a7_what_was_held_is_answered_when_the_owner_approves(
+def test_a7_held_messages_are_answered_when_the_owner_approves(
     bridge: Client, gateway: Gateway
 ) -> None:
     for text in ("first", "second"):

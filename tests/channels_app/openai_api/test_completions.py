@@ -238,7 +238,7 @@ def test_models_are_listed_and_an_unknown_one_is_404(client: httpx.Client) -> No
         ("GET", "/v1", 404),
     ],
 )
-def test_what_is_not_there_is_said_in_openais_shape(
+def test_missing_pages_are_reported_in_openais_shape(
     client: httpx.Client, method: str, path: str, status: int
 ) -> None:
     """[D5] Methods and addresses."""
@@ -283,7 +283,7 @@ def test_a_key_in_the_address_is_refused_and_not_logged(
     assert tokens["owner"] not in scripted.log("web")
 
 
-def test_the_user_field_changes_nobody(client: httpx.Client, tokens: dict[str, str]) -> None:
+def test_the_user_field_changes_no_identity(client: httpx.Client, tokens: dict[str, str]) -> None:
     """[RO6] [A10] A personal key is its person, whatever ``user`` says."""
     answer = client.post("/v1/chat/completions", json=asked("x", user=tokens["member_id"]))
     session = answer.headers["x-session-id"]

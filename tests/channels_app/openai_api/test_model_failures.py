@@ -123,7 +123,7 @@ def test_a_model_that_sends_only_comments_has_the_time_of_a_first_token(
 
 
 @pytest.mark.parametrize("said", ["flood", "thoughts", "arguments"])
-def test_a_model_without_an_end_is_cut_and_holds_nobody_up(
+def test_a_model_without_an_end_is_cut_and_delays_no_other_run(
     client: httpx.Client, tokens: dict[str, str], said: str
 ) -> None:
     """50 MB in 800 pieces: at most 1 MB is passed on; meanwhile another user is answered."""

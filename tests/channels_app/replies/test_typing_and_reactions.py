@@ -83,9 +83,7 @@ def memory_account_unsaved() -> ChannelAccount:
     return ChannelAccount(id=1, channel="memory", name="main")
 
 
-def test_what_is_due_in_several_sessions_is_found_at_once_each_for_itself(
-    owner: User, guest: User
-) -> None:
+def test_due_changes_of_several_sessions_are_found_in_one_query(owner: User, guest: User) -> None:
     account, broken = memory_account(), memory_account("broken")
     broken.secrets = "cannot be opened"
     broken.save()

@@ -122,7 +122,7 @@ def test_c1_secrets_that_cannot_be_opened_are_given_anew(browser: Client, local:
     assert row.open_secrets() == {"token": TOKEN}
 
 
-def test_a_page_of_an_account_says_what_the_platform_says_and_tests_it(
+def test_an_account_page_shows_the_platforms_report_and_tests_it(
     browser: Client, local: Local
 ) -> None:
     """Issue 5, items 1 and 3: pending count and last error in the admin, and the button."""

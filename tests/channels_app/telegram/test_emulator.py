@@ -130,9 +130,7 @@ def test_the_webhook_is_called_with_its_secret_and_the_answer_is_accepted(
     assert "works" in bots.gateway.manage("telegram_webhook", "info", "main")
 
 
-def test_what_could_not_be_delivered_is_delivered_again_and_answered_once(
-    bots: Bots, emulator: Emulator
-) -> None:
+def test_a_failed_delivery_is_repeated_and_answered_once(bots: Bots, emulator: Emulator) -> None:
     bots.gateway.kill("web")
     bring(emulator, message("while you were out", user=557 - 1, message_id=number()))
     bots.gateway.restart("web")

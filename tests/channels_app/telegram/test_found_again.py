@@ -104,7 +104,7 @@ def test_a_one_time_code_whose_reply_was_lost_is_found_and_stays_readable(
 
 @pytest.mark.parametrize("method", KINDS)
 @pytest.mark.parametrize("status", [502, 504])
-def test_what_telegram_never_had_is_sent_once(
+def test_a_message_that_never_reached_telegram_is_sent_once(
     runner: Runner, local: Local, owner: User, method: str, status: int
 ) -> None:
     local.api.fail(method, status, "Bad Gateway")
@@ -114,9 +114,7 @@ def test_what_telegram_never_had_is_sent_once(
     assert Delivery.objects.get().doubt_chat == ""
 
 
-def test_the_answer_to_a_person_is_found_among_what_they_wrote_since(
-    runner: Runner, local: Local
-) -> None:
+def test_an_answer_is_found_among_the_users_later_messages(runner: Runner, local: Local) -> None:
     """People's messages have ids of the same sequence; they are neither changed nor removed."""
 
     def talk(params: dict[str, Any]) -> bool:
@@ -131,7 +129,7 @@ def test_the_answer_to_a_person_is_found_among_what_they_wrote_since(
     assert not local.api.lost_words
 
 
-def test_in_a_supergroup_people_may_have_written_what_the_bot_never_saw(
+def test_in_a_supergroup_there_may_be_messages_that_the_bot_never_saw(
     runner: Runner, local: Local
 ) -> None:
     def talk(params: dict[str, Any]) -> bool:

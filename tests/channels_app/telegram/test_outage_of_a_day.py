@@ -99,7 +99,7 @@ def test_a_refused_token_holds_the_deliveries_until_another_one_is_saved(
     until(lambda: local.api.texts(new, 556) == ["hello"])
 
 
-def test_what_was_given_up_is_sent_again_by_a_button_and_only_by_an_owner(
+def test_only_an_owner_sends_dead_deliveries_again_by_the_button(
     runner: Runner, local: Local, owner: User
 ) -> None:
     main = ChannelAccount.objects.get(name="main")

@@ -254,7 +254,7 @@ def test_t7_images_are_photos_and_a_refused_photo_is_a_document(
     )
 
 
-def test_c9_stop_ends_within_3_s_and_keeps_what_was_said(
+def test_c9_stop_ends_within_3_s_and_keeps_the_partial_answer(
     runner: Runner, local: Local, settings: object, tmp_path: Path
 ) -> None:
     text = "This has more than forty characters, and then nothing. "

@@ -98,7 +98,7 @@ def test_a_check_that_ends_late_does_not_swallow_a_change_that_was_saved(local: 
     assert row.status == "error"
 
 
-def test_what_telegram_says_about_the_webhook_is_shown(runner: Runner, local: Local) -> None:
+def test_telegrams_report_about_the_webhook_is_shown(runner: Runner, local: Local) -> None:
     for name in ("main", "other"):
         local.api.webhooks[local.tokens[name]] = {"url": "https://here.example"}
     local.api.webhook_info = {
@@ -206,7 +206,7 @@ def test_the_connection_test_shows_the_bot_or_telegrams_error(local: Local) -> N
         (401, b"[", True, None, False, "auth"),
     ],
 )  # fmt: skip
-def test_what_each_refusal_means(
+def test_the_meaning_of_each_refusal(
     status: int,
     body: bytes,
     permanent: bool,

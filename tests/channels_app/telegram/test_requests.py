@@ -82,7 +82,7 @@ def test_a6_rw18_an_unknown_senders_tap_changes_nothing_and_is_recorded(at_home:
     until(lambda: len(at_home.api.of("answerCallbackQuery")) == 3)
 
 
-def test_a7_a_denial_empties_what_was_held(at_home: Local) -> None:
+def test_a7_a_denial_empties_the_held_messages(at_home: Local) -> None:
     at_home.say("secret words", user=700)
     message_id, buttons = notice(at_home)
     at_home.post(press(buttons["Deny"], by=555, message_id=message_id))

@@ -176,7 +176,7 @@ def test_rw9_malformed_json_is_400(local: Local, body: bytes) -> None:
         {"callback_query": {"id": 5, "data": 7, "message": {}, "from": person(556)}},
     ],
 )
-def test_rw10_rw14_what_cannot_be_read_is_kept_for_the_owner_and_answered_200(
+def test_rw10_rw14_an_unparsable_update_is_kept_for_the_owner_and_answered_200(
     local: Local, broken: dict[str, Any]
 ) -> None:
     assert local.post({"update_id": number(), **broken}) == (
@@ -189,7 +189,7 @@ def test_rw10_rw14_what_cannot_be_read_is_kept_for_the_owner_and_answered_200(
     assert row.note
 
 
-def test_rw10_what_could_not_be_read_is_read_again_when_the_owner_asks(
+def test_rw10_an_owner_can_parse_a_quarantined_update_again(
     local: Local, monkeypatch: pytest.MonkeyPatch, client: Client, owner: User
 ) -> None:
     """An update of a future version of Telegram is kept until it can be parsed; nothing is lost."""

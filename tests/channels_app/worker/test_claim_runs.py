@@ -77,7 +77,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[list[pubsub.Frame]]:
     return found
 
 
-def test_what_is_woken_at_once_is_claimed_in_one_transaction(
+def test_simultaneous_wakeups_are_claimed_in_one_transaction(
     new_runs: NewRuns, published: list[list[pubsub.Frame]]
 ) -> None:
     """One commit, one message, which may wait for more: each log begins with its stream_start."""

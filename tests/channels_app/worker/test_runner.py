@@ -127,7 +127,7 @@ def started(run: Run) -> bool:
     return bool(texts(run))
 
 
-def test_what_a_turn_needs_is_loaded_before_the_first_one(transactional_db: None) -> None:
+def test_the_needs_of_a_turn_are_loaded_before_the_first_one(transactional_db: None) -> None:
     """It took half a second of the first person's time, in which no other was answered."""
     registry.get.cache_clear()
     runner = Runner()
@@ -158,7 +158,7 @@ def test_c9_messages_of_a_session_are_answered_in_order(say: Say) -> None:
     assert [line.text for line in answers] == [str(number) for number in range(6)]
 
 
-def test_c9_cancelling_a_running_run_keeps_what_was_said(script: Runner, say: Say) -> None:
+def test_c9_cancelling_a_running_run_keeps_the_partial_answer(script: Runner, say: Say) -> None:
     run = say("hang")
     wait_until(lambda: started(run), seconds=10)
     assert runs.request_cancel(run=run)
