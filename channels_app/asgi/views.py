@@ -54,7 +54,7 @@ class ViewHandler(ASGIHandler):
     """Django's handler for the views of this module.
 
     Programs have no session, no cookie and no form: no middleware runs. The body stays unread, a
-    client that leaves does not stop what it has asked for, and the handlers of Django's signals,
+    client that disconnects does not cancel its request, and the handlers of Django's signals,
     which concern database connections that these views do not use, share one thread: Django would
     start one for each request.
     """

@@ -62,7 +62,7 @@ def channel_of(row: ChannelAccount) -> Channel | None:
 
 
 def can_push(row: ChannelAccount) -> bool:
-    """Return whether an account can send to a person without a request of theirs."""
+    """Return whether an account can send to a user who has made no request."""
     channel = channel_of(row)
     if channel is None or not row.enabled:
         return False

@@ -43,7 +43,7 @@ SAID = "said"
 class Receipt:
     """The outcome for a message: accepted, duplicate, denied or unknown_session.
 
-    ``said``: why a typed code was refused, for an endpoint that says so in its response.
+    ``said``: the reason for refusing a code, for endpoints that report it in their response.
     """
 
     outcome: str
@@ -215,8 +215,8 @@ def take_code(
 
 
 def refused_code(held: Receipt, *, draft: Draft, command: slash_commands.Command) -> Receipt:
-    """Return the receipt of an unknown sender's command, and tell the sender why a code is
-    refused."""
+    """Return the receipt of an unknown sender's command; a refused code is answered with the
+    reason."""
     if command.in_response:
         return dataclasses.replace(held, said=command.said)
     answer_code(draft=draft, words="" if command.is_spent else command.said)
@@ -392,7 +392,7 @@ def waits_for_sender(message: InboundMessage) -> bool:
 
 
 def refused_again(message: InboundMessage) -> Receipt:
-    """Return the receipt of a repeated message of a denied sender: only why it was refused."""
+    """Return the receipt of a repeated message of a denied sender: only the reason."""
     said = str(message.options.get(SAID, "")) if waits_for_sender(message) else ""
     return Receipt("denied", message=message, said=said)
 

@@ -1,7 +1,7 @@
 """Turn the media of a run into text before the agent sees them ([C6]).
 
 Each is fetched once, stored as a ``StoredFile`` and described; the description is stored at once,
-so that another attempt of the run does not repeat it. Failures are told to the person.
+so that another attempt of the run does not repeat it. Failures are reported to the user.
 """
 
 import base64
@@ -159,10 +159,10 @@ async def understood(
     caption: str,
     made: dict[str, str],
 ) -> dict[str, Any]:
-    """Return what is added to one medium: its description, its kind, and the handle of the stored
+    """Return the additions to one medium: its description, its kind, and the handle of the stored
     file.
 
-    The kind is what the file is, whatever its sender called it. ``made`` gets the picture of one
+    The kind follows from the content, not from the declared type. ``made`` gets the picture of one
     that goes to the model itself.
     """
     medium = Medium(

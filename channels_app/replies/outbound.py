@@ -203,7 +203,7 @@ class Slot:
 
 
 async def deliver(delivery_id: int, *, ended: Ended = unheard) -> Next | None:
-    """Send one delivery if it is due; return what to look at next, if that is known.
+    """Send one delivery if it is due; return the next delivery, if it is known.
 
     ``ended`` is called with a delivery that was sent or given up.
     """
@@ -407,7 +407,7 @@ def follow_chat(*, delivery: Delivery, new_chat: str) -> None:
 
 
 def jitter(seconds: float) -> float:
-    """Return a little more than ``seconds``, so that not all retry at once."""
+    """Return a little more than ``seconds``, so that retries are spread."""
     return seconds * random.uniform(1.0, 1.4)  # noqa: S311 - no secret
 
 

@@ -33,7 +33,7 @@ def render_one(text: str) -> Block | None:
     """Convert Markdown to one MarkdownV2 message, cut with ``… (truncated)``; None when it is
     empty.
 
-    ``text`` is what is sent when Telegram cannot parse the markup ([S3]).
+    ``text`` is sent instead when Telegram cannot parse the markup ([S3]).
     """
     message = to_telegram(text)
     if not split(message):

@@ -70,7 +70,7 @@ class TelegramConfig:
     )
 
     def problems(self, account: Account) -> list[str]:
-        """Return what is missing or wrong, in sentences."""
+        """Return missing or invalid settings, in sentences."""
         found = []
         if not TOKEN.match(account.secrets.get("token", "")):
             found.append("The bot token is missing or does not have the form 123456:ABC….")
@@ -121,7 +121,7 @@ class TelegramGateway:
             await bot_api.call(account, "deleteWebhook", drop_pending_updates=False)
 
     async def check(self, account: Account) -> Health:
-        """Return what Telegram reports about the webhook: its last error, and pending updates."""
+        """Return Telegram's report about the webhook: its last error, and pending updates."""
         info: dict[str, Any] = await bot_api.call(account, "getWebhookInfo")
         facts = {
             "pending": info.get("pending_update_count", 0),

@@ -53,7 +53,7 @@ async def bot_of(account: Account) -> Bot:
 
 
 def last_known(account: Account) -> Bot:
-    """Return the last answer of ``getMe``, however old; else what the account itself says."""
+    """Return the last answer of ``getMe``, however old; else the data of the account row."""
     key = account.id, account.secrets.get("token", "")
     return bots.get(key, expired=True) or unasked(account)
 
@@ -138,7 +138,7 @@ def take_message(*, row: ChannelAccount, bot: Bot, update: updates.NewMessage, r
 def draft_of(
     *, row: ChannelAccount, update: updates.NewMessage, meant: Addressed, raw: bytes
 ) -> Draft:
-    """Return what the inbox stores of a message; the sender is the numeric id alone ([A2])."""
+    """Return a message as the inbox stores it; the sender is the numeric id alone ([A2])."""
     message = update.message
     text = meant.text
     if message.unsupported and not text:

@@ -163,7 +163,7 @@ class FileEndpoint(Endpoint):
         await self.answer_text(error.status, f"{error}\n", headers)
 
     async def deliver(self, file: StoredFile, *, subject: str) -> None:
-        """Send the bytes, or the part that is asked for. Raises RefusedError 404 when they are
+        """Send the bytes, or the requested part. Raises RefusedError 404 when they are
         gone, 416 for a part that the file does not have, 429 for too many open streams of
         ``subject``."""
         with throttling.streams.one(user_id=subject, limit=settings.MAX_STREAMS_PER_USER):

@@ -89,7 +89,7 @@ class Gateways:
     async def _stop_outdated(self, polled: Mapping[int, ChannelAccount]) -> None:
         """Stop pollers of accounts that are no longer polled, or whose settings have changed.
 
-        A changed account is polled anew at once, also where the old settings had to rest.
+        A changed account is polled immediately, even during a pause after an error.
         """
         for account_id, poller in list(self.pollers.items()):
             row = polled.get(account_id)

@@ -101,7 +101,7 @@ class Runner:
         self._thread.start()
 
     def stop(self) -> None:
-        """Release all work within STOP_SECONDS: other workers go on with it at once."""
+        """Release all work within STOP_SECONDS: other workers can continue it immediately."""
         if self._stopping:
             return
         self._stopping = True

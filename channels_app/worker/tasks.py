@@ -76,8 +76,8 @@ def forget_lost(seen: dict[str, float], *, now: float) -> None:
     """Forget requests whose pool process died before it acknowledged them.
 
     Celery would count them as active forever, and accept nothing more once their number reaches
-    that of its processes. ``seen``: since when each has no process. The sweeper wakes their jobs
-    anew.
+    that of its processes. ``seen``: since when each has no process. The sweeper wakes
+    their jobs again.
     """
     try:
         reserved = {request.id: request for request in state.reserved_requests}

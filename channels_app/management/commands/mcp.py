@@ -26,7 +26,7 @@ class Command(BaseCommand):
         from channels_app.mcp import server  # noqa: PLC0415 - refuse a wrong key at once
 
         async def identify(context: object) -> Principal:
-            """Return whose key it is, at every call: it may be revoked meanwhile."""
+            """Return the key's principal, at every call: the key may be revoked meanwhile."""
             del context
             user = await in_thread(user_of, token)
             if user is None:
