@@ -329,7 +329,7 @@ def refuse_failed(rows: list[Delivery]) -> None:
             withdraw(rows)
             words = {
                 Delivery.State.DEAD: f"The platform refused it: {row.error}",
-                Delivery.State.UNCERTAIN: f"Nobody knows whether it arrived: {row.error}",
+                Delivery.State.UNCERTAIN: f"It is not known whether it arrived: {row.error}",
             }.get(Delivery.State(row.state), "The result was withdrawn: the session was closed.")
             part = any(each.state == Delivery.State.SENT for each in rows)
             raise NotSentError(f"{words} Only a part was sent." if part else words)

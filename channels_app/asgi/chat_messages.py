@@ -254,7 +254,7 @@ async def fetch_pictures(messages: list[Json], *, get: images.Get | None = None)
                     picture["url"] = await images.as_data_url(picture["url"], field=field, **more)
                     size += len(picture["url"])
                     if size > settings.MAX_BODY_BYTES:
-                        raise refused("and others are too large together", field, status=413)
+                        raise refused("and others are too large in total", field, status=413)
     except TimeoutError as error:
         raise refused("was not fetched: it took too long", "messages") from error
 

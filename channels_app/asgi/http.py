@@ -193,9 +193,7 @@ def header_value(value: str) -> bytes:
 
 
 def transport_security() -> Headers:
-    """Return the HSTS header where GATEWAY_URL is https, as Django's middleware sends it for
-    pages.
-    """
+    """Return the HSTS header if SECURE_HSTS_SECONDS is set, as Django's middleware sends it."""
     seconds = settings.SECURE_HSTS_SECONDS
     more = "; includeSubDomains" if settings.SECURE_HSTS_INCLUDE_SUBDOMAINS else ""
     more += "; preload" if settings.SECURE_HSTS_PRELOAD else ""

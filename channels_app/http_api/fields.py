@@ -139,7 +139,7 @@ async def fetch_pictures(media: list[dict[str, Any]], *, get: images.Get | None 
                 item["url"] = await images.as_data_url(item["url"], field="images", **more)
                 size += len(item["url"])
                 if size > settings.MAX_BODY_BYTES:
-                    raise RefusedError(413, "images are too large together.", field="images")
+                    raise RefusedError(413, "images are too large in total.", field="images")
     except TimeoutError as error:
         text = "images were not fetched: it took too long."
         raise RefusedError(400, text, field="images") from error

@@ -25,10 +25,10 @@ PACE = Pace(
 COMMANDS = (
     ("new", "Start afresh"),
     ("stop", "Stop the answer that is being written"),
-    ("status", "What is going on"),
+    ("status", "Show the current state"),
     ("whoami", "Show your account here"),
     ("link", "A code that links another address of yours"),
-    ("help", "What you can say"),
+    ("help", "List the commands"),
 )
 
 

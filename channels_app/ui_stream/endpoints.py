@@ -44,7 +44,7 @@ class UiEndpoint(Endpoint):
         """Check as every endpoint does. Raises RefusedError 403 for the key of a bridge."""
         await super().check_head()
         if self.caller.user is None:
-            raise RefusedError(403, "This door needs a personal key.")
+            raise RefusedError(403, "This endpoint needs a personal key.")
         self.user = self.caller.user
 
     @property

@@ -109,7 +109,7 @@ def wake_waiting() -> None:
         try:
             jobs.wake_waiting()
         except DatabaseFailure:
-            logger.warning("what waits could not be looked up; the sweeper will")
+            logger.warning("waiting jobs could not be read; the sweeper will wake them")
         finally:
             connection.close()
 

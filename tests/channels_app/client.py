@@ -188,6 +188,6 @@ def query(gateway: Gateway, sql: str) -> list[tuple[Any, ...]]:
 
 
 def counts(gateway: Gateway) -> dict[str, int]:
-    """How many rows there are of what a message makes."""
+    """Return the numbers of rows in the tables that a message writes to."""
     tables = ("inboundmessage", "run", "message", "chatsession", "runevent", "delivery")
     return {name: query(gateway, f"SELECT count(*) FROM core_{name}")[0][0] for name in tables}

@@ -137,7 +137,7 @@ def test_d9_a_transcript_and_a_run_are_readable(owner: User, client: Client) -> 
 def test_d9_files_created_in_a_session_are_listed_there(
     owner: User, guest: User, client: Client
 ) -> None:
-    """Not what was sent to it, and nothing for other people."""
+    """Not the uploads, and nothing for other users."""
     name = (
         client(owner)
         .post("/api/sessions", {"title": "t"}, content_type="application/json")
@@ -288,7 +288,7 @@ def test_ri17_too_many_requests_of_a_person_are_429_and_say_when_to_come_back(
 def test_the_account_of_a_builtin_channel_is_cached(
     django_assert_num_queries: Any,
 ) -> None:
-    """It is made when it is first needed, and asked for with every message."""
+    """It is created when it is first needed, and read with every message."""
     first = builtin_account("http")
     with django_assert_num_queries(0):
         assert builtin_account("http") is first

@@ -1,4 +1,4 @@
-"""Rates that hold across processes, and while the broker is away ([RI17] [RO8])."""
+"""Rates that hold across processes, and while the broker is unavailable ([RI17] [RO8])."""
 
 import subprocess
 import sys
@@ -97,7 +97,7 @@ def test_ri17_two_counters_of_one_name_share_and_others_do_not(subject: str) -> 
 def test_ri17_without_the_broker_each_process_counts_and_clients_are_served(
     settings: Settings, subject: str
 ) -> None:
-    """The fallback is the process's own count; the broker is not asked again at once."""
+    """The fallback is the process's own count; the broker is not called again immediately."""
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     rate = throttling.Rate("test")
     assert allowed(rate, subject, limit=10, times=30) == 10
@@ -107,7 +107,7 @@ def test_ri17_without_the_broker_each_process_counts_and_clients_are_served(
 def test_ri17_the_count_comes_back_with_the_broker(
     settings: Settings, subject: str, valkey: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the pause the broker is asked again."""
+    """After the pause the broker is called again."""
     monkeypatch.setattr(throttling, "RETRY_SECONDS", 0.0)
     known = settings.REDIS_URL
     settings.REDIS_URL = "redis://127.0.0.1:1/0"

@@ -72,7 +72,7 @@ def test_a_request_is_queued_and_answered_by_a_signed_callback(
 def test_t4_a_callback_has_the_format_of_the_setting(
     chosen: str, shown: str, bridge: Bridge, callback: Callback, settings: Any
 ) -> None:
-    """[T4] OUTBOUND_MARKDOWN_FORMAT is what the channel's text is converted to."""
+    """[T4] The channel's text is converted to OUTBOUND_MARKDOWN_FORMAT."""
     settings.OUTBOUND_MARKDOWN_FORMAT = chosen
     assert bridge.ask(text="**Done**: *all* of [it]", request_id="r1")[0] == 202
     until(lambda: callback.got)
@@ -98,7 +98,7 @@ def test_the_requests_of_a_conversation_are_answered_in_order_each_once(
 
 
 def test_a_repeated_request_is_the_same_request(bridge: Bridge, callback: Callback) -> None:
-    """[D4] the same ``request_id``, signed anew: one run, one callback."""
+    """[D4] the same ``request_id``, with a new signature: one run, one callback."""
     now = time.time()  # one second twice would be a replay
     for second in range(3):
         status, answer = bridge.ask(text="hello", request_id="r1", at=now - second)
@@ -208,7 +208,7 @@ def test_a_slow_callback_is_told_again_under_the_same_id(
 
 
 def test_a_redirect_is_never_followed(bridge: Bridge, callback: Callback) -> None:
-    """[D4] it waits for the owner as a dead letter, and what follows is not held up."""
+    """[D4] it waits for the owner as a dead letter, and later deliveries are not delayed."""
     place = f"http://127.0.0.1:{callback.port}/elsewhere"
     callback.answers = [(307, {"Location": place})]
     bridge.ask(text="one", request_id="r1")

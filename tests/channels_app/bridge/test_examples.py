@@ -225,7 +225,7 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
 ) -> None:
     """[D4] [A5] kind ``email``: a plain part, ``In-Reply-To`` and ``References``.
 
-    The owner, who last spoke by e-mail, gets the notice of the unknown sender by e-mail. A command
+    The owner, whose last message was an e-mail, gets the notice of the unknown sender by e-mail. A command
     is answered in its thread too. Odd e-mails stop nothing: those that cannot be asked are flagged
     for a person.
     """
@@ -317,7 +317,7 @@ def test_a_chat_with_webhooks_is_bridged_by_javascript(made: Setup, tmp_path: Pa
         """The chat's incoming webhook."""
 
         def do_POST(self) -> None:
-            """Keep what is posted."""
+            """Store the posted body."""
             posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()

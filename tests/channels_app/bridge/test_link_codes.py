@@ -122,7 +122,7 @@ def test_a_code_on_process_is_answered_to_the_callback(bridge: Bridge, ann: User
 
 
 def test_a_code_in_the_plain_form_of_the_socket(bridge: Bridge, ann: User) -> None:
-    """The words are the answer; a wrong code is an error."""
+    """The answer confirms the code; a wrong code is an error."""
     throttling.people = throttling.Rate()
     principal = Principal(user=None, account=bridge.account, key_id=1, session_key="")
     wrong = frames.Say(text="/link AAAA-AAAA", user_id=STRANGER, plain=True)

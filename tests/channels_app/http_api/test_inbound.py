@@ -194,7 +194,7 @@ def test_d2_a_client_without_the_first_event_resumes_by_its_key(ada: Client) -> 
 
 
 def test_d1_two_senders_of_a_bridge_with_one_key_get_their_own_answers(gateway: Gateway) -> None:
-    """[A3] [A10] An unlisted one gets none, and what they said is held."""
+    """[A3] [A10] An unlisted one gets none, and their message is held."""
     bridge = people(gateway, number=0, name="pair", more=PAIR)[0]
     said = {"text": "hello", "user_id": "pair-a"}
     first = bridge.post("/inbound", said, Idempotency_Key="shared")

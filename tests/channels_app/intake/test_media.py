@@ -76,7 +76,7 @@ def test_c6_a_picture_without_a_vision_model_is_named_and_kept(runner: Runner, o
 def test_c6_words_are_kept_with_a_picture_that_the_model_sees_and_a_file(
     runner: Runner, owner: User, first: str
 ) -> None:
-    """A picture in a data URL is not put into words: the words of its message are not lost."""
+    """A picture in a data URL is not described: the text of its message is not lost."""
     seen: dict[str, Any] = {"kind": "image", "url": "data:image/png;base64,iVBORw0KGgo="}
     named: dict[str, Any] = {"kind": "document", "remote": "f1", "name": "a.bin", "size": 4}
     PLATFORM.files["f1"] = b"data"

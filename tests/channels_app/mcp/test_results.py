@@ -175,7 +175,7 @@ def test_an_unknown_session_is_a_clear_error(agent_of: MakeAgent, owner: User) -
 def test_another_persons_session_does_not_exist(
     agent_of: MakeAgent, guest: User, session: ChatSession
 ) -> None:
-    """[S3], RM3: the same words as for an unknown one."""
+    """[S3], RM3: the same error as for an unknown one."""
     answer = agent_of(guest, session).send("hello")
     unknown = agent_of(guest)
     unknown.session = "A" * 22

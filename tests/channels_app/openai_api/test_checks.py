@@ -75,7 +75,7 @@ def test_too_much_is_413() -> None:
 
 
 def test_pictures_of_an_old_answer_do_not_count_as_its_text() -> None:
-    """They are cut out, and so is what would make the cutting slow."""
+    """They are removed, as is text that would make the removal slow."""
     long = f"![a](data:image/png;base64,{'A' * 300_000})"
     assert chat_messages.checked([{"role": "assistant", "content": f"x {long}"}])[0] == {
         "role": "assistant",

@@ -74,7 +74,7 @@ def test_a_run_with_every_kind_of_message_is_one_answer(client: httpx.Client) ->
 
 
 def test_a_stream_has_one_id_one_role_and_one_finish_reason(client: httpx.Client) -> None:
-    """[M3] And adds up to the answer without streaming; usage last, when asked for."""
+    """[M3] And adds up to the answer without streaming; usage last, when requested."""
     found = stream(client, "everything", stream_options={"include_usage": True})
     assert found[-1] == "[DONE]"
     chunks = found[:-1]

@@ -126,7 +126,7 @@ def test_an_owner_with_web_chat_only_sees_the_models_failure(
 
 
 def test_the_servers_reason_is_on_the_runs_page_only(account: ChannelAccount) -> None:
-    """[D8] For users who may view runs in the admin; the chat shows our own text."""
+    """[D8] For users who may view runs in the admin; the chat shows a text of the gateway."""
     write(account, "quota", 1)
     run = Run.objects.get()
     failure = RunFailure.objects.get(run=run)

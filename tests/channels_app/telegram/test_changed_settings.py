@@ -83,7 +83,7 @@ def token(polled: Polled, second_api: FakeBotApi) -> None:
 
 
 def webhook_secret(polled: Polled, second_api: FakeBotApi) -> None:
-    """The old secret is refused and the platform is told the new one."""
+    """The old secret is refused and the platform gets the new one."""
     row = ChannelAccount.objects.get(name="main")
     webhook = Polled(polled.local, polled.browser, row, polled.local.tokens["main"])
     assert polled.local.post(message("old", user=556))[0] == 200

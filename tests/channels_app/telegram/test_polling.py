@@ -86,7 +86,7 @@ def test_saving_sets_the_webhook_with_secret_and_kinds_and_drops_nothing(
 
 
 def test_a_check_that_ends_late_does_not_swallow_a_change_that_was_saved(local: Local) -> None:
-    """The check began before the account was saved: its platform is still told."""
+    """The check began before the account was saved: its platform still gets the change."""
     row = ChannelAccount.objects.get(name="main")
     account_watcher.saved(account_id=row.id)
     account_watcher.note(account_id=row.id, health=Health())

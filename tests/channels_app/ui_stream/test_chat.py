@@ -233,7 +233,7 @@ def test_each_state_of_a_clients_tool_is_told_to_the_model(part: Json, told: str
 
 
 def test_system_messages_stay_system() -> None:
-    """Each is told after the gateway's rules, and none is a turn of the user."""
+    """Each follows the gateway's rules, and none is a turn of the user."""
     given = [said("Be brief.", "system"), said("Be kind.", "system"), said("Hello")]
     found = fields.read({"id": "c", "messages": given})
     assert [each["role"] for each in found.messages] == ["system", "system", "user"]

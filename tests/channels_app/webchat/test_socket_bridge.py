@@ -116,7 +116,7 @@ async def test_a5_a6_the_owner_sees_the_request_and_decides_once(ada: User) -> N
         )
         await socket.say(type="decide", request=row.public_id, verdict="deny")
         while "Already approved by Ada" not in (await socket.hear())["text"]:
-            pass  # all other frames of the card say how it stands: "Approved by Ada"
+            pass  # all other frames of the card show the decision: "Approved by Ada"
     assert await in_thread(lambda: ChannelIdentity.objects.get().value) == "666"
 
 
