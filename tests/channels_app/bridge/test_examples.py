@@ -225,9 +225,9 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
 ) -> None:
     """[D4] [A5] kind ``email``: a plain part, ``In-Reply-To`` and ``References``.
 
-    The owner, whose last message was an e-mail, gets the notice of the unknown sender by e-mail. A command
-    is answered in its thread too. Odd e-mails stop nothing: those that cannot be asked are flagged
-    for a person.
+    The owner, whose last message was an e-mail, gets the notice of the unknown sender by e-mail.
+    A command is answered in its thread too. Odd e-mails stop nothing: those that cannot be
+    processed are flagged for a person.
     """
     sent, port = outbox
     bridge = Process(

@@ -23,7 +23,7 @@ def stored() -> str:
 def test_a_code_and_a_notices_link_reach_the_bridge_and_are_in_no_row(
     runner: Runner, bridge: Bridge, callback: Callback, owner: User
 ) -> None:
-    """[A5] The real worker sends them; a request counts as notified once the bridge has accepted it."""
+    """[A5] The real worker sends them; a request counts as notified once the bridge has it."""
     ChannelIdentity.objects.create(
         user=owner, kind="im", value=SENDER, channel="bridge", account=bridge.account
     )
