@@ -175,7 +175,7 @@ def people(
 
 
 def query(gateway: Gateway, sql: str) -> list[tuple[Any, ...]]:
-    """The rows of a query in the database of ``gateway``."""
+    """Return the rows of a query in the database of ``gateway``."""
     url = gateway.database_url
     if url.startswith("sqlite"):
         connection = sqlite3.connect(urlsplit(url).path, timeout=20)

@@ -54,7 +54,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def gateway(module_gateways: Callable[..., Gateway], script: str) -> Gateway:
-    """A gateway that the tests of a module share."""
+    """Start a gateway that the tests of a module share."""
     return module_gateways(LLM_SCRIPT=script, STREAM_STALL_SECONDS="1", **QUICK)
 
 

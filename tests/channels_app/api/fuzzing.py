@@ -23,7 +23,7 @@ def filter_case(context: Any, case: Any) -> bool:
 
 
 def names_addresses(body: Any) -> bool:
-    """Whether ``body`` holds the address of a picture."""
+    """Return whether ``body`` holds the address of a picture."""
     images = body.get("images") if isinstance(body, dict) else None
     return any(
         str(each.get("url") if isinstance(each, dict) else each).startswith(ADDRESSES)

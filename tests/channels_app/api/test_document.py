@@ -32,7 +32,7 @@ METHODS = ("get", "post", "put", "patch", "delete", "trace")
 
 @pytest.fixture
 def document(db: None) -> dict[str, Any]:
-    """The document as clients read it."""
+    """Return the document as clients read it."""
     answer = Client().get("/api/schema", headers={"Accept": "application/json"})
     found: dict[str, Any] = answer.json()
     return found

@@ -60,7 +60,7 @@ class Wire:
 
 
 def part(data: bytes, *, more: bool = False) -> Message:
-    """A piece of a request's body."""
+    """Return a piece of a request's body."""
     return {"type": "http.request", "body": data, "more_body": more}
 
 
@@ -109,7 +109,7 @@ KINDS = ["consumer", "view"]
 
 @pytest.fixture(params=KINDS)
 def app(request: pytest.FixtureRequest, settings: Settings) -> Any:
-    """An endpoint of each kind, while messages are accepted."""
+    """Return an endpoint of each kind, while messages are accepted."""
     settings.MAX_BODY_BYTES = 100
     settings.ROOT_URLCONF = Urls
     return Echo.as_asgi() if request.param == "consumer" else ViewHandler()
@@ -188,7 +188,7 @@ async def test_a_body_that_comes_too_slowly_is_a_408(app: Any, settings: Setting
 def request(
     headers: Iterable[tuple[str, str]] = (), *, query: str = "", client: str = "10.1.1.1"
 ) -> Request:
-    """The head of a request."""
+    """Return the head of a request."""
     return Request(scope_of(headers, query=query, client=client))
 
 
@@ -225,7 +225,7 @@ def test_secrets_are_compared_whatever_they_hold() -> None:
 
 
 async def blocks(*data: bytes) -> AsyncGenerator[bytes, None]:
-    """A stream of ``data``."""
+    """Yield the blocks of ``data``."""
     for each in data:
         yield each
 
@@ -295,7 +295,7 @@ async def test_ri13_a_stalled_reader_is_left_and_its_source_closed(settings: Set
 
 
 async def endless(closed: asyncio.Event) -> AsyncGenerator[bytes, None]:
-    """A block, and then no end."""
+    """Yield a block, and then never end."""
     try:
         while True:
             yield b"x" * 100

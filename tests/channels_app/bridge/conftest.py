@@ -173,7 +173,7 @@ def callback() -> Iterator[Callback]:
 
 @pytest.fixture
 def account(db: None, callback: Callback) -> ChannelAccount:
-    """The bridge's account; the owner allowed it a private address."""
+    """Return the bridge's account; the owner allowed it a private address."""
     del db
     return ChannelAccount.objects.create(
         channel="bridge",
@@ -185,7 +185,7 @@ def account(db: None, callback: Callback) -> ChannelAccount:
 
 @pytest.fixture
 def bridge(account: ChannelAccount) -> Iterator[Bridge]:
-    """A bridge with a key."""
+    """Yield a bridge with a key."""
     throttling.people = throttling.Rate()
     key = keys.create(name="bridge", account=account, scopes=["inbound"])[1]
     found = Bridge(account, key, Loop())

@@ -24,7 +24,7 @@ NEW_SECRET = "another-secret-of-this-bridge"
 
 @pytest.fixture
 def other_callback() -> Iterator[Callback]:
-    """The bridge's server after it has moved."""
+    """Start the bridge's server at another address."""
     found = Callback()
     found.start()
     yield found

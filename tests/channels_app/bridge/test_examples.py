@@ -139,7 +139,7 @@ class Outbox:
     mails: list[EmailMessage] = field(default_factory=list)
 
     def about(self, subject: str) -> list[EmailMessage]:
-        """The e-mails with this subject."""
+        """Return the e-mails with this subject."""
         return [each for each in self.mails if subject in str(each["Subject"])]
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802

@@ -46,7 +46,7 @@ def test_c6_the_name_of_a_document_is_a_line() -> None:
 
 
 def send(text: str, media: dict[str, Any], *, content: bytes | None = b"data") -> None:
-    """The owner sends a file with a caption."""
+    """Send a file of the owner with a caption."""
     if content is not None:
         PLATFORM.files[media["remote"]] = content
     say(
@@ -178,7 +178,9 @@ def test_c6_a_video_is_described_by_a_frame_of_it(
 
 @pytest.fixture
 def speech_service() -> Iterator[tuple[str, list[int]]]:
-    """An audio endpoint: its address, and the statuses it will answer with (200 when empty)."""
+    """Start an audio endpoint; yield its address, and the statuses of its next answers (200
+    when empty).
+    """
     statuses: list[int] = []
     port = listener.free_port()
     loop = asyncio.new_event_loop()

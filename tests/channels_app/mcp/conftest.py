@@ -50,7 +50,7 @@ def memory(db: None) -> ChannelAccount:
 
 @pytest.fixture
 def session(owner: User, memory: ChannelAccount) -> ChatSession:
-    """The owner's session for an agent, in their in-memory chat 555."""
+    """Return the owner's session for an agent, in their in-memory chat 555."""
     return sessions.open_session(user=owner, account=memory, title="Build")
 
 

@@ -23,19 +23,19 @@ NESTED = "````markdown\nBefore\n\n```python\nprint('hi')\n```\n\nAfter\n````"
 
 @pytest.fixture
 def on_telegram(owner: User, telegram: ChannelAccount) -> ChatSession:
-    """The owner's session in the bot's private chat."""
+    """Return the owner's session in the bot's private chat."""
     return sessions.open_session(user=owner, account=telegram)
 
 
 @pytest.fixture
 def agent(agent_of: MakeAgent, owner: User, session: ChatSession) -> Agent:
-    """The owner's agent, in a session on the in-memory channel."""
+    """Return the owner's agent, in a session on the in-memory channel."""
     return agent_of(owner, session)
 
 
 @pytest.fixture
 def telegram_agent(agent_of: MakeAgent, owner: User, on_telegram: ChatSession) -> Agent:
-    """The owner's agent, in a session on Telegram."""
+    """Return the owner's agent, in a session on Telegram."""
     return agent_of(owner, on_telegram)
 
 
