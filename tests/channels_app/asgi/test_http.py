@@ -295,7 +295,7 @@ async def test_ri13_a_stalled_reader_is_left_and_its_source_closed(settings: Set
 
 
 async def endless(closed: asyncio.Event) -> AsyncGenerator[bytes, None]:
-    """Yield a block, and then never end."""
+    """Yield blocks without end; set ``closed`` when closed."""
     try:
         while True:
             yield b"x" * 100
