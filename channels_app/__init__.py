@@ -1,1 +1,1 @@
-"""How the world reaches the gateway, and how it answers."""
+"""Channels and endpoints: how messages come in, and how answers go out."""

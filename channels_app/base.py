@@ -2,7 +2,7 @@
 
 A plugin is one object with four parts:
 
-* ``config``   which settings and secrets an account has, and whether they suffice
+* ``config``   the settings and secrets of an account, and the check that they suffice
 * ``gateway``  how messages come in: prepared when an account is enabled, checked, or polled
 * ``outbound`` how answers go out: ``render``, ``send_text``, ``reply_text`` and what it declares
 * ``capabilities`` what else it can do; undeclared means absent, not stubbed
@@ -16,8 +16,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, Protocol, runtime_checkable
 
-# One message as the platform will show it, kept in the outbox as JSON: ``text``, and what else the
-# channel's own adapter put there (Telegram: ``entities``); ``buttons`` is a list of rows.
+# One message as the platform shows it, kept in the outbox as JSON: ``text``, and values of the
+# channel's own adapter (Telegram: ``entities``); ``buttons`` is a list of rows.
 Block = dict[str, Any]
 
 FileKind = Literal["photo", "document", "audio"]
@@ -25,7 +25,7 @@ Trouble = Literal["", "blocked", "kicked", "migrated", "chat_not_found", "gone",
 
 
 class Capability(StrEnum):
-    """What a channel can do besides sending and replying; each has a protocol."""
+    """Optional abilities of a channel besides sending and replying; each has a protocol."""
 
     EDIT = "edit"  # Edits
     DELETE = "delete"  # Deletes
@@ -44,10 +44,10 @@ class Capability(StrEnum):
 class ChannelError(Exception):
     """The platform did not accept a request.
 
-    ``permanent``: retrying is useless. ``retry_after``: seconds the platform asked for. ``unsure``:
-    the request went out and its outcome is unknown (read time-out, connection lost). ``trouble``: a
-    state of the chat or the account to report to its owner; ``moved_to`` is the new id of a chat
-    that was ``migrated``.
+    ``permanent``: retrying is useless. ``retry_after``: the seconds that the platform requested.
+    ``unsure``: the request went out and its outcome is unknown (read time-out, connection lost).
+    ``trouble``: a state of the chat or the account to report to its owner; ``moved_to`` is the new
+    id of a chat that was ``migrated``.
     """
 
     def __init__(

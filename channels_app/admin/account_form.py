@@ -98,7 +98,7 @@ class AccountForm(ModelForm[ChannelAccount]):
                 continue
             value = str(data.get(name) or "").strip()
             if not value and each.made and self.can_open and each.name not in self.known:
-                # Once: this is asked again when the account is saved.
+                # Kept in ``data``: saving the account calls this again.
                 value = data[name] = random.token_urlsafe(32)
             if value:
                 given[each.name] = value

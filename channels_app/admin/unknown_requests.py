@@ -44,7 +44,7 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
     shown_sender_name = shown("sender_name")
     shown_chat = shown("chat")
 
-    list_display = ("who", "said", "count", "status", "last_seen_at", "buttons")
+    list_display = ("sender_label", "said", "count", "status", "last_seen_at", "buttons")
     list_filter = ("state", "account", "kind", "last_seen_at")
     list_select_related = ("account", "decided_by")
     list_fullwidth = True
@@ -63,7 +63,7 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
     actions = ("approve", "approve_24h", "deny", "block")
 
     @admin.display(description="sender", ordering="sender")
-    def who(self, row: UnknownRequest) -> SafeString:
+    def sender_label(self, row: UnknownRequest) -> SafeString:
         """Show the sender's name and id as the platform gave them."""
         return render_to_string("dashboard/sender.html", {"row": row})
 
@@ -265,12 +265,12 @@ class SessionAdmin(ChatSessionAdmin):
 class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
     """Ratings of sources."""
 
-    list_display = ("thumb", "what", "address", "asked", "user", "changed_at")
+    list_display = ("thumb", "source_title", "address", "asked", "user", "changed_at")
     list_filter = ("verdict", "changed_at")
     list_select_related = ("user", "run")
     search_fields = ("title", "url", "query", "user__username")
     ordering = ("-changed_at",)
-    fields = ("thumb", "what", "address", "asked", ("run", "user"), "changed_at")
+    fields = ("thumb", "source_title", "address", "asked", ("run", "user"), "changed_at")
 
     @admin.display(description="verdict", ordering="verdict")
     def thumb(self, row: SourceFeedback) -> str:
@@ -278,7 +278,7 @@ class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
         return f"{mark} {row.get_verdict_display()}"
 
     @admin.display(description="source", ordering="title")
-    def what(self, row: SourceFeedback) -> str:
+    def source_title(self, row: SourceFeedback) -> str:
         """Show the source's title, else its id."""
         return visible_line(row.title or row.source_id, 100)
 

@@ -1,1 +1,1 @@
-"""Sessions of agents, and the results that they send."""
+"""Agent sessions, and the results that agents send in them."""

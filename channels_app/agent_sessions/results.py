@@ -1,8 +1,8 @@
 """Results that agents send to people ([S1]-[S3]): where they go, and whether they arrived.
 
 On a platform a result is one delivery of the outbox, or several when it is split; where clients
-read the event log (the web chat) it is a run that ends as it begins. An origin that nobody looks at
-(an API, another agent) is replaced by the first place where its person reads.
+read the event log (the web chat) it is a run that is created in its final state. When no person
+reads the origin (an API, another agent), the result goes to the first place where its user reads.
 """
 
 import asyncio
@@ -31,19 +31,21 @@ from core.models import ChannelAccount, ChatSession, Delivery, Message, Run, Sto
 
 ORIGIN = "agent"
 COMMAND = "command"
-CAPTION_UNITS = 1024  # of UTF-16, what Telegram shows below a file; no platform of ours shows less
+CAPTION_UNITS = 1024  # in UTF-16 units: Telegram's limit for a caption, the lowest of our platforms
 PREFIX = "result"
 LOOK_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
 Tell = Callable[[str], Awaitable[None]]
 
 
 class NotSentError(Exception):
-    """Nothing, or not all, was sent; the text is for the agent."""
+    """The result, or a part of it, was not sent; the text is for the agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where a session's results are seen; ``channel`` None: by clients that read the event log."""
+    """The place where a session's results are shown; ``channel`` None means clients that read the
+    event log.
+    """
 
     session: ChatSession
     account: ChannelAccount
@@ -54,14 +56,16 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What was put on its way: deliveries in order, or the message that is there already."""
+    """A queued result: deliveries in order, or the message that already exists."""
 
     deliveries: list[int]
     message_id: str = ""
 
 
 def own(*, user: User, session_id: str) -> ChatSession:
-    """The person's open session. Raises NotSentError; another person's does not exist ([S3])."""
+    """Return the user's open session. Raises NotSentError; another user's session counts as missing
+    ([S3]).
+    """
     if not session_id:
         raise NotSentError("There is no session: set GATEWAY_SESSION_ID to the id of one.")
     found = ChatSession.objects.select_related("account", "user").filter(
@@ -76,7 +80,7 @@ def own(*, user: User, session_id: str) -> ChatSession:
 
 
 def destination(session: ChatSession) -> Destination:
-    """Where the results of a session are seen. Raises NotSentError when nowhere ([S3])."""
+    """Return where the results of a session are shown. Raises NotSentError when nowhere ([S3])."""
     found = screen(session, session.account, session.chat, session.thread) or observer(session.user)
     if found is None:
         raise NotSentError(
@@ -90,7 +94,7 @@ def destination(session: ChatSession) -> Destination:
 def screen(
     session: ChatSession, account: ChannelAccount, chat: str, thread: str
 ) -> Destination | None:
-    """The place itself, when people look at it."""
+    """Return the session's own place, if people read it."""
     if account.channel == "web":
         return Destination(session, account, None)
     channel = registry.get(account.channel)
@@ -100,7 +104,9 @@ def screen(
 
 
 def observer(user: User) -> Destination | None:
-    """The first place where a person reads: where they last spoke, else their latest web chat."""
+    """Return the first place where a user reads: the last-used channel, else the latest web
+    chat.
+    """
     last = user.last_account
     place = user.last_target
     if last is not None and last.channel != "web" and registry.get(last.channel) is not None:
@@ -117,7 +123,7 @@ def observer(user: User) -> Destination | None:
 
 
 def put_text(*, session: ChatSession, content: str) -> Sent:
-    """Put a result on its way. Raises NotSentError, also when there is nothing to see in it."""
+    """Queue a text result. Raises NotSentError, also when it would show nothing."""
     text = strip_outer_fence(clean(content)).strip()
     if not text:
         raise NotSentError("The content is empty; nothing was sent.")
@@ -131,7 +137,7 @@ def put_text(*, session: ChatSession, content: str) -> Sent:
 
 
 def put_file(*, session: ChatSession, file: StoredFile, caption: str) -> Sent:
-    """Put a stored file on its way. Raises NotSentError."""
+    """Queue a stored file. Raises NotSentError."""
     where = destination(session)
     line = f"📎 {file.name}" + (f"\n\n{caption}" if caption else "")
     if where.channel is None:
@@ -144,7 +150,9 @@ def put_file(*, session: ChatSession, file: StoredFile, caption: str) -> Sent:
 
 
 def blocks_of_file(channel: Channel, file: StoredFile, caption: str) -> list[Block]:
-    """A file with its caption; a long one follows as messages, under the name of the file."""
+    """Return the blocks of a file with its caption; a long caption follows as messages, after the
+    file's name.
+    """
     fits = utf16_units(caption) <= CAPTION_UNITS
     shown = caption if caption and fits else file.name
     block: Block = {"kind": "document", "file": file.public_id, "caption": shown}
@@ -152,7 +160,9 @@ def blocks_of_file(channel: Channel, file: StoredFile, caption: str) -> list[Blo
 
 
 def blocks_of(channel: Channel, text: str) -> list[Block]:
-    """The messages of a result: one, cut with ``… (truncated)``, or several, by setting ([S3])."""
+    """Return the blocks of a result: one, cut with ``… (truncated)``, or several, by setting
+    ([S3]).
+    """
     if settings.SEND_RESULT_OVERFLOW == "truncate" and isinstance(channel.outbound, RendersOne):
         assert Capability.ONE_MESSAGE in channel.capabilities  # noqa: S101 - a test of every channel
         block = channel.outbound.render_one(text)
@@ -199,7 +209,7 @@ def show_at_once(
     text: str,
     files: list[dict[str, str]] | None = None,
 ) -> Sent:
-    """Show something in a session whose clients read the event log; its run ends as it begins."""
+    """Add a result to a session whose clients read the event log, as a run in its final state."""
     with atomic_write():
         run = settled_run(session=session, said=said, text=text, files=files or [])
         touch(session)
@@ -215,7 +225,9 @@ def settled_run(
     asked: str = "",
     origin: str = ORIGIN,
 ) -> Run:
-    """A run that no worker ever holds: its whole log is what was said. Inside a transaction."""
+    """Create a run that no worker claims: its log holds only the given text. Inside a
+    transaction.
+    """
     run = Run.objects.create(
         session=session,
         user=session.user,
@@ -246,9 +258,10 @@ def settled_run(
 
 
 def settled_command(*, session: ChatSession, asked: str, words: str) -> Run:
-    """The run of a command ([C8]) that its endpoint answers with ``words``. Inside a transaction.
+    """Create the run of a command ([C8]) that its endpoint answers with ``words``. Inside a
+    transaction.
 
-    People read both in the transcript; the model is told neither.
+    Both are shown in the transcript, but are not sent to the model.
     """
     touch(session)
     shown: list[ProtocolMessage] = [text_message(words)] if words else []
@@ -263,20 +276,20 @@ def settled_command(*, session: ChatSession, asked: str, words: str) -> Run:
 
 
 def nothing_else(run: Run, outcome: runs.Outcome) -> None:
-    """A settled run has no deliveries."""
+    """Enqueue nothing: such a run has no deliveries."""
     del run, outcome
 
 
 def touch(session: ChatSession) -> None:
-    """Something happened in a session: it is not idle."""
+    """Record activity in a session, so that it is not closed as idle."""
     ChatSession.objects.filter(id=session.id).update(last_message_at=Now())
 
 
 async def arrival(sent: Sent, *, tell: Tell) -> str:
-    """Wait until a result has arrived; the platform's message id. Raises NotSentError.
+    """Wait until a result has arrived; return the platform's message id. Raises NotSentError.
 
-    What is not on its way after SEND_RESULT_SECONDS is withdrawn: an agent that is told that
-    nothing was sent may send it again.
+    Deliveries that were not started after SEND_RESULT_SECONDS are withdrawn: an agent that gets
+    this error may send the result again.
     """
     if not sent.deliveries:
         return sent.message_id
@@ -299,7 +312,7 @@ async def arrival(sent: Sent, *, tell: Tell) -> str:
 
 
 def look(ids: list[int]) -> list[Delivery]:
-    """The deliveries as they are now, in order. Raises NotSentError when one was deleted."""
+    """Return the current deliveries, in order. Raises NotSentError when one was deleted."""
     rows = list(Delivery.objects.filter(id__in=ids).order_by("id"))
     if len(rows) < len(ids):
         raise NotSentError("The session was deleted; the result was not sent.")
@@ -307,21 +320,23 @@ def look(ids: list[int]) -> list[Delivery]:
 
 
 def refuse_failed(rows: list[Delivery]) -> None:
-    """Raise NotSentError when a delivery has ended badly; what waits behind it is withdrawn."""
+    """Raise NotSentError when a delivery has failed for good; those that wait behind it are
+    withdrawn.
+    """
     bad = {Delivery.State.DEAD, Delivery.State.UNCERTAIN, Delivery.State.DISMISSED}
     for row in rows:
         if row.state in bad:
             withdraw(rows)
             words = {
                 Delivery.State.DEAD: f"The platform refused it: {row.error}",
-                Delivery.State.UNCERTAIN: f"Nobody knows whether it arrived: {row.error}",
+                Delivery.State.UNCERTAIN: f"It is not known whether it arrived: {row.error}",
             }.get(Delivery.State(row.state), "The result was withdrawn: the session was closed.")
             part = any(each.state == Delivery.State.SENT for each in rows)
             raise NotSentError(f"{words} Only a part was sent." if part else words)
 
 
 def withdraw(rows: list[Delivery]) -> bool:
-    """Take back what is not on its way; whether nothing is any more."""
+    """Withdraw the deliveries that were not started; return whether none is left."""
     ids = [row.id for row in rows]
     with atomic_write():
         outbox.take_back(Delivery.objects.filter(id__in=ids))
@@ -333,7 +348,7 @@ def withdraw(rows: list[Delivery]) -> bool:
 
 
 def not_in_time(rows: list[Delivery]) -> str:
-    """What an agent is told about a result that was withdrawn."""
+    """Return the error text for a result that was withdrawn."""
     reason = next((row.error for row in rows if row.error), "it was not this result's turn yet")
     part = any(row.state == Delivery.State.SENT for row in rows)
     what = "only a part was sent" if part else "nothing was sent"
@@ -341,5 +356,5 @@ def not_in_time(rows: list[Delivery]) -> str:
 
 
 def of(session: ChatSession) -> Any:
-    """The deliveries of the results of a session."""
+    """Return the deliveries of a session's results."""
     return Delivery.objects.filter(session=session, dedupe_key__startswith=f"{PREFIX}:")

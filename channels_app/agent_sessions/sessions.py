@@ -1,5 +1,5 @@
-"""Sessions for agents ([S4]): opened in a place where their person reads, closed with what they
-sent, and idle ones close by themselves. What the person answers there goes to the agent.
+"""Agent sessions ([S4]): opened in a chat of their user, closed with their results, and
+closed automatically when idle. Messages that the user sends there go to the agent.
 """
 
 import asyncio
@@ -40,19 +40,19 @@ from core.models import (
 CALL_SECONDS = 20.0
 FOR_AGENT = "for an agent"
 PASSED_ON = "Passed on to the agent."
-WINDOW = timedelta(seconds=15)  # renewed while an agent waits; ends soon after one that died
+WINDOW = timedelta(seconds=15)  # renewed while an agent waits; expires soon after it died
 LOOK_SECONDS = 0.5
 TELL_SECONDS = 5.0
 IDLE_AT_ONCE = 100
 
 
 class NotOpened(Exception):
-    """There is no such place, or the platform refused; the text says what."""
+    """There is no such chat, or the platform refused; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a person answered in a session."""
+    """A user's message in a session."""
 
     text: str
     message_id: str
@@ -61,8 +61,9 @@ class Reply:
 
 
 def account_named(*, channel: str, name: str = "") -> ChannelAccount:
-    """The enabled account ``channel/name``; without a name, the channel's only one, or its
-    ``default``. Raises NotOpened."""
+    """Return the enabled account ``channel/name``; without a name, the channel's only one, or its
+    ``default``. Raises NotOpened.
+    """
     rows = ChannelAccount.objects.filter(channel=channel, enabled=True).order_by("id")
     found = list(rows.filter(name=name) if name else rows)
     if len(found) > 1:
@@ -80,11 +81,10 @@ def account_named(*, channel: str, name: str = "") -> ChannelAccount:
 
 
 def place_of(*, user: User, account: ChannelAccount, channel: Channel) -> str:
-    """The chat where a person reads on an account. Raises NotOpened.
+    """Return the chat where a user reads on an account. Raises NotOpened.
 
-    Where they last wrote in private, else their own address: on the platforms we know a private
-    chat is named after its person. Of an owner never a chat of somebody who came in by their open
-    list.
+    The last private chat, else the user's own address: on known platforms a private chat has the id
+    of its user. For an owner, chats of senders admitted by an open list are left out.
     """
     spoken = ChatSession.objects.filter(user=user, account=account).exclude(chat="")
     for chat in spoken.order_by("-last_message_at", "-id").values_list("chat", flat=True)[:50]:
@@ -104,16 +104,18 @@ def place_of(*, user: User, account: ChannelAccount, channel: Channel) -> str:
 
 
 def speaks_in(*, user: User, account: ChannelAccount, chat: str) -> bool:
-    """Whether a person has spoken in a chat: only then may their own key open a session there."""
+    """Return whether a user has written in a chat: only then may their own key open a session
+    there.
+    """
     return ChatSession.objects.filter(user=user, account=account, chat=chat).exists()
 
 
 def open_session(
     *, user: User, account: ChannelAccount, chat: str = "", title: str = ""
 ) -> ChatSession:
-    """A session of ``user`` for an agent, in a topic of its own where the chat has topics.
+    """Open an agent session of ``user``, in a topic of its own where the chat has topics.
 
-    For synchronous callers: it asks the platform, for at most CALL_SECONDS. Raises NotOpened.
+    For synchronous callers: it calls the platform, for at most CALL_SECONDS. Raises NotOpened.
     """
     channel = registry.get(account.channel)
     name = public_id()
@@ -139,7 +141,9 @@ def open_session(
 
 
 def topic(*, channel: Channel, account: ChannelAccount, chat: str, title: str) -> str:
-    """A new topic of a chat; empty where it has none. Raises NotOpened."""
+    """Create a topic in a chat; return its id, empty where the chat has no topics. Raises
+    NotOpened.
+    """
     if not isinstance(channel.outbound, OpensTopics):
         return ""
     call = channel.outbound.open_topic(account=account_of(account), chat=chat, title=title)
@@ -158,9 +162,10 @@ def topic(*, channel: Channel, account: ChannelAccount, chat: str, title: str) -
 
 
 def close(*, session: ChatSession) -> bool:
-    """Close a session and remove its results where the platform allows; False: it was closed.
+    """Close a session and remove its results where the platform allows; return False if it was
+    closed already.
 
-    Messages that are gone already, or too old to remove, are no failure.
+    Messages that are already deleted, or too old to delete, are not a failure.
     """
     with atomic_write():
         closed = ChatSession.objects.filter(id=session.id, closed_at__isnull=True)
@@ -174,7 +179,7 @@ def close(*, session: ChatSession) -> bool:
 
 
 def remove_results(session: ChatSession) -> None:
-    """Take back the results of a session. Inside a transaction."""
+    """Queue the deletion of a session's results. Inside a transaction."""
     channel = registry.get(session.account.channel)
     if channel is None:
         Run.objects.filter(session=session, origin=results.ORIGIN).delete()
@@ -187,7 +192,7 @@ def remove_results(session: ChatSession) -> None:
 
 
 def close_topic(session: ChatSession) -> None:
-    """Close the topic that was made for a session, after what is on its way there."""
+    """Close the topic that was made for a session, after the deliveries that are queued for it."""
     outbox.enqueue_in_chat(
         key=f"topic:{session.public_id}",
         account_id=session.account_id,
@@ -199,7 +204,7 @@ def close_topic(session: ChatSession) -> None:
 
 
 def close_idle(*, now: datetime) -> int:
-    """Close sessions for agents in which nothing happened for AGENT_SESSION_IDLE_HOURS. A chore."""
+    """Close agent sessions that were idle for AGENT_SESSION_IDLE_HOURS. A chore."""
     if not settings.AGENT_SESSION_IDLE_HOURS:
         return 0
     since = now - timedelta(hours=settings.AGENT_SESSION_IDLE_HOURS)
@@ -209,13 +214,13 @@ def close_idle(*, now: datetime) -> int:
 
 
 def bring_near() -> None:
-    """End waits for a reply that a clock which was set back left in the far future."""
+    """Shorten waits for a reply that end in the far future because the clock was set back."""
     open_now = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
     transactions.bring_near(open_now, "reply_until", most=WINDOW)
 
 
 def listed(*, user: User | None = None) -> list[ChatSession]:
-    """The open sessions for agents, of one person or of all, newest first."""
+    """Return the open agent sessions, of one user or of all, newest first."""
     rows = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
     if user is not None:
         rows = rows.filter(user=user)
@@ -223,13 +228,13 @@ def listed(*, user: User | None = None) -> list[ChatSession]:
 
 
 def listens(session: ChatSession, *, now: datetime) -> bool:
-    """Whether what is said in a session now is for an agent."""
+    """Return whether a message in this session now goes to an agent."""
     waits = session.reply_until is not None and session.reply_until > now
     return waits or (session.for_agent and session.own_topic)
 
 
 def hand_over(*, message: InboundMessage, session: ChatSession) -> Run | None:
-    """Keep a stored message for the agent; the answer to it at doors that always give one.
+    """Keep a stored message for the agent; return the answer for endpoints that always give one.
 
     Inside the transaction that stored it.
     """
@@ -240,7 +245,7 @@ def hand_over(*, message: InboundMessage, session: ChatSession) -> Run | None:
         Message.objects.create(
             session=session, role="user", text=message.text, tokens=estimate(message.text)
         )
-        if Capability.WHOLE in channel.capabilities:  # every request has its answer
+        if Capability.WHOLE in channel.capabilities:  # every request gets an answer
             pass_on(message)
         return None
     return results.settled_run(
@@ -253,7 +258,7 @@ def hand_over(*, message: InboundMessage, session: ChatSession) -> Run | None:
 
 
 def pass_on(message: InboundMessage) -> None:
-    """Tell who asked that an agent has it. Inside a transaction."""
+    """Tell the sender that an agent has the message. Inside a transaction."""
     outbox.enqueue_in_chat(
         key=f"passed:{message.id}",
         account_id=message.account_id,
@@ -268,9 +273,9 @@ def pass_on(message: InboundMessage) -> None:
 async def wait_for_reply(
     *, session: ChatSession, seconds: float, tell: results.Tell
 ) -> Reply | None:
-    """The person's next message in a session; None when none came in time.
+    """Wait for the user's next message in a session; return None when none came in time.
 
-    A message that nobody waited for is given to the next one who does.
+    A message that arrives while no agent waits is returned by the next call.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -291,7 +296,7 @@ async def wait_for_reply(
 
 
 def next_reply(session: ChatSession) -> Reply | None:
-    """Take the oldest message that is kept for the agent of a session, or listen for one.
+    """Return the oldest message kept for a session's agent; without one, start to listen.
 
     Raises NotSentError when the session was closed.
     """
@@ -311,6 +316,6 @@ def next_reply(session: ChatSession) -> Reply | None:
 
 
 def stop_listening(session: ChatSession) -> None:
-    """The assistant answers again."""
+    """Stop listening: messages go to the assistant again."""
     with atomic_write():
         ChatSession.objects.filter(id=session.id).update(reply_until=None)

@@ -53,7 +53,9 @@ class ApiKeyAuthentication(BaseAuthentication):
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the OpenAPI document describes the keys; drf-spectacular finds it when it is imported."""
+    """Describe the keys in the OpenAPI document; drf-spectacular finds this class when it is
+    imported.
+    """
 
     target_class = ApiKeyAuthentication
     name = "apiKey"

@@ -47,7 +47,7 @@ TAGS = {
     "requests": "Requests of senders who are not on the allowlist.",
     "health": "Health and metrics.",
 }
-# (path under /api, method): what it does.
+# (path under /api, method): its summary.
 SUMMARIES = {
     ("sessions", "get"): "List your sessions, newest first.",
     ("sessions", "post"): "Create a session.",
@@ -128,7 +128,7 @@ def parameter(name: str, where: str, *, required: bool = False, schema: Json = S
 
 
 IDEMPOTENCY = parameter("Idempotency-Key", "header", schema={**STRING, "maxLength": 128})
-SENDER = parameter("user_id", "query")  # the sender on whose behalf a bridge asks
+SENDER = parameter("user_id", "query")  # the sender for which a bridge calls
 SESSION = parameter("X-Session-Id", "header", schema=PRINTABLE)
 RUN_ASKED = parameter("run_id", "query", required=True, schema=PUBLIC)
 EVENT = {**STRING, "pattern": f"^[0-9]{{0,{MOST_EVENT_DIGITS}}}$"}

@@ -11,7 +11,7 @@ from channels_app.asgi import strict_json
 
 
 class StrictJSONParser(JSONParser):
-    """Refuse what DRF's parser crashes on or accepts: deep nesting, duplicate keys, NaN."""
+    """Refuse input that DRF's parser crashes on or accepts: deep nesting, duplicate keys, NaN."""
 
     def parse(
         self,

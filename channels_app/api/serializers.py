@@ -90,7 +90,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
 
 
 class CancelledSerializer(serializers.Serializer[dict[str, bool]]):
-    """Whether the run was still open."""
+    """The result of a cancel: whether the run was still open."""
 
     cancelled = serializers.BooleanField()
 

@@ -1,5 +1,4 @@
-"""What is checked of every request to an endpoint before its key: the method, and whether messages
-are accepted at all."""
+"""Checks of every request before its key: the method, and whether messages are accepted."""
 
 import asyncio
 import logging
@@ -22,15 +21,18 @@ UPDATING = "The gateway is being updated and takes no messages now. Try again in
 
 @dataclass(slots=True)
 class Acceptance:
-    """Whether new messages are accepted: refreshed in the background, so that only the first
-    request after VALID_SECONDS without one waits for the database."""
+    """Whether new messages are accepted.
+
+    Refreshed in the background: only the first request after VALID_SECONDS without one waits for
+    the database.
+    """
 
     reason: str = ""
     checked_at: float = float("-inf")
     refreshing: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """Raises RefusedError 503 when no worker would take a message."""
+        """Raise RefusedError 503 when no worker would take a message."""
         age = time.monotonic() - self.checked_at
         if age > VALID_SECONDS:
             await self.refresh()
@@ -40,7 +42,7 @@ class Acceptance:
             raise RefusedError(503, UPDATING, headers={"Retry-After": "30"})
 
     async def refresh(self) -> None:
-        """Ask the database; when it does not answer, the last result stays."""
+        """Query the database; when it does not answer, the last result stays."""
         self.checked_at = time.monotonic()
         try:
             reason = await in_thread(runs.why_none_works)
@@ -51,7 +53,7 @@ class Acceptance:
         self.reason = reason
 
     def clear_cache(self) -> None:
-        """Ask the database again at the next request."""
+        """Query the database again at the next request."""
         self.reason, self.checked_at = "", float("-inf")
 
 
@@ -59,8 +61,9 @@ acceptance = Acceptance()
 
 
 async def admit(request: Request, *, methods: Sequence[str]) -> None:
-    """Raises RefusedError: 405 for a method that is not in ``methods`` (empty: any but TRACE), 503
-    for a POST while no messages are accepted."""
+    """Raise RefusedError: 405 for a method that is not in ``methods`` (empty: any but TRACE), 503
+    for a POST while no messages are accepted.
+    """
     if request.method == "TRACE" or (methods and request.method not in methods):
         allowed = methods or ("GET", "POST")
         raise RefusedError(405, f"Use {allowed[0]}.", headers={"Allow": ", ".join(allowed)})

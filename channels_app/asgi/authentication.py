@@ -70,8 +70,9 @@ def count_caller(key: ApiKey) -> None:
 
 
 def count_sender(account: ChannelAccount, sender: str) -> None:
-    """Count a request of a sender that a bridge names, so that one sender cannot use up the limit
-    of all. It may wait for the broker: not on an event loop. Raises RefusedError 429."""
+    """Count a request of a sender that a bridge names, so that one sender cannot exhaust the
+    bridge's limit. May block on the broker: not on an event loop. Raises RefusedError 429.
+    """
     subject = f"account:{account.pk}:{sender.strip().casefold()}"
     throttling.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
 
@@ -92,7 +93,7 @@ def caller_of(*, token: str, scope: str, address: str) -> Principal:
 
 @contextmanager
 def slot(caller: Principal, *, sender: str = "", wanted: bool = True) -> Iterator[None]:
-    """Hold one of the streams that a person, or a sender of a bridge, may have open at once.
+    """Hold one of the limited streams of a user, or of a bridge's sender, while the block runs.
 
     Raises RefusedError 429.
     """

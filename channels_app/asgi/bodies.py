@@ -17,10 +17,10 @@ from channels_app.asgi.http import (
 
 
 class Body:
-    """The messages of a client: at most ``limit`` bytes of body within ``seconds``.
+    """The body messages of a client: at most ``limit`` bytes within ``seconds``.
 
-    The defaults are MAX_BODY_BYTES and BODY_SECONDS, which starts when the first message is asked
-    for. ``too_large`` and ``too_slow`` are the texts of the refusals.
+    The defaults are MAX_BODY_BYTES and BODY_SECONDS, counted from the first ``receive``.
+    ``too_large`` and ``too_slow`` are the texts of the refusals.
     """
 
     def __init__(
@@ -42,18 +42,20 @@ class Body:
         self._deadline: float | None = None
 
     def check_declared(self, request: Request) -> None:
-        """Raises RefusedError 413 when ``Content-Length`` is over the limit."""
+        """Raise RefusedError 413 when ``Content-Length`` is over the limit."""
         if request.declared_length > self.limit:
             raise RefusedError(413, self._too_large)
 
     def check_head(self, request: Request) -> None:
-        """Raises RefusedError 413 as above, 415 for a compressed body."""
+        """Raise RefusedError 413 as above, 415 for a compressed body."""
         self.check_declared(request)
         request.require_uncompressed()
 
     async def receive(self) -> Scope:
-        """The next ASGI message. Raises RefusedError 413 over the limit, 408 when too slow."""
-        if self._is_whole:  # what comes now is the end of the connection
+        """Return the next ASGI message. Raises RefusedError 413 over the limit, 408 when too
+        slow.
+        """
+        if self._is_whole:  # after the body, only a disconnect can follow
             return await self._receive()
         if self._deadline is None:
             self._deadline = asyncio.get_running_loop().time() + self._seconds
@@ -69,7 +71,7 @@ class Body:
         return message
 
     async def read(self) -> bytes:
-        """The whole body. Raises RefusedError 413 or 408, ClientGoneError."""
+        """Return the whole body. Raises RefusedError 413 or 408, ClientGoneError."""
         parts: list[bytes] = []
         while not self._is_whole:
             message = await self.receive()
@@ -85,7 +87,7 @@ class Body:
 
 
 def limited(inner: Application) -> Application:
-    """ASGI middleware for Django's pages: ``inner`` with a bounded body, and without TRACE.
+    """Wrap Django's pages as ASGI middleware: ``inner`` with a bounded body, and without TRACE.
 
     Django puts all of a body, of any size, however slow and at any address, into a temporary file
     before it resolves the address; and some of its pages answer TRACE.

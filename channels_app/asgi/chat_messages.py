@@ -1,8 +1,7 @@
 """A client's own history in OpenAI's form, checked message by message.
 
-What a client calls ``system`` or ``developer`` becomes a user's message, or stays what it is, to be
-told after the gateway's own rules: it is taken into account and replaces nothing ([RO3]). Errors
-name the field by its path.
+A ``system`` or ``developer`` message of a client becomes a user message, or follows the gateway's
+own rules; it never replaces them ([RO3]). Errors name the field by its path.
 """
 
 import asyncio
@@ -26,26 +25,29 @@ MAX_CALLS = 128
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}", re.ASCII)
 SYSTEM = ("system", "developer")
 ROLES = {"system": "user", "developer": "user", "user": "user", "assistant": "assistant"}
-# Pictures of an earlier answer come back as text, each as long as a novel.
+# Pictures of an earlier answer come back as data URLs in text, which may be megabytes long.
 NOT_FETCHED = "[a picture that was not fetched]"
 DATA_PICTURE = re.compile(r"(!\[[^\]\n]{0,500}\])\(data:image/[^()\[\]\s]*\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A part that its door has checked already (no JSON holds one): ``kind``, ``name`` and ``url``
-    or ``upload``."""
+    """A part that its endpoint has checked already (it does not occur in JSON): ``kind``, ``name``
+    and ``url`` or ``upload``.
+    """
 
     medium: Json
 
 
 def refused(message: str, field: str, *, status: int = 400) -> RefusedError:
-    """The error for a field."""
+    """Return the error for a field."""
     return RefusedError(status, f"{field} {message}.", field=field)
 
 
 def checked(value: Any, *, field: str = "messages", keeps_system: bool = False) -> list[Json]:
-    """``value`` as messages for the model. Raises RefusedError that names what is wrong."""
+    """Convert ``value`` to messages for the model. Raises RefusedError that names the invalid
+    field.
+    """
     if not isinstance(value, list) or not value:
         raise refused("must be a list with at least one message", field)
     if len(value) > MAX_MESSAGES:
@@ -64,7 +66,7 @@ def checked(value: Any, *, field: str = "messages", keeps_system: bool = False) 
 
 
 def message(value: Any, field: str, called: set[str]) -> Json:
-    """One message; ``called`` are the ids of the tool calls so far."""
+    """Check one message; ``called`` are the ids of the tool calls so far."""
     if not isinstance(value, dict):
         raise refused("must be an object", field)
     role = value.get("role")
@@ -79,7 +81,7 @@ def message(value: Any, field: str, called: set[str]) -> Json:
 
 
 def assistant(value: Json, field: str, called: set[str]) -> Json:
-    """What the assistant had said, with the tools of the client that it had called."""
+    """Check a message of the assistant, with its calls of the client's tools."""
     calls = value.get("tool_calls")
     content = value.get("content")
     text = parts(content, f"{field}.content", with_pictures=False) if content is not None else ""
@@ -96,7 +98,7 @@ def assistant(value: Json, field: str, called: set[str]) -> Json:
 
 
 def tool_call(value: Any, field: str) -> Json:
-    """One call of a tool."""
+    """Check one tool call."""
     function = value.get("function") if isinstance(value, dict) else None
     if not isinstance(function, dict) or value.get("type", "function") != "function":
         raise refused("must be a function call", field)
@@ -111,7 +113,7 @@ def tool_call(value: Any, field: str) -> Json:
 
 
 def tool_result(value: Json, field: str, called: set[str]) -> Json:
-    """What a tool of the client gave back."""
+    """Check the result of a client's tool."""
     call_id = text(value.get("tool_call_id"), f"{field}.tool_call_id")
     if call_id not in called:
         raise refused("answers no tool call before it", f"{field}.tool_call_id")
@@ -120,7 +122,7 @@ def tool_result(value: Json, field: str, called: set[str]) -> Json:
 
 
 def parts(value: Any, field: str, *, with_pictures: bool) -> str | list[Json]:
-    """The content: text as one string; a list of parts when there are pictures among it."""
+    """Check the content; return text as one string, or a list of parts when it has pictures."""
     if isinstance(value, str):
         return text(value, field)
     if not isinstance(value, list):
@@ -135,7 +137,7 @@ def parts(value: Any, field: str, *, with_pictures: bool) -> str | list[Json]:
 
 
 def part(value: Any, field: str, *, with_pictures: bool) -> Json:
-    """One part: text, a picture, or a document."""
+    """Check one part: text, a picture, or a document."""
     if isinstance(value, Document) and with_pictures:
         return {"type": "file", "file": value.medium}
     kind = value.get("type") if isinstance(value, dict) else None
@@ -158,7 +160,9 @@ def part(value: Any, field: str, *, with_pictures: bool) -> Json:
 
 
 def file(value: Any, field: str) -> Json:
-    """A document: ``file_data`` (a data URL) or ``file_id`` (of ``POST /files``), ``filename``."""
+    """Check a document: ``file_data`` (a data URL) or ``file_id`` (of ``POST /files``),
+    ``filename``.
+    """
     if not isinstance(value, dict):
         raise refused("must be an object", field)
     label = file_name(value.get("filename"), f"{field}.filename")
@@ -172,7 +176,7 @@ def file(value: Any, field: str) -> Json:
 
 
 def file_name(value: Any, field: str) -> str:
-    """What a document is called; empty where nothing says it."""
+    """Return the name of a document; empty when none is given."""
     label = value or ""
     if not isinstance(label, str) or len(label) > 255 or not is_clean(label):
         raise refused("must be a name", field)
@@ -180,7 +184,7 @@ def file_name(value: Any, field: str) -> str:
 
 
 def data_url(value: Any, field: str) -> str:
-    """A base64 data URL that holds something."""
+    """Check a base64 data URL that is not empty."""
     empty = not isinstance(value, str) or value.endswith(",")
     flaw = "must be a base64 data URL" if empty else data_url_flaw(value)
     if flaw:
@@ -189,7 +193,9 @@ def data_url(value: Any, field: str) -> str:
 
 
 def take_files(messages: list[Json]) -> list[Json]:
-    """The documents in ``messages``, as media; a word for each stays. At most MAX_ATTACHMENTS."""
+    """Move the documents in ``messages`` into media; a placeholder for each stays. At most
+    MAX_ATTACHMENTS.
+    """
     found: list[Json] = []
     for item in messages:
         content = item["content"]
@@ -201,7 +207,7 @@ def take_files(messages: list[Json]) -> list[Json]:
 
 
 def text(value: Any, field: str) -> str:
-    """A string that every database can hold."""
+    """Check a string that every database can store."""
     if not isinstance(value, str):
         raise refused("must be a string", field)
     limit = settings.MAX_TEXT_CHARACTERS
@@ -213,20 +219,19 @@ def text(value: Any, field: str) -> str:
 
 
 def name(value: Any, field: str) -> str:
-    """The name of a function."""
+    """Check the name of a function."""
     if not isinstance(value, str) or NAME.fullmatch(value) is None:
         raise refused("must be a name of letters, digits, _, - and .", field)
     return value
 
 
 def parts_with_pictures(item: Json) -> list[Json]:
-    """The pictures of a message."""
     content = item["content"]
     return [] if isinstance(content, str) else [each for each in content if "image_url" in each]
 
 
 def pictures_in(item: Json) -> Iterator[tuple[int, Json]]:
-    """The pictures of a message, each with the number of its part."""
+    """Yield the pictures of a message, each with the number of its part."""
     content = item["content"]
     for index, each in enumerate([] if isinstance(content, str) else content):
         if "image_url" in each:
@@ -234,10 +239,10 @@ def pictures_in(item: Json) -> Iterator[tuple[int, Json]]:
 
 
 async def fetch_pictures(messages: list[Json], *, get: images.Get | None = None) -> None:
-    """Replace the addresses of pictures by what they hold. Raises RefusedError 400 or 413.
+    """Replace the addresses of pictures by their content. Raises RefusedError 400 or 413.
 
-    One after the other, and together no larger than a body that had held them: a short request
-    must not make us carry, or wait for, any number of large pictures.
+    One at a time, and in total no larger than a request body may be: a short request must not make
+    the gateway download any number of large pictures.
     """
     more = {"get": get} if get else {}
     size = 0
@@ -249,19 +254,19 @@ async def fetch_pictures(messages: list[Json], *, get: images.Get | None = None)
                     picture["url"] = await images.as_data_url(picture["url"], field=field, **more)
                     size += len(picture["url"])
                     if size > settings.MAX_BODY_BYTES:
-                        raise refused("and others are too large together", field, status=413)
+                        raise refused("and others are too large in total", field, status=413)
     except TimeoutError as error:
         raise refused("was not fetched: it took too long", "messages") from error
 
 
 def has_pictures_elsewhere(messages: list[Json]) -> bool:
-    """Whether messages name pictures by their address."""
+    """Return whether messages contain addresses of pictures."""
     found = (picture for item in messages for _, picture in pictures_in(item))
     return any(not picture["url"].startswith("data:") for picture in found)
 
 
 def drop_pictures_elsewhere(messages: list[Json]) -> None:
-    """Put words in the place of pictures that are named by their address."""
+    """Replace pictures that are given by address with a placeholder text."""
     for item in messages:
         for index, picture in list(pictures_in(item)):
             if not picture["url"].startswith("data:"):
@@ -269,7 +274,7 @@ def drop_pictures_elsewhere(messages: list[Json]) -> None:
 
 
 def last_said(messages: list[Json]) -> str:
-    """What was said last, for the transcript."""
+    """Return the text of the last message, for the transcript."""
     content = messages[-1]["content"]
     if isinstance(content, str):
         return content

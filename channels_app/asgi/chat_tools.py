@@ -1,4 +1,4 @@
-"""The tools that a client offers and runs itself: shape, size, and schemas that end ([RO4])."""
+"""The tools that a client offers and runs itself: their shape, size, and finite schemas ([RO4])."""
 
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -14,7 +14,9 @@ MAX_DEPTH = 32
 
 
 def checked(value: Any, *, field: str = "tools") -> list[Json]:
-    """``value`` as tools for the model. Raises RefusedError that names what is wrong."""
+    """Convert ``value`` to tools for the model. Raises RefusedError that names the invalid
+    field.
+    """
     if value is None:
         return []
     if not isinstance(value, list):
@@ -28,7 +30,7 @@ def checked(value: Any, *, field: str = "tools") -> list[Json]:
 
 
 def tool(value: Any, field: str) -> Json:
-    """One tool; the only type is ``function``."""
+    """Check one tool; the only type is ``function``."""
     if not isinstance(value, dict) or value.get("type") != "function":
         raise refused("must be function", f"{field}.type")
     given = value.get("function")
@@ -47,9 +49,10 @@ def tool(value: Any, field: str) -> Json:
 
 
 def schema(value: Any, field: str) -> Json:
-    """A JSON schema of bounded size whose references stay inside and lead to something.
+    """Check a JSON schema: bounded size, and only local references that resolve.
 
-    A part may hold itself (a tree of comments); one that is nothing but itself is refused.
+    Recursive schemas (a tree of comments) are allowed; a reference that resolves to itself is
+    refused.
     """
     if not isinstance(value, dict):
         raise refused("must be a JSON schema", field)
@@ -72,7 +75,7 @@ def schema(value: Any, field: str) -> Json:
 
 
 def too_big(value: Any) -> bool:
-    """Whether a schema has too many nodes or levels; without recursion."""
+    """Return whether a schema has too many nodes or levels; without recursion."""
     level, nodes = [value], 0
     for _ in range(MAX_DEPTH):
         nodes += len(level)
@@ -83,14 +86,14 @@ def too_big(value: Any) -> bool:
 
 
 def children(node: Any) -> list[Any]:
-    """What a node of JSON holds."""
+    """Return the values directly inside a JSON value."""
     if isinstance(node, dict):
         return list(node.values())
     return list(node) if isinstance(node, list) else []
 
 
 def references(value: Any) -> list[str]:
-    """The ``$ref`` of ``value`` and of all that it holds."""
+    """Return the ``$ref`` of ``value`` and of everything inside it."""
     found: list[str] = []
     waiting = [value]
     while waiting:
@@ -102,7 +105,9 @@ def references(value: Any) -> list[str]:
 
 
 def same_as(node: Any) -> list[str]:
-    """The references that a value of ``node`` must keep to as a whole, not one of its parts."""
+    """Return the references that apply to a value of ``node`` as a whole, not to one of its
+    parts.
+    """
     found: list[str] = []
     waiting = [node]
     while waiting:
@@ -118,7 +123,7 @@ def same_as(node: Any) -> list[str]:
 
 
 def resolved(value: Any, reference: str, field: str) -> Any:
-    """What a reference within ``value`` points to. Raises RefusedError."""
+    """Return the part of the schema that a local reference points to. Raises RefusedError."""
     if not reference.startswith("#"):
         raise refused("may only refer to itself", field)
     node = value
@@ -136,7 +141,7 @@ def resolved(value: Any, reference: str, field: str) -> Any:
 
 
 def choice(value: Any, tools: list[Json], *, field: str = "tool_choice") -> str | Json | None:
-    """How the client wants its tools used; None leaves it to the model, as does ``auto``."""
+    """Check the client's ``tool_choice``; None leaves the choice to the model, as does ``auto``."""
     if value in (None, "auto", "none"):
         return None
     if not tools:

@@ -43,8 +43,9 @@ class Endpoint(AsyncHttpConsumer):  # type: ignore[misc]  # channels has no type
     has_begun = False  # to answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Judge the head, then receive the body: a refused request costs no body, and gets no
-        ``100 Continue``."""
+        """Check the head, then receive the body: a refused request costs no body, and gets no ``100
+        Continue``.
+        """
         self.scope, self.base_send = scope, send
         self.request, self.incoming = Request(scope), self.body_of(receive)
         try:
@@ -63,7 +64,6 @@ class Endpoint(AsyncHttpConsumer):  # type: ignore[misc]  # channels has no type
                 await self.refuse(refusal)
 
     def body_of(self, receive: Receive) -> Body:
-        """The bounded body of the request."""
         return Body(receive)
 
     async def check_head(self) -> None:
@@ -95,7 +95,7 @@ class Endpoint(AsyncHttpConsumer):  # type: ignore[misc]  # channels has no type
         await http.answer(self.send, status, body, headers)
 
     async def answer_text(self, status: int, text: str, headers: Headers | None = None) -> None:
-        """Send ``text`` as it is."""
+        """Send ``text`` unchanged."""
         kind = "text/plain; charset=utf-8"
         await http.answer_bytes(self.send, status, text.encode(), kind, headers)
 

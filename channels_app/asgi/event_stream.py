@@ -29,8 +29,8 @@ async def send_stream(
 ) -> bool:
     """Send ``blocks`` as an event stream; False when the client left first.
 
-    When this process is stopped, ``farewell`` is the last event and the body ends as it should: the
-    client learns how to go on, and does not take a cut connection for a failed request.
+    When this process is stopped, ``farewell`` is the last event and the body ends properly: the
+    client learns how to resume, and does not mistake a cut connection for a failed request.
 
     A reader that takes nothing for STREAM_STALL_SECONDS is cut off, and so is a stream that lasts
     MAX_STREAM_SECONDS or has had MAX_STREAM_BYTES: the client can resume.
@@ -66,7 +66,7 @@ async def send_stream(
 
 @dataclass(slots=True)
 class Progress:
-    """Where a stream stands: whether a block is being sent, and whether it is the last one."""
+    """The state of a stream: whether a block is being sent, and whether it is the last one."""
 
     is_sending: bool = False
     ends: bool = False
@@ -107,11 +107,13 @@ async def end_early(
 
 @per_loop
 def stopping() -> asyncio.Event:
-    """Return what is set when the process of this event loop is about to stop."""
+    """Return the event that is set when the process of this event loop is about to stop."""
     return asyncio.Event()
 
 
 def sse(data: Mapping[str, Any], *, seq: int | None = None) -> bytes:
-    """One event: ``id: <seq>`` when given, and ``data:`` with JSON, which holds no line break."""
+    """Encode one event: ``id: <seq>`` when given, and ``data:`` with JSON, which contains no line
+    break.
+    """
     head = b"" if seq is None else b"id: %d\n" % seq
     return head + b"data: " + orjson.dumps(data) + b"\n\n"

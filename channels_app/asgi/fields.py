@@ -1,4 +1,4 @@
-"""Fields that the bodies of several doors have: checked once, refused in the same words."""
+"""Fields that several endpoints share: one check and one error text for all."""
 
 import base64
 import binascii
@@ -10,7 +10,7 @@ from core.lib.ids import is_public_id
 from core.lib.text import is_clean
 
 MAX_PLACE = 128
-# Limits of single endpoints, here since the OpenAPI document tells them too.
+# Limits of single endpoints, here because the OpenAPI document needs them too.
 MAX_CHAT_ID = 100  # of /ui/chat
 MAX_SESSION_NAME = 100  # the header X-Session-Id
 MAX_CONTEXT = 2000  # of /process
@@ -18,7 +18,7 @@ MOST_EVENT_DIGITS = 9  # Last-Event-ID
 
 
 def text(body: dict[str, Any], name: str, limit: int, *, required: bool = False) -> str:
-    """A string field that every database can hold, of at most ``limit`` characters.
+    """Check a string field that every database can store, of at most ``limit`` characters.
 
     Absent and not ``required``: empty. Raises RefusedError 400 or 413.
     """
@@ -35,18 +35,20 @@ def text(body: dict[str, Any], name: str, limit: int, *, required: bool = False)
 
 
 def place(name: str) -> str:
-    """The id of a conversation, or a digest of one that no column holds."""
+    """Return the id of a conversation, or its digest where a column cannot hold it."""
     return name if len(name) <= MAX_PLACE else hashlib.sha256(name.encode()).hexdigest()
 
 
 def uploaded(value: str) -> str:
-    """The id of an uploaded file that ``value`` names, bare or as ``/files/<id>``; else empty."""
+    """Return the id of the uploaded file in ``value``, bare or as ``/files/<id>``; else empty."""
     public = value.removeprefix("/files/")
     return public if is_public_id(public) else ""
 
 
 def data_url_flaw(value: str) -> str:
-    """What is wrong with ``value`` as a base64 data URL, to follow a field's name; empty: well."""
+    """Return the problem of ``value`` as a base64 data URL, to follow a field's name; empty:
+    none.
+    """
     head, comma, data = value.partition(",")
     if not (head.startswith("data:") and head.endswith(";base64") and comma):
         return "must hold base64 data URLs"
@@ -58,7 +60,7 @@ def data_url_flaw(value: str) -> str:
 
 
 def check_data_url(value: str, name: str) -> None:
-    """Raises RefusedError 400 unless ``value`` is a well-formed base64 data URL."""
+    """Raise RefusedError 400 unless ``value`` is a well-formed base64 data URL."""
     flaw = data_url_flaw(value)
     if flaw:
         raise RefusedError(400, f"{name} {flaw}.", field=name)

@@ -1,4 +1,4 @@
-"""ASGI middleware: a request must name a host of ours (DNS rebinding)."""
+"""ASGI middleware: refuse requests for foreign hosts (DNS rebinding)."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from django.http.request import split_domain_port, validate_host
 from channels_app.asgi import http
 from channels_app.asgi.http import Application, Receive, Scope, Send
 
-# Probes and scrapers ask for an address of the machine, not for a name of ours.
+# Probes and scrapers use an address of the machine, not one of our names.
 ASKED_BY_ADDRESS = frozenset({"/healthz", "/readyz", "/metrics"})
 FOREIGN_HOST = (
     "This host is not allowed. If it is a name of this gateway, its owner adds it to ALLOWED_HOSTS."
@@ -19,8 +19,10 @@ FOREIGN_CLOSE_CODE = 4403
 
 
 def our_host(inner: Application) -> Application:
-    """``inner`` for requests and handshakes whose ``Host`` is ours; 400 or a close code otherwise:
-    another site whose name was made to lead here (DNS rebinding) may not read an answer."""
+    """Wrap ``inner``: answer 400, or a close code, when ``Host`` is not ours.
+
+    Otherwise a site whose name was pointed here (DNS rebinding) could read answers.
+    """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if names_our_host(scope):
@@ -34,8 +36,10 @@ def our_host(inner: Application) -> Application:
 
 
 def names_our_host(scope: Mapping[str, Any]) -> bool:
-    """Whether the one ``Host`` of a request or handshake is among ALLOWED_HOSTS; the health pages
-    also answer to any IP address, and to none."""
+    """Return whether the only ``Host`` of a request or handshake is among ALLOWED_HOSTS.
+
+    The health pages also accept any IP address, and no ``Host``.
+    """
     given = [value for name, value in scope["headers"] if name == b"host"]
     by_address = scope["path"] in ASKED_BY_ADDRESS
     if len(given) != 1:
@@ -47,7 +51,7 @@ def names_our_host(scope: Mapping[str, Any]) -> bool:
 
 
 def is_address(domain: str) -> bool:
-    """Whether ``domain`` is an IP address as a ``Host`` writes it, which no name can be."""
+    """Return whether ``domain`` is an IP address as written in ``Host``."""
     try:
         ipaddress.ip_address(domain.removeprefix("[").removesuffix("]"))
     except ValueError:

@@ -26,7 +26,7 @@ Headers = Mapping[str, str]
 MAX_IDEMPOTENCY_KEY = 128
 JSON_TYPE = re.compile(r"application/(?:[a-z0-9!#$&^_.+-]+\+)?json", re.IGNORECASE)
 JSON_CHARSET = re.compile(r"\s*(?:charset\s*=\s*\"?utf-?8\"?)?\s*;?\s*", re.IGNORECASE)
-RETRY_SECONDS = "5"  # of a 429 that says nothing better
+RETRY_SECONDS = "5"  # the default for a 429
 CONTROLS = re.compile("[\x00-\x1f\x7f]")
 SECURITY_HEADERS: Headers = {
     "X-Content-Type-Options": "nosniff",
@@ -45,7 +45,7 @@ class RefusedError(Exception):
     def __init__(
         self, status: int, message: str, *, field: str = "", headers: Headers | None = None
     ) -> None:
-        """``field`` names what was wrong with the input."""
+        """Take the status and message; ``field`` names the invalid field of the input."""
         super().__init__(message)
         self.status = status
         self.field = field
@@ -69,17 +69,19 @@ class Request:
         }
 
     def header(self, name: str) -> str:
-        """The header ``name`` (lower case), or an empty string."""
+        """Return the header ``name`` (lower case), or an empty string."""
         return self._headers.get(name, "")
 
     def query(self, name: str) -> str:
-        """The first value of a query parameter, or an empty string."""
+        """Return the first value of a query parameter, or an empty string."""
         values: list[str] = parse_qs(self.scope["query_string"].decode("latin-1")).get(name, [""])
         return values[0]
 
     @property
     def address(self) -> str:
-        """The client's address; behind a trusted proxy, the last one it did not add itself."""
+        """Return the client's address; behind a trusted proxy, the last one it did not add
+        itself.
+        """
         client: str = (self.scope.get("client") or ("", 0))[0]
         if client in settings.GATEWAY_TRUSTED_PROXIES or (
             client == "" and settings.GATEWAY_TRUSTED_PROXIES
@@ -90,19 +92,19 @@ class Request:
 
     @property
     def declared_length(self) -> int:
-        """The size of the body in bytes as ``Content-Length`` says; 0 when it does not."""
+        """Return the size of the body in bytes by ``Content-Length``; 0 without one."""
         declared = self.header("content-length")
         return int(declared[:18]) if declared.isascii() and declared.isdigit() else 0
 
     def require_uncompressed(self) -> None:
-        """Raises RefusedError 415 for a compressed body."""
+        """Raise RefusedError 415 for a compressed body."""
         if self.header("content-encoding") not in {"", "identity"}:
             raise RefusedError(415, "Compressed bodies are not accepted.")
 
     def require_json(self) -> None:
-        """Raises RefusedError 415 unless the client says that the body is JSON in UTF-8.
+        """Raise RefusedError 415 unless the body is declared as JSON in UTF-8.
 
-        A page of another site may send any other type without asking first.
+        A page of another site may send other types without a preflight request.
         """
         kind, _, parameters = self.header("content-type").partition(";")
         if not JSON_TYPE.fullmatch(kind.strip()) or not JSON_CHARSET.fullmatch(parameters):
@@ -110,11 +112,13 @@ class Request:
             raise RefusedError(415, text, field="Content-Type")
 
     def language(self) -> str:
-        """The first language that the client asks for, or an empty string."""
+        """Return the client's first preferred language, or an empty string."""
         return self.header("accept-language").split(",", 1)[0].split(";", 1)[0].strip()
 
     def idempotency_key(self) -> str:
-        """The header that makes a repeated request the same run. Raises RefusedError 400."""
+        """Return the ``Idempotency-Key``, which makes a repeated request the same run. Raises
+        RefusedError 400.
+        """
         key = self.header("idempotency-key")
         if len(key) > MAX_IDEMPOTENCY_KEY:
             text = f"Idempotency-Key is longer than {MAX_IDEMPOTENCY_KEY} characters."
@@ -123,7 +127,7 @@ class Request:
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
-    """A body as a JSON object. Raises RefusedError 400."""
+    """Parse a body as a JSON object. Raises RefusedError 400."""
     try:
         value = strict_json.parse(data, max_depth=settings.MAX_JSON_DEPTH)
     except strict_json.BadJSONError as error:
@@ -134,8 +138,9 @@ def parse_object(data: bytes) -> dict[str, Any]:
 
 
 def refusal_of(error: Exception) -> RefusedError:
-    """``error`` as a refusal. What is none already is logged: 503 where the database failed, else
-    500."""
+    """Return ``error`` as a refusal. Unexpected errors are logged: 503 for the database's, else
+    500.
+    """
     if isinstance(error, RefusedError):
         return error
     if isinstance(error, DatabaseFailure):
@@ -146,18 +151,18 @@ def refusal_of(error: Exception) -> RefusedError:
 
 
 def error_body(status: int, message: str) -> dict[str, Any]:
-    """An error in the shape of ``/inbound`` ([D1])."""
+    """Return an error in the shape of ``/inbound`` ([D1])."""
     return {"ok": False, "status": status, "error": message, "text": "", "format": "plain"}
 
 
 def refused_body(error: RefusedError) -> dict[str, Any]:
-    """A refused request in that shape; ``field`` names what was wrong with it."""
+    """Return a refusal in that shape; ``field`` names the invalid field."""
     body = error_body(error.status, str(error))
     return {**body, "field": error.field} if error.field else body
 
 
 def plain_address(address: str) -> str:
-    """``address`` with an IPv4-mapped IPv6 form undone: both count as one."""
+    """Return ``address`` with an IPv4-mapped IPv6 form undone: both count as one."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -167,28 +172,28 @@ def plain_address(address: str) -> str:
 
 
 def same_secret(given: str, secret: str) -> bool:
-    """Whether two secrets are equal, in constant time."""
+    """Return whether two secrets are equal, in constant time."""
     return hmac.compare_digest(given.encode(), secret.encode())
 
 
 def encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
-    """Headers as ASGI wants them, with the ones that every answer carries."""
+    """Encode headers for ASGI, with those of every response."""
     every = with_security(headers)
     return [(name.lower().encode(), header_value(value)) for name, value in every.items()]
 
 
 def with_security(headers: Headers) -> dict[str, str]:
-    """``headers`` with the ones that every answer carries."""
+    """Return ``headers`` with those of every response."""
     return {**SECURITY_HEADERS, **transport_security(), **headers}
 
 
 def header_value(value: str) -> bytes:
-    """``value`` on one line: uvicorn writes what it is given, also the end of a line."""
+    """Return ``value`` on one line: uvicorn writes header values unchecked, line ends included."""
     return CONTROLS.sub(" ", value).encode("latin-1", "replace")
 
 
 def transport_security() -> Headers:
-    """HSTS, where people reach us over TLS: as Django's middleware sends it for the pages."""
+    """Return the HSTS header if SECURE_HSTS_SECONDS is set, as Django's middleware sends it."""
     seconds = settings.SECURE_HSTS_SECONDS
     more = "; includeSubDomains" if settings.SECURE_HSTS_INCLUDE_SUBDOMAINS else ""
     more += "; preload" if settings.SECURE_HSTS_PRELOAD else ""
@@ -205,14 +210,14 @@ async def answer(
 async def answer_bytes(
     send: Send, status: int, data: bytes, content_type: str, headers: Headers | None = None
 ) -> None:
-    """Send a whole body."""
+    """Send a complete body."""
     every = body_headers(status, data, content_type, headers or {})
     await send({"type": "http.response.start", "status": status, "headers": encoded(every)})
     await write(send, data, more=False)
 
 
 def body_headers(status: int, data: bytes, content_type: str, headers: Headers) -> dict[str, str]:
-    """The headers of an answer with a whole body. A 429 always says when to come again."""
+    """Return the headers of a complete body. A 429 always has ``Retry-After``."""
     return {
         "Content-Type": content_type,
         "Content-Length": str(len(data)),
@@ -222,9 +227,9 @@ def body_headers(status: int, data: bytes, content_type: str, headers: Headers) 
 
 
 async def write(send: Send, data: bytes, *, more: bool) -> bool:
-    """Send ``data``; False when the reader takes nothing for STREAM_STALL_SECONDS.
+    """Send ``data``; return False when the reader takes nothing for STREAM_STALL_SECONDS.
 
-    In pieces: the server holds no more of it in memory than the reader is behind.
+    In pieces, so that the server buffers only what the reader has not taken yet.
     """
     size = settings.STREAM_PIECE_BYTES
     pieces = [data[start : start + size] for start in range(0, len(data), size)]

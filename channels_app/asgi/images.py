@@ -1,4 +1,4 @@
-"""Pictures that a client sends: data URLs that are what they say, or guarded fetches."""
+"""Pictures that a client sends: data URLs with checked content, or guarded fetches."""
 
 import base64
 import binascii
@@ -8,7 +8,7 @@ from channels_app.asgi.http import RefusedError
 from core.lib.safe_fetch import FETCHER, Fetched, FetchError
 
 MAX_BYTES = 10 * 1024 * 1024
-# How files of the formats that models read begin. No SVG: it is a document with scripts.
+# First bytes of the formats that models read. No SVG: it is a document with scripts.
 BEGINNINGS = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),
     "image/jpeg": (b"\xff\xd8\xff",),
@@ -20,7 +20,7 @@ Get = Callable[[str], Awaitable[Fetched]]
 
 
 def check(url: str, *, field: str) -> None:
-    """Raises RefusedError unless ``url`` may be a picture: a good data URL, or http(s)."""
+    """Raise RefusedError unless ``url`` can be a picture: a valid data URL, or http(s)."""
     if url.startswith("data:"):
         check_data_url(url, field=field)
     elif not url.startswith(("http://", "https://")):
@@ -28,7 +28,7 @@ def check(url: str, *, field: str) -> None:
 
 
 def check_data_url(url: str, *, field: str) -> None:
-    """Raises RefusedError unless ``url`` is base64 of a picture of the type that it names."""
+    """Raise RefusedError unless ``url`` is base64 of a picture of the declared type."""
     head, comma, data = url.partition(",")
     if not comma or not head.endswith(";base64"):
         raise RefusedError(400, f"{field} must be a base64 data URL.", field=field)
@@ -46,7 +46,7 @@ def check_data_url(url: str, *, field: str) -> None:
 
 
 def kind_of(content: bytes) -> str:
-    """The type of a picture by its first bytes; empty for anything else."""
+    """Return the type of a picture by its first bytes; empty for anything else."""
     for kind, beginnings in BEGINNINGS.items():
         if content.startswith(beginnings) and (kind != "image/webp" or content[8:12] == b"WEBP"):
             return kind
@@ -54,7 +54,7 @@ def kind_of(content: bytes) -> str:
 
 
 async def as_data_url(url: str, *, field: str, get: Get = FETCHER.get) -> str:
-    """``url`` itself when it is a data URL, else what it holds as one. Raises RefusedError 400."""
+    """Return ``url`` if it is a data URL, else its content as one. Raises RefusedError 400."""
     if url.startswith("data:"):
         return url
     try:

@@ -1,4 +1,4 @@
-"""The headers that every answer of Django carries: what a page may load, and who may frame it."""
+"""The headers of every Django response: allowed sources and framing."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -49,7 +49,7 @@ COME_AGAIN = {"Retry-After": "2"}
 
 
 def policy(directives: Mapping[str, str]) -> str:
-    """The value of a Content-Security-Policy header."""
+    """Return the value of a Content-Security-Policy header."""
     return "; ".join(f"{name} {value}" for name, value in directives.items())
 
 
@@ -60,7 +60,7 @@ HEADERS: Mapping[str, str] = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # Pages hold what one person may see; the files below /static/ say otherwise themselves.
+    # Pages contain private data; files below /static/ set their own header.
     "Cache-Control": "private, no-store",
     "Permissions-Policy": (
         "accelerometer=(), autoplay=(self), camera=(), display-capture=(), geolocation=(), "
@@ -73,7 +73,9 @@ HEADERS: Mapping[str, str] = {
 def SecurityHeadersMiddleware(  # noqa: N802 - settings name middleware like classes
     get_response: Handler | AsyncHandler,
 ) -> Handler | AsyncHandler:
-    """Add the headers that an answer does not set itself. Outermost, so that none goes without."""
+    """Add the headers that a response does not set itself. Outermost, so that it covers every
+    response.
+    """
     if iscoroutinefunction(get_response):
 
         async def asynchronous(request: HttpRequest) -> HttpResponseBase:
@@ -108,7 +110,7 @@ def DatabaseAwayMiddleware(  # noqa: N802 - settings name middleware like classe
 
 
 def database_away(request: HttpRequest, error: Exception) -> HttpResponseBase | None:
-    """The answer to a failure of the database; None for any other."""
+    """Return the response for a failure of the database; None for other errors."""
     if not isinstance(error, OperationalError | InterfaceError):
         return None
     logger.error("the database failed under a page", exc_info=error)
@@ -118,7 +120,7 @@ def database_away(request: HttpRequest, error: Exception) -> HttpResponseBase | 
 
 
 def headed(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    """``response`` with every header it lacks."""
+    """Return ``response`` with every header that it lacks."""
     if request.path.startswith(ADMIN_PATH):
         response.headers.setdefault("Content-Security-Policy", policy(ADMIN))
     for name, value in HEADERS.items():

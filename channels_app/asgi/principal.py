@@ -1,4 +1,4 @@
-"""The person or program behind a credential: what every way in knows about a request's sender."""
+"""The user or program behind a credential."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from channels_app.asgi.http import Headers, RefusedError
 from core.models import ChannelAccount, User
 
-PERMISSION_DENIED = "Permission denied"  # and no word more: neither why, nor whether it exists
+PERMISSION_DENIED = "Permission denied"  # no reason, nor whether the key exists
 
 
 class DeniedError(RefusedError):
@@ -15,13 +15,13 @@ class DeniedError(RefusedError):
     def __init__(
         self, said: str = "", *, status: int = 401, headers: Headers | None = None
     ) -> None:
-        """``said``: the owner's own line for denied senders, where there is one."""
+        """Take ``said``: the owner's text for denied senders, where one is configured."""
         super().__init__(status, said or PERMISSION_DENIED, headers=headers)
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A person, or a bridge account that names its senders; and the credential that says so.
+    """A user, or a bridge account that names its senders; with the credential used.
 
     A person has ``user``, a bridge ``account``. The credential is an API key (``key_id`` and its
     ``scopes``) or the session of the web chat (``session_key``, Django's). ``session_id``: the chat
@@ -37,24 +37,28 @@ class Principal:
 
     @property
     def person(self) -> User:
-        """The user. Raises RefusedError 403 for a bridge."""
+        """Return the user. Raises RefusedError 403 for a bridge."""
         if self.user is None:
             raise RefusedError(403, "A personal key is needed.")
         return self.user
 
     @property
     def subject(self) -> str:
-        """By what its requests and sockets are counted; also a key of pub/sub frames."""
+        """Return the key by which requests and sockets are counted; also a key of pub/sub
+        frames.
+        """
         if self.user is not None:
             return f"user:{self.user.id}"
         return f"account:{self.account.id}" if self.account else ""
 
     @property
     def credential(self) -> tuple[str, int]:
-        """The session's key, or the number of the API key."""
+        """Return the session's key, or the number of the API key."""
         return self.session_key, self.key_id
 
     @property
     def keys(self) -> list[str]:
-        """What its sockets subscribe to: runs and notices of the person, and revocations."""
+        """Return the pub/sub keys for its sockets: runs and notices of the user, and
+        revocations.
+        """
         return [self.subject, *([f"key:{self.key_id}"] if self.key_id else [])]

@@ -1,4 +1,4 @@
-"""Room for a person's files, as the doors say that there is none: 413."""
+"""A user's file quota as an HTTP error: 413."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from core.files import quota
 
 @contextmanager
 def needed(*, field: str = "") -> Iterator[None]:
-    """What stores files, or asks whether it may. Raises RefusedError 413 that names ``field``."""
+    """Convert an exceeded quota inside the block to RefusedError 413 that names ``field``."""
     try:
         yield
     except quota.QuotaExceededError as error:
@@ -17,6 +17,6 @@ def needed(*, field: str = "") -> Iterator[None]:
 
 
 def check(*, user_id: int, size: int, number: int = 1, field: str = "") -> None:
-    """Whether the person may keep so much more. Raises RefusedError 413."""
+    """Check whether the user may store so much more. Raises RefusedError 413."""
     with needed(field=field):
         quota.check(user_id=user_id, size=size, number=number)

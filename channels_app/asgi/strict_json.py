@@ -1,5 +1,6 @@
-"""JSON from outside: strict, bounded in depth, no key twice, and only values that both databases
-hold: one place, so that no field of no endpoint can be forgotten."""
+"""Strict JSON from outside: bounded depth, no duplicate key, and only values that both databases
+can store. One place, so that no endpoint can forget a check.
+"""
 
 import json
 import math
@@ -7,11 +8,11 @@ from typing import Any, NoReturn
 
 from core.lib.text import is_clean, visible
 
-# PostgreSQL's columns, orjson and the languages of most clients end here.
+# The limit of PostgreSQL's columns, orjson and most clients' languages.
 LOWEST, HIGHEST = -(2**63), 2**64 - 1
 SHOWN_OF_A_KEY = 40
 
-# A part of the JSON: the part that holds it, the step from there, its value.
+# A part of the JSON: its parent, the key or index in it, its value.
 Place = tuple["Place | None", str, Any]
 
 
@@ -23,18 +24,20 @@ class BadJSONError(ValueError):
     """
 
     def __init__(self, message: str, *, field: str = "") -> None:
-        """``message`` follows the name of the field, where there is one."""
+        """Take the reason as ``message``, which follows the name of the field, where there is
+        one.
+        """
         super().__init__(message)
         self.field = field
 
     @property
     def sentence(self) -> str:
-        """The reason, for whoever sent it."""
+        """Return the reason as a sentence for the client."""
         return f"{self.field} {self}." if self.field else f"Bad JSON: {self}."
 
 
 def parse(data: bytes, *, max_depth: int, storable: bool = True) -> Any:
-    """The value in ``data``: UTF-8 without BOM, no NaN, no key twice, at most ``max_depth`` deep.
+    """Parse ``data``: UTF-8 without BOM, no NaN, no duplicate key, at most ``max_depth`` deep.
 
     Unless ``storable`` is off (for bytes that are kept as they came, and cleaned later), a text or
     a key with NUL or a lone surrogate, and a whole number beyond 64 bits, are refused too: SQLite
@@ -49,7 +52,9 @@ def parse(data: bytes, *, max_depth: int, storable: bool = True) -> Any:
 
 
 def check_storable(value: Any) -> None:
-    """Raises BadJSONError that names the first part of ``value`` which not every database holds."""
+    """Raise BadJSONError that names the first part of ``value`` which some database cannot
+    store.
+    """
     waiting: list[Place] = [(None, "", value)]
     while waiting:
         place = waiting.pop()
@@ -67,7 +72,7 @@ def check_storable(value: Any) -> None:
 
 
 def path_of(place: Place | None) -> str:
-    """Where a part stands, for example ``tools[0].type``; ``body`` for the whole of it."""
+    """Return the path of a part, for example ``tools[0].type``; ``body`` for the whole."""
     steps: list[str] = []
     while place is not None:
         steps.append(visible(place[1][:SHOWN_OF_A_KEY]))
@@ -76,7 +81,7 @@ def path_of(place: Place | None) -> str:
 
 
 def loaded(data: bytes) -> Any:
-    """The value in ``data``. Raises BadJSONError."""
+    """Decode ``data``. Raises BadJSONError."""
     try:
         return json.loads(
             data.decode("utf-8"),
@@ -95,7 +100,7 @@ def loaded(data: bytes) -> Any:
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of ``pairs``; a key that stands twice is refused, since readers disagree on it."""
+    """Return the object of ``pairs``; a duplicate key is refused, since parsers disagree on it."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise BadJSONError("an object has the same key twice")
@@ -103,7 +108,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def finite(digits: str) -> float:
-    """A number that JSON can hold again: ``1e999`` would become Infinity."""
+    """Return a number that JSON can represent: ``1e999`` would become Infinity."""
     value = float(digits)
     if not math.isfinite(value):
         raise BadJSONError("a number is too large")
@@ -111,12 +116,12 @@ def finite(digits: str) -> float:
 
 
 def refuse_constant(name: str) -> NoReturn:
-    """NaN and Infinity are not JSON."""
+    """Refuse NaN and Infinity, which are not JSON."""
     raise BadJSONError(f"{name} is not JSON")
 
 
 def depth_over(value: Any, limit: int) -> bool:
-    """Whether ``value`` is nested more than ``limit`` deep; without recursion."""
+    """Return whether ``value`` is nested more than ``limit`` deep; without recursion."""
     level = [value]
     for _ in range(limit):
         level = [

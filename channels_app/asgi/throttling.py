@@ -1,8 +1,8 @@
 """Rate limits by address, person and key: a sliding minute, shared by all processes.
 
-The counts of every process meet in the broker, so that two web servers together let through what
-one would. While the broker is away each process counts for itself: a limit is then as many times
-its number as there are processes.
+All processes count in the broker, so that a limit holds for all web servers in total. While the
+broker is unavailable each process counts for itself: the limit is then multiplied by the number of
+processes.
 """
 
 import ipaddress
@@ -27,7 +27,7 @@ IPV6_NETWORK_BITS = 64
 BROKER_SECONDS = 0.25
 RETRY_SECONDS = 1.0
 # The times of the last ``limit`` events, newest first, by the broker's own clock in milliseconds.
-# It answers 0, or how many milliseconds the caller has to wait. Events in the future do not count:
+# It answers 0, or the milliseconds that the caller has to wait. Events in the future do not count:
 # the broker's clock was set back.
 SCRIPT = """
 local clock = redis.call('TIME')
@@ -53,7 +53,7 @@ def refusal(seconds: float) -> RefusedError:
 
 
 class Broker:
-    """Counts in the broker; while that is away it is asked once a second."""
+    """Counts in the broker; while that is unavailable, it is tried once a second."""
 
     def __init__(self) -> None:
         """Prepare the script; the connection is opened by the first call."""
@@ -61,7 +61,9 @@ class Broker:
         self._not_before = 0.0
 
     def wait_seconds(self, *, key: str, limit: int) -> float:
-        """Count one event: 0, or the seconds to wait. 0 as well when the broker does not answer."""
+        """Count one event; return 0, or the seconds to wait. 0 as well when the broker does not
+        answer.
+        """
         if time.monotonic() < self._not_before:
             return 0.0
         try:
@@ -87,7 +89,7 @@ class Rate:
         self._lock = threading.Lock()  # used from the loop and from database threads
 
     def check(self, *, subject: str, limit: int, now: float | None = None) -> None:
-        """Count one event of ``subject``; it may wait for the broker, so not on an event loop.
+        """Count one event of ``subject``; may block on the broker, so not on an event loop.
 
         Raises RefusedError 429 with ``Retry-After``.
         """
@@ -124,7 +126,9 @@ class Rate:
 
 
 def network_of(address: str) -> str:
-    """Return what is counted for an address: of IPv6 its /64, which one customer has whole."""
+    """Return the key that is counted for an address: of IPv6 its /64, which usually belongs to one
+    customer.
+    """
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -144,7 +148,7 @@ sign_ins = Rate("sign-in")
 
 
 class Streams:
-    """How many streams or sockets each person has open in this process."""
+    """The number of streams or sockets that each user has open in this process."""
 
     def __init__(self) -> None:
         self._open: dict[int | str, int] = {}
@@ -157,7 +161,7 @@ class Streams:
 
     @contextmanager
     def one(self, *, user_id: int | str, limit: int) -> Iterator[None]:
-        """One more as long as the block lasts. Raises RefusedError 429."""
+        """Count one more while the block runs. Raises RefusedError 429."""
         self.enter(user_id=user_id, limit=limit)
         try:
             yield

@@ -1,4 +1,4 @@
-"""Async Django views that programs call: a handler without middleware, and the frame of a view."""
+"""Async Django views for programs: a handler without middleware, and the decorator of a view."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -25,7 +25,7 @@ from channels_app.asgi.http import (
 
 
 class UnreadBody(BytesIO):
-    """What Django takes for the body: empty, with the ``receive`` that gives the real one."""
+    """The request's body as Django sees it: empty, with the ``receive`` that gives the real one."""
 
     def __init__(self, receive: Receive) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class UnreadBody(BytesIO):
 
 
 class EndpointRequest(ASGIRequest):
-    """A request whose body the view reads itself, once it has judged the head."""
+    """A request whose body the view reads itself, after checking the head."""
 
     def __init__(self, scope: Scope, body: UnreadBody) -> None:
         super().__init__(scope, body)
@@ -41,7 +41,7 @@ class EndpointRequest(ASGIRequest):
         self._receive = body.receive
 
     async def read_body(self, limit: int | None = None) -> bytes:
-        """The whole body. Raises RefusedError 408, 413 or 415, ClientGoneError.
+        """Read the whole body. Raises RefusedError 408, 413 or 415, ClientGoneError.
 
         ``limit`` is in bytes; MAX_BODY_BYTES without it.
         """
@@ -54,7 +54,7 @@ class ViewHandler(ASGIHandler):
     """Django's handler for the views of this module.
 
     Programs have no session, no cookie and no form: no middleware runs. The body stays unread, a
-    client that leaves does not stop what it has asked for, and the handlers of Django's signals,
+    client that disconnects does not cancel its request, and the handlers of Django's signals,
     which concern database connections that these views do not use, share one thread: Django would
     start one for each request.
     """
@@ -77,7 +77,7 @@ class ViewHandler(ASGIHandler):
         return UnreadBody(receive)
 
     async def listen_for_disconnect(self, receive: Any) -> None:
-        """Wait for ever: ``receive`` is the view's."""
+        """Wait forever: the view uses ``receive`` itself."""
         await asyncio.Event().wait()
 
 
@@ -85,7 +85,7 @@ View = Callable[..., Coroutine[Any, Any, HttpResponse]]
 
 
 def endpoint(*methods: str) -> Callable[[View], View]:
-    """Decorate an async view: other methods get a 405, and what it raises is answered in JSON."""
+    """Decorate an async view: other methods get a 405, and exceptions are answered in JSON."""
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -94,7 +94,7 @@ def endpoint(*methods: str) -> Callable[[View], View]:
                 await admit(request.head, methods=methods)
                 return await view(request, **named)
             except ClientGoneError:
-                return json_response(400, {})  # nobody reads it
+                return json_response(400, {})  # the client has left
             except Exception as error:  # noqa: BLE001 - refusal_of logs what is not expected
                 refusal = http.refusal_of(error)
                 return refused(refusal)
@@ -106,21 +106,21 @@ def endpoint(*methods: str) -> Callable[[View], View]:
 
 
 def refused(error: RefusedError) -> HttpResponse:
-    """The answer to a refused request."""
+    """Return the response for a refused request."""
     return json_response(error.status, http.refused_body(error), error.headers)
 
 
 def json_response(
     status: int, body: Mapping[str, Any], headers: Headers | None = None
 ) -> HttpResponse:
-    """``body`` as JSON, with the headers that every answer carries."""
+    """Return ``body`` as JSON, with the headers of every response."""
     return response(status, orjson.dumps(body), "application/json", headers)
 
 
 def response(
     status: int, data: bytes, content_type: str, headers: Headers | None = None
 ) -> HttpResponse:
-    """A whole body with the headers that every answer carries.
+    """Return a complete body with the headers of every response.
 
     Marked as logged: Django would log a line for each 4xx and 5xx.
     """

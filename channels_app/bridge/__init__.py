@@ -1,1 +1,1 @@
-"""The door for any other channel: a bridge asks here and is called back ([D4])."""
+"""The channel for other platforms: a bridge sends requests here and gets callbacks ([D4])."""

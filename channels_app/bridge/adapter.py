@@ -8,11 +8,11 @@ import orjson
 from channels_app.base import Block, Target, WholeAnswer
 from channels_app.delivery import aggregator
 
-LIMIT = 8000  # characters of one text that nobody asked for; an answer is never divided
+LIMIT = 8000  # characters of a result or notice; an answer is never split
 
 
 def answer(found: WholeAnswer, *, present: Callable[[str], str]) -> Block:
-    """The one block of an answer; ``present`` converts Markdown for channels that show none."""
+    """Return an answer as one block; ``present`` converts Markdown for channels that show none."""
     block: Block = {
         "text": present(found.text),
         "request_id": found.request,
@@ -29,12 +29,12 @@ def answer(found: WholeAnswer, *, present: Callable[[str], str]) -> Block:
 
 
 def unasked(text: str, *, present: Callable[[str], str]) -> list[Block]:
-    """Results and notices: blocks that answer no request."""
+    """Return the blocks of results and notices, which answer no request."""
     return [{"text": part} for part in aggregator.split(present(text), limit=LIMIT)]
 
 
 def body(block: Block, *, target: Target, key: str) -> bytes:
-    """The JSON of a callback. ``delivery_id`` is the same when it is sent again."""
+    """Return the JSON of a callback. ``delivery_id`` is the same when it is sent again."""
     images = block.get("images", [])
     found: dict[str, Any] = {
         "request_id": block.get("request_id") or target.reply_to,

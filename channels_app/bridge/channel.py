@@ -32,12 +32,12 @@ KINDS = ("im", "email", "phone")
 
 
 def text_for(account_format: str) -> Any:
-    """The converter of Markdown to what a bridge's platform shows."""
+    """Return the converter of Markdown to the text that the bridge's platform shows."""
     return lambda text: markdown_to_channel(text, account_format)
 
 
 class BridgeConfig:
-    """What an account needs to be called back; without it, it serves ``/inbound`` and ``/ws``."""
+    """The fields of an account for callbacks; without them, it serves ``/inbound`` and ``/ws``."""
 
     fields: Sequence[Field] = (
         Field(
@@ -65,7 +65,7 @@ class BridgeConfig:
     )
 
     def problems(self, account: Account) -> list[str]:
-        """What is missing or wrong."""
+        """Return messages about missing or invalid settings."""
         found = []
         url = str(account.config.get("callback_url") or "")
         if url and not is_address(url):
@@ -78,7 +78,7 @@ class BridgeConfig:
 
 
 def is_address(url: str) -> bool:
-    """Whether ``url`` can be called at all; where it leads is asked at every call."""
+    """Return whether ``url`` can be called; its IP address is checked at every call."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -92,15 +92,15 @@ class BridgeGateway:
     """Messages come in at ``POST /process``."""
 
     async def prepare(self, account: Account, *, base_url: str) -> str:
-        """Nobody is to be told; the owner tells the bridge's author."""
+        """Do nothing: the owner gives the address to the bridge's author."""
         del account
         return f"takes requests at {base_url}/process"
 
     async def retire(self, account: Account) -> None:
-        """Nobody is to be told."""
+        """Do nothing: no platform has to be told."""
 
     async def check(self, account: Account) -> Health:
-        """Whether the settings suffice; a bridge that is away shows in its deliveries."""
+        """Check the settings; an unreachable bridge shows in its deliveries."""
         return Health(problem=" ".join(BridgeConfig().problems(account)))
 
     async def test(self, account: Account) -> str:
@@ -110,7 +110,7 @@ class BridgeGateway:
         return "the callback answered"
 
     async def close(self) -> None:
-        """Every call has a connection of its own."""
+        """Do nothing: every call has a connection of its own."""
 
 
 @dataclass(slots=True)
@@ -118,30 +118,30 @@ class BridgeOutbound:
     """Callbacks."""
 
     def render(self, text: str) -> list[Block]:
-        """What nobody asked for: results and notices."""
+        """Return the blocks of results and notices."""
         return adapter.unasked(text, present=text_for(settings.OUTBOUND_MARKDOWN_FORMAT))
 
     def render_answer(self, answer: WholeAnswer) -> Block | None:
-        """The one callback of a request; None for requests of other doors."""
+        """Return the only callback of a request; None for requests of other endpoints."""
         if not answer.request:
             return None
         return adapter.answer(answer, present=text_for(settings.OUTBOUND_MARKDOWN_FORMAT))
 
     def can_push(self, account: Account) -> bool:
-        """Whether there is a callback."""
+        """Return whether the account has a callback."""
         return bool(account.config.get("callback_url") and account.secrets.get("signing_secret"))
 
     async def send_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
-        """Call back. Raises ChannelError."""
+        """Send a callback. Raises ChannelError."""
         return await post(account, target, block, key)
 
     async def reply_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
-        """The same: the block knows its request."""
+        """Send a callback: the block has the id of its request."""
         return await post(account, target, block, key)
 
 
 async def post(account: Account, target: Target, block: Block, key: str) -> str:
-    """One signed POST; the message id that the bridge gives, else our key. Raises ChannelError."""
+    """Send one signed POST; return the bridge's message id, else our key. Raises ChannelError."""
     url = str(account.config.get("callback_url") or "")
     secret = account.secrets.get("signing_secret", "")
     if not url or not secret:
@@ -166,7 +166,9 @@ async def post(account: Account, target: Target, block: Block, key: str) -> str:
 
 
 def fetcher(config: Mapping[str, Any]) -> Fetcher:
-    """The guarded fetcher of an account: private addresses only where its owner allowed them."""
+    """Return the guarded fetcher of an account: private addresses only where its owner allowed
+    them.
+    """
     private = str(config.get("allow_private") or "").lower() == "true"
     return Fetcher(
         allowed=is_public_or_private if private else is_public,
@@ -177,7 +179,7 @@ def fetcher(config: Mapping[str, Any]) -> Fetcher:
 
 
 def message_id(body: bytes) -> str:
-    """``message_id`` of a bridge's JSON answer, if there is one."""
+    """Return ``message_id`` of a bridge's JSON answer, if there is one."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -187,7 +189,9 @@ def message_id(body: bytes) -> str:
 
 
 def refusal(status: int, headers: Mapping[str, str]) -> ChannelError:
-    """What another status means: 5xx and 429 try again, a redirect and other 4xx do not."""
+    """Return the error for another status: 5xx and 429 are retried, a redirect and other 4xx are
+    not.
+    """
     if 300 <= status < 400:
         return ChannelError(f"the callback redirects ({status}): not followed", permanent=True)
     if status == 429 or status >= 500:
@@ -212,7 +216,7 @@ class BridgeChannel:
     outbound = BridgeOutbound()
 
     def is_group(self, chat: str) -> bool:
-        """Bridges do not tell."""
+        """Return False: bridges do not report groups."""
         del chat
         return False
 

@@ -15,7 +15,9 @@ MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a bridge asks; ``request_id`` is its own name for it, and comes back with the answer."""
+    """A bridge's request; ``request_id`` is the bridge's own id, and is returned with the
+    answer.
+    """
 
     user_id: str
     text: str
@@ -28,11 +30,11 @@ class Asked:
 
     @property
     def digest(self) -> str:
-        """That of what is asked."""
+        """Return the digest of the request's content."""
         return body_digest(self.text, self.media, self.chat_id, self.thread_id, self.context)
 
     def draft(self, *, account: ChannelAccount, request_id: str, key: int) -> Draft:
-        """The message for the inbox; ``key``: that of the API key that was shown."""
+        """Return the message for the inbox; ``key``: that of the API key that was used."""
         return Draft(
             account=account,
             kind=str(account.config.get("kind", "im")),
@@ -50,7 +52,9 @@ class Asked:
 
 
 def read(body: dict[str, Any]) -> Asked:
-    """The fields of ``body``; unknown ones are ignored. RefusedError 400 or 413 names the field."""
+    """Parse the fields of ``body``; unknown ones are ignored. RefusedError 400 or 413 names the
+    field.
+    """
     media = [item for name, kind in MEDIA.items() for item in attachments(body, name, kind)]
     asked = Asked(
         user_id=text(body, "user_id", 256),
@@ -70,7 +74,7 @@ def read(body: dict[str, Any]) -> Asked:
 
 
 def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, Any]]:
-    """The base64 data URLs of one media field."""
+    """Parse the base64 data URLs of one media field."""
     values = body.get(name)
     if values is None:
         return []

@@ -14,17 +14,19 @@ MIN_SECRET = 16
 
 
 class BadSignatureError(Exception):
-    """The headers do not prove who sent the body; the text says why, for the bridge's author."""
+    """The headers do not prove the body's origin; the text gives the reason, for the bridge's
+    author.
+    """
 
 
 def sign(*, secret: str, timestamp: int, body: bytes) -> str:
-    """The value of the signature header."""
+    """Return the value of the signature header."""
     digest = hmac.new(secret.encode(), b"%d." % timestamp + body, hashlib.sha256)
     return f"v1={digest.hexdigest()}"
 
 
 def headers(*, secret: str, now: float, body: bytes) -> dict[str, str]:
-    """Both headers for ``body``."""
+    """Return both headers for ``body``."""
     timestamp = int(now)
     return {
         TIMESTAMP: str(timestamp),
@@ -33,7 +35,7 @@ def headers(*, secret: str, now: float, body: bytes) -> dict[str, str]:
 
 
 def check(*, secret: str, timestamp: str, signature: str, body: bytes, now: float) -> None:
-    """Raises BadSignatureError unless the headers belong to ``body`` and are fresh."""
+    """Raise BadSignatureError unless the headers belong to ``body`` and are recent."""
     if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12):
         raise BadSignatureError(f"{TIMESTAMP} must be seconds since 1970")
     expected = sign(secret=secret, timestamp=int(timestamp), body=body)

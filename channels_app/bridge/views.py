@@ -30,7 +30,7 @@ FORGET_AFTER = timedelta(seconds=2 * signing.WINDOW_SECONDS + 60)
 
 @endpoint("POST")
 async def process(request: EndpointRequest) -> HttpResponse:
-    """``POST /process``."""
+    """Handle ``POST /process``."""
     head = request.head
     caller = await authenticate(head, scope=ApiKey.Scope.INBOUND)
     account = bridge_of(caller)
@@ -44,14 +44,14 @@ async def process(request: EndpointRequest) -> HttpResponse:
 
 
 def bridge_of(caller: Principal) -> ChannelAccount:
-    """The account of a bridge key. Raises RefusedError 403 for a personal key."""
+    """Return the account of a bridge key. Raises RefusedError 403 for a personal key."""
     if caller.account is None or caller.account.channel != CHANNEL.id:
         raise RefusedError(403, "A bridge's key is needed.")
     return caller.account
 
 
 def check_signature(request: Request, row: ChannelAccount, raw: bytes) -> None:
-    """Raises RefusedError: 409 for an account without a callback, 401 for a bad signature."""
+    """Raise RefusedError: 409 for an account without a callback, 401 for a bad signature."""
     try:
         account = account_of(row)
     except DecryptError as error:
@@ -72,10 +72,10 @@ def check_signature(request: Request, row: ChannelAccount, raw: bytes) -> None:
 
 
 def accept(account: ChannelAccount, asked: fields.Asked, *, signature: str, key: int) -> str:
-    """Put a request into the inbox; its id. The same id again is the same request.
+    """Put a request into the inbox; return its id. The same id again is the same request.
 
     Raises RefusedError: 409 for a signature that was used before, 401 for an unknown sender, 429
-    for one who asks too often.
+    above the rate limit.
     """
     count_sender(account, asked.user_id)
     now = timezone.now()
@@ -93,9 +93,9 @@ def accept(account: ChannelAccount, asked: fields.Asked, *, signature: str, key:
 
 
 def note(account: ChannelAccount, signature: str, now: datetime) -> None:
-    """Write down that a signature was used; older ones are forgotten. Inside a transaction.
+    """Record that a signature was used, and delete older ones. Inside a transaction.
 
-    Raises RefusedError 409 when it was used before: whoever repeats a request signs it anew.
+    Raises RefusedError 409 when it was used before: a repeated request needs a new signature.
     """
     SeenSignature.objects.filter(at__lt=now - FORGET_AFTER).delete()
     digest = hashlib.sha256(f"{account.id}:{signature}".encode()).hexdigest()

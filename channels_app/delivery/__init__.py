@@ -1,1 +1,1 @@
-"""One delivery on its way to its platform."""
+"""Sending one delivery to its platform."""

@@ -15,7 +15,7 @@ FENCE = re.compile(r" {0,3}(`{3,10}|~{3,10})[ \t]*([^`\n]*)$")
 TABLE_ROW = re.compile(r"\s*\|.*\|\s*$")
 SENTENCE_END = re.compile(r"[.!?…](?:[\"')\]»”]*)\s+|[。！？]+")
 SPACE = re.compile(r"\s+")
-# What must not be separated from the character before it: joiners, variation selectors, marks.
+# Characters that stay with the one before them: joiners, variation selectors, marks.
 STICKS = re.compile(r"[\u200d\ufe00-\ufe0f\u0300-\u036f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
 JOINER = "\u200d"
 LANGUAGE_LENGTH = 20
@@ -34,7 +34,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A place where a text may be cut: before offset ``at``. ``fence`` opens the fence around."""
+    """A possible cut in a text: before offset ``at``. ``fence`` opens the fence around it."""
 
     at: int
     rank: int
@@ -68,7 +68,7 @@ class Aggregator:
 
     def _ready(self) -> Iterator[Piece]:
         while len(self._buffer) >= self._enough or self._measure(self._buffer) > self._limit:
-            # One character more than fits: what comes later must not change the decision.
+            # One character more than fits, so that later text does not change the decision.
             head = self._buffer[: longest(self._buffer, self._limit, self._measure) + 1]
             spots = list(spots_of(head))
             ends = (s for s in spots if s.rank == PARAGRAPH and s.at >= self._enough)
@@ -101,14 +101,18 @@ class Aggregator:
 
 
 def split(text: str, *, limit: int, measure: Measure = len) -> list[str]:
-    """``text`` in as few blocks of at most ``limit`` characters as natural boundaries allow."""
+    """Split ``text`` into as few blocks of at most ``limit`` characters as natural boundaries
+    allow.
+    """
     aggregator = Aggregator(limit=limit, enough=limit + 1, measure=measure)
     pieces = aggregator.feed(text) + aggregator.flush()
     return [piece.text for piece in pieces if piece.text.strip()]
 
 
 def spots_of(text: str) -> Iterator[Spot]:
-    """Where ``text`` may be cut, in order. The last line, which may go on, ends nowhere."""
+    """Yield the possible cuts of ``text``, in order. The last line, which may go on, ends
+    nowhere.
+    """
     at, fence, table, blank = 0, "", False, False
     for line in text.splitlines(keepends=True):
         if not line.endswith("\n"):
@@ -131,7 +135,7 @@ def spots_of(text: str) -> Iterator[Spot]:
 
 
 def fence_after(fence: str, line: str) -> tuple[str, bool]:
-    """The open fence after ``line``, and whether the line belongs to one."""
+    """Return the open fence after ``line``, and whether the line belongs to one."""
     found = FENCE.match(line)
     if not fence:
         return (found[1] + found[2][:LANGUAGE_LENGTH].rstrip() if found else "", bool(found))
@@ -141,7 +145,7 @@ def fence_after(fence: str, line: str) -> tuple[str, bool]:
 
 
 def within(line: str, at: int) -> Iterator[Spot]:
-    """The ends of sentences and words inside of one line that starts at ``at``."""
+    """Yield the ends of sentences and words inside one line that starts at ``at``."""
     sentences = {found.end() for found in SENTENCE_END.finditer(line)}
     words = {found.end() for found in SPACE.finditer(line)}
     for end in sorted(sentences | words):
@@ -167,5 +171,5 @@ def hard_end(text: str, size: int, measure: Measure) -> int:
 
 
 def utf16_units(text: str) -> int:
-    """The length in UTF-16 code units, as Telegram and JavaScript count."""
+    """Return the length in UTF-16 code units, as Telegram and JavaScript count."""
     return len(text) + sum(character > "\uffff" for character in text)

@@ -1,4 +1,4 @@
-"""Before a delivery in doubt is sent: whether an earlier try of it left a message.
+"""Before a delivery in doubt is sent: find out whether an earlier attempt left a message.
 
 Where the channel can find one (capability FIND), the ids at which it may be are tried, and the
 delivery goes on as an edit of what was found. Where it was sent anew meanwhile, an earlier message
@@ -20,22 +20,24 @@ from core.models import Delivery
 
 logger = logging.getLogger(__name__)
 
-# The part of a lease that is left when a search stops for now: enough for the calls that follow.
+# The share of a lease left when a search is interrupted: enough for the calls that follow.
 RESERVE = 0.25
 
 
 class NotYetError(Exception):
-    """The search goes on later; its progress is stored."""
+    """The search continues later; its progress is stored."""
 
     def __init__(self, seconds: float) -> None:
-        """``seconds``: until it may go on."""
+        """Take the seconds until the search may continue."""
         super().__init__(f"in {seconds:.1f} s")
         self.seconds = seconds
 
 
 async def clear_doubt(*, channel: Channel, delivery: Delivery) -> None:
-    """Find what an earlier try of a claimed delivery left: its message id is known afterwards, or
-    it may be sent. Raises ChannelError, NotYetError."""
+    """Find the message of an earlier attempt of a claimed delivery.
+
+    Afterwards its message id is known, or it may be sent. Raises ChannelError, NotYetError.
+    """
     account = opened(delivery.account)
     if not isinstance(channel.outbound, FindsSent):
         if not delivery.external_message_id:
@@ -47,8 +49,9 @@ async def clear_doubt(*, channel: Channel, delivery: Delivery) -> None:
 
 
 async def ask_health(channel: Channel, account: Account) -> None:
-    """Ask the platform how the account is: where it does not answer, nothing is sent that may be a
-    repeat. Raises ChannelError."""
+    """Query the account's health: while the platform does not answer, no possible repeat is sent.
+    Raises ChannelError.
+    """
     try:
         await channel.gateway.check(account)
     except ChannelError as error:
@@ -64,7 +67,7 @@ def shares(finder: FindsSent, delivery: Delivery) -> uncertain_deliveries.Shares
 
 
 class Search:
-    """The search for what an earlier try of one delivery left."""
+    """The search for the message of an earlier attempt of one delivery."""
 
     def __init__(
         self, *, channel: Channel, finder: FindsSent, account: Account, delivery: Delivery
@@ -74,7 +77,7 @@ class Search:
         self.block = shown_by(delivery)
 
     async def run(self) -> None:
-        """See :func:`clear_doubt`."""
+        """Run the search; see :func:`clear_doubt`."""
         row = self.delivery
         span = await in_thread(
             uncertain_deliveries.span, delivery=row, shares=shares(self.finder, row)
@@ -99,8 +102,9 @@ class Search:
         row.may_repeat = row.error == outbox.REPEATED
 
     async def has(self, number: int) -> bool:
-        """Whether message ``number``, which is ours, is that of the delivery; one that it does not
-        need any more is removed."""
+        """Return whether message ``number``, which is ours, is that of the delivery; an obsolete
+        one is removed.
+        """
         row = self.delivery
         logger.info("delivery %d: a message of an earlier try was found", row.id)
         if row.external_message_id:
@@ -110,7 +114,7 @@ class Search:
         return True
 
     async def take_turn_for(self, number: int) -> bool:
-        """Whether message ``number`` is ours, asked at the platform's pace."""
+        """Return whether message ``number`` is ours, within the platform's rate limit."""
         row = self.delivery
         assert row.lease is not None  # noqa: S101 - for the type checker: it is claimed
         chat = row.target.get("chat", "")
@@ -134,7 +138,7 @@ class Search:
         )
 
     async def remove(self, number: int) -> None:
-        """Remove a message that an earlier try left beside the one that was sent since."""
+        """Remove an earlier attempt's message, which was sent again since."""
         if not isinstance(self.channel.outbound, Deletes):
             self.delivery.may_repeat = True
             return
@@ -145,13 +149,15 @@ class Search:
         except ChannelError as error:
             if not error.permanent or error.trouble:
                 raise
-            # It stays, and the one that was sent since must not be given up for it.
+            # It stays; its failure must not affect the message that was sent since.
             await in_thread(uncertain_deliveries.incomplete, delivery=self.delivery)
 
 
 def shown_by(delivery: Delivery) -> Block:
-    """What a message of ``delivery`` shows, as :class:`FindsSent` wants it. Raises ChannelError for
-    a sealed one that no key opens any more."""
+    """Return the content of a delivery's message, for :class:`FindsSent`.
+
+    Raises ChannelError for an encrypted one that cannot be decrypted any more.
+    """
     payload: Block = delivery.payload
     if payload.get("kind") in {"photo", "document"}:
         return {"kind": payload["kind"], "caption": payload.get("caption", "")}

@@ -30,7 +30,7 @@ def as_sent(payload: Block) -> Block:
         try:
             opened: Block = orjson.loads(decrypt(payload["sealed"])["block"])
         except DecryptError as error:
-            raise ChannelError("What was to be sent cannot be opened.", permanent=True) from error
+            raise ChannelError("The stored content cannot be decrypted.", permanent=True) from error
         return opened
     if "decision" not in payload:
         return payload

@@ -1,4 +1,4 @@
-"""Perform one delivery: the call that its payload means, with its file and credentials.
+"""Perform one delivery: call the platform as its payload says, with its file and credentials.
 
 Payloads are JSON: a text block of the channel's own ``render`` (no ``kind``), or ``{"kind": …}``:
 ``photo`` (``image``: number of the run's image), ``document`` (``file``: public id of a stored
@@ -40,7 +40,9 @@ EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "imag
 
 
 def opened(row: ChannelAccount) -> Account:
-    """:func:`account_of` for a delivery. Raises ChannelError when its secrets cannot be opened."""
+    """Call :func:`account_of` for a delivery. Raises ChannelError when its secrets cannot be
+    decrypted.
+    """
     try:
         return account_of(row)
     except DecryptError as error:
@@ -60,7 +62,7 @@ def channel_of(row: ChannelAccount) -> Channel | None:
 
 
 def can_push(row: ChannelAccount) -> bool:
-    """Return whether an account can send to a person without a request of theirs."""
+    """Return whether an account can send to a user who has made no request."""
     channel = channel_of(row)
     if channel is None or not row.enabled:
         return False

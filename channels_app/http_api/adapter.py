@@ -39,7 +39,7 @@ PROCESSING = "Processing your request…"
 
 
 class ProgressFrame(TypedDict):
-    """What is being done now; `percent` 0 to 100 where known."""
+    """The current activity; `percent` 0 to 100 where known."""
 
     event: Literal["progress"]
     message: str
@@ -99,7 +99,7 @@ class InboundAdapter:
         self._done = False
 
     def feed(self, event: Mapping[str, object]) -> list[Frame]:
-        """The frame that one event adds; often none, and none after `done`.
+        """Return the frame that one event adds; often none, and none after `done`.
 
         Never two: they would share one id, and a client cut between them could not resume.
         """
@@ -148,7 +148,7 @@ class InboundAdapter:
     def _progress(
         self, line: str, *, tool: str = "", data: Mapping[str, object] | None = None
     ) -> list[Frame]:
-        """A progress frame; none when it would repeat the line that is shown."""
+        """Return a progress frame; None when it would repeat the line that is shown."""
         line = one_line(line)
         percent = (data or {}).get("percent")
         if not line or (line == self._last and percent is None):
@@ -161,17 +161,17 @@ class InboundAdapter:
 
 
 def progress(line: str = PROCESSING, *, tool: str = "") -> ProgressFrame:
-    """A progress frame."""
+    """Build a progress frame."""
     return {"event": "progress", "message": line, "tool": tool}
 
 
 def first_frame(*, run_id: str, session_id: str) -> ProgressFrame:
-    """The frame that every stream begins with; its ids are what a client that is cut off needs."""
+    """Return the first frame of every stream, with the ids that a client needs to resume."""
     return {**progress(), "run_id": run_id, "session_id": session_id}
 
 
 def body(given: Reply, *, run_id: str, session_id: str) -> Body:
-    """The JSON answer of `/inbound`."""
+    """Return the JSON answer of `/inbound`."""
     answer: Body = {
         "ok": given.ok,
         "status": given.status,
@@ -189,10 +189,10 @@ def body(given: Reply, *, run_id: str, session_id: str) -> Body:
 
 
 def done(answer: Body) -> DoneFrame:
-    """The last frame of a stream."""
+    """Return the last frame of a stream."""
     return {"event": "done", **answer}
 
 
 def encode(frame: Frame, *, seq: int) -> bytes:
-    """One frame as a server-sent event that a client can resume after."""
+    """Encode one frame as a server-sent event from which a client can resume."""
     return b"id: %d\ndata: " % seq + orjson.dumps(frame) + b"\n\n"

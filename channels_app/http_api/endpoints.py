@@ -41,7 +41,7 @@ class Work:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The ids by which a client that was cut off finds the run again."""
+        """Return the headers with the ids for finding the run again after a lost connection."""
         return {"X-Run-Id": self.run.public_id, "X-Session-Id": self.session}
 
 
@@ -83,13 +83,13 @@ class Inbound(KeyEndpoint):
     wants_stream = False
 
     async def check_head(self) -> None:
-        """As any endpoint; and the ``Idempotency-Key``."""
+        """Check as every endpoint does, and the ``Idempotency-Key``."""
         self.wants_stream = "text/event-stream" in self.request.header("accept")
         await super().check_head()
         self.key = self.request.idempotency_key()
 
     async def handle(self, body: bytes) -> None:
-        """Accept a message, and answer its run as it is asked for."""
+        """Accept a message, and answer its run in the requested form."""
         asked = fields.read(http.parse_object(body), keyed=bool(self.key))
         self.wants_stream = asked.stream and not asked.is_async
         # Before anything is stored: a refused stream must not leave a run behind.
@@ -117,7 +117,7 @@ class Inbound(KeyEndpoint):
 async def fetch_pictures(caller: Principal, asked: fields.Asked) -> None:
     """Fetch the pictures that a message names by their address. Raises RefusedError.
 
-    Not for a sender of a bridge who may not speak: what is held of theirs has no such picture.
+    Not for a denied sender of a bridge: the held message has no such picture.
     """
     elsewhere = fields.pictures_elsewhere(asked.media)
     if not elsewhere:
@@ -131,7 +131,7 @@ async def fetch_pictures(caller: Principal, asked: fields.Asked) -> None:
 
 
 def accept(caller: Principal, asked: fields.Asked, key: str) -> Receipt:
-    """Put what was asked into the inbox. Raises RefusedError."""
+    """Put the message into the inbox. Raises RefusedError."""
     now = timezone.now()
     command = None if asked.media else slash_commands.answered_at_once(asked.text)
     if caller.user is not None:
@@ -162,14 +162,14 @@ def accept(caller: Principal, asked: fields.Asked, key: str) -> Receipt:
 
 
 def work_of(receipt: Receipt) -> Work:
-    """The run to wait for. Raises RefusedError 401 when the sender is unknown."""
+    """Return the run to wait for. Raises RefusedError 401 when the sender is unknown."""
     if receipt.run is None or receipt.session is None:
         raise DeniedError(receipt.said)
     return Work(receipt.run, receipt.session.public_id, receipt.run.user_id)
 
 
 def pending(work: Work) -> dict[str, Any]:
-    """The answer while a run is not finished."""
+    """Return the answer while a run is not finished."""
     return {
         "ok": True,
         "status": 202,
@@ -182,7 +182,7 @@ def pending(work: Work) -> dict[str, Any]:
 
 
 async def blocks(work: Work, *, after: int, fresh: bool) -> AsyncGenerator[bytes, None]:
-    """The frames of a run as SSE; what a client that resumes already has is left out."""
+    """Yield the frames of a run as SSE, without those that a resuming client already has."""
     if fresh:
         yield event_stream.sse(
             adapter.first_frame(run_id=work.run.public_id, session_id=work.session)
@@ -196,7 +196,9 @@ async def blocks(work: Work, *, after: int, fresh: bool) -> AsyncGenerator[bytes
 
 
 def farewell(work: Work) -> bytes:
-    """The last event of a stream whose process is stopped: not a ``done``; the run goes on."""
+    """Return the last event of a stream whose process is stopped: not a ``done``; the run goes
+    on.
+    """
     name = work.run.public_id
     resume = f"/runs/{name}/events"
     return event_stream.sse(
@@ -213,7 +215,8 @@ def farewell(work: Work) -> bytes:
 async def frames_of(
     work: Work, *, beat: float | None = None
 ) -> AsyncGenerator[tuple[int, adapter.Frame | None], None]:
-    """The frames of a run with their event's number, from its first event; None is a heartbeat.
+    """Yield the frames of a run with their event's number, from its first event; None is a
+    heartbeat.
 
     The adapter reads the whole log, so that a resumed stream is the same bytes.
     """
@@ -225,7 +228,7 @@ async def frames_of(
                 yield 0, None
                 continue
             seq, event = item
-            # The end reads images from the database, and converts all that was said.
+            # The end reads images from the database and converts the whole answer.
             last = events.ends(event)
             found = await in_thread(translate.feed, event) if last else translate.feed(event)
             for frame in found:
@@ -233,7 +236,7 @@ async def frames_of(
 
 
 def adapter_for(work: Work) -> adapter.InboundAdapter:
-    """The adapter that turns the log of ``work`` into the frames of ``/inbound``."""
+    """Return the adapter that turns the log of ``work`` into the frames of ``/inbound``."""
     return adapter.InboundAdapter(
         run_id=work.run.public_id,
         session_id=work.session,
@@ -258,8 +261,10 @@ class RunEvents(KeyEndpoint):
 
 
 def position(request: Request) -> int:
-    """The event after which a stream goes on: the header, else ``after``. Raises RefusedError 400,
-    also where the one that does not count is no event number."""
+    """Return the event after which a stream continues: the header, else ``after``.
+
+    Raises RefusedError 400, also when the unused one of the two is no event number.
+    """
     asked = {"Last-Event-ID": request.header("last-event-id"), "after": request.query("after")}
     for name, given in asked.items():
         if given and not (given.isascii() and given.isdigit() and len(given) <= MOST_EVENT_DIGITS):
@@ -268,9 +273,9 @@ def position(request: Request) -> int:
 
 
 def find(caller: Principal, public_id: str, sender: str = "") -> Work:
-    """The caller's own run. Raises RefusedError 404, also for another person's.
+    """Return the caller's own run. Raises RefusedError 404, also for another user's.
 
-    A bridge may say for which ``sender`` it asks; then another sender's run does not exist.
+    A bridge may give a ``sender``; then another sender's run counts as missing.
     """
     run = None
     if is_public_id(public_id):
@@ -287,7 +292,9 @@ def find(caller: Principal, public_id: str, sender: str = "") -> Work:
 
 
 def is_of_sender(run: Run, account: ChannelAccount, sender: str) -> bool:
-    """Whether ``sender``, who may speak, is whom a run answers: several may be one person."""
+    """Return whether an allowed ``sender`` is the user of a run: several senders may be one
+    user.
+    """
     kind = str(account.config.get("kind", "im"))
     named = permissions.Sender(account, kind, sender)
     decision = permissions.decide(sender=named, now=timezone.now())
@@ -305,7 +312,7 @@ class Result(KeyEndpoint):
     methods = ("GET",)
 
     async def handle(self, body: bytes) -> None:
-        """Answer the run as it stands."""
+        """Answer the run's current state."""
         run_id, sender = self.request.query("run_id"), self.request.query("user_id")
         work = await in_thread(find, self.caller, run_id, sender)
         if work.run.state in Run.FINAL:

@@ -19,7 +19,7 @@ ADDRESS = ("http://", "https://")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a client asks for."""
+    """The fields of a request."""
 
     text: str
     stream: bool = False
@@ -32,9 +32,11 @@ class Asked:
     digest: str = ""
 
     def repeat(self, *, scope: str, key: str, session: str = "") -> RepeatKey | None:
-        """The key that a repeated request has; None when the client gave none. How the answer is
-        asked for (``stream``, ``async``) may change. ``session``: the conversation that a person
-        named; a bridge names none."""
+        """Return the idempotency key of a request; None when the client gave none.
+
+        The form of the answer (``stream``, ``async``) may change. ``session``: the conversation
+        that a user named; a bridge names none.
+        """
         if not key:
             return None
         return RepeatKey(scope, key, "Idempotency-Key", self.digest, session=session)
@@ -42,10 +44,10 @@ class Asked:
     def draft(
         self, *, account: ChannelAccount, repeat: RepeatKey | None, key: int, sender: str = ""
     ) -> Draft:
-        """The message for the inbox; ``key``: that of the API key that was shown.
+        """Return the message for the inbox; ``key``: that of the API key that was used.
 
         A person's own key: without ``session_id`` the open conversation of this label goes on, and
-        ``user_id`` is the label, never who speaks ([A10]).
+        ``user_id`` is the label, never the sender ([A10]).
         """
         label = "" if self.session_id else place(f"user:{self.user_id}")
         return Draft(
@@ -62,7 +64,7 @@ class Asked:
 
 
 def read(body: dict[str, Any], *, keyed: bool = False) -> Asked:
-    """The fields of ``body``; unknown ones are ignored. RefusedError 400 names the field.
+    """Parse the fields of ``body``; unknown ones are ignored. RefusedError 400 names the field.
 
     ``keyed``: whether the request may be repeated, and needs a digest.
     """
@@ -79,14 +81,14 @@ def read(body: dict[str, Any], *, keyed: bool = False) -> Asked:
     )
     if not asked.text.strip() and not media:
         raise RefusedError(400, "text must not be empty.", field="text")
-    if keyed:  # before pictures are fetched, which may look different the next time
+    if keyed:  # computed before pictures are fetched, whose content may differ the next time
         digest = body_digest(asked.text, asked.media, asked.user_id)
         return dataclasses.replace(asked, digest=digest)
     return asked
 
 
 def flag(body: dict[str, Any], name: str) -> bool:
-    """A true/false field."""
+    """Check a boolean field."""
     value = body.get(name, False)
     if not isinstance(value, bool):
         raise RefusedError(400, f"{name} must be true or false.", field=name)
@@ -94,8 +96,9 @@ def flag(body: dict[str, Any], name: str) -> bool:
 
 
 def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, Any]]:
-    """The media of one field: data URLs or ids of uploaded files, bare or as ``{"url" | "id",
-    "name"?}``. Whose the file is, is looked at when the run begins."""
+    """Parse the media of one field: data URLs or ids of uploaded files, bare or as ``{"url" | "id",
+    "name"?}``. The owner of a file is checked when the run begins.
+    """
     values = body.get(name)
     if values is None:
         return []
@@ -108,7 +111,7 @@ def attachments(body: dict[str, Any], name: str, kind: str) -> list[dict[str, An
 
 
 def attachment(value: Any, name: str, kind: str) -> dict[str, Any]:
-    """One medium. Raises RefusedError 400."""
+    """Parse one medium. Raises RefusedError 400."""
     item = value if isinstance(value, dict) else {"url": value}
     label = text(item, "name", 255)
     named = {"name": label} if label else {}
@@ -124,9 +127,9 @@ def attachment(value: Any, name: str, kind: str) -> dict[str, Any]:
 
 
 async def fetch_pictures(media: list[dict[str, Any]], *, get: images.Get | None = None) -> None:
-    """Replace the addresses of pictures by what they hold. Raises RefusedError 400 or 413.
+    """Replace the addresses of pictures by their content. Raises RefusedError 400 or 413.
 
-    One after the other, and together no larger than a body that had held them.
+    One at a time, and in total no larger than a request body may be.
     """
     more = {"get": get} if get else {}
     size = 0
@@ -136,12 +139,12 @@ async def fetch_pictures(media: list[dict[str, Any]], *, get: images.Get | None 
                 item["url"] = await images.as_data_url(item["url"], field="images", **more)
                 size += len(item["url"])
                 if size > settings.MAX_BODY_BYTES:
-                    raise RefusedError(413, "images are too large together.", field="images")
+                    raise RefusedError(413, "images are too large in total.", field="images")
     except TimeoutError as error:
         text = "images were not fetched: it took too long."
         raise RefusedError(400, text, field="images") from error
 
 
 def pictures_elsewhere(media: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The pictures of which a message holds only the address."""
+    """Return the pictures of which a message has only the address."""
     return [item for item in media if str(item.get("url", "")).startswith(ADDRESS)]

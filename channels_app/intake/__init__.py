@@ -1,1 +1,1 @@
-"""What every channel calls with a message."""
+"""Entry points for the messages of every channel."""

@@ -35,7 +35,7 @@ from core.signals import wakeups
 # The items of an album come one by one, without an end marker.
 ALBUM = inbox.Wait(timedelta(seconds=1), timedelta(seconds=10))
 JUST_NOW = timedelta(seconds=1)
-# The option of a denied message with the answer to its sender: a repeated request gets the same.
+# The option of a denied message with the answer to its sender, for repeated requests.
 SAID = "said"
 
 
@@ -43,7 +43,7 @@ SAID = "said"
 class Receipt:
     """The outcome for a message: accepted, duplicate, denied or unknown_session.
 
-    ``said``: why a typed code was refused, for an endpoint that says so in its response.
+    ``said``: the reason for refusing a code, for endpoints that report it in their response.
     """
 
     outcome: str
@@ -68,9 +68,9 @@ def receive_personal(
     [A10].
 
     ``session``: the open session of ``draft``, if the endpoint has looked it up already.
-    ``command``: what it asks of the gateway itself; ``may_decide``: whether the credential, if it
-    is an owner's, decides unknown requests. Raises RefusedError 413, and 422 for a key that stands
-    for another message.
+    ``command``: the command in it, if any; ``may_decide``: whether the credential, if it is an
+    owner's, decides unknown requests. Raises RefusedError 413, and 422 for a key that stands for
+    another message.
     """
     draft = without_codes(draft)
     with atomic_write(joins=True):
@@ -116,10 +116,10 @@ def receive_sender(
 ) -> Receipt:
     """Accept a message of a sender that a platform or a bridge names: the rule decides [A1].
 
-    ``command``: what the message asks of the gateway itself; an unknown sender's is held like any
-    text. The rule comes before the search for a duplicate: an idempotency key must tell nothing
-    about a message to a sender who may not write (any more). Raises RefusedError 413, and 422 for a
-    key that stands for another message of the same sender.
+    ``command``: the command in it, if any; an unknown sender's is held like any text. The rule
+    comes before the search for a duplicate: an idempotency key must tell nothing about a message to
+    a sender who may not write (any more). Raises RefusedError 413, and 422 for a key that stands
+    for another message of the same sender.
     """
     sender = permissions.Sender(
         account=draft.account, kind=draft.kind, value=draft.sender, group=group
@@ -215,8 +215,8 @@ def take_code(
 
 
 def refused_code(held: Receipt, *, draft: Draft, command: slash_commands.Command) -> Receipt:
-    """Return the receipt of an unknown sender's command, and tell the sender why a code is
-    refused."""
+    """Return the receipt of an unknown sender's command; a refused code is answered with the
+    reason."""
     if command.in_response:
         return dataclasses.replace(held, said=command.said)
     answer_code(draft=draft, words="" if command.is_spent else command.said)
@@ -233,11 +233,11 @@ def obey(
     listed: bool,
     may_decide: bool,
 ) -> Receipt:
-    """Carry out an allowed command; what follows ``/new`` is a message. Inside a transaction.
+    """Carry out an allowed command; the text after ``/new`` is a message. Inside a transaction.
 
-    ``listed``: the sender is one of the person's identities; false for a sender that an open list
-    lets in, for whom no owner's command is carried out. ``may_decide``: the credential may decide
-    unknown requests, if the person is an owner.
+    ``listed``: the sender is one of the user's identities; false for a sender that an open list
+    admits, for whom no owner's command is carried out. ``may_decide``: the credential may decide
+    unknown requests, if the user is an owner.
     """
     message, new = inbox.store(
         draft=draft, state=InboundMessage.State.RECEIVED, now=now, user=user, session=session
@@ -392,7 +392,7 @@ def waits_for_sender(message: InboundMessage) -> bool:
 
 
 def refused_again(message: InboundMessage) -> Receipt:
-    """Return the receipt of a repeated message of a denied sender: only why it was refused."""
+    """Return the receipt of a repeated message of a denied sender: only the reason."""
     said = str(message.options.get(SAID, "")) if waits_for_sender(message) else ""
     return Receipt("denied", message=message, said=said)
 

@@ -53,7 +53,7 @@ def tell_owners(user: User, draft: Draft, now: datetime) -> None:
 
 
 def answer_code(*, draft: Draft, words: str) -> None:
-    """Tell an unknown sender why a code is refused; nothing for no words. Inside a transaction."""
+    """Send an unknown sender the reason for refusing a code, if any. Inside a transaction."""
     if not words:
         return
     outbox.enqueue_in_chat(

@@ -1,7 +1,7 @@
 """Turn the media of a run into text before the agent sees them ([C6]).
 
 Each is fetched once, stored as a ``StoredFile`` and described; the description is stored at once,
-so that another attempt of the run does not repeat it. Failures are told to the person.
+so that another attempt of the run does not repeat it. Failures are reported to the user.
 """
 
 import base64
@@ -109,7 +109,9 @@ async def seen_picture(stored: StoredFile, kind: str, duration: int | None) -> s
 
 
 def refusals(run: Run) -> list[str]:
-    """Return what the person must be told, whatever the model says: files that were not stored."""
+    """Return the texts about files that were not stored, which the user gets whatever the model
+    says.
+    """
     found = [item["refused"] for item in run.route.get("media", []) if "refused" in item]
     return list(dict.fromkeys(found))
 
@@ -157,10 +159,10 @@ async def understood(
     caption: str,
     made: dict[str, str],
 ) -> dict[str, Any]:
-    """Return what is added to one medium: its description, its kind, and the handle of the stored
+    """Return the additions to one medium: its description, its kind, and the handle of the stored
     file.
 
-    The kind is what the file is, whatever its sender called it. ``made`` gets the picture of one
+    The kind follows from the content, not from the declared type. ``made`` gets the picture of one
     that goes to the model itself.
     """
     medium = Medium(
@@ -191,7 +193,7 @@ async def understood(
 
 
 def kind_of(said: str, stored: StoredFile) -> str:
-    """Return whether a stored file is an image, audio, video, or a document, by its content."""
+    """Return the kind of a stored file by its content: image, audio, video, or document."""
     found = family(stored.content_type)
     if found:
         return found
@@ -364,5 +366,5 @@ async def seen(medium: Medium, stored: StoredFile, *, is_seen: bool) -> Medium:
     try:
         transcript = await heard(stored)
     except transcribe.TranscriptionError:
-        transcript = ""  # a video without sound is none the worse
+        transcript = ""  # a video without sound is no failure
     return replace(medium, description=description, transcript=transcript)

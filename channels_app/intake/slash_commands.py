@@ -26,9 +26,9 @@ COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECA
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 LISTED = 10
 HELP = """\
-/new — start afresh: what was said before is forgotten
+/new — start a new conversation without the history
 /stop — stop the answer that is being written
-/status — what is going on
+/status — show the current state
 /whoami — show your name and address here
 /link — a code that links another address of yours
 /help — this list"""
@@ -222,7 +222,7 @@ def link(asked: Asked) -> str:
 
 
 def _expiry(asked: Asked) -> datetime | None:
-    """Return when the sender's own identity expires; what it links must not outlive it."""
+    """Return when the sender's own identity expires: the linked identity must not outlive it."""
     message = asked.message
     found = ChannelIdentity.objects.filter(
         user=asked.user, kind=message.kind, value=message.sender, expires_at__isnull=False

@@ -68,7 +68,7 @@ def find(run: Run, *, source_id: str, message_id: str) -> Found | None:
 
 
 def described(found: Found) -> dict[str, str]:
-    """Return what is stored of a source."""
+    """Return the stored fields of a source."""
     return {
         "title": one_line(str(found.source.get("title") or ""), 300),
         "url": one_line(str(found.source.get("url") or ""), 1000),

@@ -37,7 +37,7 @@ class Mcp(Endpoint):
         self.user = self.caller.person
 
     async def handle(self, body: bytes) -> None:
-        """Let the SDK answer what is a JSON-RPC message."""
+        """Pass valid JSON-RPC messages to the SDK."""
         flaw = flaw_of(body, self.user)
         if flaw is not None:
             await self.answer(400, flaw)

@@ -1,4 +1,4 @@
-"""The MCP server ([D7]) over the official SDK: what each tool does, for which person."""
+"""The MCP server ([D7]) over the official SDK: the tools and their effects, per user."""
 
 import logging
 from collections.abc import Awaitable, Callable

@@ -112,7 +112,7 @@ class MemoryGateway:
 
 @dataclass(slots=True)
 class MemoryOutbound:
-    """Implement every capability."""
+    """Outbound side with every capability."""
 
     platform: Platform
     max_download_bytes: int = 1024 * 1024

@@ -1,1 +1,1 @@
-"""The door for clients that speak the OpenAI chat completions API (contract D5)."""
+"""The endpoints for clients of the OpenAI chat completions API (contract D5)."""

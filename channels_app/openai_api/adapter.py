@@ -1,6 +1,7 @@
 """A run's event log as OpenAI chat completion chunks, and as one completion (contract M3).
 
-What real clients need, beyond the table of requirement 2 (each rule was seen to break one):
+Rules of real clients, beyond the table of requirement 2 (for each, a client is known that needs
+it):
 
 * one id for all chunks, the role in the first one, exactly one `finish_reason`, after all content;
 * a tool that the gateway runs is never a `delta.tool_calls`: clients would run it and call again;
@@ -8,8 +9,8 @@ What real clients need, beyond the table of requirement 2 (each rule was seen to
 * with `include_usage` the last chunk has `choices: []` and the usage.
 
 An error stays back until the run's end says whether it was fatal: clients give up at an error
-frame, while a run may go on after one. What was sent cannot be taken back; see `AppendOnly` for
-what happens when another attempt of the run begins an answer anew.
+frame, while a run may go on after one. Sent text cannot be taken back; see `AppendOnly` for another
+attempt of the run, which begins the answer anew.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What the door knows of one request.
+    """The options of one request.
 
     `created` is in seconds since 1970. `trace_link` puts a link to the trace page of the run before
     the answer, in the viewer's `locale`. `client_tools` are the names of the tools that the client
@@ -82,7 +83,7 @@ class Config:
 
 
 class OpenAIAdapter:
-    """Turns events into frames, one run a time; `encode` makes server-sent events of them."""
+    """Turns events into frames, for one run; `encode` makes server-sent events of them."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -102,7 +103,7 @@ class OpenAIAdapter:
         self._length = 0
 
     def feed(self, event: Mapping[str, object]) -> list[Frame]:
-        """The frames that one event adds; often none."""
+        """Return the frames that one event adds; often none."""
         if self._ended:
             return []
         frames = self._harmless_error() if self._goes_on_after_error(event) else []
@@ -111,7 +112,7 @@ class OpenAIAdapter:
         return frames
 
     def close(self) -> list[Frame]:
-        """The frames that end a stream whose log stops without a `stream_end`; else none."""
+        """Return the frames that end a stream whose log stops without a `stream_end`; else none."""
         if self._ended:
             return []
         frames: list[Frame] = []
@@ -153,7 +154,9 @@ class OpenAIAdapter:
         return self._say(into, piece, speaker=speaker)
 
     def _loading(self, message: LoadingMessage, *, settled: bool) -> list[Frame]:
-        """A line of the reasoning: more of it when it grew, a new line when it changed."""
+        """Convert a progress line to reasoning: its new part when it grew, a new line when it
+        changed.
+        """
         line = message.props.get("message", LOADING if settled else "") or ""
         speaker = message.message_id and f"loading:{message.message_id}"
         last = self._lines.get(speaker, "") if speaker else ""
@@ -176,7 +179,9 @@ class OpenAIAdapter:
         return self._say("content", self.config.links.markdown(message), speaker="")
 
     def _tool_call(self, message: ToolCallMessage) -> list[Frame]:
-        """A call of the client's own tool, in one piece; the gateway's tools stay silent."""
+        """Convert a call of the client's own tool, in one piece; the gateway's tools are not
+        shown.
+        """
         name = message.props.get("name") or ""
         call_id = message.props.get("id") or message.message_id
         if name not in self.config.client_tools or f"call:{call_id}" in self._rendered:
@@ -210,7 +215,7 @@ class OpenAIAdapter:
         return self._say("content", f"🚀 {words}", speaker="trace")
 
     def _harmless_error(self) -> list[Frame]:
-        """The run went on after an error: a line of the answer."""
+        """Convert an error that did not end the run: a line of the answer."""
         error, self.error = self.error, None
         if error is None:
             return []
@@ -230,7 +235,9 @@ class OpenAIAdapter:
         return [*frames, DONE]
 
     def _error_frame(self, data: Mapping[str, object]) -> ErrorFrame:
-        """In the API's words, where it has some; the message's details are the owner's."""
+        """Convert an error to the API's wording, where it has some; details are for the owner
+        only.
+        """
         if self.error is not None:
             code = self.error.props.get("code") or "server_error"
             text = self.error.props.get("message") or self._words.failed
@@ -241,7 +248,7 @@ class OpenAIAdapter:
         return {"error": {"message": text, "type": named[0], "code": named[1], "param": None}}
 
     def _sources(self) -> list[Frame]:
-        """The numbered list of sources; the annotations point into it."""
+        """Convert the sources to a numbered list; the annotations point into it."""
         found = citations(self._retrievals.values())
         if not found:
             return []
@@ -271,7 +278,7 @@ class OpenAIAdapter:
         return self._chunk(delta, finish_reason=str(reason))
 
     def _say(self, into: Field, piece: str, *, speaker: str) -> list[Frame]:
-        """Text for one field, set apart from what another message said before it."""
+        """Add text to one field, separated from the text of an earlier message."""
         if not piece:
             return []
         tail = self._tails[into]
@@ -294,7 +301,7 @@ class OpenAIAdapter:
         chunk = self._envelope()
         chunk["choices"] = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
         if self.config.include_usage:
-            chunk["usage"] = None  # as the API's reference says of all chunks but the last
+            chunk["usage"] = None  # as the API reference says of all chunks but the last
         return chunk
 
     def _envelope(self) -> Chunk:
@@ -308,12 +315,12 @@ class OpenAIAdapter:
 
 
 def encode(frame: Frame) -> bytes:
-    """One frame as a server-sent event."""
+    """Encode one frame as a server-sent event."""
     return b"data: " + (frame.encode() if frame == DONE else orjson.dumps(frame)) + b"\n\n"
 
 
 def usage_of(data: Mapping[str, object]) -> Usage:
-    """The usage in OpenAI's words; zero where the model's server did not count."""
+    """Return the usage in OpenAI's form; zero where the model's server did not count."""
     given = data.get("usage")
     usage = given if isinstance(given, dict) else {}
     prompt = int(usage.get("prompt_tokens") or 0)

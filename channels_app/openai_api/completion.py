@@ -1,4 +1,4 @@
-"""A run as one `chat.completion`: the streamed chunks of its final messages, put together."""
+"""A run as one `chat.completion`, built from the streamed chunks of its final messages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from core.messages import (
 
 
 def completion(events: Iterable[Mapping[str, object]], config: Config) -> Completion | ErrorFrame:
-    """The whole run, or `{"error": …}` when it failed.
+    """Return the completion of the whole run, or `{"error": …}` when it failed.
 
-    Attempts that were begun anew leave no trace here: only the final messages are told.
+    Abandoned attempts leave no trace: only the final messages are included.
     """
     settled, end = _final_log(events)
     adapter = OpenAIAdapter(config)
@@ -49,7 +49,7 @@ def completion(events: Iterable[Mapping[str, object]], config: Config) -> Comple
 def _final_log(
     events: Iterable[Mapping[str, object]],
 ) -> tuple[list[MessageDict], Mapping[str, object]]:
-    """The log as if every message had come whole and once, and the data of its end."""
+    """Return the log with every message whole and once, and the data of its end."""
     transcript = Transcript()
     before: list[MessageDict] = []
     after: list[MessageDict] = []
@@ -73,7 +73,7 @@ def _final_log(
 
 
 def _add(message: FinalMessage, delta: Delta) -> None:
-    """What a client does with one delta."""
+    """Merge one delta into a message, as clients do."""
     if piece := delta.get("content"):
         message["content"] = (message["content"] or "") + piece
     if piece := delta.get("reasoning_content"):

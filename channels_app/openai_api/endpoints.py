@@ -36,17 +36,17 @@ from core.signals import pubsub
 
 ORIGIN = sessions.ORIGIN
 DELIVERY_FIELDS = {"stream", "stream_options"}
-# Until then the head of a stream may wait for its first word; usual proxies wait 60 s for a head.
+# The longest wait of a stream's head for the first text; usual proxies wait 60 s for a head.
 HEAD_SECONDS = 45.0
-# Events that say nothing to a client yet.
+# Events without content for a client.
 SILENT = ("event", "loading", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A run that a request waits for. ``keep``: it goes on when the client leaves.
+    """A run that a request waits for. ``keep``: it continues when the client leaves.
 
-    ``heard``: has listened to the run's person since before there was the run.
+    ``heard``: a subscription to the user's events from before the run existed.
     """
 
     run: Run
@@ -57,7 +57,7 @@ class Work:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the answer says about itself."""
+        """Return the headers with the ids of the run and session."""
         return {
             sessions.HEADER: self.session,
             "X-Request-Id": self.run.public_id,
@@ -65,7 +65,7 @@ class Work:
 
 
 class OpenAIEndpoint(Endpoint):
-    """An endpoint under ``/v1``: a key with the scope ``chat``, and errors in OpenAI's shape."""
+    """An endpoint under ``/v1``: needs a key with the scope ``chat``; errors in OpenAI's shape."""
 
     key_scope = ApiKey.Scope.CHAT
 
@@ -84,12 +84,12 @@ class ChatCompletions(OpenAIEndpoint):
     takes_json = True
 
     async def check_head(self) -> None:
-        """As any endpoint; and the session that the request names."""
+        """Check as every endpoint does, and the session that the request names."""
         await super().check_head()
         self.session = sessions.checked(self.request.header("x-session-id"))
 
     async def handle(self, body: bytes) -> None:
-        """Accept what is asked, and answer its run."""
+        """Accept a request, and answer its run."""
         data, caller, session = http.parse_object(body), self.caller, self.session
         asked = fields.read(data)
         key = repeat_key(caller, data, session, self.request.idempotency_key())
@@ -111,7 +111,8 @@ class ChatCompletions(OpenAIEndpoint):
     async def stream_run(self, work: Work) -> None:
         """Answer the run as chunks; it is stopped when the client leaves.
 
-        The head waits for the first word: a run that fails before it is answered with its status.
+        The head waits for the first text: a run that fails earlier is answered with an error
+        status.
         """
         translate = adapter.OpenAIAdapter(work.config)
         async with contextlib.aclosing(follow_run.follow(work.run, since_before=work.heard)) as log:
@@ -155,7 +156,7 @@ class ChatCompletions(OpenAIEndpoint):
             await self.answer(200, found, work.headers)
 
     async def answer_failure(self, work: Work, found: ErrorFrame, last: MessageDict) -> None:
-        """Answer what a run failed with. ``last``: the last event of its log."""
+        """Answer a failed run with its error. ``last``: the last event of its log."""
         data = last["props"].get("data")
         headers = errors.headers_of(found, data if isinstance(data, dict) else {})
         await self.answer(errors.status_of(found), found, {**work.headers, **headers})
@@ -165,7 +166,7 @@ async def prepare(caller: Principal, asked: fields.Asked) -> None:
     """Count a bridge's sender, then fetch the pictures that messages name by their address. Raises
     RefusedError.
 
-    Not for a sender who may not speak: what is held of theirs has no such picture.
+    Not for a denied sender: the held message has no such picture.
     """
     account = caller.account
     if account is not None:
@@ -177,7 +178,9 @@ async def prepare(caller: Principal, asked: fields.Asked) -> None:
 
 
 def listener_of(caller: Principal) -> AbstractContextManager[pubsub.Listener | None]:
-    """Hears what the caller's runs say; None for a bridge, whose senders are told apart later."""
+    """Subscribe to the events of the caller's runs; None for a bridge, which has several
+    senders.
+    """
     if caller.user is None:
         return contextlib.nullcontext()
     return pubsub.local().listen([f"user:{caller.user.pk}"])
@@ -186,9 +189,9 @@ def listener_of(caller: Principal) -> AbstractContextManager[pubsub.Listener | N
 def repeat_key(
     caller: Principal, body: Mapping[str, Any], session: str, key: str
 ) -> RepeatKey | None:
-    """The key that a repeated request has; None when the client gave none.
+    """Return the idempotency key of a request; None when the client gave none.
 
-    How the answer is asked for (``stream``) may change. Before pictures are fetched.
+    The form of the answer (``stream``) may change. Computed before pictures are fetched.
     """
     if not key:
         return None
@@ -200,7 +203,7 @@ def repeat_key(
 def accept(
     caller: Principal, asked: fields.Asked, session: str, repeat: RepeatKey | None
 ) -> Receipt:
-    """Put what was asked into the inbox. Raises RefusedError."""
+    """Put the message into the inbox. Raises RefusedError."""
     text = chat_messages.last_said(asked.messages)
     media = chat_messages.take_files(asked.messages)
     options: dict[str, Any] = {
@@ -240,7 +243,7 @@ def accept(
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What goes into the inbox of a request."""
+    """The parts of a request that go into the inbox."""
 
     text: str
     media: list[dict[str, Any]]
@@ -249,7 +252,9 @@ class Said:
 
 
 def accept_sender(caller: Principal, asked: fields.Asked, session: str, said: Said) -> Receipt:
-    """A bridge key names its sender in ``user``; the rule decides ([A5], [A10])."""
+    """Accept a message of a bridge, which names its sender in ``user``; the rule decides ([A5],
+    [A10]).
+    """
     assert caller.account is not None  # noqa: S101 - a constraint of ApiKey
     draft = Draft(
         account=caller.account,
@@ -274,9 +279,9 @@ def work_of(
     repeat: RepeatKey | None,
     heard: pubsub.Listener | None,
 ) -> Work | None:
-    """Accept what was asked: the run to wait for; None when its sender is unknown.
+    """Accept a request; return the run to wait for, None when its sender is unknown.
 
-    Nothing of what it stored stays when it raises RefusedError; what a stranger said is kept.
+    RefusedError rolls everything back; the message of an unknown sender is kept.
     """
     receipt = accept(caller, asked, session, repeat)
     run = receipt.run
@@ -302,26 +307,28 @@ def work_of(
 
 
 def trace_link(account: ChannelAccount) -> adapter.TraceLink:
-    """Whether answers begin with a link to their trace: the account's word, else the setting's."""
+    """Return whether answers begin with a link to their trace: by the account, else by the
+    setting.
+    """
     word = account.config.get("trace_link", settings.OPENAI_TRACE_LINK)
     return word if word in ("content", "reasoning") else "off"
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How a stream begins: its first frames, and the event that they end with."""
+    """The beginning of a stream: its first frames, and the event that they end with."""
 
     frames: list[Frame]
     last: MessageDict
 
     @property
     def failure(self) -> ErrorFrame | None:
-        """The error, where it came before anything else."""
+        """Return the error, if it came before any content."""
         return next((each for each in self.frames if each != DONE and "error" in each), None)
 
 
 def farewell(run_id: str) -> bytes:
-    """The last frames of a stream whose process is stopped."""
+    """Return the last frames of a stream whose process is stopped."""
     frame = errors.body(
         503, f"{event_stream.RESTARTS} Its id is {run_id}; its answer is in the transcript."
     )
@@ -329,7 +336,7 @@ def farewell(run_id: str) -> bytes:
 
 
 async def unless_gone(incoming: Body, begins: Awaitable[Opening]) -> Opening | None:
-    """What ``begins`` gives; None when the client left first."""
+    """Return the result of ``begins``; None when the client left first."""
     begun = asyncio.ensure_future(begins)
     gone = asyncio.ensure_future(incoming.gone())
     try:
@@ -343,7 +350,7 @@ async def unless_gone(incoming: Body, begins: Awaitable[Opening]) -> Opening | N
 
 
 async def opening_of(log: follow_run.Log, translate: adapter.OpenAIAdapter) -> Opening:
-    """The frames up to the first word, the end, or HEAD_SECONDS: a proxy waits no longer."""
+    """Read the frames up to the first text, the end, or HEAD_SECONDS: a proxy waits no longer."""
     deadline = asyncio.get_running_loop().time() + HEAD_SECONDS
     frames: list[Frame] = []
     last: MessageDict = {"type": "event", "props": {}}
@@ -360,7 +367,7 @@ async def opening_of(log: follow_run.Log, translate: adapter.OpenAIAdapter) -> O
 async def blocks(
     log: follow_run.Log, translate: adapter.OpenAIAdapter, frames: list[Frame]
 ) -> AsyncGenerator[bytes, None]:
-    """The chunks as server-sent events, and comments while nothing is said."""
+    """Yield the chunks as server-sent events, and comments while there are none."""
     for frame in frames:
         yield adapter.encode(frame)
     async for event in log:
@@ -372,13 +379,15 @@ async def blocks(
 
 
 async def whole_log(work: Work) -> list[MessageDict]:
-    """All events of a run, once it has ended."""
+    """Return all events of a run, once it has ended."""
     async with contextlib.aclosing(follow_run.follow(work.run, since_before=work.heard)) as log:
         return [event async for event in log if event is not None]
 
 
 async def stop(work: Work) -> None:
-    """Nobody waits for this run any more; with an Idempotency-Key its client may come back."""
+    """Cancel a run whose client left; with an Idempotency-Key the client may come back, so it goes
+    on.
+    """
     if not work.keep:
         await in_thread(runs.request_cancel, run=work.run)
 
@@ -406,13 +415,13 @@ class Model(OpenAIEndpoint):
 
 
 def model_body(name: str) -> dict[str, Any]:
-    """A model as the API lists it."""
+    """Return a model in the form of the list."""
     return {"id": name, "object": "model", "created": started(), "owned_by": "latchkey"}
 
 
 @cache
 def started() -> int:
-    """When this process was first asked for its models, in seconds since 1970."""
+    """Return when this process was first asked for its models, in seconds since 1970."""
     return int(time.time())
 
 
@@ -420,5 +429,5 @@ class Unknown(OpenAIEndpoint):
     """Any other address under ``/v1``."""
 
     async def check_head(self) -> None:
-        """Refuse, also without a key."""
+        """Answer 404, also without a key."""
         raise RefusedError(404, f"There is no {self.request.method} here.")

@@ -1,4 +1,4 @@
-"""Errors in OpenAI's shape, with the words that its clients know."""
+"""Errors in OpenAI's shape, with the codes that its clients know."""
 
 import math
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ OWN_STATUS = {"too_long": 504, "internal": 500}
 
 
 def body(status: int, message: str, *, param: str = "") -> ErrorFrame:
-    """``{"error": {"message", "type", "param", "code"}}``."""
+    """Return ``{"error": {"message", "type", "param", "code"}}``."""
     kind, code = WORDS.get(status, ("server_error", "server_error"))
     if status == 404 and param == "model":
         code = "model_not_found"
@@ -36,13 +36,13 @@ def body(status: int, message: str, *, param: str = "") -> ErrorFrame:
 
 
 def rates(headers: http.Headers) -> http.Headers:
-    """What clients of the API read besides ``Retry-After``."""
+    """Return the rate limit headers that clients of the API read besides ``Retry-After``."""
     seconds = headers.get("Retry-After", http.RETRY_SECONDS)
     return {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": f"{seconds}s"}
 
 
 def status_of(found: Completion | ErrorFrame) -> int:
-    """The status of a finished run: 200, or what its error is called in HTTP."""
+    """Return the HTTP status of a finished run: 200, or that of its error."""
     if "error" not in found:
         return 200
     code = found["error"]["code"] or ""
@@ -51,7 +51,10 @@ def status_of(found: Completion | ErrorFrame) -> int:
 
 
 def headers_of(found: Completion | ErrorFrame, end: Mapping[str, object]) -> http.Headers:
-    """Whether and when a failed run is worth another request; ``end``: data of its last event."""
+    """Return the headers that tell a client whether and when to repeat a failed run.
+
+    ``end``: data of its last event.
+    """
     if "error" not in found:
         return {}
     kind = KIND_OF.get(found["error"]["code"] or "")
@@ -59,6 +62,6 @@ def headers_of(found: Completion | ErrorFrame, end: Mapping[str, object]) -> htt
     known = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     headers = {"Retry-After": str(math.ceil(float(str(seconds))))} if known else {}
     if kind is not None and not kind.is_retried:
-        # What the official clients obey: they would repeat a 502 or a 429 otherwise.
+        # The official clients obey this: they would repeat a 502 or a 429 otherwise.
         return {**headers, "x-should-retry": "false"}
     return {**rates(headers), **headers} if kind is not None and kind.status == 429 else headers

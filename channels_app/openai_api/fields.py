@@ -24,7 +24,7 @@ INTEGER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a client asks for; ``options`` go to the model's server as they are."""
+    """The fields of a request; ``options`` go to the model's server unchanged."""
 
     model: str
     messages: list[Json]
@@ -36,7 +36,7 @@ class Asked:
 
 
 def read(body: Json) -> Asked:
-    """The fields of ``body``. Raises RefusedError: 404 for an unknown model, else 400 or 413."""
+    """Parse ``body``. Raises RefusedError: 404 for an unknown model, else 400 or 413."""
     model = known_model(body.get("model"))
     refuse_unsupported(body)
     stream = flag(body.get("stream"), "stream") or False
@@ -53,12 +53,12 @@ def read(body: Json) -> Asked:
 
 
 def models() -> list[str]:
-    """The names that are answered: the model's own, and one that outlives a change of model."""
+    """Return the accepted names: the model's own, and one that stays when the model changes."""
     return list(dict.fromkeys([settings.LLM_MODEL, ALIAS]))
 
 
 def known_model(value: Any) -> str:
-    """A model's name. Raises RefusedError 400, or 404 for one that is not here ([RO2])."""
+    """Check a model's name. Raises RefusedError 400, or 404 for an unknown one ([RO2])."""
     if not isinstance(value, str) or not value:
         raise refused("must be the name of a model", "model")
     if value not in models():
@@ -68,7 +68,7 @@ def known_model(value: Any) -> str:
 
 
 def refuse_unsupported(body: Json) -> None:
-    """Raises RefusedError 400 for what would silently be missing from the answer."""
+    """Raise RefusedError 400 for options whose effect would silently be missing."""
     for name, value in body.items():
         if value is None or name in READ_HERE or name in KEPT or name in CHECKS:
             continue
@@ -88,7 +88,7 @@ def refuse_unsupported(body: Json) -> None:
 
 
 def include_usage(value: Any, *, stream: bool) -> bool:
-    """Whether the stream ends with its usage. Raises RefusedError 400 ([RO11])."""
+    """Return whether the stream ends with its usage. Raises RefusedError 400 ([RO11])."""
     if value is None:
         return False
     if not isinstance(value, dict):
@@ -99,7 +99,7 @@ def include_usage(value: Any, *, stream: bool) -> bool:
 
 
 def sender(value: Any) -> str:
-    """Whom a bridge key speaks for; with a personal key it says nothing ([A10], [RO6])."""
+    """Return the sender that a bridge key names; ignored with a personal key ([A10], [RO6])."""
     if value is None:
         return ""
     if not isinstance(value, str) or not is_clean(value) or len(value) > 256:
@@ -108,7 +108,7 @@ def sender(value: Any) -> str:
 
 
 def options(body: Json, tools: list[Json]) -> Json:
-    """What goes to the model's server, under the client's own names."""
+    """Return the options for the model's server, under the client's own names."""
     found = {
         name: check(body[name], name)
         for name, check in CHECKS.items()
@@ -121,14 +121,14 @@ def options(body: Json, tools: list[Json]) -> Json:
 
 
 def flag(value: Any, name: str) -> bool | None:
-    """True, false or absent."""
+    """Check a boolean; None when absent."""
     if value is not None and not isinstance(value, bool):
         raise refused("must be true or false", name)
     return value
 
 
 def number(value: Any, name: str, *, low: float, high: float) -> float:
-    """A number from ``low`` to ``high``."""
+    """Check a number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise refused("must be a number", name)
     if not low <= value <= high:
@@ -137,14 +137,14 @@ def number(value: Any, name: str, *, low: float, high: float) -> float:
 
 
 def whole(value: Any, name: str, *, low: int) -> int:
-    """A whole number of at least ``low``."""
+    """Check a whole number of at least ``low``."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= INTEGER:
         raise refused(f"must be a whole number of at least {low}", name)
     return value
 
 
 def stop(value: Any, name: str) -> str | list[str]:
-    """Where to stop: one text, or up to four."""
+    """Check the stop sequences: one text, or up to four."""
     given = [value] if isinstance(value, str) else value
     if not isinstance(given, list) or len(given) > MAX_STOPS:
         raise refused(f"must be a string or at most {MAX_STOPS} strings", name)
@@ -155,14 +155,14 @@ def stop(value: Any, name: str) -> str | list[str]:
 
 
 def word(value: Any, name: str) -> str:
-    """A short name such as ``low``."""
+    """Check a short name such as ``low``."""
     if not isinstance(value, str) or not value.isascii() or not 0 < len(value) <= MAX_WORD:
         raise refused("must be a short string", name)
     return value
 
 
 def response_format(value: Any, name: str) -> Json:
-    """Text, any JSON, or JSON of a schema."""
+    """Check the response format: text, any JSON, or JSON of a schema."""
     kind = value.get("type") if isinstance(value, dict) else None
     if kind in ("text", "json_object"):
         return {"type": kind}
@@ -180,7 +180,7 @@ def response_format(value: Any, name: str) -> Json:
 
 
 def logit_bias(value: Any, name: str) -> dict[str, float]:
-    """Token id -> how much more or less of it."""
+    """Check the bias of tokens: token id -> how much more or less likely."""
     if not isinstance(value, dict) or len(value) > 1024:
         raise refused("must be an object of at most 1024 tokens", name)
     for token, bias in value.items():
@@ -191,7 +191,7 @@ def logit_bias(value: Any, name: str) -> dict[str, float]:
 
 
 def small(value: Any, name: str) -> Any:
-    """Any JSON of bounded size."""
+    """Check any JSON of bounded size."""
     if chat_tools.too_big(value):
         raise refused("is too large or too deep", name)
     return value
@@ -236,7 +236,7 @@ READ_HERE = frozenset(
 )
 # They say how OpenAI keeps a conversation; here the gateway keeps it.
 KEPT = frozenset({"store", "metadata"})
-# Field -> the values that change nothing, and the words for any other.
+# Field -> the values that change nothing, and the error text for any other.
 ONLY: dict[str, tuple[tuple[Any, ...], str]] = {
     "n": ((1,), "must be 1"),
     "logprobs": ((False,), "is not supported"),
@@ -244,7 +244,7 @@ ONLY: dict[str, tuple[tuple[Any, ...], str]] = {
     "modalities": ((["text"],), 'must be ["text"]'),
 }
 INSTEAD = {"functions": "tools", "function_call": "tool_choice", "audio": "text"}
-# Providers that send what they are given; the others know these names only.
+# Providers that pass on every field; the others accept these names only.
 ANY_FIELD = frozenset({"openai-compatible", "scripted"})
 LIBRARY_FIELDS = frozenset(
     {
@@ -255,7 +255,7 @@ LIBRARY_FIELDS = frozenset(
 
 
 def table() -> str:
-    """What becomes of each field, as the table of docs/http.md."""
+    """Describe the treatment of each field, as the table of docs/http.md."""
     refused_names = [*ONLY, *INSTEAD]
     rows = {
         "read by the gateway": sorted(READ_HERE),

@@ -1,4 +1,4 @@
-"""Which session a request of the OpenAI API belongs to, as its client keeps the history itself.
+"""Choose the session of a request to the OpenAI API, whose clients keep the history themselves.
 
 `X-Session-Id` is the public id of one of the person's own sessions, or any name of the client's
 choice: a session of that key. Without it a key has one main session; requests that come at the same

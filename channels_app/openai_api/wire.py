@@ -1,4 +1,4 @@
-"""The JSON of the chat completions API, as far as we send it."""
+"""The JSON of the chat completions API, as far as the gateway sends it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DONE: Literal["[DONE]"] = "[DONE]"
 
 
 class Function(TypedDict):
-    """What to call; `arguments` is a JSON text."""
+    """The function to call; `arguments` is a JSON text."""
 
     name: str
     arguments: str
@@ -40,7 +40,7 @@ class Annotation(TypedDict):
 
 
 class Delta(TypedDict, total=False):
-    """What one chunk adds to the message."""
+    """The addition of one chunk to the message."""
 
     role: Literal["assistant"]
     content: str

@@ -23,7 +23,7 @@ CHART_CACHE_SECONDS = 60
 
 
 def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
-    """Add what the dashboard shows to the template context; unfold's DASHBOARD_CALLBACK."""
+    """Add the dashboard's data to the template context; unfold's DASHBOARD_CALLBACK."""
     may = request.user.has_perm
     is_owner = isinstance(request.user, User) and request.user.is_owner
     found: dict[str, Any] = {"may_decide": is_owner}

@@ -61,10 +61,10 @@ async def healthz(request: EndpointRequest) -> HttpResponse:
 async def readyz(request: EndpointRequest) -> HttpResponse:
     """Answer whether all parts work: 503 when not.
 
-    Only a key, a member of staff and METRICS_TOKEN get what names accounts: what is wrong;
-    ``warnings`` (what is wrong elsewhere, as a model that fails: another gateway would not do
-    better); ``waiting`` (updates held back for us); ``deliveries`` (how many wait after a failure,
-    and how many were given up).
+    Details that name accounts need a key, a staff session or METRICS_TOKEN: the problems;
+    ``warnings`` (problems elsewhere, such as a failing model: another gateway would not do better);
+    ``waiting`` (updates that platforms hold back); ``deliveries`` (the numbers that wait after a
+    failure and that were given up).
     """
     nothing: tuple[list[str], dict[str, int], dict[str, int]] = ([NO_DATABASE], {}, {})
     (problems, waiting, deliveries), stuck = await asyncio.gather(

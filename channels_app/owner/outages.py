@@ -25,7 +25,7 @@ AT_ONCE = 500
 
 
 def look(*, now: datetime) -> None:
-    """Notify the owner of accounts with an outage, and of the end of one. A chore."""
+    """Notify the owner of outages of accounts, and of their end. A chore."""
     waiting = outbox.backlogs()
     late = now - timedelta(seconds=settings.UNDELIVERED_SECONDS)
     rows = ChannelAccount.objects.filter(id__in=waiting, outage_at__isnull=True)

@@ -1,4 +1,6 @@
-"""A run's log for external clients: live, with heartbeats, and with stored pictures inlined."""
+"""Follow a run's log for external clients: live, with heartbeats, and with stored pictures
+inlined.
+"""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing

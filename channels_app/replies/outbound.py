@@ -41,7 +41,7 @@ PATIENCE_SECONDS = 2.0
 
 # When the last edit of a run that was taken over is repeated.
 REPEAT_SECONDS = 3.0
-# Deliveries of runs that another worker had before, and that were settled here.
+# Deliveries of runs that this worker took over from another one and finished.
 TAKEN_OVER: deque[int] = deque(maxlen=1000)
 repeating: set[asyncio.Task[None]] = set()
 
@@ -64,8 +64,8 @@ def unheard(_: Delivery) -> None:
 def enqueue_answer(run: Run, outcome: Outcome) -> None:
     """Put the blocks of a finished run into the outbox, if its channel has an outbound side.
 
-    Called in the transaction that ends the run ([C3]: block 0 replies to the route's message). What
-    was shown while the answer grew becomes the final text by an edit.
+    Called in the transaction that ends the run ([C3]: block 0 replies to the route's message). The
+    messages shown while the answer grew are edited into the final text.
     """
     channel = registry.get(run.session.account.channel)
     if channel is None:
@@ -149,9 +149,9 @@ def spoken(run: Run, outcome: Outcome) -> str:
 
 
 def attachments(outcome: Outcome, *, takes_files: bool) -> list[Block]:
-    """The images and files of an answer, each a message of its own ([T7]).
+    """Return the images and files of an answer, each as a message of its own ([T7]).
 
-    The text holds a link to each file: a channel that takes no files gets nothing more.
+    The text has a link to each file: a channel without files gets nothing more.
     """
     photos: list[Block] = [
         {"kind": "photo", "image": number} for number in range(len(outcome.images))
@@ -171,9 +171,9 @@ def partial_answer(run: Run) -> list[Block]:
 
 
 def after_partial_answer(run: Run, said: list[Block], payloads: list[Block]) -> list[Block]:
-    """The blocks where nothing can be edited: what an earlier attempt said stays as it was said.
+    """Return the blocks where nothing can be edited: those of an earlier attempt stay.
 
-    When it fits the answer, the rest follows; when it does not, the whole answer does.
+    If the answer begins with it, the rest follows; if not, the whole answer does.
     """
     if payloads[: len(said)] == said:
         return payloads
@@ -182,12 +182,12 @@ def after_partial_answer(run: Run, said: list[Block], payloads: list[Block]) -> 
 
 @dataclass(slots=True)
 class Slot:
-    """When the rate limit lets a delivery go: in ``seconds``."""
+    """The time when the rate limit allows a delivery: in ``seconds``."""
 
     seconds: float = 0.0
 
     def __call__(self, delivery: Delivery) -> bool:
-        """Whether it is due now; a turn that is near is reserved already."""
+        """Return whether it is due now; a time in the near future is reserved already."""
         channel = registry.get(delivery.account.channel)
         if channel is None:
             return True
@@ -203,11 +203,11 @@ class Slot:
 
 
 async def deliver(delivery_id: int, *, ended: Ended = unheard) -> Next | None:
-    """Send one delivery if it is due; return what to look at next, if that is known.
+    """Send one delivery if it is due; return the next delivery, if it is known.
 
     ``ended`` is called with a delivery that was sent or given up.
     """
-    # The pace first: what is claimed is sent at once, so that a pause is no try and no doubt.
+    # The rate limit first: a claimed delivery is sent at once; a pause counts as no attempt.
     slot = Slot()
     delivery = await in_shared_transaction(
         partial(outbox.claim, delivery_id=delivery_id, ready=slot)
@@ -258,8 +258,11 @@ async def send_now(*, channel: Channel, delivery: Delivery, ended: Ended) -> Nex
 
 
 async def record_sent(*, channel: Channel, delivery: Delivery, message_id: str) -> None:
-    """Write down that a delivery was sent. A new message's id waits for no others' work: without
-    it the message has to be found again."""
+    """Record that a delivery was sent.
+
+    The id of a new message is not batched with other writes: without it the message has to be found
+    again.
+    """
     record = partial(outbox.sent, delivery=delivery, external_message_id=message_id)
     if message_id == delivery.external_message_id:
         await in_shared_transaction(record)
@@ -275,8 +278,9 @@ async def record_sent(*, channel: Channel, delivery: Delivery, message_id: str) 
 
 
 def repeat_later(delivery_id: int) -> None:
-    """Repeat the last edit of a run that was taken over: an edit of the worker that had it before
-    may still have been on its way."""
+    """Repeat the last edit of a run that was taken over: an edit of the earlier worker may still
+    have been in flight.
+    """
     loop = asyncio.get_running_loop()
 
     def begin() -> None:
@@ -288,7 +292,7 @@ def repeat_later(delivery_id: int) -> None:
 
 
 def tell_reader(*, channel: Channel, delivery: Delivery) -> None:
-    """Tell the conversation that a message in it may be a repeat."""
+    """Notify the conversation that a message in it may be a repeat."""
     session = delivery.session
     words = wording(session.user.language if session is not None else "")
     with atomic_write():
@@ -306,7 +310,7 @@ def tell_reader(*, channel: Channel, delivery: Delivery) -> None:
 async def record_failure(
     *, delivery: Delivery, error: ChannelError, ended: Ended = unheard
 ) -> Next | None:
-    """Record how a delivery failed, and tell the owner about a chat in trouble."""
+    """Record a failed delivery, and notify the owner about a chat in trouble."""
     if error.trouble == "gone" and delivery.external_message_id:
         await in_thread(outbox.gone, delivery=delivery)
         return Next(delivery.id)
@@ -365,12 +369,12 @@ def fail(*, delivery: Delivery, error: ChannelError) -> float | None:
 
 
 def tell_trouble(delivery: Delivery, error: ChannelError, *, chat: str) -> None:
-    """Tell the owner about a chat, or without one about the account."""
+    """Notify the owner about a chat, or without one about the account."""
     notices.trouble(account=delivery.account, chat=chat, trouble=error.trouble, words=str(error))
 
 
 def described(delivery: Delivery) -> str:
-    """Return a delivery for the log: with its account, person and run."""
+    """Return a description of a delivery for the log: its account, user and run."""
     run = delivery.run
     session = delivery.session
     person = run.user if run is not None else session.user if session is not None else None
@@ -382,8 +386,9 @@ def described(delivery: Delivery) -> str:
 
 
 def last_known(delivery: Delivery) -> int | None:
-    """The last message id that was known before a delivery was sent; None where the channel cannot
-    find what was sent."""
+    """Return the last message id known before a delivery was sent; None where the channel cannot
+    find sent messages.
+    """
     channel = registry.get(delivery.account.channel)
     if channel is None or not isinstance(channel.outbound, FindsSent):
         return None
@@ -392,7 +397,7 @@ def last_known(delivery: Delivery) -> int | None:
 
 
 def follow_chat(*, delivery: Delivery, new_chat: str) -> None:
-    """Move pending deliveries to the new id of a chat, and tell the owner."""
+    """Move pending deliveries to the new id of a chat, and notify the owner."""
     chat = delivery.target.get("chat", "")
     notices.trouble(
         account=delivery.account, chat=chat, trouble="migrated", words=f"now {new_chat}"
@@ -402,19 +407,21 @@ def follow_chat(*, delivery: Delivery, new_chat: str) -> None:
 
 
 def jitter(seconds: float) -> float:
-    """Return a little more than ``seconds``, so that not all retry at once."""
+    """Return a little more than ``seconds``, so that retries are spread."""
     return seconds * random.uniform(1.0, 1.4)  # noqa: S311 - no secret
 
 
 def is_repeatable(delivery: Delivery) -> bool:
-    """Whether sending again cannot show a message twice: edits, deletions, idempotent platforms."""
+    """Return whether sending again cannot show a message twice: edits, deletions, idempotent
+    platforms.
+    """
     channel = registry.get(delivery.account.channel)
     if channel is None:
         return False
     kind: Any = delivery.payload.get("kind", "text")
     known = bool(delivery.external_message_id)
     harmless = kind in {"answer", "close_topic"}
-    # A delete without an id looks for what it is to remove.
+    # A delete without an id searches for the message to remove.
     return channel.idempotent or harmless or known or (kind == "delete" and not delivery.doubt_chat)
 
 

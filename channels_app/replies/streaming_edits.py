@@ -1,9 +1,9 @@
-"""An answer that is shown while it grows, on a platform without streams.
+"""Show an answer while it grows, on a platform without streams.
 
 Where messages can be edited: the first is sent at 40 characters (or when a progress line comes),
-then edited at the platform's pace. Its row is in the outbox like any block, so a worker that dies
-leaves its message id behind and the next one edits the same message; the final text is the outbox's
-last edit. Where they cannot be edited: complete blocks leave as soon as they are complete.
+then edited within the platform's rate limit. Its row is in the outbox like any block: when a worker
+dies, the next one finds the message id and edits the same message; the final text is the outbox's
+last edit. Where they cannot be edited: blocks are sent as soon as they are complete.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ def silent(message: Message) -> str:
 
 @dataclass(slots=True)
 class Live:
-    """Shows one run. ``now`` gives what there is; :meth:`changed` says that it is more.
+    """Shows one run. ``now`` returns the current draft; :meth:`changed` signals a longer one.
 
     ``progress_of`` is the line that a message is shown as while nothing follows it.
     """
@@ -81,22 +81,23 @@ class Live:
         self._news.set()
 
     def heard(self, message: Message) -> None:
-        """Take a message of the run: a line of progress replaces the last, a text ends it."""
+        """Process a message of the run: a progress line replaces the last one, a text removes
+        it.
+        """
         line = self.progress_of(message)
         if line or message.type == "text":
             self.progress = line
         self.changed()
 
     async def finish(self) -> None:
-        """Stop showing; what is on its way to the platform arrives first, so that the final text
-        is the last."""
+        """Stop after the edits that are in flight, so that the final text is the last one."""
         self._over.set()
         self._news.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def abandon(self) -> None:
-        """Stop at once: another worker has the run now."""
+        """Stop immediately: another worker has claimed the run."""
         if self._task is not None:
             self._task.cancel()
 
@@ -141,7 +142,7 @@ class Live:
                 await self._edit(row, block)
 
     def _blocks(self, draft: Draft) -> list[Block]:
-        """The messages as they should look now."""
+        """Return the messages as they should look now."""
         if Capability.EDIT not in self.channel.capabilities:
             return self.channel.outbound.render(draft.text)[:-1] if draft.text else []
         if draft.progress:
@@ -152,14 +153,14 @@ class Live:
         return []
 
     def _growing(self, text: str) -> list[Block]:
-        """The messages of a text that is still being written."""
+        """Return the messages of an unfinished text."""
         outbound = self.channel.outbound
         if isinstance(outbound, RendersGrowing):
             return outbound.render_growing(text)
         return outbound.render(live_view(text))
 
     async def _edit(self, row: Delivery, block: Block) -> None:
-        """Change a message that was sent; one that is still on its way is left for later."""
+        """Edit a message that was sent; skip one whose sending has not finished."""
         if not isinstance(self.channel.outbound, Edits):
             return
         if not row.external_message_id:
@@ -186,7 +187,7 @@ class Live:
         assert isinstance(self.channel.outbound, Edits)  # noqa: S101 - for the type checker
         account = account_of(self.run.session.account)
         try:
-            # A process that stood still must not change what another worker shows by now.
+            # A suspended process must not change the messages of the worker that took over.
             async with asyncio.timeout(min(CALL_SECONDS, self.lease.left)):
                 leases.check()
                 await self.channel.outbound.edit_text(
@@ -206,7 +207,7 @@ class Live:
 
 
 def begin_block(run: Run, index: int, block: Block) -> Delivery | None:
-    """The outbox's row of a block that is still growing; None when the run is not ours any more.
+    """Insert the outbox row of a block that is still growing; return None when the run is lost.
 
     A row that an earlier attempt sent is taken over, not sent again.
     """
@@ -223,7 +224,9 @@ def begin_block(run: Run, index: int, block: Block) -> Delivery | None:
 
 
 def live_of(run: Run, transcript: Transcript, *, lease: Lease) -> Live | None:
-    """What shows a run while it grows; None where clients follow the log themselves."""
+    """Return the object that shows a run while it grows; None where clients follow the log
+    themselves.
+    """
     channel = registry.get(run.session.account.channel)
     if channel is None or Capability.WHOLE in channel.capabilities:
         return None

@@ -1,9 +1,9 @@
 """Feedback while a message waits ([C4]): a reaction on it, and "typing…".
 
-A reaction is put on when a message waits. It is taken off when its run has ended and the answer was
-delivered or given up; which messages have one is in the database, so a worker that dies leaves none
-behind: the sweeper takes them off. Typing is repeated by the worker that holds the work (a batch
-that waits, a run's lease) and ends with it.
+A reaction is added when a message waits, and removed when its run has ended and the answer was
+delivered or given up. The database records the messages that have one: after a crash the sweeper
+removes them. Typing is repeated by the worker that holds the work (a batch that waits, a run's
+lease) and ends with it.
 """
 
 import asyncio
@@ -36,10 +36,10 @@ WAITING = (InboundMessage.State.RECEIVED, InboundMessage.State.BATCHED)
 
 
 def to_mark() -> QuerySet[InboundMessage]:
-    """Messages of some sessions whose reaction has to be put on or taken off.
+    """Return the query for messages of some sessions whose reaction must be added or removed.
 
-    A union of three queries, each with its index: nearly all messages of a session are answered
-    and need nothing. Those to be put on come first.
+    A union of three queries, each with its index: nearly all messages of a session are answered and
+    need nothing. Those to be added come first.
     """
     messages = InboundMessage.objects.filter(Among("session_id", "sessions"))
     unmarked = {"ack": "", "external_message_id__gt": ""}
@@ -76,7 +76,7 @@ STILL_WAITING = Values(
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A message whose reaction is to be put on or taken off."""
+    """A message whose reaction is to be added or removed."""
 
     id: int
     reacts: Reacts
@@ -113,7 +113,7 @@ def place_of_run(run: Run) -> Place | None:
 
 
 async def refresh(session_id: int) -> None:
-    """Put reactions on what waits in a session and take them off what was answered."""
+    """Add reactions to the waiting messages of a session, and remove those of answered ones."""
     marks = await in_shared_call(marks_of, session_id)
     await asyncio.gather(*(apply(mark) for mark in marks))
 
@@ -134,7 +134,7 @@ def marks_of(session_ids: list[int]) -> list[list[Mark] | Exception]:
 
 
 def marks_in(rows: list[InboundMessage]) -> list[Mark]:
-    """Return the changes that messages of one session are due for. Raises DecryptError."""
+    """Return the changes that are due for messages of one session. Raises DecryptError."""
     channel = registry.get(rows[0].account.channel) if rows else None
     if channel is None or not isinstance(channel.outbound, Reacts):
         return []
@@ -161,7 +161,7 @@ async def apply(mark: Mark) -> None:
     except (ChannelError, TimeoutError) as error:
         logger.info("a reaction could not be changed: %s", error)
         if not (isinstance(error, ChannelError) and error.permanent):
-            return  # it stays marked as shown: the sweeper takes it off in the end
+            return  # it stays marked as shown: the sweeper removes it later
         await in_shared_transaction(partial(cleared, mark.id))
         return
     if not mark.show:
@@ -178,7 +178,7 @@ def cleared(message_id: int) -> None:
 
 
 def were_answered(message_ids: list[int]) -> list[bool]:
-    """Return for each of these messages whether it waits no more."""
+    """Return for each of these messages whether it no longer waits."""
     waiting = {row[0] for row in STILL_WAITING(ids=message_ids)}
     return [message_id not in waiting for message_id in message_ids]
 

@@ -9,17 +9,17 @@ CAPTION_LIMIT = 1024
 
 
 def render(text: str) -> list[Block]:
-    """Markdown as messages of at most 4096 UTF-16 units, each ``{"text", "entities"?}``."""
+    """Convert Markdown to messages of at most 4096 UTF-16 units, each ``{"text", "entities"?}``."""
     return blocks_of(split(to_telegram(text)))
 
 
 def render_growing(text: str) -> list[Block]:
-    """The same of a text that is still being written; messages that are full stay as they are."""
+    """Convert an unfinished text in the same way; full messages do not change any more."""
     return blocks_of(split(live_view(text), growing=True))
 
 
 def blocks_of(pieces: list[TelegramText]) -> list[Block]:
-    """Messages as blocks."""
+    """Return messages as blocks."""
     blocks: list[Block] = []
     for piece in pieces:
         block: Block = {"text": piece.text}
@@ -30,9 +30,10 @@ def blocks_of(pieces: list[TelegramText]) -> list[Block]:
 
 
 def render_one(text: str) -> Block | None:
-    """Markdown as one message in MarkdownV2, cut with ``… (truncated)``; None: nothing to see.
+    """Convert Markdown to one MarkdownV2 message, cut with ``… (truncated)``; None when it is
+    empty.
 
-    ``text`` is what is sent when Telegram cannot parse the markup ([S3]).
+    ``text`` is sent instead when Telegram cannot parse the markup ([S3]).
     """
     message = to_telegram(text)
     if not split(message):
@@ -42,7 +43,7 @@ def render_one(text: str) -> Block | None:
 
 
 def keyboard(block: Block) -> dict[str, Any] | None:
-    """The inline keyboard of a block."""
+    """Return the inline keyboard of a block."""
     if not block.get("buttons"):
         return None
     return {

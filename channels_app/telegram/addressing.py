@@ -1,4 +1,4 @@
-"""Which messages of a group address the bot, and their text without its name ([C7]). Pure."""
+"""Find out whether a group's message addresses the bot, and remove its name ([C7]). Pure."""
 
 from dataclasses import dataclass
 from html import escape

@@ -1,7 +1,7 @@
-"""The client of the Bot API, and what its errors mean for the outbox (docs/decisions/182).
+"""The client of the Bot API, and the meaning of its errors for the outbox (docs/decisions/182).
 
-The bot token is part of every URL. So nothing here logs or repeats an address, errors carry only
-what Telegram said, and the token is cut out of even that.
+The bot token is part of every URL. So nothing here logs or repeats an address, errors contain only
+Telegram's description, without the token.
 """
 
 import json
@@ -29,7 +29,7 @@ MOST_DOWNLOAD_BYTES = 20 * 1024 * 1024
 to_json = partial(json.dumps, default=methodcaller("to_dict"))
 Upload = tuple[str, bytes | IO[bytes], str]  # file name, content, media type
 
-# The platform's words -> what is wrong with the chat. All of them are permanent.
+# Telegram's description -> the chat's problem. All of them are permanent.
 TROUBLES: dict[str, Trouble] = {
     "bot was blocked by the user": "blocked",
     "user is deactivated": "blocked",
@@ -102,7 +102,7 @@ async def call(
     """Call a method; return its ``result`` as Telegram sent it.
 
     Raises ChannelError, and LeaseOverError instead of a call past the end of a lease.
-    ``seconds``: how much longer than usual the answer may take. ``files``: what is uploaded, by
+    ``seconds``: how much longer than usual the answer may take. ``files``: the uploads, by
     parameter. ``values``: the other parameters; those that are None are left out.
     """
     token = account.secrets.get("token", "")
@@ -183,7 +183,7 @@ def refusal(status: int, payload: bytes, *, token: str) -> ChannelError:
     if status == HTTPStatus.NOT_IMPLEMENTED:  # a server of one's own may not know every method
         return ChannelError(words, permanent=True)
     if status >= 500:
-        # A gateway of theirs may fail after the message was taken.
+        # A proxy of Telegram may fail after the message was accepted.
         return ChannelError(words, unsure=status in {502, 504})
     low = words.lower()
     trouble: Trouble = next((state for text, state in TROUBLES.items() if text in low), "")

@@ -25,10 +25,10 @@ PACE = Pace(
 COMMANDS = (
     ("new", "Start afresh"),
     ("stop", "Stop the answer that is being written"),
-    ("status", "What is going on"),
+    ("status", "Show the current state"),
     ("whoami", "Show your account here"),
     ("link", "A code that links another address of yours"),
-    ("help", "What you can say"),
+    ("help", "List the commands"),
 )
 
 
@@ -70,7 +70,7 @@ class TelegramConfig:
     )
 
     def problems(self, account: Account) -> list[str]:
-        """Return what is missing or wrong, in sentences."""
+        """Return missing or invalid settings, in sentences."""
         found = []
         if not TOKEN.match(account.secrets.get("token", "")):
             found.append("The bot token is missing or does not have the form 123456:ABC….")
@@ -121,7 +121,7 @@ class TelegramGateway:
             await bot_api.call(account, "deleteWebhook", drop_pending_updates=False)
 
     async def check(self, account: Account) -> Health:
-        """Return what Telegram reports about the webhook: its last error, and pending updates."""
+        """Return Telegram's report about the webhook: its last error, and pending updates."""
         info: dict[str, Any] = await bot_api.call(account, "getWebhookInfo")
         facts = {
             "pending": info.get("pending_update_count", 0),
@@ -187,13 +187,13 @@ class TelegramChannel:
 
     @cached_property
     def outbound(self) -> Outbound:
-        """The send methods; python-telegram-bot is imported by the first use."""
+        """Return the send methods; python-telegram-bot is imported on first use."""
         from channels_app.telegram.outbound import OUTBOUND  # noqa: PLC0415 - the web sends nothing
 
         return OUTBOUND
 
     def is_group(self, chat: str) -> bool:
-        """Groups have negative ids."""
+        """Return whether the id is negative, as those of groups are."""
         return chat.startswith("-")
 
 

@@ -1,6 +1,6 @@
-"""How answers go out: the Bot API's send methods.
+"""The outbound side: the Bot API's send methods.
 
-What is sent is built of python-telegram-bot's types, and messages that come back are read as them.
+Requests and returned messages use python-telegram-bot's types.
 """
 
 import re
@@ -26,7 +26,7 @@ PHOTO_BYTES = 10 * 1024 * 1024
 # "can't parse entities: …", ENTITY_BOUNDS_INVALID, ENTITIES_TOO_LONG: the words stay, plainly.
 REFUSED_ENTITIES = re.compile("entit", re.IGNORECASE)
 OF_ANOTHER_KIND = re.compile("there is no (text|caption) in the message to edit", re.IGNORECASE)
-ADDRESS = re.compile(r"\w\.\w|://")  # what Telegram could take for an address
+ADDRESS = re.compile(r"\w\.\w|://")  # text that Telegram could treat as an address
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 
@@ -37,7 +37,7 @@ class TelegramOutbound:
     max_download_bytes: int = bot_api.MOST_DOWNLOAD_BYTES
 
     def render(self, text: str) -> list[Block]:
-        """Markdown as text and entities."""
+        """Convert Markdown to text and entities."""
         return adapter.render(text)
 
     async def send_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
@@ -58,11 +58,11 @@ class TelegramOutbound:
         return await self._send(account, target, without_entities(block))
 
     def render_growing(self, text: str) -> list[Block]:
-        """As ``render``, of a text that is still being written."""
+        """Convert an unfinished text as ``render`` does."""
         return adapter.render_growing(text)
 
     def render_one(self, text: str) -> Block | None:
-        """Markdown as one message, in MarkdownV2."""
+        """Convert Markdown to one message, in MarkdownV2."""
         return adapter.render_one(text)
 
     async def _send(self, account: Account, target: Target, block: Block) -> str:
@@ -138,14 +138,17 @@ class TelegramOutbound:
         )
 
     def sequence(self, chat: str) -> str:
-        """Supergroups and channels count their own messages; a bot's other chats count as one."""
+        """Return the sequence of message ids: supergroups and channels have their own; a bot's
+        other chats share one.
+        """
         return chat if chat.startswith("-100") else ""
 
     async def is_ours(
         self, *, account: Account, target: Target, message_id: str, block: Block
     ) -> bool:
-        """Return whether a message is the bot's: a bot can edit only its own. An edit also tells a
-        text from a file, and its answer names the topic."""
+        """Return whether a message is the bot's, by editing it: a bot can edit only its own
+        messages. The edit also tells a text from a file, and its response names the topic.
+        """
         try:
             found = await self._claim_by_edit(account, target, message_id, block)
         except ChannelError as error:
@@ -159,7 +162,7 @@ class TelegramOutbound:
     async def _claim_by_edit(
         self, account: Account, target: Target, message_id: str, block: Block
     ) -> Any:
-        """Edit what may be ours so that it shows ``block``; return the method's answer."""
+        """Try to edit a message so that it shows ``block``; return the method's response."""
         place: dict[str, Any] = {"chat_id": int(target.chat), "message_id": int(message_id)}
         kind = block.get("kind", "text")
         if kind in {"photo", "document"}:

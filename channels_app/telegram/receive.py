@@ -53,7 +53,7 @@ async def bot_of(account: Account) -> Bot:
 
 
 def last_known(account: Account) -> Bot:
-    """Return the last answer of ``getMe``, however old; else what the account itself says."""
+    """Return the last answer of ``getMe``, however old; else the data of the account row."""
     key = account.id, account.secrets.get("token", "")
     return bots.get(key, expired=True) or unasked(account)
 
@@ -97,7 +97,7 @@ def needs_name(value: object) -> bool:
 
 
 def take(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> str:
-    """Do what an update asks for; return what became of it, in a word."""
+    """Process an update; return the outcome in a word."""
     try:
         update = updates.read(value)
     except updates.UnparsableError as error:
@@ -138,7 +138,7 @@ def take_message(*, row: ChannelAccount, bot: Bot, update: updates.NewMessage, r
 def draft_of(
     *, row: ChannelAccount, update: updates.NewMessage, meant: Addressed, raw: bytes
 ) -> Draft:
-    """Return what the inbox stores of a message; the sender is the numeric id alone ([A2])."""
+    """Return a message as the inbox stores it; the sender is the numeric id alone ([A2])."""
     message = update.message
     text = meant.text
     if message.unsupported and not text:
@@ -163,7 +163,7 @@ def is_of_our_album(row: ChannelAccount, message: updates.TelegramMessage) -> bo
     if not message.album:
         return False
     rows = InboundMessage.objects.filter(account=row, chat=str(message.chat))
-    # What the index of a chat's messages leaves out.
+    # The condition of the index on a chat's messages.
     rows = rows.filter(body_digest="").exclude(external_message_id="")
     return rows.filter(sender=str(message.sender.id), options__album=message.album).exists()
 
@@ -183,7 +183,7 @@ def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage
 
 
 def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
-    """Carry out an owner's press of a notice's button. Other presses change nothing ([A6])."""
+    """Process an owner's press of a notice's button. Other presses change nothing ([A6])."""
     verdict, _, request = press.data.partition(":")
     if verdict not in STATES and verdict != outages.SEND_AGAIN:
         return ignore(row=row, update_id=press.update_id, kind="callback_query of no button")

@@ -11,7 +11,7 @@ from typing import Any
 
 MAX_ID = 2**62
 MAX_DATE = 4_102_444_800  # the year 2100
-# What we ask Telegram for. It keeps the previous list when none is sent, and leaves out others.
+# The requested types. Telegram keeps the previous list when none is sent, and omits other types.
 ALLOWED = ("message", "edited_message", "callback_query", "my_chat_member")
 SERVICE = re.compile(r"^(new_chat|left_chat|group_chat_created|supergroup_chat|migrate_|pinned_|"
                      r"forum_topic|general_forum|message_auto|video_chat|write_access|"
@@ -55,7 +55,7 @@ class Media:
     duration: int | None = None
 
     def item(self) -> dict[str, Any]:
-        """As the inbox keeps it."""
+        """Return the media item for the inbox."""
         found = {
             "kind": self.kind,
             "remote": self.file_id,
@@ -76,7 +76,7 @@ class Quoted:
 
 @dataclass(frozen=True, slots=True)
 class TelegramMessage:
-    """A message of a person. ``line``: what a sticker, place, contact or poll says as text."""
+    """A message of a person. ``line``: a sticker, place, contact or poll as text."""
 
     id: int
     chat: int
@@ -94,7 +94,7 @@ class TelegramMessage:
 
     @property
     def is_group(self) -> bool:
-        """Whether it was sent in a group."""
+        """Return whether it was sent in a group."""
         return self.chat_type in {"group", "supergroup"}
 
 
@@ -139,7 +139,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """What we do not answer; ``kind`` says what it was."""
+    """An update that is not answered; ``kind`` is its type."""
 
     update_id: int
     kind: str
@@ -149,7 +149,7 @@ Update = NewMessage | Edited | Pressed | Membership | Other
 
 
 def read(value: object) -> Update:
-    """The update in ``value``. Raises UnparsableError."""
+    """Parse the update in ``value``. Raises UnparsableError."""
     update = mapping(value, "update")
     update_id = number(update.get("update_id"), "update_id")
     kind = next((key for key in update if key != "update_id"), "empty")
@@ -204,7 +204,7 @@ def read_message(message: Json) -> TelegramMessage | str:
 
 
 def read_media(message: Json) -> tuple[list[Media], str]:
-    """The files of a message, and the kind of one that we cannot take."""
+    """Return the files of a message, and the kind of one that is not supported."""
     if "photo" in message:
         sizes = [mapping(each, "photo") for each in sequence(message["photo"], "photo")]
         if not sizes:
@@ -232,7 +232,7 @@ FILES = {
 
 
 def media(value: Json, kind: str, *, mime: str, name: str = "") -> Media:
-    """One file."""
+    """Parse one file."""
     given = string(value.get("mime_type") or mime, "mime_type")
     if kind == "document" and given.startswith("image/"):
         kind = "image"
@@ -248,7 +248,9 @@ def media(value: Json, kind: str, *, mime: str, name: str = "") -> Media:
 
 
 def line_of(message: Json) -> str:
-    """A sticker, place, contact, poll or die as one line of text; empty for anything else."""
+    """Return a sticker, place, contact, poll or die as one line of text; empty for anything
+    else.
+    """
     if "sticker" in message:
         emoji = mapping(message["sticker"], "sticker").get("emoji")
         return f"[Sticker {string(emoji or '', 'emoji')}]"
@@ -274,12 +276,12 @@ def line_of(message: Json) -> str:
 
 
 def coordinates(location: Json) -> str:
-    """``latitude, longitude``."""
+    """Return ``latitude, longitude``."""
     return f"{location.get('latitude')}, {location.get('longitude')}"
 
 
 def quoted(message: Json) -> Quoted | None:
-    """The message that this one replies to. In a topic, its first message is no reply."""
+    """Return the message that this one replies to; in a topic, its first message does not count."""
     value = message.get("reply_to_message")
     if value is None:
         return None
@@ -293,7 +295,7 @@ def quoted(message: Json) -> Quoted | None:
 
 
 def read_press(update_id: int, query: Json) -> Pressed | Other:
-    """A pressed button."""
+    """Parse a pressed button."""
     if "data" not in query or "message" not in query:
         return Other(update_id, "callback_query without data")
     message = mapping(query["message"], "message")
@@ -308,7 +310,7 @@ def read_press(update_id: int, query: Json) -> Pressed | Other:
 
 
 def read_membership(update_id: int, value: Json) -> Membership:
-    """A change of what the bot is in a chat."""
+    """Parse a change of the bot's membership in a chat."""
     chat = mapping(value.get("chat"), "chat")
     return Membership(
         update_id=update_id,
@@ -332,7 +334,7 @@ def person(value: object) -> Person:
 
 
 def entities(value: object) -> list[Entity]:
-    """The marked parts of a text."""
+    """Return the marked parts of a text."""
     found = []
     for each in sequence(value, "entities"):
         entity = mapping(each, "entity")
@@ -349,28 +351,30 @@ def entities(value: object) -> list[Entity]:
 
 
 def mapping(value: object, name: str) -> Json:
-    """``value`` as an object. Raises UnparsableError."""
+    """Return ``value`` as an object. Raises UnparsableError."""
     if not isinstance(value, dict):
         raise UnparsableError(f"{name} is no object")
     return value
 
 
 def sequence(value: object, name: str) -> list[Any]:
-    """``value`` as a list. Raises UnparsableError."""
+    """Return ``value`` as a list. Raises UnparsableError."""
     if not isinstance(value, list):
         raise UnparsableError(f"{name} is no list")
     return value
 
 
 def string(value: object, name: str) -> str:
-    """``value`` as a text. Raises UnparsableError."""
+    """Return ``value`` as a text. Raises UnparsableError."""
     if not isinstance(value, str):
         raise UnparsableError(f"{name} is no text")
     return value
 
 
 def number(value: object, name: str, *, signed: bool = False, most: int = MAX_ID) -> int:
-    """``value`` as a whole number in its range; a bool is none. Raises UnparsableError."""
+    """Return ``value`` as a whole number in its range; a bool is refused. Raises
+    UnparsableError.
+    """
     if not isinstance(value, int) or isinstance(value, bool):
         raise UnparsableError(f"{name} is no whole number")
     if abs(value) > most or (value < 0 and not signed):

@@ -38,7 +38,7 @@ accounts: TtlCache[str, Known] = TtlCache(KNOWN_SECONDS)
 
 @endpoint("POST")
 async def webhook(request: EndpointRequest, name: str) -> HttpResponse:
-    """Accept one update of Telegram; nothing of the body is read before the secret was checked."""
+    """Accept one update of Telegram; the body is not read before the secret was checked."""
     known = await account_named(name)
     if known is None:
         raise RefusedError(404, "There is no such account.")
@@ -58,7 +58,9 @@ async def webhook(request: EndpointRequest, name: str) -> HttpResponse:
 
 
 async def account_named(name: str) -> Known | None:
-    """The enabled account called ``name``, if it has a secret; one without cannot be reached."""
+    """Return the enabled account called ``name``, if it has a secret; without one it receives no
+    updates.
+    """
     known = accounts.get(name)
     if known is not None:
         return known
@@ -67,7 +69,7 @@ async def account_named(name: str) -> Known | None:
 
 
 def find(name: str) -> Known | None:
-    """The account from the database."""
+    """Return the account from the database."""
     row = ChannelAccount.objects.filter(channel="telegram", name=name, enabled=True).first()
     if row is None:
         return None

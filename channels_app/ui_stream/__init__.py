@@ -1,1 +1,1 @@
-"""The door for clients of the UI message stream (Vercel AI SDK, version 1)."""
+"""The endpoints for clients of the UI message stream (Vercel AI SDK, version 1)."""

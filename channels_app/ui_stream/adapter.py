@@ -1,8 +1,8 @@
 """A run's event log as a UI message stream (Vercel AI SDK, version 1).
 
-An unknown chunk type, or an unknown key in a known one, fails the client's whole stream: what has
-no chunk of its own goes into `data-<type>` parts, which clients hand to the page as they are. Parts
-with an `id` are replaced by the next of that id; transient ones are not kept in the message.
+An unknown chunk type, or an unknown key in a known one, fails the client's whole stream: types
+without a chunk of their own go into `data-<type>` parts, which clients pass to the page unchanged.
+Parts with an `id` are replaced by the next of that id; transient ones are not kept in the message.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LIFECYCLE = ("stream_start", "message_start", "message_end", "block_start", "blo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What the door knows of one request: the id of the answer, the tools the client runs."""
+    """The options of one request: the id of the answer, and the tools that the client runs."""
 
     message_id: str
     links: Links = field(default_factory=Links)
@@ -58,14 +58,14 @@ class Config:
 
 @dataclass(slots=True)
 class _Part:
-    """A text or reasoning part: how often it was opened, and its id while it is open."""
+    """A text or reasoning part: the number of times it was opened, and its id while it is open."""
 
     opened: int = 0
     id: str = ""
 
 
 class UiStreamAdapter:
-    """Turns events into chunks, one run a time; `encode` makes server-sent events of them."""
+    """Turns events into chunks, for one run; `encode` makes server-sent events of them."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -80,7 +80,7 @@ class UiStreamAdapter:
         self._ended = False
 
     def feed(self, event: Mapping[str, object]) -> list[Frame]:
-        """The frames that one event adds; often none."""
+        """Return the frames that one event adds; often none."""
         if self._ended:
             return []
         frames = self._harmless_error() if self._goes_on_after_error(event) else []
@@ -89,7 +89,7 @@ class UiStreamAdapter:
         return self._with_start(frames)
 
     def close(self) -> list[Frame]:
-        """The frames that end a stream whose log stops without a `stream_end`; else none."""
+        """Return the frames that end a stream whose log stops without a `stream_end`; else none."""
         if self._ended:
             return []
         frames: list[Frame] = []
@@ -167,7 +167,7 @@ class UiStreamAdapter:
         return [call]
 
     def _tool_end(self, data: Mapping[str, object]) -> list[Frame]:
-        """The end of a tool that the gateway runs."""
+        """Convert the end of a tool that the gateway runs."""
         call_id = str(data.get("id") or "")
         if call_id not in self._running:
             return []
@@ -195,7 +195,7 @@ class UiStreamAdapter:
         return [*frames, self._data(message)]
 
     def _media(self, message: ImageMessage | AudioMessage | VideoMessage) -> list[Frame]:
-        """The file itself, and its description for pages that know our type."""
+        """Convert a medium: the file itself, and its description for pages that know our type."""
         if message.message_id and not self._first(f"media:{message.message_id}"):
             return []
         url = message.props.get("url") or ""
@@ -224,7 +224,7 @@ class UiStreamAdapter:
         return self._error is not None and event.get("type") not in ("event", "error")
 
     def _harmless_error(self) -> list[Frame]:
-        """The run went on after an error: clients must not give up, so it is data."""
+        """Convert an error that did not end the run: data, since clients stop at an error."""
         error, self._error = self._error, None
         return [self._data(error)] if error else []
 
@@ -253,7 +253,7 @@ class UiStreamAdapter:
         return str(data.get("error") or self._words.failed)
 
     def _first(self, key: str) -> bool:
-        """Whether this is the first time; a part that is told twice is shown twice."""
+        """Return whether this is the first time; clients show a repeated part twice."""
         if key in self._once:
             return False
         self._once.add(key)
@@ -261,12 +261,12 @@ class UiStreamAdapter:
 
 
 def encode(frame: Frame) -> bytes:
-    """One frame as a server-sent event."""
+    """Encode one frame as a server-sent event."""
     return b"data: " + (frame.encode() if frame == DONE else orjson.dumps(frame)) + b"\n\n"
 
 
 def _tool_input(arguments: str) -> object:
-    """The arguments as the client's tool wants them; text that is no JSON stays text."""
+    """Return the arguments in the form of the client's tool; text that is no JSON stays text."""
     try:
         return json.loads(arguments)
     except (ValueError, RecursionError):
@@ -274,7 +274,9 @@ def _tool_input(arguments: str) -> object:
 
 
 def _media_type(message: ImageMessage | AudioMessage | VideoMessage) -> str:
-    """The IANA type: from the data URL, the format, the name, else the usual one of the kind."""
+    """Return the IANA type: from the data URL, the format, the name, else the usual one of the
+    kind.
+    """
     url = message.props.get("url") or ""
     if url.startswith("data:"):
         return url[len("data:") :].split(",", 1)[0].split(";", 1)[0] or MEDIA_TYPES[message.type]

@@ -41,15 +41,15 @@ class UiEndpoint(Endpoint):
     user: User
 
     async def check_head(self) -> None:
-        """As any endpoint. Raises RefusedError 403 for the key of a bridge."""
+        """Check as every endpoint does. Raises RefusedError 403 for the key of a bridge."""
         await super().check_head()
         if self.caller.user is None:
-            raise RefusedError(403, "This door needs a personal key.")
+            raise RefusedError(403, "This endpoint needs a personal key.")
         self.user = self.caller.user
 
     @property
     def chat_id(self) -> str:
-        """The id of the chat in ``/ui/chat/<chat>/…``. Raises RefusedError 400."""
+        """Return the id of the chat in ``/ui/chat/<chat>/…``. Raises RefusedError 400."""
         return fields.checked_id(self.scope["url_route"]["kwargs"]["chat"])
 
     async def stream_run(self, run: Run | None) -> None:
@@ -62,8 +62,9 @@ class UiEndpoint(Endpoint):
         await self.stream(blocks(work), headers=headers, farewell=last)
 
     async def refuse(self, error: RefusedError) -> None:
-        """Answer a refused request: in a sentence, which ``useChat`` shows as it is; in the shape
-        of ``/inbound`` to a client that accepts JSON."""
+        """Answer a refused request: in a sentence, which ``useChat`` shows; in the shape of
+        ``/inbound`` to a client that accepts JSON.
+        """
         if "application/json" in self.request.header("accept"):
             await super().refuse(error)
         else:
@@ -113,7 +114,7 @@ class Stop(UiEndpoint):
 
 
 def accept(user: User, asked: fields.Asked, key: int) -> Receipt:
-    """Put what was asked into the inbox; ``key``: that of the API key that was shown."""
+    """Put the message into the inbox; ``key``: that of the API key that was used."""
     text = chat_messages.last_said(asked.messages)
     documents = chat_messages.take_files(asked.messages)
     options: dict[str, Any] = {"tools": asked.tools, "ui_message_id": asked.message_id}
@@ -139,7 +140,7 @@ def accept(user: User, asked: fields.Asked, key: int) -> Receipt:
 
 
 def session_of(user: User, chat_id: str) -> ChatSession | None:
-    """The person's session that a chat id names: its public id, or the client's own name."""
+    """Return the user's session for a chat id: its public id, or the client's own name."""
     mine = inbox.own_session(user=user, session_id=chat_id)
     named = ChatSession.objects.filter(
         user=user, account=builtin_account(ORIGIN), chat=f"chat:{chat_id}", closed_at__isnull=True
@@ -148,19 +149,19 @@ def session_of(user: User, chat_id: str) -> ChatSession | None:
 
 
 def open_run(user: User, chat_id: str) -> Run | None:
-    """The oldest run of a chat that has not ended."""
+    """Return the oldest run of a chat that has not ended."""
     session = session_of(user, chat_id)
     return runs.open_of([session.id]).get(session.id) if session else None
 
 
 def stop_run(user: User, chat_id: str) -> bool:
-    """Ask the open run of a chat to end; whether there was one."""
+    """Cancel the open run of a chat; return whether there was one."""
     run = open_run(user, chat_id)
     return run is not None and runs.request_cancel(run=run)
 
 
 def work_of(run: Run | None, *, language: str) -> Work:
-    """The run to tell. Raises RefusedError 404 when its session was closed meanwhile."""
+    """Return the run to stream. Raises RefusedError 404 when its session was closed meanwhile."""
     if run is None:
         raise RefusedError(404, "This chat does not exist.", field="id")
     config = adapter.Config(
@@ -173,7 +174,7 @@ def work_of(run: Run | None, *, language: str) -> Work:
 
 
 async def blocks(work: Work) -> AsyncGenerator[bytes, None]:
-    """The chunks as server-sent events, and comments while nothing is said."""
+    """Yield the chunks as server-sent events, and comments while there are none."""
     translate = adapter.UiStreamAdapter(work.config)
     async with aclosing(follow_run.follow(work.run)) as log:
         async for event in log:

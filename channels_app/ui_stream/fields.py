@@ -1,7 +1,7 @@
 """The body that the AI SDK's ``useChat`` sends, as messages of OpenAI's form.
 
-Its messages are lists of parts. What the gateway had told before (sources, data, reasoning, tools
-that it ran itself) is not said again; the client's own tools come back as calls and results.
+Its messages are lists of parts. Parts that came from the gateway (sources, data, reasoning, tools
+that it ran itself) are left out; the client's own tools become calls and results.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from channels_app.asgi import chat_messages, chat_tools, fields
 from channels_app.asgi.chat_messages import Document, Json, data_url, file_name, refused
 
-# States of a tool part that tell the model something; the others are still on their way.
+# States of a tool part with a result for the model; the others are still in progress.
 TOOL_STATES = ("output-available", "output-error", "output-denied", "approval-responded")
 DENIED = "The user did not allow this call."
 APPROVED = "The user allowed this call; it has not been made yet."
@@ -19,9 +19,10 @@ APPROVED = "The user allowed this call; it has not been made yet."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a client asks for. ``history``: the messages are all that was said, not only the last.
+    """The fields of a request. ``history``: the messages are the whole conversation, not only the
+    last.
 
-    ``message_id`` is that of the assistant's message that the answer goes on with, if any.
+    ``message_id`` is that of the assistant's message that the answer continues, if any.
     """
 
     chat: str
@@ -32,7 +33,7 @@ class Asked:
 
 
 def read(body: Json) -> Asked:
-    """The fields of ``body``: ``id`` and ``messages``, or ``message``. Raises RefusedError."""
+    """Parse ``body``: ``id`` and ``messages``, or ``message``. Raises RefusedError."""
     chat = checked_id(body.get("id"))
     only_last = body.get("messages") is None and body.get("message") is not None
     given = [body["message"]] if only_last else body.get("messages")
@@ -51,7 +52,7 @@ def read(body: Json) -> Asked:
 
 
 def checked_id(value: Any) -> str:
-    """The id of a chat, which the client chose. Raises RefusedError 400."""
+    """Check the id of a chat, which the client chose. Raises RefusedError 400."""
     if not isinstance(value, str) or not 0 < len(value) <= fields.MAX_CHAT_ID:
         raise refused(f"must be a string of 1 to {fields.MAX_CHAT_ID} characters", "id")
     if not (value.isascii() and value.isprintable()):
@@ -60,7 +61,7 @@ def checked_id(value: Any) -> str:
 
 
 def continued(last: Json) -> str:
-    """The id of the last message when the assistant said it, as after a tool of the client."""
+    """Return the id of the last message if it is the assistant's, as after a tool of the client."""
     name = last.get("id") if last.get("role") == "assistant" else ""
     return (
         name if isinstance(name, str) and len(name) <= fields.MAX_CHAT_ID and name.isascii() else ""
@@ -68,7 +69,7 @@ def continued(last: Json) -> str:
 
 
 def converted_message(value: Any, field_name: str) -> list[Json]:
-    """One message of the client, as some of OpenAI's form."""
+    """Convert one message of the client to messages in OpenAI's form."""
     if not isinstance(value, dict):
         raise refused("must be an object", field_name)
     parts = value.get("parts")
@@ -85,7 +86,7 @@ def converted_message(value: Any, field_name: str) -> list[Json]:
 
 
 def user_part(part: Json, field_name: str) -> Json | Document | None:
-    """A part of what the person said; None for one that is only for the page."""
+    """Convert a part of the user's message; None for one that is only for the page."""
     if part.get("type") == "text":
         return {"type": "text", "text": part.get("text")}
     if part.get("type") != "file":
@@ -96,7 +97,9 @@ def user_part(part: Json, field_name: str) -> Json | Document | None:
 
 
 def document(part: Json, field_name: str) -> Document:
-    """A document: a data URL, or ``/files/<id>`` of ``POST /files``. Raises RefusedError 400."""
+    """Convert a document: a data URL, or ``/files/<id>`` of ``POST /files``. Raises RefusedError
+    400.
+    """
     url = part.get("url")
     if not isinstance(url, str):
         raise refused("must have a url", field_name)
@@ -107,7 +110,7 @@ def document(part: Json, field_name: str) -> Document:
 
 
 def assistant(parts: list[Json]) -> list[Json]:
-    """What the assistant had said: its texts, and the client's tools with their results."""
+    """Convert a message of the assistant: its texts, and the client's tools with their results."""
     texts = [part.get("text") for part in parts if part.get("type") == "text"]
     tools = [part for part in parts if is_own_tool(part)]
     said: Json = {"role": "assistant", "content": [{"type": "text", "text": t} for t in texts]}
@@ -133,7 +136,7 @@ def assistant(parts: list[Json]) -> list[Json]:
 
 
 def outcome(part: Json) -> str:
-    """What a model reads of a finished, a refused or an allowed call."""
+    """Return the text for the model of a finished, a refused or an allowed call."""
     approval = part.get("approval")
     given = approval if isinstance(approval, dict) else {}
     is_denied = part["state"] == "output-denied" or given.get("approved") is False
@@ -145,7 +148,7 @@ def outcome(part: Json) -> str:
 
 
 def is_own_tool(part: Json) -> bool:
-    """Whether this is a finished call of a tool that the client ran."""
+    """Return whether this is a finished call of a tool that the client ran."""
     kind = part.get("type")
     return (
         isinstance(kind, str)
@@ -156,11 +159,11 @@ def is_own_tool(part: Json) -> bool:
 
 
 def name_of(part: Json) -> Any:
-    """The name of the tool of a part."""
+    """Return the name of the tool of a part."""
     kind: str = part["type"]
     return part.get("toolName") if kind == "dynamic-tool" else kind.removeprefix("tool-")
 
 
 def as_text(value: Any) -> str:
-    """A value as a model reads it: text as it is, else JSON."""
+    """Return a value as text for the model: text unchanged, else JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -68,7 +68,7 @@ class AdminNotificationsConsumer(WebChatConsumer):
         """Refuse keys."""
         raise CloseError(SIGNED_OUT)
 
-    def who(self, cookie: str) -> Principal | None:
+    def user_of_cookie(self, cookie: str) -> Principal | None:
         """Return staff who may see unknown requests."""
         principal = access.by_session(cookie)
         return principal if may_look(principal) else None
@@ -115,5 +115,5 @@ class AdminNotificationsConsumer(WebChatConsumer):
 
     async def check_credential(self, principal: Principal) -> None:
         """Raise CloseError 4401 when the user has lost the permission ([A9])."""
-        if await in_thread(self.who, principal.session_key) is None:
+        if await in_thread(self.user_of_cookie, principal.session_key) is None:
             raise CloseError(SIGNED_OUT)

@@ -136,14 +136,14 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             return
         if origin is None:
             raise CloseError(FOREIGN)
-        principal = await in_thread(self.who, cookie)
+        principal = await in_thread(self.user_of_cookie, cookie)
         if principal is None:
             raise CloseError(SIGNED_OUT)
         self.admit(principal)
         await self.accept()
         self.spawn(self.listen(principal))
 
-    def who(self, cookie: str) -> Principal | None:
+    def user_of_cookie(self, cookie: str) -> Principal | None:
         """Return the user of ``cookie``. In a database thread."""
         return access.by_session(cookie)
 
@@ -426,7 +426,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             await in_thread(calls.note_shown, principal, [str(notice["request"])])
 
     async def relay(self, principal: Principal, got: list[pubsub.Frame], *, stale: bool) -> None:
-        """Send what is new in pubsub frames; read the log where some may be missing."""
+        """Send the new events of pubsub frames; read the log where some may be missing."""
         for frame in got:
             if frame["kind"] == "events":
                 await self.relay_events(frame)
@@ -437,7 +437,9 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 await self.look_after(run_id)
 
     async def look_after(self, run_id: str) -> None:
-        """Send what the log has of a followed run; stop following a run whose chat was deleted."""
+        """Send the log's new events of a followed run; stop following a run whose chat was
+        deleted.
+        """
         try:
             session = await in_thread(calls.session_of, user_id=self.person(), run_id=run_id)
         except RefusedError:

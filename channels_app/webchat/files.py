@@ -63,7 +63,7 @@ class Upload(Endpoint):
     is_stored = False
 
     def body_of(self, receive: Receive) -> Body:
-        """A file has limits of its own."""
+        """Return the body, with the limits of an uploaded file."""
         return Body(
             receive,
             limit=settings.DOCUMENT_MEGABYTES * storage.MEGABYTE,
@@ -78,7 +78,7 @@ class Upload(Endpoint):
 
     async def receive_messages(self) -> None:
         """Receive the body into a file, which is deleted unless all of it comes."""
-        # What is being received counts for no quota yet.
+        # An upload in progress does not count for the quota yet.
         with throttling.streams.one(
             user_id=f"upload:{self.user.id}", limit=settings.MAX_STREAMS_PER_USER
         ):
@@ -163,7 +163,7 @@ class FileEndpoint(Endpoint):
         await self.answer_text(error.status, f"{error}\n", headers)
 
     async def deliver(self, file: StoredFile, *, subject: str) -> None:
-        """Send the bytes, or the part that is asked for. Raises RefusedError 404 when they are
+        """Send the bytes, or the requested part. Raises RefusedError 404 when they are
         gone, 416 for a part that the file does not have, 429 for too many open streams of
         ``subject``."""
         with throttling.streams.one(user_id=subject, limit=settings.MAX_STREAMS_PER_USER):

@@ -44,7 +44,7 @@ LOOKED_AT = Instances(
 
 @dataclass(frozen=True, slots=True)
 class Poller:
-    """A task that polls an account, and what the account's row said when it was started."""
+    """A task that polls an account, and the account's settings when it was started."""
 
     task: asyncio.Task[None]
     settings: tuple[object, ...]
@@ -52,7 +52,9 @@ class Poller:
 
 @dataclass(slots=True)
 class Gateways:
-    """What one worker does for accounts. ``look_after`` is a chore: call it again and again."""
+    """The accounts' pollers and checks in one worker. ``look_after`` is a chore: call it
+    repeatedly.
+    """
 
     worker: str
     pollers: dict[int, Poller] = field(default_factory=dict)
@@ -60,11 +62,13 @@ class Gateways:
     resting: dict[int, float] = field(default_factory=dict)
 
     async def look_after(self) -> float:
-        """Start and stop pollers, check accounts that are due; seconds until the next look."""
+        """Start and stop pollers, check accounts that are due; return the seconds until the next
+        look.
+        """
         rows, changed = await in_thread(look)
         polled = {row.id: row for row in rows if wants_polling(row)}
         await self._stop_outdated(polled)
-        # Before anything is polled: the webhook that an account had until now refuses polling.
+        # Before polling, which a webhook that is still set prevents.
         await asyncio.gather(*(self._switch(row) for row in changed))
         now = asyncio.get_running_loop().time()
         for account_id, row in polled.items():
@@ -83,9 +87,9 @@ class Gateways:
         return LOOK_SECONDS
 
     async def _stop_outdated(self, polled: Mapping[int, ChannelAccount]) -> None:
-        """Stop pollers of accounts that are polled no more, or whose settings have changed.
+        """Stop pollers of accounts that are no longer polled, or whose settings have changed.
 
-        A changed account is polled anew at once, also where the old settings had to rest.
+        A changed account is polled immediately, even during a pause after an error.
         """
         for account_id, poller in list(self.pollers.items()):
             row = polled.get(account_id)
@@ -97,7 +101,7 @@ class Gateways:
                 await in_thread(let_go, account_id=account_id, worker=self.worker)
 
     async def close(self) -> None:
-        """Stop polling and give the leases back: another worker goes on at once."""
+        """Stop polling and release the leases, so that another worker can continue at once."""
         for account_id, poller in self.pollers.items():
             poller.task.cancel()
             await in_thread(let_go, account_id=account_id, worker=self.worker)
@@ -113,7 +117,9 @@ class Gateways:
             self.pollers[row.id] = Poller(task, settings_of(row))
 
     async def _work(self, row: ChannelAccount, gateway: Polls) -> None:
-        """Poll until cancelled; an error is shown in the account and tried again later."""
+        """Poll until cancelled; an error is shown in the account and polling is tried again
+        later.
+        """
         while True:
             seconds = RETRY_SECONDS
             try:
@@ -133,7 +139,7 @@ class Gateways:
             self.resting.pop(row.id, None)
 
     async def _tell(self, row: ChannelAccount, error: ChannelError) -> None:
-        """Tell the owner, once a day, of an account that no retry repairs."""
+        """Notify the owner, once a day, of an account that no retry repairs."""
         if error.trouble in {"conflict", "auth"}:
             await in_thread(
                 notices.trouble, account=row, chat="", trouble=error.trouble, words=str(error)
@@ -178,7 +184,9 @@ class Gateways:
 
 
 def saved(*, account_id: int) -> None:
-    """An account was saved: a worker tells its platform within seconds. Inside a transaction."""
+    """Record that an account was saved: a worker calls its platform within seconds. Inside a
+    transaction.
+    """
     rows = ChannelAccount.objects.filter(id=account_id, channel__in=registry.names())
     rows.filter(enabled=True).update(status=STARTING, status_text="")
     rows.filter(enabled=False).exclude(status="stopped").update(status=STOPPING, status_text="")
@@ -194,12 +202,12 @@ def look() -> tuple[list[ChannelAccount], list[ChannelAccount]]:
 
 
 def settings_of(row: ChannelAccount) -> tuple[object, ...]:
-    """What a plugin sees of an account; what was started with other settings is outdated."""
+    """Return the settings of an account as a plugin sees them, to find outdated pollers."""
     return row.channel, row.name, row.config, row.secrets
 
 
 def take_change(row: ChannelAccount) -> bool:
-    """Return whether this worker tells the platform."""
+    """Return whether this worker is the one to report a change to the platform."""
     with atomic_write():
         taken = ChannelAccount.objects.filter(id=row.id, status=row.status).update(
             status="running" if row.enabled else "stopped", status_text="…"
@@ -208,7 +216,7 @@ def take_change(row: ChannelAccount) -> bool:
 
 
 def wants_polling(row: ChannelAccount) -> bool:
-    """Whether an account is to be polled."""
+    """Return whether an account is to be polled."""
     channel: Channel | None = registry.get(row.channel)
     if channel is None or not isinstance(channel.gateway, Polls):
         return False
@@ -220,7 +228,7 @@ def wants_polling(row: ChannelAccount) -> bool:
 
 
 def hold(*, account_id: int, worker: str) -> bool:
-    """Take or renew the lease on an account; whether ``worker`` has it now."""
+    """Take or renew the lease on an account; return whether ``worker`` has it now."""
     free = Q(poller=worker) | Q(poller="") | transactions.passed("poller_until", most=LEASE)
     with atomic_write():
         taken = ChannelAccount.objects.filter(free, id=account_id, enabled=True).update(
@@ -230,7 +238,7 @@ def hold(*, account_id: int, worker: str) -> bool:
 
 
 def let_go(*, account_id: int, worker: str) -> None:
-    """Give the lease back; an account that was disabled is stopped now."""
+    """Release the lease; an account that was disabled is stopped now."""
     with atomic_write():
         ChannelAccount.objects.filter(id=account_id, poller=worker).update(
             poller="", poller_until=None
@@ -274,7 +282,7 @@ def problems() -> list[str]:
 
 
 def test_now(row: ChannelAccount) -> str:
-    """Ask the platform for the account's own name. Raises ChannelError, DecryptError.
+    """Query the platform for the account's own name. Raises ChannelError, DecryptError.
 
     For synchronous callers: it waits at most CALL_SECONDS.
     """

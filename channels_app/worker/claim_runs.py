@@ -1,7 +1,7 @@
-"""Claim runs: those that are woken at once in one transaction.
+"""Claim runs in batches: simultaneous wake-ups share one transaction.
 
-Each commit waits for the disk, and on SQLite for its turn; ten runs that are woken at once wait
-once. While one transaction is on its way the next ones gather.
+Each commit waits for the disk, and on SQLite for the write lock; ten simultaneous wake-ups wait
+once. While one transaction runs, the next wake-ups are collected.
 """
 
 import logging
@@ -29,9 +29,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A claimed run with all that its turn needs; ``events`` is its log so far.
+    """A claimed run with everything that its turn needs; ``events`` is its log so far.
 
-    ``resumed``: the long tasks that an earlier attempt began. ``lease``: as it is measured here.
+    ``resumed``: the long tasks of an earlier attempt. ``lease``: as it is measured here.
     """
 
     run: Run
@@ -43,9 +43,10 @@ class Begun:
 
 
 class Claims(Batcher[int, Begun | None]):
-    """Claims runs for ``worker``: what is woken while one claim is on its way is claimed at once.
+    """Claims runs for ``worker``; wake-ups during one claim share the next one.
 
-    ``submit(run_id)``: the run with what its turn needs; None when it is not for us to begin.
+    ``submit(run_id)``: the run with everything that its turn needs; None when it is not for us to
+    begin.
     """
 
     def __init__(self, worker: str) -> None:
@@ -53,8 +54,8 @@ class Claims(Batcher[int, Begun | None]):
 
 
 def begin(run_ids: list[int], worker: str) -> list[Begun | Exception | None]:
-    """Claim runs and read what their turns need, in one round trip; None for each that
-    is not for us to begin. A run that cannot be prepared is tried again when its lease runs out.
+    """Claim runs and read the data of their turns, in one round trip; None for each that is not for
+    us to begin. A run that cannot be prepared is tried again when its lease expires.
     """
     # In the order of their ids: two workers do not wait for each other crosswise.
     began = elapsed()
@@ -63,7 +64,9 @@ def begin(run_ids: list[int], worker: str) -> list[Begun | Exception | None]:
 
 
 def begun(run_id: int, run: Run | None, began: float) -> Begun | None:
-    """A claimed run with what its turn needs; one that was not claimed may have to end ([C9])."""
+    """Return a claimed run with the data of its turn; one that was not claimed may have to end
+    ([C9]).
+    """
     if run is None:
         end_queued(run_id)
         return None
@@ -91,7 +94,9 @@ def claim(run_ids: list[int], worker: str) -> dict[int, Run]:
 
 
 def claim_singly(run_ids: list[int], worker: str) -> dict[int, Run]:
-    """:func:`claim`, a transaction each: what goes wrong with one costs the others nothing."""
+    """Call :func:`claim` for each run in its own transaction: a failure does not affect the
+    others.
+    """
     claimed: dict[int, Run] = {}
     for run_id in run_ids:
         try:
@@ -102,8 +107,10 @@ def claim_singly(run_ids: list[int], worker: str) -> dict[int, Run]:
 
 
 def prepare(run: Run, began: float) -> Begun:
-    """What the turn of a run needs that was claimed at ``began`` (:func:`core.lib.leases.elapsed`);
-    a further attempt empties what the last one said."""
+    """Read the data of a turn that was claimed at ``began`` (:func:`core.lib.leases.elapsed`).
+
+    A further attempt retracts the texts of the previous one.
+    """
     logged = [event for _, event in events.after(run_id=run.id, seq=0)] if run.attempt > 1 else []
     log = events.log_of(run=run, seq=len(logged) or 1)
     again = [reset_delta(kind, message_id=name) for name, kind in said(logged).items()]
@@ -117,7 +124,7 @@ def prepare(run: Run, began: float) -> Begun:
 
 
 def said(events: list[MessageDict]) -> dict[str, str]:
-    """Message id -> type of the texts and thoughts that ``events`` hold."""
+    """Return message id -> type of the texts and thoughts in ``events``."""
     return {
         event["message_id"]: event["type"]
         for event in events

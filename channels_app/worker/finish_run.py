@@ -36,7 +36,9 @@ STATUS: dict[str, StreamStatus] = {
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a turn ended, and why when not well. ``answered``: the model gave an answer."""
+    """The result of a turn, with the reason of a failure. ``answered``: the model gave an
+    answer.
+    """
 
     state: str
     error: str = ""
@@ -45,7 +47,7 @@ class Ending:
 
 
 def opening_of(run: Run) -> Message:
-    """The first event of a run's log."""
+    """Return the first event of a run's log."""
     return stream_start(
         request_id=run.public_id,
         chat_id=run.session.public_id,
@@ -55,7 +57,7 @@ def opening_of(run: Run) -> Message:
 
 
 def closing_of(run: Run, outcome: runs.Outcome, failure: ProviderError | None = None) -> Message:
-    """The last event of a run's log."""
+    """Return the last event of a run's log."""
     duration = (timezone.now() - run.created_at).total_seconds()
     return stream_end(
         status=STATUS[outcome.state],

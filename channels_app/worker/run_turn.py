@@ -27,7 +27,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Held:
-    """A run that this worker has claimed. ``closing``: its end is on the way, too late to stop."""
+    """A run that this worker has claimed. ``closing``: its end is being written, too late to
+    stop.
+    """
 
     run: Run
     task: asyncio.Task[None]
@@ -38,7 +40,7 @@ class Held:
 
 
 async def take(begun: Begun, held: Held) -> None:
-    """Let the model answer a claimed run, and end it unless another worker has it now."""
+    """Run the model for a claimed run, and end the run unless another worker has claimed it."""
     run, log = begun.run, begun.log
     transcript = Transcript()
     for event in begun.events:
@@ -123,7 +125,7 @@ def failed(turn: Turn, error: ProviderError) -> Ending:
 
 
 async def look_into_media(run: Run, turn: Turn) -> None:
-    """Turn media into text for the model; the person is told what could not be stored."""
+    """Turn media into text for the model; the user is told about files that could not be stored."""
     waited = media.is_waiting(run)
     made = await media.prepare(run) if waited else {}
     pictures = await media.pictures(run, made)
@@ -135,7 +137,7 @@ async def look_into_media(run: Run, turn: Turn) -> None:
 
 
 def put_off(limit: asyncio.Timeout, seconds: float) -> None:
-    """Move the end of a turn away: it waits for a long task, which has a limit of its own."""
+    """Postpone the deadline of a turn that waits for a long task, which has its own limit."""
     when = limit.when()
     if when is not None and not limit.expired():
         limit.reschedule(when + seconds)

@@ -61,7 +61,7 @@ HAND_OVER_SECONDS = 0.3
 # Their rows are locked until all are stored: writers to these conversations wait.
 FLUSHED_TOGETHER = 4
 CHORE = "chore"
-# What a wake-up makes the runner look at.
+# The kinds of wake-ups.
 WAKES = {
     "core.runs.wake": ("run",),
     "core.runs.wake_batch": ("batch", "ack"),
@@ -80,7 +80,7 @@ class Runner:
         self._again: dict[tuple[str, int], bool] = {}
         # Runs of batches that were flushed here: their messages have the reaction already.
         self._seen: deque[int] = deque(maxlen=settings.RUNS_PER_WORKER)
-        # Runs whose deliveries ended before they did.
+        # Runs whose deliveries ended before the run did.
         self._settled: deque[int] = deque(maxlen=settings.RUNS_PER_WORKER)
         self._typists = typing_and_reactions.Typists()
         self._gateways = Gateways(worker=self.name)
@@ -89,9 +89,9 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
         self._clock = time.time() - time.monotonic()
-        # Why no work is taken: the database is of another version than this code.
+        # The reason for taking no work: the database is of another version than this code.
         self.outdated = ""
-        # What was asked for before that was known; None afterwards.
+        # Wake-ups from before that was known; None afterwards.
         self._early: list[tuple[str, int]] | None = []
         self._thread = threading.Thread(target=self._run, name="runner", daemon=True)
 
@@ -101,7 +101,7 @@ class Runner:
         self._thread.start()
 
     def stop(self) -> None:
-        """Release all work within STOP_SECONDS: other workers go on with it at once."""
+        """Release all work within STOP_SECONDS: other workers can continue it immediately."""
         if self._stopping:
             return
         self._stopping = True
@@ -112,7 +112,9 @@ class Runner:
         runs.release(held={run_id: held.run.attempt for run_id, held in list(self.held.items())})
 
     async def _stop(self) -> None:
-        """Interrupt the runs, wait for what is being sent or settled, end the loop."""
+        """Interrupt the runs, wait for deliveries and runs that are being finished, end the
+        loop.
+        """
         work = {task for task in self._tasks if task is not asyncio.current_task()}
         chores = {task for task in work if task.get_name() == CHORE}
         for held in list(self.held.values()):
@@ -138,14 +140,14 @@ class Runner:
             self.submit(kind, row_id)
 
     def _take_here(self, task: str, row_id: int) -> bool:
-        """Take the work of a wake-up of this process, unless others may have more capacity."""
+        """Handle a wake-up from this process, unless others may have more capacity."""
         if self._stopping or self.outdated or self._early is not None or self._places.locked():
             return False
         self.wake(task, row_id)
         return True
 
     def submit(self, kind: str, row_id: int) -> None:
-        """Do something soon: ``run``, ``batch``, ``ack`` or ``delivery`` with this id."""
+        """Start work soon: ``run``, ``batch``, ``ack`` or ``delivery`` with this id."""
         if not self._stopping:
             self.loop.call_soon_threadsafe(self._spawn, kind, row_id)
 
@@ -156,7 +158,7 @@ class Runner:
         self.loop.close()
 
     async def _open(self) -> None:
-        """Take work, once it is known whether it is ours to take."""
+        """Start work, once the versions were compared."""
         for old, new in settings.GATEWAY_OLD_NAMES.items():
             logger.warning("the setting %s is now called %s; the old name will go", old, new)
         frame_clock.local().call_around(events.gather, events.flush)
@@ -178,7 +180,7 @@ class Runner:
             self._spawn(*key)
 
     def _spawn(self, kind: str, row_id: int) -> None:
-        """Work on a row, one task each; a wake-up in the meantime makes it look once more."""
+        """Start one task per row; a wake-up in the meantime makes it look once more."""
         key = (kind, row_id)
         if self._early is not None:
             self._early.append(key)
@@ -199,7 +201,7 @@ class Runner:
         self._begin(work(row_id)).add_done_callback(lambda _: self._finished(key))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run ``work`` beside everything else, known until it ends."""
+        """Run ``work`` as a background task that is tracked until it ends."""
         task = self.loop.create_task(self._guard(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -288,7 +290,7 @@ class Runner:
         return float(settings.SWEEP_SECONDS)
 
     async def _watch_clock(self) -> None:
-        """Tell the owner when the clock was set back: what had ended may hold again."""
+        """Notify the owner when the clock was set back: expired rights may be valid again."""
         before, self._clock = self._clock, time.time() - time.monotonic()
         if before - self._clock > CLOCK_SECONDS:
             by = timedelta(seconds=before - self._clock)
@@ -312,7 +314,7 @@ class Runner:
         return SWEEP_FILES_SECONDS
 
     async def _look_for_work(self) -> None:
-        """Begin all work that is due in the database."""
+        """Start all work that is due in the database."""
         for run_id in await in_thread(runs.recover):
             self._spawn("run", run_id)
         await in_thread(jobs.recover)
@@ -350,7 +352,7 @@ class Runner:
                         self._spawn("cancel", frame["run_id"])
 
     async def _flush(self, session_id: int) -> None:
-        """Wait until the batch of a session is due, and make it a run ([C2])."""
+        """Wait until the batch of a session is due, and create its run ([C2])."""
         at, place = await in_shared_call(waiting, session_id)
         if at is None:
             return
@@ -378,7 +380,7 @@ class Runner:
             following = await outbound.deliver(following.delivery_id, ended=self._delivered)
 
     def _delivered(self, delivery: Delivery) -> None:
-        """Remove the reactions that an answer left; those of a run that goes on stay."""
+        """Remove the reactions after an answer was delivered; those of an unfinished run stay."""
         if delivery.run_id in self.held:
             self._settled.append(delivery.run_id)
         elif delivery.run_id is not None and delivery.session_id is not None:
@@ -408,7 +410,7 @@ class Runner:
             finally:
                 if not self._stopping:
                     del self.held[run_id]
-                    # Else its deliveries are on their way: the last one takes the reaction off.
+                    # Else its deliveries are pending: the last one removes the reaction.
                     if place is not None and run_id in self._settled:
                         self._spawn("ack", begun.run.session_id)
             if not task.cancelled() and (error := task.exception()) is not None:
@@ -419,13 +421,13 @@ class Runner:
 
 
 def bring_near() -> None:
-    """Let nothing wait for a time that a clock which was set back left in the far future."""
+    """Shorten waits that end in the far future because the clock was set back."""
     for noun in (runs, jobs, outbox, inbox, sessions, unknown_requests):
         noun.bring_near()
 
 
 def keep_seconds() -> float:
-    """How often leases are renewed."""
+    """Return the interval of renewing leases in seconds."""
     return min(KEEP_SECONDS, settings.RUN_LEASE_SECONDS / 3)
 
 
@@ -433,20 +435,22 @@ Due: TypeAlias = tuple[datetime | None, typing_and_reactions.Place | None]
 
 
 def waiting(session_ids: list[int]) -> list[Due | Exception]:
-    """When the batch of each of these sessions is due, and where "typing…" is shown meanwhile."""
+    """Return for each session when its batch is due, and where "typing…" is shown meanwhile."""
     found = {session.id: session for session in inbox.WITH_ACCOUNTS.all(ids=session_ids)}
     return [attempt(partial(due, found.get(session_id))) for session_id in session_ids]
 
 
 def due(session: ChatSession | None) -> Due:
-    """When the batch of a session is due, and where that is. Raises DecryptError."""
+    """Return when the batch of a session is due, and its chat. Raises DecryptError."""
     if session is None or session.flush_at is None:
         return None, None
     return session.flush_at, typing_and_reactions.place_of(session)
 
 
 def flush(session_id: int) -> tuple[datetime | None, Run | None]:
-    """The run of a session's batch, when it is due; else when it will be, if there is one."""
+    """Create the run of a session's batch when it is due; else return the time when it will be, if
+    there is a batch.
+    """
     with atomic_write(joins=True):
         run = inbox.flush_due(session_id=session_id, now=timezone.now())
     return (inbox.flush_at(session_id) if run is None else None), run

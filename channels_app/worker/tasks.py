@@ -26,7 +26,7 @@ LOST_SECONDS = 60.0
 
 @cache
 def runner() -> Runner:
-    """The runner of this worker process."""
+    """Return the runner of this worker process."""
     started = Runner()
     started.start()
     return started
@@ -34,7 +34,7 @@ def runner() -> Runner:
 
 @worker_init.connect
 def begin(sender: object, **_: object) -> None:
-    """Start what a worker process does besides tasks: the runner and its sweeper, or heartbeats."""
+    """Start the background work of a worker process: the runner and its sweeper, or heartbeats."""
     app = getattr(sender, "app", None)
     if not isinstance(app, Celery):
         return
@@ -50,8 +50,8 @@ def begin(sender: object, **_: object) -> None:
 def send_heartbeats(queue: str) -> None:
     """Record every few seconds that this worker is alive.
 
-    The pool's processes are forked from this one: meanwhile they are not, and the connection is not
-    kept, for a child must not inherit one.
+    Pool processes are forked from this one: the two exclude each other, and the connection is
+    closed after use, since a child must not inherit it.
     """
     name = f"{queue}:{socket.gethostname()}:{os.getpid()}"[-100:]
     seen: dict[str, float] = {}
@@ -63,7 +63,7 @@ def send_heartbeats(queue: str) -> None:
 
 
 def say_alive(name: str, queue: str) -> None:
-    """One heartbeat, with a connection of its own."""
+    """Record one heartbeat, with a connection of its own."""
     try:
         runs.heard_from(worker=name, queue=queue, problem=schema_version.problem())
     except DatabaseFailure:
@@ -73,10 +73,11 @@ def say_alive(name: str, queue: str) -> None:
 
 
 def forget_lost(seen: dict[str, float], *, now: float) -> None:
-    """Forget requests whose pool process died before it said that it had them.
+    """Forget requests whose pool process died before it acknowledged them.
 
-    Celery would count them as its own for ever, and take nothing more when they are as many as its
-    processes. ``seen``: since when each has no process. The sweeper wakes their jobs anew.
+    Celery would count them as active forever, and accept nothing more once their number reaches
+    that of its processes. ``seen``: since when each has no process. The sweeper wakes
+    their jobs again.
     """
     try:
         reserved = {request.id: request for request in state.reserved_requests}
@@ -94,49 +95,51 @@ def forget_lost(seen: dict[str, float], *, now: float) -> None:
 
 @worker_ready.connect
 def catch_up(sender: object, **_: object) -> None:
-    """A new ``long`` worker asks for what waits: wake-ups may have died with the one before it."""
+    """Wake all waiting jobs when a ``long`` worker starts: wake-ups may have been lost with the
+    previous one.
+    """
     app = getattr(sender, "app", None)
     if isinstance(app, Celery) and "long" in app.amqp.queues.consume_from:
         threading.Thread(target=wake_waiting, name="catch-up", daemon=True).start()
 
 
 def wake_waiting() -> None:
-    """Wake what waits; the sweeper does when the database is away."""
+    """Wake all waiting jobs; the sweeper does so when the database is unavailable."""
     with forks.held_off():
         try:
             jobs.wake_waiting()
         except DatabaseFailure:
-            logger.warning("what waits could not be looked up; the sweeper will")
+            logger.warning("waiting jobs could not be read; the sweeper will wake them")
         finally:
             connection.close()
 
 
 @worker_shutting_down.connect
 def end(**_: object) -> None:
-    """Give claimed runs back at a clean stop."""
+    """Release claimed runs at a clean stop."""
     if runner.cache_info().currsize:
         runner().stop()
 
 
 @shared_task(name="core.runs.wake")
 def wake_run(*, row_id: int, **_: object) -> None:
-    """A run is queued."""
+    """Hand a queued run to the runner."""
     runner().wake("core.runs.wake", row_id)
 
 
 @shared_task(name="core.runs.wake_batch")
 def wake_batch(*, row_id: int, **_: object) -> None:
-    """A session has a batch that will be due."""
+    """Hand the waiting batch of a session to the runner."""
     runner().wake("core.runs.wake_batch", row_id)
 
 
 @shared_task(name="core.runs.wake_delivery")
 def wake_delivery(*, row_id: int, **_: object) -> None:
-    """A delivery is pending."""
+    """Hand a pending delivery to the runner."""
     runner().wake("core.runs.wake_delivery", row_id)
 
 
 @shared_task(name="core.long.work")
 def work_on_job(*, row_id: int, **_: object) -> None:
-    """A job is queued; returns when it is over."""
+    """Work on a queued job; return when it is finished."""
     process.work(row_id)

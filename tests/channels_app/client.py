@@ -39,7 +39,6 @@ class Answer:
 
     @property
     def body(self) -> dict[str, Any]:
-        """Its JSON object."""
         value = json.loads(self.raw)
         assert isinstance(value, dict)
         return value
@@ -62,7 +61,7 @@ class Open:
     response: HTTPResponse
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         self.response.close()
         self.connection.close()
 
@@ -75,7 +74,7 @@ class Open:
 
 @dataclass
 class Client:
-    """Who holds ``token``."""
+    """A client with ``token``."""
 
     gateway: Gateway
     token: str
@@ -101,31 +100,31 @@ class Client:
             return Answer(response.status, found, response.read())
 
     def get(self, path: str, **headers: str) -> Answer:
-        """``GET path``."""
         return self.call("GET", path, None, **headers)
 
     def post(self, path: str, body: Any, **headers: str) -> Answer:
-        """``POST path`` with JSON."""
         return self.call("POST", path, json.dumps(body).encode(), **headers)
 
     def say(self, text: str, **more: Any) -> Answer:
-        """``POST /inbound`` and wait for the answer."""
+        """Send ``POST /inbound`` and wait for the answer."""
         return self.post("/inbound", {"text": text, **more})
 
     def start(self, text: str, **more: Any) -> str:
-        """Ask without waiting, in a conversation of its own; the id of the run."""
+        """Send a message without waiting, in a conversation of its own; return the id of the
+        run.
+        """
         answer = self.say(text, **{"async": True, "user_id": secrets.token_hex(8), **more})
         assert answer.status == 202, answer.raw
         return str(answer.body["run_id"])
 
     def result(self, run_id: str) -> Answer:
-        """``GET /inbound/result``."""
+        """Return the answer of ``GET /inbound/result``."""
         return self.get(f"/inbound/result?run_id={run_id}")
 
     def stream(
         self, method: str, path: str, body: Any = None, *, stop_after: int = 0, **headers: str
     ) -> list[Event]:
-        """The events of a stream; with ``stop_after`` the client leaves after so many."""
+        """Return the events of a stream; with ``stop_after`` the client leaves after so many."""
         given = None if body is None else json.dumps(body).encode()
         with self.request(method, path, given, **headers) as response:
             assert response.status == 200, response.read()
@@ -137,12 +136,12 @@ class Client:
             return found
 
     def follow(self, run_id: str, **how: Any) -> list[Event]:
-        """``GET /runs/<id>/events``."""
+        """Return the events of ``GET /runs/<id>/events``."""
         return self.stream("GET", f"/runs/{run_id}/events", **how)
 
 
 def events(response: Any) -> Iterator[Event]:
-    """The events of a body; comments are left out."""
+    """Return the events of a body; comments are left out."""
     raw, name, data = b"", "", ""
     for line in iter(response.readline, b""):
         raw += line
@@ -165,9 +164,9 @@ def people(
     channel: str = "bridge",
     more: str = "",
 ) -> list[Client]:
-    """So many people with a key, and last the key of a bridge account ``channel/name``.
+    """Create users with a key, and last the key of a bridge account ``channel/name``.
 
-    ``more`` is code that runs in the gateway besides.
+    ``more`` is additional code for the gateway's shell.
     """
     code = MAKE_PEOPLE.format(number=number, name=name, owner=owner, channel=channel) + more
     output = gateway.manage("shell", "-v0", "-c", code)
@@ -176,7 +175,7 @@ def people(
 
 
 def query(gateway: Gateway, sql: str) -> list[tuple[Any, ...]]:
-    """The rows of a query in the database of ``gateway``."""
+    """Return the rows of a query in the database of ``gateway``."""
     url = gateway.database_url
     if url.startswith("sqlite"):
         connection = sqlite3.connect(urlsplit(url).path, timeout=20)
@@ -189,6 +188,6 @@ def query(gateway: Gateway, sql: str) -> list[tuple[Any, ...]]:
 
 
 def counts(gateway: Gateway) -> dict[str, int]:
-    """How many rows there are of what a message makes."""
+    """Return the numbers of rows in the tables that a message writes to."""
     tables = ("inboundmessage", "run", "message", "chatsession", "runevent", "delivery")
     return {name: query(gateway, f"SELECT count(*) FROM core_{name}")[0][0] for name in tables}

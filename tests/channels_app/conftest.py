@@ -47,7 +47,6 @@ QUICK = {
 
 @pytest.fixture(scope="session")
 def script(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The path of the script."""
     path: Path = tmp_path_factory.mktemp("script") / "script.json"
     path.write_text(json.dumps(SCRIPT))
     return str(path)
@@ -55,29 +54,26 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def gateway(module_gateways: Callable[..., Gateway], script: str) -> Gateway:
-    """A gateway that the tests of a module share."""
+    """Start a gateway that the tests of a module share."""
     return module_gateways(LLM_SCRIPT=script, STREAM_STALL_SECONDS="1", **QUICK)
 
 
 @pytest.fixture(scope="module")
 def crowd(gateway: Gateway) -> list[Client]:
-    """Fifty people, and a bridge."""
+    """Return the keys of fifty users, and of a bridge."""
     return people(gateway, number=50)
 
 
 @pytest.fixture(scope="module")
 def ada(crowd: list[Client]) -> Client:
-    """One of them."""
     return crowd[0]
 
 
 @pytest.fixture(scope="module")
 def bob(crowd: list[Client]) -> Client:
-    """Another one."""
     return crowd[1]
 
 
 @pytest.fixture(scope="module")
 def bridge(crowd: list[Client]) -> Client:
-    """The bridge's key."""
     return crowd[-1]

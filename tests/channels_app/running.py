@@ -1,4 +1,4 @@
-"""A ``runs`` worker inside the test process, which takes what the test wakes for."""
+"""A ``runs`` worker inside the test process, which receives the test's wake-ups."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ from tests.servers import wait_until
 def runner(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch, settings: pytest.FixtureRequest
 ) -> Iterator[Runner]:
-    """The worker, with the scripted model that repeats what was said."""
+    """Start the worker, with the scripted model that repeats messages."""
     del transactional_db
     for name, value in (
         ("LLM_PROVIDER", "scripted"),
@@ -43,34 +43,34 @@ def runner(
 
 @pytest.fixture
 def owner(db: None) -> User:
-    """The owner: 555 on Telegram and in memory."""
+    """Return the owner: 555 on Telegram and in memory."""
     del db
     return make_person("owner", "555", is_owner=True)
 
 
 @pytest.fixture
 def guest(db: None) -> User:
-    """Somebody who may speak: 556."""
+    """Return an allowed guest: 556."""
     del db
     return make_person("guest", "556")
 
 
 def make_person(name: str, value: str, *, is_owner: bool = False) -> User:
-    """A person with one instant messenger identity on every channel."""
+    """Create a user with one instant messenger identity on every channel."""
     user = User.objects.create(username=name, display_name=name, is_owner=is_owner)
     ChannelIdentity.objects.create(user=user, kind="im", value=value)
     return user
 
 
 def memory_account(name: str = "main") -> ChannelAccount:
-    """An account of the in-memory channel."""
+    """Create an account of the in-memory channel."""
     return ChannelAccount.objects.create(channel="memory", name=name)
 
 
 def telegram_account(
     *, base: str, name: str = "main", mode: str = "webhook", token: str = "", **config: object
 ) -> ChannelAccount:
-    """A bot on a Bot API server."""
+    """Create a bot on a Bot API server."""
     return ChannelAccount.objects.create(
         channel="telegram",
         name=name,

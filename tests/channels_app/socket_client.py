@@ -16,7 +16,7 @@ Frame = dict[str, Any]
 
 @dataclass
 class Socket:
-    """One person's socket. ``seen``: every frame of each run, in the order it came."""
+    """One user's socket. ``seen``: every frame of each run, in the order of arrival."""
 
     gateway: Gateway
     token: str
@@ -38,7 +38,7 @@ class Socket:
         self._open.send(json.dumps(frame))
 
     def receive(self, *, seconds: float = 60) -> Frame:
-        """The next frame; kept when it belongs to a run."""
+        """Return the next frame; frames of a run are stored as well."""
         assert self._open
         frame: Frame = json.loads(self._open.recv(timeout=seconds))
         if "run_id" in frame and "seq" in frame:
@@ -46,7 +46,7 @@ class Socket:
         return frame
 
     def say(self, text: str, *, client_id: str, session_id: str = "") -> tuple[str, str]:
-        """Send a message; its run and its session."""
+        """Send a message; return its run and its session."""
         self.send(
             {"type": "message", "text": text, "client_id": client_id, "session_id": session_id}
         )
@@ -57,7 +57,7 @@ class Socket:
             assert frame["type"] != "error", frame
 
     def is_final(self, run: str) -> bool:
-        """Whether the final frame of ``run`` came."""
+        """Return whether the final frame of ``run`` arrived."""
         return any(frame["type"] == "final" for frame in self.seen.get(run, []))
 
     def until(self, run: str, number: int) -> None:
@@ -71,7 +71,7 @@ class Socket:
             self.receive_somehow(run)
 
     def receive_somehow(self, run: str) -> None:
-        """Receive; when the connection breaks, come back and resume ``run``."""
+        """Receive; when the connection breaks, reconnect and resume ``run``."""
         try:
             self.receive()
         except (ConnectionClosed, OSError):
@@ -88,7 +88,7 @@ class Socket:
         return True
 
     def text(self, run: str) -> str:
-        """The text that the frames of ``run`` add up to; each event came once, in order."""
+        """Return the text of the frames of ``run``; checks that each event came once, in order."""
         events = [frame for frame in self.seen[run] if frame["type"] != "final"]
         assert [frame["seq"] for frame in events] == list(range(1, len(events) + 1))
         [final] = [frame for frame in self.seen[run] if frame["type"] == "final"]
@@ -96,7 +96,7 @@ class Socket:
         return str(final["text"])
 
     def close(self) -> None:
-        """Leave."""
+        """Close the socket."""
         self._stack.close()
 
     def __enter__(self) -> "Socket":

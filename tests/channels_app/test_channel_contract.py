@@ -1,4 +1,6 @@
-"""[C1] What every plugin keeps, ours and the documented example's, found by its entry point."""
+"""[C1] The contract of every plugin: ours, and the documented example, which is found by its entry
+point.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -30,7 +32,7 @@ EXAMPLE = BASE_DIR / "docs" / "example_channel"
 
 @pytest.fixture(autouse=True)
 def with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The example of the documentation, installed as pip would: a package and its entry point."""
+    """Install the example of the documentation as pip would: a package and its entry point."""
     info = tmp_path / "latchkey_example-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: latchkey-example\nVersion: 1.0\n")
@@ -49,7 +51,7 @@ def with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 @pytest.fixture(params=[*registry.CHANNELS, "notebook"])
 def channel(request: pytest.FixtureRequest) -> Channel:
-    """Each registered channel."""
+    """Return each registered channel."""
     found = registry.get(request.param)
     assert found is not None
     return found
@@ -65,7 +67,7 @@ def test_a_capability_is_declared_exactly_when_it_is_there(channel: Channel) -> 
         assert (capability in channel.capabilities) == isinstance(side, protocol), capability
 
 
-def test_what_can_be_found_again_can_be_edited(channel: Channel) -> None:
+def test_channels_that_find_messages_can_edit_them(channel: Channel) -> None:
     assert Capability.FIND not in channel.capabilities or Capability.EDIT in channel.capabilities
 
 
@@ -75,7 +77,7 @@ def test_its_id_is_the_name_it_is_registered_by(channel: Channel) -> None:
     assert channel.description
 
 
-def test_an_account_without_anything_says_what_is_missing(channel: Channel) -> None:
+def test_an_empty_account_names_the_missing_settings(channel: Channel) -> None:
     required = [field.name for field in channel.config.fields if field.required]
     account = base.Account(1, channel.id, "x", config={}, secrets={})
     assert bool(channel.config.problems(account)) == bool(required)

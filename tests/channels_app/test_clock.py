@@ -43,8 +43,8 @@ JUMPS = [timedelta(hours=1), timedelta(days=1), timedelta(hours=-1), timedelta(d
 OURS = ("core", "allowlist", "channels_app")
 Waits = Callable[["Jump"], Callable[[], object]]
 WAITS: dict[str, Waits] = {}
-# What decides whether somebody may do something: it ends by the clock as it is now. What a clock
-# that is set back makes valid again is told to the owner.
+# Rights that expire: they end by the current clock. Rights that a clock set
+# back makes valid again are reported to the owner.
 RIGHTS = {
     "core.ChannelIdentity.expires_at",
     "core.StoredFile.expires_at",
@@ -53,8 +53,8 @@ RIGHTS = {
     "allowlist.LinkCode.expires_at",
     "allowlist.LinkCode.identity_expires_at",
 }
-# What says when something happened: nothing waits for it. `notice_at`, `answered_at` and
-# `LinkAttempt.at` are counted within the last hour; one that is ahead counts as long ago.
+# Records of past times: nothing waits for them. `notice_at`, `answered_at` and
+# `LinkAttempt.at` are counted within the last hour; a future one counts as long ago.
 RECORDS = {
     "core.User.date_joined",
     "core.User.last_login",
@@ -109,31 +109,33 @@ RECORDS = {
 
 @dataclass(frozen=True)
 class Jump:
-    """What a stored time seems to be moved by, and where its work waits."""
+    """The offset of a stored time, and the place where its work waits."""
 
     by: timedelta
     account: ChannelAccount
     user: User
 
     def session(self, chat: str, **more: Any) -> ChatSession:
-        """A conversation of its own."""
+        """Return a conversation of its own."""
         place = {"user": self.user, "account": self.account, "chat": chat}
         return ChatSession.objects.create(**place, **more)
 
     def run(self, chat: str, **more: Any) -> Run:
-        """A run of a conversation of its own."""
+        """Return a run of a conversation of its own."""
         session = self.session(chat)
         route = {"account": self.account.pk, "chat": chat, "thread": "", "reply_to": "", "acks": []}
         given = {"user": self.user, "origin": "memory", "route": {**route, "media": []}}
         return Run.objects.create(session=session, text=chat, **given, **more)
 
     def at(self, seconds: float) -> datetime:
-        """A moment ``seconds`` from now, as the jump leaves it."""
+        """Return the time ``seconds`` from now, moved by the jump."""
         return timezone.now() + timedelta(seconds=seconds) + self.by
 
 
 def waits(*columns: str) -> Callable[[Waits], Waits]:
-    """The function makes work that waits for ``columns``, and returns whether it is done."""
+    """Register a function that makes work that waits for ``columns``, and returns whether it is
+    done.
+    """
 
     def note(function: Waits) -> Waits:
         WAITS.update(dict.fromkeys(columns, function))
@@ -184,7 +186,7 @@ def jobs_of_dead_workers(jump: Jump) -> Callable[[], object]:
 
 
 def a_delivery(jump: Jump, chat: str, **more: Any) -> Callable[[], object]:
-    """A block on its way."""
+    """Queue a block."""
     target = {"chat": chat, "thread": "", "reply_to": ""}
     where = outbox.conversation(account_id=jump.account.pk, chat=chat, thread="")
     given = {"account": jump.account, "dedupe_key": chat, "conversation": where, "target": target}
@@ -256,7 +258,7 @@ def an_unknown_request(jump: Jump) -> Callable[[], object]:
 
 
 def test_every_column_that_holds_a_time_is_known() -> None:
-    """A new one needs a row here: does work wait for it, does a right end with it, or neither?"""
+    """A new one needs a row here: work waits for it, a right ends with it, or neither."""
     columns = {
         f"{model._meta.app_label}.{model.__name__}.{field.name}"
         for model in apps.get_models()
@@ -269,7 +271,7 @@ def test_every_column_that_holds_a_time_is_known() -> None:
 
 @pytest.fixture
 def hasty(settings: Settings) -> None:
-    """Leases of seconds, so that what waits for one is soon over."""
+    """Make leases last seconds, so that waits for one end soon."""
     settings.RUN_LEASE_SECONDS = 2
 
 
@@ -298,7 +300,7 @@ def test_nothing_waits_for_a_clock_that_jumped(
 def test_a_clock_that_is_set_back_while_a_batch_waits_does_not_stretch_it(
     runner: Runner, owner: User, guest: User, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
-    """[C2] Neither this message nor the next one waits for the clock to come again."""
+    """[C2] Neither this message nor the next one waits until the clock reaches the old time."""
     settings.SWEEP_SECONDS = 3600
     account = memory_account()
 
@@ -318,7 +320,7 @@ def test_a_clock_that_is_set_back_while_a_batch_waits_does_not_stretch_it(
 
 
 def test_c2_a_batch_that_began_in_the_future_still_has_its_cap(owner: User) -> None:
-    """Messages that keep coming do not put it off for an hour."""
+    """Further messages do not delay it for an hour."""
     account, now = memory_account(), timezone.now()
     for number in range(6):
         moment = now + timedelta(milliseconds=400 * number)
@@ -332,10 +334,10 @@ def test_c2_a_batch_that_began_in_the_future_still_has_its_cap(owner: User) -> N
     assert session.flush_at <= now + timedelta(milliseconds=400) + inbox.longest_wait()
 
 
-def test_what_is_valid_again_since_the_clock_was_set_back_is_told_to_the_owner(
+def test_the_owner_hears_of_rights_that_a_clock_set_back_made_valid_again(
     runner: Runner, owner: User, guest: User
 ) -> None:
-    """An address that had ended half an hour ago holds again: never without a word."""
+    """An identity that had expired half an hour ago is valid again: the owner gets a notice."""
     account = memory_account()
     User.objects.filter(pk=owner.pk).update(last_account=account, last_target={"chat": "own"})
     now = timezone.now()
@@ -344,7 +346,7 @@ def test_what_is_valid_again_since_the_clock_was_set_back_is_told_to_the_owner(
     ApiKey.objects.create(
         name="k", prefix="p", digest="d", user=guest, expires_at=soon + timedelta(hours=2)
     )
-    runner._clock += 3600  # what a clock that is an hour earlier looks like
+    runner._clock += 3600  # as if the clock were an hour earlier
     until(lambda: PLATFORM.texts("own"))
     [told] = PLATFORM.texts("own")
     assert "set back by 60 min" in told
@@ -354,8 +356,8 @@ def test_what_is_valid_again_since_the_clock_was_set_back_is_told_to_the_owner(
     assert not Delivery.objects.exists()
 
 
-def test_a_rate_does_not_count_what_the_broker_saw_in_the_future() -> None:
-    """Its clock was set back: nobody is shut out until it comes again."""
+def test_a_rate_does_not_count_events_of_the_brokers_future() -> None:
+    """Its clock was set back: no client is blocked until it reaches the old time."""
     rate = throttling.Rate("clock-test")
     rate.everywhere(subject="a", limit=2)
     assert rate._broker is not None

@@ -23,25 +23,25 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def account(owner: User, guest: User) -> ChannelAccount:
-    """An account that the owner and a guest may speak to."""
+    """Return an account that the owner and a guest may use."""
     del owner, guest
     return memory_account()
 
 
 def write(account: ChannelAccount, text: str, message_id: str, **more: str) -> None:
-    """The guest writes."""
+    """Send a message of the guest."""
     place: dict[str, Any] = {"sender": "556", "chat": "c1", **more}
     say(account=account, text=text, message_id=message_id, now=timezone.now(), **place)
 
 
 def script(settings: Settings, folder: Path, rules: list[dict[str, object]]) -> None:
-    """What the model says."""
+    """Write the script of the model."""
     path = folder / "script.json"
     path.write_text(json.dumps(rules))
     settings.LLM_SCRIPT = str(path)
 
 
-def test_c2_c3_c4_messages_are_joined_answered_as_a_reply_and_lose_their_eyes(
+def test_c2_c3_c4_messages_are_joined_answered_as_a_reply_and_lose_their_reactions(
     runner: Runner, account: ChannelAccount
 ) -> None:
     write(account, "one", "1")
@@ -64,7 +64,7 @@ def test_c4_typing_ends_with_the_run(runner: Runner, account: ChannelAccount) ->
 def test_c4_a_batch_hands_its_typing_over_to_its_run(
     runner: Runner, account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the eyes that it put on are not put on again."""
+    """The reaction is not added a second time."""
     monkeypatch.setattr(running_code, "HAND_OVER_SECONDS", 2.0)
     write(account, "hello", "1")
     until(lambda: PLATFORM.texts("c1"))
@@ -117,7 +117,7 @@ def test_a_platform_that_cannot_edit_gets_the_blocks_once_and_in_order(
     assert all(each.edits == 0 for each in PLATFORM.sent)
 
 
-def test_c9_a_message_during_a_run_waits_its_turn_and_stop_keeps_what_was_said(
+def test_c9_a_message_during_a_run_waits_and_stop_keeps_the_partial_answer(
     runner: Runner, account: ChannelAccount, settings: Settings, tmp_path: Path
 ) -> None:
     text = "This answer has more than forty characters and hangs. "
@@ -135,7 +135,7 @@ def test_c9_a_message_during_a_run_waits_its_turn_and_stop_keeps_what_was_said(
 
 
 def edited(**change: Any) -> bool:
-    """Change a waiting message, in a transaction as the doors do."""
+    """Edit a waiting message, in a transaction as the endpoints do."""
     with transactions.atomic_write():
         return inbox.edit_waiting(**change)
 
@@ -171,7 +171,7 @@ def test_c8_commands_are_answered_past_the_queue(runner: Runner, account: Channe
     assert not Run.objects.exists()
 
 
-def test_c8_new_with_words_forgets_what_was_said(runner: Runner, account: ChannelAccount) -> None:
+def test_c8_new_with_text_starts_without_history(runner: Runner, account: ChannelAccount) -> None:
     write(account, "remember me", "1")
     until(lambda: PLATFORM.texts("c1"))
     write(account, "/new and answer this", "2")
@@ -182,7 +182,7 @@ def test_c8_new_with_words_forgets_what_was_said(runner: Runner, account: Channe
     assert session.history_from > 0
 
 
-def test_a_dead_letter_waits_for_the_owner_who_can_retry_it(
+def test_a_dead_letter_waits_for_the_owner_to_retry_it(
     runner: Runner, account: ChannelAccount
 ) -> None:
     PLATFORM.refusals.append(ChannelError("bot was blocked", permanent=True, trouble="blocked"))

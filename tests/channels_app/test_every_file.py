@@ -1,6 +1,6 @@
-"""[C6] What the model is given of every kind of file at every endpoint that takes files: one table.
+"""[C6] The model's input for every kind of file at every endpoint that takes files: one table.
 
-The kind comes from what a file is; one that cannot be read does not break those beside it.
+The kind follows from the content of a file; an unreadable one does not affect the others.
 """
 
 import base64
@@ -47,7 +47,7 @@ WIDE, HIGH = 400, 200
 
 
 def picture(form: str, *, turned: bool = False) -> bytes:
-    """A picture, twice as wide as high; ``turned``: EXIF says that it lies on its side."""
+    """Return a picture, twice as wide as high; ``turned``: EXIF says that it lies on its side."""
     out = io.BytesIO()
     made = Image.new("RGB", (WIDE, HIGH), "red")
     exif = made.getexif()
@@ -58,41 +58,41 @@ def picture(form: str, *, turned: bool = False) -> bytes:
 
 
 def office(make: Callable[[io.BytesIO], Any]) -> bytes:
-    """What ``make`` saves."""
+    """Return the file that ``make`` saves."""
     out = io.BytesIO()
     make(out)
     return out.getvalue()
 
 
 def word() -> bytes:
-    """A .docx."""
+    """Return a .docx."""
     made = docx.Document()
     made.add_paragraph("Words of docx.")
     return office(made.save)
 
 
 def deck() -> bytes:
-    """A .pptx."""
+    """Return a .pptx."""
     made = pptx.Presentation()
     made.slides.add_slide(made.slide_layouts[0]).shapes.title.text = "Words of pptx."
     return office(made.save)
 
 
 def sheet() -> bytes:
-    """A .xlsx."""
+    """Return a .xlsx."""
     made = openpyxl.Workbook()
     made.active["A1"] = "Words of xlsx."
     return office(made.save)
 
 
 def packed() -> bytes:
-    """A .zip."""
+    """Return a .zip."""
     return office(lambda out: zipfile.ZipFile(out, "w").close())
 
 
 OFFICE = "application/vnd.openxmlformats-officedocument.{}"
 SEEN, HEARD, NAMED = "seen", "heard", "named"
-# name -> (content, type as a sender would say it, what the model is given)
+# name -> (content, type as a sender would say it, the model's input)
 TABLE: dict[str, tuple[bytes, str, str]] = {
     "a.png": (picture("PNG"), "image/png", SEEN),
     "turned.jpg": (picture("JPEG", turned=True), "image/jpeg", SEEN),
@@ -124,23 +124,23 @@ Body = dict[str, Any]
 
 
 def url(item: Item) -> str:
-    """A data URL as a client makes it."""
+    """Return a data URL as a client makes it."""
     return f"data:{item[2]};base64,{base64.b64encode(item[1]).decode()}"
 
 
 def uploaded(item: Item, user: User) -> str:
-    """The id of a file that was uploaded before."""
+    """Return the id of a file that was uploaded before."""
     return storage.keep(user=user, name=item[0], content=item[1]).public_id
 
 
 def field_of(item: Item) -> str:
-    """The field in which a client puts a file of that type."""
+    """Return the field in which a client puts a file of that type."""
     kind = item[2].partition("/")[0]
     return f"{kind}s" if kind in {"image", "audio", "video"} else "files"
 
 
 def by_fields(items: list[Item], value: Callable[[Item], Any]) -> Body:
-    """``images``, ``audios``, ``videos``, ``files``."""
+    """Return ``images``, ``audios``, ``videos``, ``files``."""
     body: Body = {"user_id": "555", "text": "look"}
     for item in items:
         body.setdefault(field_of(item), []).append(value(item))
@@ -148,17 +148,17 @@ def by_fields(items: list[Item], value: Callable[[Item], Any]) -> Body:
 
 
 def inbound_urls(items: list[Item], _user: User) -> list[Body]:
-    """POST /inbound, data URLs."""
+    """Send POST /inbound, with data URLs."""
     return http.read(by_fields(items, lambda each: {"url": url(each), "name": each[0]})).media
 
 
 def inbound_ids(items: list[Item], user: User) -> list[Body]:
-    """POST /inbound, ids of uploaded files."""
+    """Send POST /inbound, with ids of uploaded files."""
     return http.read(by_fields(items, lambda each: {"id": uploaded(each, user)})).media
 
 
 def web_chat(items: list[Item], user: User) -> list[Body]:
-    """The web chat: files are uploaded first."""
+    """Use the web chat: files are uploaded first."""
     given = [{"id": uploaded(each, user), "name": each[0]} for each in items]
     found = frames.read({"type": "message", "text": "look", "files": given})
     assert isinstance(found, frames.Say)
@@ -166,12 +166,12 @@ def web_chat(items: list[Item], user: User) -> list[Body]:
 
 
 def from_bridge(items: list[Item], _user: User) -> list[Body]:
-    """POST /process."""
+    """Send POST /process."""
     return bridge.read(by_fields(items, url)).media
 
 
 def openai_files(items: list[Item], _user: User) -> list[Body]:
-    """POST /v1/chat/completions, file parts."""
+    """Send POST /v1/chat/completions, with file parts."""
     parts = [
         {"type": "file", "file": {"file_data": url(each), "filename": each[0]}} for each in items
     ]
@@ -181,7 +181,7 @@ def openai_files(items: list[Item], _user: User) -> list[Body]:
 
 
 def ui_stream(items: list[Item], user: User) -> list[Body]:
-    """POST /ui/chat: uploaded files; their type as the page knows it."""
+    """Send POST /ui/chat, with uploaded files and the type that the page knows."""
     parts = [
         {"type": "file", "mediaType": "x/y", "url": f"/files/{uploaded(each, user)}",
          "filename": each[0]}
@@ -193,7 +193,9 @@ def ui_stream(items: list[Item], user: User) -> list[Body]:
 
 
 def telegram(items: list[Item], _user: User) -> list[Body]:
-    """A platform whose files are fetched: pictures and recordings by their kind, else documents."""
+    """Use a platform whose files are fetched: pictures and recordings by their kind, else
+    documents.
+    """
     found = []
     for item in items:
         PLATFORM.files[item[0]] = item[1]
@@ -214,7 +216,7 @@ ENDPOINTS = {
 
 
 class Watcher(Scripted):
-    """A model that keeps what it is asked; ``blind``: it refuses pictures."""
+    """A model that records its input; ``blind``: it refuses pictures."""
 
     def __init__(self, *, blind: bool = False) -> None:
         super().__init__([])
@@ -232,7 +234,7 @@ class Watcher(Scripted):
 
 @pytest.fixture
 def model(runner: Runner, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Watcher:
-    """The model, and ears that hear something in every recording."""
+    """Return the model; a fake transcriber hears something in every recording."""
 
     async def speech(_path: object, *, name: str) -> str:
         return f"heard {name}"
@@ -246,7 +248,7 @@ def model(runner: Runner, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Wat
 
 
 def given(model: Watcher) -> tuple[str, list[str]]:
-    """The text and the pictures of the last question."""
+    """Return the text and the pictures of the last question."""
     content = model.asked[-1].messages[-1]["content"]
     parts: list[dict[str, Any]] = (
         [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -256,7 +258,7 @@ def given(model: Watcher) -> tuple[str, list[str]]:
 
 
 def ask(media: list[Body], *, where: str, user: User) -> Run:
-    """One message with these files; its run when it is over."""
+    """Send one message with these files; return its run when it has ended."""
     if where == "platform":
         say_on_platform(
             account=memory_account(), sender="555", chat="c", text="look", message_id="1",
@@ -272,7 +274,7 @@ def ask(media: list[Body], *, where: str, user: User) -> Run:
 
 
 @pytest.mark.parametrize("where", ENDPOINTS)
-def test_c6_every_file_is_given_as_what_it_is_at_every_endpoint(
+def test_c6_every_file_reaches_the_model_by_its_real_type_at_every_endpoint(
     where: str, model: Watcher, owner: User
 ) -> None:
     parse, names = ENDPOINTS[where]
@@ -349,7 +351,7 @@ def test_c6_a_refusal_for_another_reason_is_not_held_against_pictures(
         ("no", "", False, False),
     ],
 )
-def test_c6_the_setting_says_who_sees(
+def test_c6_the_setting_chooses_the_model_that_sees(
     images: str, vision: str, embedded: bool, sees: bool, settings: Any
 ) -> None:
     settings.LLM_IMAGES, settings.VISION_MODEL = images, vision

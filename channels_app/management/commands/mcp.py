@@ -26,7 +26,7 @@ class Command(BaseCommand):
         from channels_app.mcp import server  # noqa: PLC0415 - refuse a wrong key at once
 
         async def identify(context: object) -> Principal:
-            """Return whose key it is, at every call: it may be revoked meanwhile."""
+            """Return the key's principal, at every call: the key may be revoked meanwhile."""
             del context
             user = await in_thread(user_of, token)
             if user is None:
@@ -37,7 +37,7 @@ class Command(BaseCommand):
 
 
 def user_of(token: str) -> User | None:
-    """Return the user of a key with the scope ``send_result``. Raises CommandError."""
+    """Return the user of a key with the scope ``send_result``; None for any other token."""
     key = keys.authenticate(token=token, now=timezone.now()) if token else None
     allowed = key is not None and ApiKey.Scope.SEND_RESULT in key.scopes
     return key.user if key is not None and allowed else None

@@ -15,7 +15,7 @@ from core.models import ChannelAccount
 
 
 class Command(BaseCommand):
-    """Do what saving the account in the admin does."""
+    """Set, show or delete the webhook, as saving the account in the admin does."""
 
     help = "Set, show or delete the webhook of a Telegram account."
 

@@ -1,1 +1,1 @@
-"""Checks that report what is unsafe or broken in this installation, each with its fix."""
+"""Checks for unsafe or broken parts of this installation; each finding names its fix."""

@@ -1,4 +1,4 @@
-"""The oldest safe versions; below them is a published vulnerability or a broken guarantee.
+"""The oldest safe versions; older ones have a published vulnerability or break a guarantee.
 
 An audit of packages needs a vulnerability database, which this machine may not reach; a list of
 minimum versions works offline.

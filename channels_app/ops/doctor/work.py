@@ -115,7 +115,7 @@ def storage() -> Iterator[Finding]:
 
 
 def running() -> Iterator[Finding]:
-    """Report what ``/readyz`` reports, without the accounts, which have checks of their own."""
+    """Report the problems of ``/readyz``, except the accounts', which have checks of their own."""
     said = {f"{row}: {row.status_text}" for row in ChannelAccount.objects.filter(status="error")}
     idle = [*runs.idle_workers("runs"), *runs.idle_workers("long")]
     for problem in idle:

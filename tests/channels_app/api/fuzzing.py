@@ -11,8 +11,9 @@ ADDRESSES = ("http://", "https://")
 
 @schemathesis.hook
 def filter_case(context: Any, case: Any) -> bool:
-    """Leave out what no database holds, which every endpoint refuses, and pictures to fetch: there
-    is none under a made-up address."""
+    """Skip bodies that no database can store, which every endpoint refuses, and pictures with
+    made-up addresses.
+    """
     del context
     try:
         strict_json.check_storable(case.body)
@@ -22,7 +23,7 @@ def filter_case(context: Any, case: Any) -> bool:
 
 
 def names_addresses(body: Any) -> bool:
-    """Whether ``body`` holds the address of a picture."""
+    """Return whether ``body`` holds the address of a picture."""
     images = body.get("images") if isinstance(body, dict) else None
     return any(
         str(each.get("url") if isinstance(each, dict) else each).startswith(ADDRESSES)

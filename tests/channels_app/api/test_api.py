@@ -24,7 +24,6 @@ Client = Callable[..., APIClient]
 
 @pytest.fixture
 def owner() -> User:
-    """The owner."""
     return User.objects.create(username="owner", is_owner=True)
 
 
@@ -36,7 +35,7 @@ def guest() -> User:
 
 @pytest.fixture
 def client() -> Client:
-    """A client with a key of ``user``."""
+    """Return a client with a key of ``user``."""
 
     def make(user: User, *scopes: str) -> APIClient:
         _, token = keys.create(name="test", user=user, scopes=scopes or ("chat",))
@@ -48,7 +47,7 @@ def client() -> Client:
 
 
 def said(user: User, text: str) -> Run:
-    """A queued run of ``user``."""
+    """Return a queued run of ``user``."""
     draft = Draft(account=builtin_account("http"), text=text)
     receipt = receive_personal(user=user, draft=draft, session_id="", now=timezone.now())
     assert receipt.run is not None
@@ -123,7 +122,7 @@ def test_d9_foreign_objects_answer_like_missing_ones(
 
 
 def test_d9_a_transcript_and_a_run_are_readable(owner: User, client: Client) -> None:
-    """What was said, and the run that answers it."""
+    """The messages, and the run that answers them."""
     run = said(owner, "hello")
     me = client(owner)
     lines = me.get(f"/api/sessions/{run.session.public_id}/messages").json()["results"]
@@ -138,7 +137,7 @@ def test_d9_a_transcript_and_a_run_are_readable(owner: User, client: Client) -> 
 def test_d9_files_created_in_a_session_are_listed_there(
     owner: User, guest: User, client: Client
 ) -> None:
-    """Not what was sent to it, and nothing for other people."""
+    """Not the uploads, and nothing for other users."""
     name = (
         client(owner)
         .post("/api/sessions", {"title": "t"}, content_type="application/json")
@@ -289,7 +288,7 @@ def test_ri17_too_many_requests_of_a_person_are_429_and_say_when_to_come_back(
 def test_the_account_of_a_builtin_channel_is_cached(
     django_assert_num_queries: Any,
 ) -> None:
-    """It is made when it is first needed, and asked for with every message."""
+    """It is created when it is first needed, and read with every message."""
     first = builtin_account("http")
     with django_assert_num_queries(0):
         assert builtin_account("http") is first
@@ -330,13 +329,13 @@ def test_a_title_is_a_text(owner: User, client: Client, title: object) -> None:
 def test_any_other_address_of_the_api_is_404_in_json(
     owner: User, client: Client, path: str
 ) -> None:
-    """A line end is no way out of the interface, to a page of HTML."""
+    """A line end does not lead out of the interface, to a page of HTML."""
     answer = client(owner).get(f"/api/{path}")
     assert (answer.status_code, answer.json()["ok"]) == (404, False)
 
 
 @pytest.mark.parametrize("state", ["", "done", "queued&state=x"])
 def test_a_state_that_is_none_is_refused(owner: User, client: Client, state: str) -> None:
-    """As the document says; an empty one is no wish for all of them."""
+    """As the document says; an empty one does not mean all states."""
     answer = client(owner).get(f"/api/runs?state={state}")
     assert (answer.status_code, answer.json()["field"]) == (400, "state")

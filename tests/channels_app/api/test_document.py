@@ -32,7 +32,7 @@ METHODS = ("get", "post", "put", "patch", "delete", "trace")
 
 @pytest.fixture
 def document(db: None) -> dict[str, Any]:
-    """The document as clients read it."""
+    """Return the document as clients read it."""
     answer = Client().get("/api/schema", headers={"Accept": "application/json"})
     found: dict[str, Any] = answer.json()
     return found
@@ -60,12 +60,12 @@ def test_every_endpoint_is_in_the_document_with_its_methods(document: dict[str, 
 
 
 def answering(sample: str) -> URLPattern | None:
-    """The route of an endpoint that answers this address."""
+    """Return the route of the endpoint that answers this address."""
     return next((each for each in ROUTES if each.pattern.match(sample.lstrip("/"))), None)
 
 
 def methods_of(route: URLPattern) -> tuple[str, ...]:
-    """The methods of a consumer, or of a view for programs."""
+    """Return the methods of a consumer, or of a view for programs."""
     consumer = getattr(route.callback, "consumer_class", None)
     view = next((each.callback for each in VIEWS if each.pattern is route.pattern), None)
     found: tuple[str, ...] = (consumer or view).methods  # type: ignore[union-attr]
@@ -119,7 +119,7 @@ def test_every_refusal_that_an_operation_can_give_is_documented(document: dict[s
 
 
 async def asked(method: str, path: str, key: str = "") -> httpx.Response:
-    """One request at the whole application, in this process."""
+    """Send one request to the whole application, in this process."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     transport = httpx.ASGITransport(app=application)
     try:
@@ -147,7 +147,7 @@ def test_trace_is_405_at_every_page(path: str) -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", ["a%0Ab", "%0A", "a/b", "%F0%9F%98%80", "%22", "%2E%2E"])
 def test_an_odd_name_of_a_model_is_answered_in_openais_shape(name: str) -> None:
-    """A line end is no way out of the route, to a page of HTML."""
+    """A line end does not lead out of the route, to a page of HTML."""
     key = gateway_data.build().tokens["own"]
     answer = asyncio.run(asked("GET", f"/v1/models/{name}", key))
     assert answer.status_code == 404

@@ -31,7 +31,7 @@ JSON = ("content-type", "application/json")
 
 
 class Wire:
-    """An ASGI connection of a test: what the client sends, and what it got."""
+    """An ASGI connection of a test: the client's messages, and those that it got."""
 
     def __init__(self, *incoming: Message) -> None:
         self.incoming = deque(incoming)
@@ -60,7 +60,7 @@ class Wire:
 
 
 def part(data: bytes, *, more: bool = False) -> Message:
-    """A piece of a request's body."""
+    """Return a piece of a request's body."""
     return {"type": "http.request", "body": data, "more_body": more}
 
 
@@ -71,7 +71,7 @@ def scope_of(
     query: str = "",
     client: str = "10.1.1.1",
 ) -> Message:
-    """What a server says about a request."""
+    """Return the ASGI scope that a server passes on."""
     return {
         "type": "http",
         "method": method,
@@ -94,7 +94,7 @@ class Echo(Endpoint):
 
 @views.endpoint("GET", "POST")
 async def echo(request: EndpointRequest) -> HttpResponse:
-    """The same as a view."""
+    """Answer with the JSON of the request, as a view."""
     return views.json_response(200, http.parse_object(await request.read_body()))
 
 
@@ -109,7 +109,7 @@ KINDS = ["consumer", "view"]
 
 @pytest.fixture(params=KINDS)
 def app(request: pytest.FixtureRequest, settings: Settings) -> Any:
-    """An endpoint of each kind, while messages are accepted."""
+    """Return an endpoint of each kind, while messages are accepted."""
     settings.MAX_BODY_BYTES = 100
     settings.ROOT_URLCONF = Urls
     return Echo.as_asgi() if request.param == "consumer" else ViewHandler()
@@ -117,23 +117,23 @@ def app(request: pytest.FixtureRequest, settings: Settings) -> Any:
 
 @pytest.fixture(autouse=True)
 def accepting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No database says that a worker runs."""
+    """Make acceptance independent of workers in the database."""
     monkeypatch.setattr("core.conversations.runs.why_none_works", lambda: "")
 
 
 @pytest.fixture(autouse=True)
 async def threads_end() -> AsyncIterator[None]:
-    """The threads of the database end with the test."""
+    """End the database threads after the test."""
     yield
     await asyncio.to_thread(transactions.close_pool)
 
 
 async def ask(app: Any, wire: Wire, *headers: tuple[str, str], method: str = "POST") -> None:
-    """One request."""
+    """Send one request; return the response."""
     await app(scope_of([JSON, *headers], method=method), wire.receive, wire.send)
 
 
-async def test_a_body_in_pieces_is_put_together(app: Any) -> None:
+async def test_a_body_in_pieces_is_joined(app: Any) -> None:
     wire = Wire(part(b'{"a"', more=True), part(b": 1}"))
     await ask(app, wire)
     assert (wire.status, wire.body) == (200, b'{"a":1}')
@@ -164,7 +164,7 @@ async def test_a_view_ends_when_its_client_leaves_in_the_body(settings: Settings
 async def test_a_body_is_bounded(
     app: Any, headers: list[tuple[str, str]], status: int, unread: int
 ) -> None:
-    """What the head says is refused before the body is read."""
+    """A refusal by the head comes before the body is read."""
     wire = Wire(*[part(b"x" * 50, more=True)] * 5)
     await ask(app, wire, *headers)
     assert (wire.status, len(wire.incoming)) == (status, unread)
@@ -188,7 +188,7 @@ async def test_a_body_that_comes_too_slowly_is_a_408(app: Any, settings: Setting
 def request(
     headers: Iterable[tuple[str, str]] = (), *, query: str = "", client: str = "10.1.1.1"
 ) -> Request:
-    """The head of a request."""
+    """Return the head of a request."""
     return Request(scope_of(headers, query=query, client=client))
 
 
@@ -225,13 +225,15 @@ def test_secrets_are_compared_whatever_they_hold() -> None:
 
 
 async def blocks(*data: bytes) -> AsyncGenerator[bytes, None]:
-    """A stream of ``data``."""
+    """Yield the blocks of ``data``."""
     for each in data:
         yield each
 
 
 def streaming(source: AsyncGenerator[bytes, None], ends: list[bool] | None = None) -> Any:
-    """An endpoint that answers ``source``; ``ends`` gets whether the client had all of it."""
+    """Return an endpoint that answers ``source``; ``ends`` gets whether the client received all of
+    it.
+    """
 
     class Streaming(Endpoint):
         async def handle(self, body: bytes) -> None:
@@ -243,7 +245,7 @@ def streaming(source: AsyncGenerator[bytes, None], ends: list[bool] | None = Non
 
 
 async def streamed(wire: Wire, source: AsyncGenerator[bytes, None]) -> bool:
-    """Whether the client of ``wire`` had all of ``source``."""
+    """Return whether the client of ``wire`` received all of ``source``."""
     ends: list[bool] = []
     wire.incoming.append(part(b""))
     await ask(streaming(source, ends), wire, method="GET")
@@ -293,7 +295,7 @@ async def test_ri13_a_stalled_reader_is_left_and_its_source_closed(settings: Set
 
 
 async def endless(closed: asyncio.Event) -> AsyncGenerator[bytes, None]:
-    """A block, and then no end."""
+    """Yield blocks without end; set ``closed`` when closed."""
     try:
         while True:
             yield b"x" * 100
@@ -305,7 +307,7 @@ async def endless(closed: asyncio.Event) -> AsyncGenerator[bytes, None]:
 async def test_ri13_a_stream_has_a_most_of_bytes_and_its_source_is_closed(
     settings: Settings,
 ) -> None:
-    """[RI13] The end is no clean one: the client knows that it has to resume."""
+    """[RI13] The body is cut, so that the client knows that it has to resume."""
     settings.MAX_STREAM_BYTES = 1050
     wire, closed = Wire(), asyncio.Event()
     assert not await streamed(wire, endless(closed))
@@ -349,7 +351,7 @@ def test_ri14_an_event_is_one_line_of_data() -> None:
 
 
 def failing(kind: str, error: Exception, settings: Settings) -> Any:
-    """An endpoint of this kind that fails."""
+    """Return an endpoint of this kind that fails."""
 
     class Fails(Endpoint):
         async def handle(self, body: bytes) -> None:
@@ -451,7 +453,7 @@ def test_ri17_the_101st_request_in_a_minute_is_refused_for_that_one_only() -> No
     rate.check(subject="a", limit=0, now=1010.0)
 
 
-def test_a_rate_forgets_who_was_not_seen_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rate_forgets_inactive_subjects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throttling, "MAX_COUNTED", 10)
     rate = throttling.Rate()
     for number in range(1000):
@@ -522,14 +524,14 @@ def test_every_json_value_is_read(value: Any) -> None:
         ({"\u202e": "\x00"}, "⟨U+202E⟩"),
     ],
 )
-def test_what_only_one_database_holds_is_refused_by_its_path(value: Any, field: str) -> None:
+def test_values_that_a_database_cannot_store_are_refused_by_path(value: Any, field: str) -> None:
     with pytest.raises(strict_json.BadJSONError) as caught:
         strict_json.parse(json.dumps(value).encode(), max_depth=30)
     assert caught.value.field == field
 
 
 @pytest.mark.parametrize("value", [2**64 - 1, -(2**63), 1e300, True, "😀", {"é": "\x01\x7f"}])
-def test_what_every_database_holds_is_taken(value: Any) -> None:
+def test_values_that_every_database_stores_are_accepted(value: Any) -> None:
     assert strict_json.parse(json.dumps(value).encode(), max_depth=30) == value
 
 

@@ -25,7 +25,7 @@ STREAMS = {
 
 
 def until(response: HTTPResponse, words: bytes) -> bytes:
-    """What comes up to ``words``."""
+    """Read up to ``words``."""
     got = b""
     while words not in got:
         line = response.readline()

@@ -1,4 +1,4 @@
-"""Rates that hold across processes, and while the broker is away ([RI17] [RO8])."""
+"""Rates that hold across processes, and while the broker is unavailable ([RI17] [RO8])."""
 
 import subprocess
 import sys
@@ -36,18 +36,18 @@ print(passed)
 
 @pytest.fixture
 def subject() -> str:
-    """Somebody whom no other test has counted."""
+    """Return a subject that no other test has counted."""
     return token_hex(8)
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loaded machine must not look like a broker that is away."""
+    """Allow a loaded machine more time: it must not look like an unavailable broker."""
     monkeypatch.setattr(throttling, "BROKER_SECONDS", 30.0)
 
 
 def passes(rate: throttling.Rate, subject: str, limit: int) -> bool:
-    """Whether one request passes; a refusal is a 429 that says when to come back."""
+    """Return whether one request passes; a refusal is a 429 with the time to wait."""
     try:
         rate.check(subject=subject, limit=limit)
     except RefusedError as error:
@@ -56,13 +56,13 @@ def passes(rate: throttling.Rate, subject: str, limit: int) -> bool:
 
 
 def allowed(rate: throttling.Rate, subject: str, *, limit: int, times: int) -> int:
-    """How many of ``times`` requests pass."""
+    """Return how many of ``times`` requests pass."""
     return sum(passes(rate, subject, limit) for _ in range(times))
 
 
 @pytest.mark.slow
-def test_ri17_two_processes_together_let_through_what_one_would(subject: str) -> None:
-    """Each asks 30 times under a limit of 20: 20 pass in all."""
+def test_ri17_two_processes_share_one_limit(subject: str) -> None:
+    """Each sends 30 requests under a limit of 20: 20 pass in all."""
     import os
 
     from tests import settings
@@ -94,10 +94,10 @@ def test_ri17_two_counters_of_one_name_share_and_others_do_not(subject: str) -> 
     assert allowed(second, subject, limit=0, times=6) == 6
 
 
-def test_ri17_a_broker_that_is_away_or_hangs_shuts_nobody_out_and_each_process_counts(
+def test_ri17_without_the_broker_each_process_counts_and_clients_are_served(
     settings: Settings, subject: str
 ) -> None:
-    """The fallback is the process's own count; the broker is not asked again at once."""
+    """The fallback is the process's own count; the broker is not called again immediately."""
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     rate = throttling.Rate("test")
     assert allowed(rate, subject, limit=10, times=30) == 10
@@ -107,7 +107,7 @@ def test_ri17_a_broker_that_is_away_or_hangs_shuts_nobody_out_and_each_process_c
 def test_ri17_the_count_comes_back_with_the_broker(
     settings: Settings, subject: str, valkey: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the pause the broker is asked again."""
+    """After the pause the broker is called again."""
     monkeypatch.setattr(throttling, "RETRY_SECONDS", 0.0)
     known = settings.REDIS_URL
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
@@ -157,7 +157,7 @@ def test_ri17_a_person_and_each_key_have_limits_of_their_own(settings: Settings)
 
 
 def enters(token: str) -> bool:
-    """Whether the key opens the door once more."""
+    """Return whether the key is accepted once more."""
     try:
         caller_of(token=token, scope="chat", address="203.0.113.9")
     except RefusedError as error:

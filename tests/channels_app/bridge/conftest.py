@@ -1,4 +1,4 @@
-"""A bridge's account, its callback server, and requests to the door inside this process."""
+"""A bridge's account, its callback server, and requests to its endpoints in this process."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ JSON = {"Content-Type": "application/json", "Host": "testserver"}
 
 @dataclass
 class Callback:
-    """A bridge's ``/get_response``: what came, and what it answers next (status, headers)."""
+    """A bridge's ``/get_response``: the callbacks, and the next answers (status, headers)."""
 
     port: int = field(default_factory=listener.free_port)
     got: list[Json] = field(default_factory=list)
@@ -45,7 +45,6 @@ class Callback:
 
     @property
     def url(self) -> str:
-        """Its address."""
         return f"http://127.0.0.1:{self.port}/get_response"
 
     def start(self) -> None:
@@ -59,7 +58,7 @@ class Callback:
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     def texts(self) -> list[str]:
-        """What was said, each delivery once, in order."""
+        """Return the received texts, each delivery once, in order."""
         seen = {each["delivery_id"]: each["text"] for each in self.got}
         return list(seen.values())
 
@@ -98,25 +97,27 @@ class Callback:
 
 @dataclass
 class Bridge:
-    """What a bridge does: sign and ask."""
+    """A bridge's client: signs and sends requests."""
 
     account: ChannelAccount
     key: str
     loop: Loop
 
     def ask(self, *, at: float | None = None, **body: Any) -> tuple[int, Json]:
-        """``POST /process`` with a fresh signature."""
+        """Send ``POST /process`` with a fresh signature."""
         data = json.dumps({"user_id": "555", **body}).encode()
         return self.post(data, signing.headers(secret=SECRET, now=at or tick(), body=data))
 
     def post(self, data: bytes, headers: dict[str, str], **more: str) -> tuple[int, Json]:
-        """One request as it is."""
+        """Send one request unchanged."""
         return self.loop.run(
             self._post(data, {"Authorization": f"Bearer {self.key}"} | JSON | headers | more)
         )
 
     def inbound(self, *, idempotency: str = "", **body: Any) -> tuple[int, bytes]:
-        """``POST /inbound`` with the bridge's key, which waits for no run here: the raw answer."""
+        """Send ``POST /inbound`` with the bridge's key, without waiting for the run; return the raw
+        response.
+        """
         data = json.dumps({"user_id": "555", **body}).encode()
         headers = {"Authorization": f"Bearer {self.key}"} | JSON
         if idempotency:
@@ -158,13 +159,12 @@ class Bridge:
 
 
 def tick() -> float:
-    """Now."""
+    """Return the current time."""
     return time.time()
 
 
 @pytest.fixture
 def callback() -> Iterator[Callback]:
-    """The bridge's own server."""
     found = Callback()
     found.start()
     yield found
@@ -173,7 +173,7 @@ def callback() -> Iterator[Callback]:
 
 @pytest.fixture
 def account(db: None, callback: Callback) -> ChannelAccount:
-    """The bridge's account; the owner allowed it a private address."""
+    """Return the bridge's account; the owner allowed it a private address."""
     del db
     return ChannelAccount.objects.create(
         channel="bridge",
@@ -185,7 +185,7 @@ def account(db: None, callback: Callback) -> ChannelAccount:
 
 @pytest.fixture
 def bridge(account: ChannelAccount) -> Iterator[Bridge]:
-    """A bridge with a key."""
+    """Yield a bridge with a key."""
     throttling.people = throttling.Rate()
     key = keys.create(name="bridge", account=account, scopes=["inbound"])[1]
     found = Bridge(account, key, Loop())

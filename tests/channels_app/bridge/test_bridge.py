@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("runner", "owner")
 
 
 def script(folder: Path, match: str, steps: list[Any]) -> str:
-    """What the scripted model says, as a file."""
+    """Write a script of the model to a file."""
     path = folder / "script.json"
     path.write_text(json.dumps([{"match": match, "steps": steps}]))
     return str(path)
@@ -72,15 +72,15 @@ def test_a_request_is_queued_and_answered_by_a_signed_callback(
 def test_t4_a_callback_has_the_format_of_the_setting(
     chosen: str, shown: str, bridge: Bridge, callback: Callback, settings: Any
 ) -> None:
-    """[T4] OUTBOUND_MARKDOWN_FORMAT is what the channel's text is converted to."""
+    """[T4] The channel's text is converted to OUTBOUND_MARKDOWN_FORMAT."""
     settings.OUTBOUND_MARKDOWN_FORMAT = chosen
     assert bridge.ask(text="**Done**: *all* of [it]", request_id="r1")[0] == 202
     until(lambda: callback.got)
     assert callback.got[0]["text"] == shown
 
 
-def test_t4_what_is_answered_in_the_response_is_raw_markdown(bridge: Bridge, settings: Any) -> None:
-    """[T4] Whatever the setting says: a client of ``/inbound`` renders it itself."""
+def test_t4_an_answer_in_the_response_is_raw_markdown(bridge: Bridge, settings: Any) -> None:
+    """[T4] Regardless of the setting: a client of ``/inbound`` renders it itself."""
     settings.OUTBOUND_MARKDOWN_FORMAT = "plain"
     answer = json.loads(bridge.inbound(text="**Done**: *all* of [it]")[1])
     assert (answer["text"], answer["format"]) == ("**Done**: *all* of [it]", "markdown")
@@ -98,7 +98,7 @@ def test_the_requests_of_a_conversation_are_answered_in_order_each_once(
 
 
 def test_a_repeated_request_is_the_same_request(bridge: Bridge, callback: Callback) -> None:
-    """[D4] the same ``request_id``, signed anew: one run, one callback."""
+    """[D4] the same ``request_id``, with a new signature: one run, one callback."""
     now = time.time()  # one second twice would be a replay
     for second in range(3):
         status, answer = bridge.ask(text="hello", request_id="r1", at=now - second)
@@ -198,7 +198,7 @@ def test_a_callback_that_fails_is_tried_again_and_keeps_the_order(
 def test_a_slow_callback_is_told_again_under_the_same_id(
     bridge: Bridge, callback: Callback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[D4] nobody knows whether it took the first: ``delivery_id`` lets it drop the second."""
+    """[D4] it may have taken the first: ``delivery_id`` lets it drop the second."""
     monkeypatch.setattr(channel, "CALL_SECONDS", 0.5)
     callback.silent = 1
     bridge.ask(text="one", request_id="r1")
@@ -208,13 +208,13 @@ def test_a_slow_callback_is_told_again_under_the_same_id(
 
 
 def test_a_redirect_is_never_followed(bridge: Bridge, callback: Callback) -> None:
-    """[D4] it waits for the owner as a dead letter, and what follows is not held up."""
+    """[D4] it waits for the owner as a dead letter, and later deliveries are not delayed."""
     place = f"http://127.0.0.1:{callback.port}/elsewhere"
     callback.answers = [(307, {"Location": place})]
     bridge.ask(text="one", request_id="r1")
     bridge.ask(text="two", request_id="r2")
 
-    def answered() -> list[str]:  # the owner, who speaks here too, is told of what was given up
+    def answered() -> list[str]:  # not the notice to the owner, who also writes here
         return [body["request_id"] for body in callback.got if body["request_id"]]
 
     until(answered)
@@ -256,8 +256,8 @@ def test_a_private_address_needs_the_owners_word_for_that_account(
         ("240.0.0.1", False, False),
     ],
 )
-def test_what_private_means(address: str, public: bool, private: bool) -> None:
-    """[D4] never where clouds keep their secrets, whatever was ticked."""
+def test_private_addresses(address: str, public: bool, private: bool) -> None:
+    """[D4] never the metadata addresses of clouds, even with the setting."""
     import ipaddress
 
     found = ipaddress.ip_address(address)
@@ -297,7 +297,7 @@ def test_wrong_fields_are_named(bridge: Bridge) -> None:
 def test_a_result_of_an_agent_is_pushed_to_the_bridge(
     bridge: Bridge, callback: Callback, owner: User
 ) -> None:
-    """[S3] a bridge is a screen: the callback answers no request."""
+    """[S3] a bridge shows results: the callback answers no request."""
     from channels_app.agent_sessions import results
 
     session = sessions.open_session(user=owner, account=bridge.account)
@@ -332,7 +332,7 @@ def test_a_command_is_answered_under_its_request(bridge: Bridge, callback: Callb
     assert "You are owner" in callback.got[0]["text"]
 
 
-def test_what_an_account_lacks_is_said(account: ChannelAccount) -> None:
+def test_missing_settings_of_an_account_are_named(account: ChannelAccount) -> None:
     """[C1]"""
     from channels_app.delivery.sending import account_of
 

@@ -1,4 +1,4 @@
-"""What an owner changes on a bridge's page holds for the next request and the next callback."""
+"""A change on a bridge's page applies to the next request and the next callback."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ NEW_SECRET = "another-secret-of-this-bridge"
 
 @pytest.fixture
 def other_callback() -> Iterator[Callback]:
-    """The bridge's server after it has moved."""
+    """Start the bridge's server at another address."""
     found = Callback()
     found.start()
     yield found
@@ -101,7 +101,7 @@ def kind(page: Page, bridge: Bridge, callback: Callback, other: Callback) -> Non
 
 
 def last_delivery_state() -> str:
-    """How the newest delivery stands."""
+    """Return the state of the newest delivery."""
     return str(Delivery.objects.latest("id").state)
 
 
@@ -111,7 +111,7 @@ CASES: dict[str, Callable[[Page, Bridge, Callback, Callback], None]] = {
 
 
 def test_every_field_of_the_form_has_a_case() -> None:
-    """[C1] A new setting comes with the proof that a change of it is heard."""
+    """[C1] A new setting needs a test of changing it."""
     assert set(CASES) == {each.name for each in CHANNEL.config.fields}
 
 
@@ -124,7 +124,7 @@ def test_c1_a_changed_setting_holds_at_once(
     owner: User,
     field: str,
 ) -> None:
-    """[C1] No restart, and nothing that was learned before."""
+    """[C1] Without a restart or stale caches."""
     CASES[field](page, bridge, callback, other_callback)
 
 
@@ -132,7 +132,7 @@ def test_c1_a_changed_setting_holds_at_once(
 def test_a10_a_changed_key_holds_for_the_next_request(
     bridge: Bridge, owner: User, change: str
 ) -> None:
-    """[A10] Whatever was changed about the key or its account, the request after it knows."""
+    """[A10] Any change of the key or its account applies to the next request."""
     assert bridge.ask(text="before")[0] == 202
     key = ApiKey.objects.get()
     match change:

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 EXAMPLES = BASE_DIR / "docs" / "examples"
 BOT, PASSWORD, SECRET = "bot@example.org", "correct horse", "a-secret-of-a-bridge"
 SECONDS = 240.0
-# A character set that does not exist, no Message-ID, no text at all: a stranger sends such.
+# A character set that does not exist, no Message-ID, no text at all: senders may do that.
 ODD = """From: Mallory <mal@example.org>
 Subject: =?utf-8?q?a=0Ab?=
 Message-ID: <odd@example.org>
@@ -85,7 +85,7 @@ class Setup:
 
 @pytest.fixture(scope="module")
 def made(module_gateways: Callable[..., Gateway]) -> Setup:
-    """One gateway for both bridges."""
+    """Return one gateway for both bridges."""
     gateway = module_gateways(GATEWAY_ENCRYPTION_KEYS="key-of-a-test", SWEEP_SECONDS="1")
     ports = {"mail": listener.free_port(), "chat": listener.free_port(), "secret": SECRET}
     out = gateway.manage("shell", "-v", "0", "-c", SETUP, stdin=json.dumps(ports))
@@ -99,47 +99,47 @@ class Mailbox:
     port: int
 
     def open(self) -> imaplib.IMAP4:
-        """A connection that is signed in."""
+        """Return a connection that is signed in."""
         found = imaplib.IMAP4("127.0.0.1", self.port)
         found.login(BOT, PASSWORD)
         found.select("INBOX")
         return found
 
     def answers(self) -> bool:
-        """Whether it takes connections."""
+        """Return whether the server accepts connections."""
         with suppress(OSError, imaplib.IMAP4.error), self.open():
             return True
         return False
 
     def put(self, mail: EmailMessage) -> None:
-        """A new e-mail arrives."""
+        """Deliver a new e-mail."""
         with self.open() as imap:
             imap.append("INBOX", "", "", mail.as_bytes(policy=email.policy.SMTP))
 
     def put_raw(self, raw: str) -> None:
-        """An e-mail as whoever sent it wrote it."""
+        """Deliver an e-mail in its raw form."""
         with self.open() as imap:
             imap.append("INBOX", "", "", raw.replace("\n", "\r\n").encode())
 
     def flagged(self) -> int:
-        """How many e-mails a person is to look at."""
+        """Return how many e-mails are flagged for a person."""
         with self.open() as imap:
             return len(imap.uid("SEARCH", "FLAGGED")[1][0].split())
 
     def unread(self) -> int:
-        """How many e-mails wait."""
+        """Return how many e-mails are unread."""
         with self.open() as imap:
             return len(imap.uid("SEARCH", "UNSEEN")[1][0].split())
 
 
 @dataclass
 class Outbox:
-    """What the SMTP server (aiosmtpd) was given."""
+    """The e-mails that the SMTP server (aiosmtpd) received."""
 
     mails: list[EmailMessage] = field(default_factory=list)
 
     def about(self, subject: str) -> list[EmailMessage]:
-        """The e-mails with this subject."""
+        """Return the e-mails with this subject."""
         return [each for each in self.mails if subject in str(each["Subject"])]
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
@@ -152,7 +152,7 @@ class Outbox:
 
 @pytest.fixture
 def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
-    """the IMAP server; what its demo data holds is read, and not flagged."""
+    """Start the IMAP server; its demo mails are read, and not flagged."""
     found = Mailbox(listener.free_port())
     process = Process(
         command=[
@@ -174,7 +174,7 @@ def mailbox(tmp_path: Path) -> Iterator[Mailbox]:
 
 @pytest.fixture
 def outbox() -> Iterator[tuple[Outbox, int]]:
-    """The SMTP server and its port."""
+    """Start the SMTP server; yield it and its port."""
     found, port = Outbox(), listener.free_port()
     controller = Controller(found, hostname="127.0.0.1", port=port)
     controller.start()
@@ -183,7 +183,7 @@ def outbox() -> Iterator[tuple[Outbox, int]]:
 
 
 def mail(sender: str, subject: str, text: str, number: str, **headers: str) -> EmailMessage:
-    """An e-mail to the bot."""
+    """Return an e-mail to the bot."""
     made = EmailMessage()
     made["From"], made["To"], made["Subject"], made["Message-ID"] = sender, BOT, subject, number
     for name, value in headers.items():
@@ -198,7 +198,7 @@ PNG = base64.b64decode(
 
 
 def page(sender: str, subject: str, number: str) -> EmailMessage:
-    """An e-mail without a plain part, with a picture in it and a file."""
+    """Return an e-mail without a plain part, with a picture and a file."""
     made = mail(sender, subject, "", number)
     made.set_content(
         "<html><head><title>x</title><style>p {color: red}</style></head>"
@@ -211,7 +211,9 @@ def page(sender: str, subject: str, number: str) -> EmailMessage:
 
 
 def is_the_page(said: str) -> bool:
-    """Whether an answer repeats what :func:`page` says: its words and its file, no styles."""
+    """Return whether an answer repeats the content of :func:`page`: its words and its file, no
+    styles.
+    """
     parts = ("Fish & chips", "twice", "1 | 2")
     missing = [each for each in parts if each not in said]
     assert not missing, said
@@ -223,8 +225,9 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
 ) -> None:
     """[D4] [A5] kind ``email``: a plain part, ``In-Reply-To`` and ``References``.
 
-    The owner, who last spoke by e-mail, hears of the stranger by e-mail. A command is answered in
-    its thread too. Odd e-mails stop nothing: those that cannot be asked are flagged for a person.
+    The owner, whose last message was an e-mail, gets the notice of the unknown sender by e-mail.
+    A command is answered in its thread too. Odd e-mails stop nothing: those that cannot be
+    processed are flagged for a person.
     """
     sent, port = outbox
     bridge = Process(
@@ -292,7 +295,7 @@ def test_an_email_is_answered_in_its_thread_and_a_strangers_is_announced(
 
 
 def check_thread(first: EmailMessage, second: EmailMessage) -> None:
-    """Two answers in one conversation."""
+    """Check two answers in one conversation."""
     assert (first["To"], first["Subject"]) == ("ada@example.org", "Re: Lunch")
     assert first["In-Reply-To"] == first["References"] == "<1@example.org>"
     assert first["Auto-Submitted"] == "auto-replied"
@@ -314,7 +317,7 @@ def test_a_chat_with_webhooks_is_bridged_by_javascript(made: Setup, tmp_path: Pa
         """The chat's incoming webhook."""
 
         def do_POST(self) -> None:
-            """Keep what is posted."""
+            """Store the posted body."""
             posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
@@ -357,7 +360,7 @@ def test_a_chat_with_webhooks_is_bridged_by_javascript(made: Setup, tmp_path: Pa
 
 
 def post(url: str, body: dict[str, str]) -> int:
-    """The status of a POST."""
+    """Return the status of a POST."""
     from urllib.error import HTTPError
 
     request = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})  # noqa: S310

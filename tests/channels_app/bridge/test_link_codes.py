@@ -1,4 +1,4 @@
-"""``/link CODE`` typed at a bridge's doors: ``/inbound``, ``/process``, the socket."""
+"""``/link CODE`` sent over a bridge: ``/inbound``, ``/process``, the socket."""
 
 import json
 from typing import Any
@@ -23,23 +23,23 @@ WRONG = "This code is invalid or has expired."
 
 @pytest.fixture
 def ann(db: None) -> User:
-    """Somebody who may speak elsewhere."""
+    """Return a user with another channel."""
     del db
     return User.objects.create(username="ann", only_listed=True)
 
 
 def code_of(user: User) -> str:
-    """A code that ``user`` made on another channel."""
+    """Return a code that ``user`` made on another channel."""
     return link_codes.make(user=user, via="telegram", now=timezone.now())
 
 
-def who(account: ChannelAccount) -> User | None:
-    """Whom the rule takes the stranger for."""
+def user_of(account: ChannelAccount) -> User | None:
+    """Return the user that the sender is an identity of."""
     return decide(sender=Sender(account, "im", STRANGER), now=timezone.now()).user
 
 
 def stored() -> str:
-    """Everything that is kept of what was said."""
+    """Return all stored text of messages."""
     rows: list[Any] = list(InboundMessage.objects.values_list("text", "raw", "options"))
     return repr(rows + list(UnknownRequest.objects.values_list("last_text")))
 
@@ -47,7 +47,7 @@ def stored() -> str:
 def test_a_code_on_inbound_lists_the_sender_and_is_answered_in_the_response(
     bridge: Bridge, ann: User
 ) -> None:
-    """What was held runs, nothing is left to decide, the code is kept nowhere."""
+    """Held messages run, no request is left to decide, and the code is stored nowhere."""
     status, _ = bridge.inbound(text="let me in", user_id=STRANGER)
     assert status == 401
     code = code_of(ann)
@@ -55,7 +55,7 @@ def test_a_code_on_inbound_lists_the_sender_and_is_answered_in_the_response(
     answer = json.loads(raw)
     assert (status, answer["ok"], answer["status"], answer["format"]) == (200, True, 200, "plain")
     assert "linked to ann" in answer["text"]
-    assert who(bridge.account) == ann
+    assert user_of(bridge.account) == ann
     held, command = Run.objects.order_by("id")
     assert held.text == "let me in"
     assert (command.public_id, command.state) == (answer["run_id"], "succeeded")
@@ -83,7 +83,7 @@ def test_a_code_on_a_stream_is_one_done_event(bridge: Bridge, ann: User) -> None
 
 
 def test_a_wrong_code_on_inbound_is_refused_with_the_reason(bridge: Bridge) -> None:
-    """Five an hour; the request for the owner shows no code."""
+    """Five per hour; the unknown request shows no code."""
     for number in range(5):
         status, raw = bridge.inbound(text=f"/link AAAA-AAA{number + 2}", user_id=STRANGER)
         answer = json.loads(raw)
@@ -91,28 +91,28 @@ def test_a_wrong_code_on_inbound_is_refused_with_the_reason(bridge: Bridge) -> N
         assert answer["error"].startswith(WRONG)
     _, raw = bridge.inbound(text="/link AAAA-AAAA", user_id=STRANGER)
     assert "Too many wrong codes" in json.loads(raw)["error"]
-    assert who(bridge.account) is None
+    assert user_of(bridge.account) is None
     assert "AAAA" not in stored()
     assert UnknownRequest.objects.get().count == 6
 
 
-def test_a_code_of_somebody_who_is_known_is_not_used(bridge: Bridge, ann: User) -> None:
-    """A listed sender stays who they are, and is told so."""
+def test_a_code_of_a_listed_sender_is_not_used(bridge: Bridge, ann: User) -> None:
+    """A listed sender keeps their user, and gets a message that says so."""
     bridge.inbound(text=f"/link {code_of(ann)}", user_id=STRANGER)
     bob = User.objects.create(username="bob", only_listed=True)
     status, raw = bridge.inbound(text=f"/link {code_of(bob)}", user_id=STRANGER)
     assert status == 200
     assert "known already" in json.loads(raw)["text"]
-    assert who(bridge.account) == ann
+    assert user_of(bridge.account) == ann
 
 
 def test_a_code_on_process_is_answered_to_the_callback(bridge: Bridge, ann: User) -> None:
-    """A right one is accepted, a wrong one is refused; both answers go where answers go."""
+    """A valid one is accepted, an invalid one refused; both answers go to the callback."""
     status, _ = bridge.ask(text="/link AAAA-AAAA", user_id=STRANGER, request_id="r1")
     assert status == 401
     status, body = bridge.ask(text=f"/link {code_of(ann)}", user_id=STRANGER, request_id="r2")
     assert (status, body["request_id"]) == (202, "r2")
-    assert who(bridge.account) == ann
+    assert user_of(bridge.account) == ann
     said = [
         (row.target["reply_to"], row.payload["text"]) for row in Delivery.objects.order_by("id")
     ]
@@ -122,7 +122,7 @@ def test_a_code_on_process_is_answered_to_the_callback(bridge: Bridge, ann: User
 
 
 def test_a_code_in_the_plain_form_of_the_socket(bridge: Bridge, ann: User) -> None:
-    """The words are the answer; a wrong code is an error."""
+    """The answer confirms the code; a wrong code is an error."""
     throttling.people = throttling.Rate()
     principal = Principal(user=None, account=bridge.account, key_id=1, session_key="")
     wrong = frames.Say(text="/link AAAA-AAAA", user_id=STRANGER, plain=True)
@@ -131,4 +131,4 @@ def test_a_code_in_the_plain_form_of_the_socket(bridge: Bridge, ann: User) -> No
     right = frames.Say(text=f"/link {code_of(ann)}", user_id=STRANGER, plain=True)
     run, _ = calls.accept(right, principal=principal)
     assert "linked to ann" in calls.result(run.id)["text"]
-    assert who(bridge.account) == ann
+    assert user_of(bridge.account) == ann

@@ -1,4 +1,4 @@
-"""Rates at a bridge's doors: of each sender, and of the key that speaks for all of them [RI17]."""
+"""Rate limits of a bridge's endpoints: for each sender, and for the key that they share [RI17]."""
 
 import json
 from collections.abc import Callable
@@ -19,15 +19,15 @@ DOORS = ["/inbound", "/process", "/ws"]
 
 
 @pytest.fixture(autouse=True)
-def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No limit is near, and no other test's requests are counted."""
+def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reset the limits, and the counts of other tests."""
     for name in ("addresses", "people", "keys", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
 
 
 @pytest.fixture
 def ask(bridge: Bridge, request: pytest.FixtureRequest) -> Ask:
-    """Something that a sender says at the door, which answers with this status."""
+    """Send a message as a sender; return the status."""
     door: str = request.param
     principal = Principal(user=None, account=bridge.account, key_id=7)
 
@@ -48,7 +48,7 @@ def ask(bridge: Bridge, request: pytest.FixtureRequest) -> Ask:
 
 
 @pytest.mark.parametrize("ask", DOORS, indirect=True)
-def test_ri17_a_sender_who_floods_uses_up_nobody_elses_minute(ask: Ask, settings: Settings) -> None:
+def test_ri17_a_flood_of_one_sender_does_not_limit_the_others(ask: Ask, settings: Settings) -> None:
     """However the name is written: the rule takes them for the same."""
     settings.RATE_PER_MINUTE_USER = 3
     assert [ask("eve") for _ in range(3)] == [401] * 3
@@ -66,7 +66,7 @@ def test_ri17_the_key_of_a_bridge_has_a_limit_for_all_of_them(ask: Ask, settings
 
 
 def test_ri17_a_refusal_says_when_to_come_back(bridge: Bridge, settings: Settings) -> None:
-    """[D1] In the door's own shape."""
+    """[D1] In the endpoint's own shape."""
     settings.RATE_PER_MINUTE_USER = 1
     bridge.inbound(text="a", user_id="eve")
     status, raw = bridge.inbound(text="b", user_id="eve")

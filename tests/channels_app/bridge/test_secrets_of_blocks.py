@@ -16,14 +16,14 @@ SENDER = "@owner:example.org"
 
 
 def stored() -> str:
-    """All that the outbox keeps."""
+    """Return everything that the outbox stores."""
     return repr(list(Delivery.objects.values()))
 
 
-def test_a_code_and_a_notices_link_are_what_the_bridge_gets_and_what_no_row_shows(
+def test_a_code_and_a_notices_link_reach_the_bridge_and_are_in_no_row(
     runner: Runner, bridge: Bridge, callback: Callback, owner: User
 ) -> None:
-    """[A5] The real worker sends them; a request counts as told once the bridge has taken it."""
+    """[A5] The real worker sends them; a request counts as notified once the bridge has it."""
     ChannelIdentity.objects.create(
         user=owner, kind="im", value=SENDER, channel="bridge", account=bridge.account
     )

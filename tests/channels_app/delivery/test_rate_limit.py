@@ -1,4 +1,6 @@
-"""The platform's pace: per chat, per group and minute, per account and second; retry_after."""
+"""The platform's rate limits: per chat, per group and minute, per account and second;
+retry_after.
+"""
 
 from channels_app.base import Pace
 from channels_app.delivery.rate_limit import Pacer
@@ -7,7 +9,7 @@ PACE = Pace(per_second=3, chat_seconds=1.0, group_per_minute=2)
 
 
 def wait(pacer: Pacer, chat: str, now: float, *, account_id: int = 1, most: float = 99.0) -> float:
-    """Ask for a turn."""
+    """Reserve a time; return the seconds to wait."""
     return pacer.reserve(
         account_id=account_id,
         chat=chat,

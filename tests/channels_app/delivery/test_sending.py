@@ -1,4 +1,4 @@
-"""What the outbox does with files, blocks that went, and answers that became shorter."""
+"""Deliveries: files, blocks that were sent before, and answers that became shorter."""
 
 import asyncio
 from datetime import timedelta
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def settled(run: Run, outcome: Outcome) -> None:
-    """What the end of a run sends, in a transaction as there."""
+    """Return the deliveries at the end of a run, in a transaction."""
     with atomic_write():
         outbound.enqueue_answer(run, outcome)
 
 
 def put(account: ChannelAccount, payload: Block, key: str = "x") -> Delivery:
-    """A block on its way to the chat ``c``."""
+    """Queue a block for the chat ``c``."""
     return outbox.enqueue(
         key=key,
         account_id=account.pk,
@@ -43,7 +43,7 @@ def put(account: ChannelAccount, payload: Block, key: str = "x") -> Delivery:
 
 @pytest.fixture
 def answered(runner: Runner, owner: User) -> Run:
-    """A run in the chat ``c`` that was answered with ``hello``."""
+    """Return a run in the chat ``c`` that was answered with ``hello``."""
     account = memory_account()
     say(account=account, sender="555", chat="c", text="hello", message_id="1", now=timezone.now())
     until(lambda: PLATFORM.texts("c") == ["hello"])
@@ -149,7 +149,7 @@ def test_where_a_repeat_is_possible_the_platform_is_asked_for_its_health_first(
 def test_a_platform_that_says_nothing_of_its_health_leaves_no_second_doubt(
     runner: Runner, owner: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing was sent while it was only asked how it is: the message is not given up."""
+    """Only its health was queried, nothing was sent: the message is not given up."""
     settings.DELIVERY_LEASE_SECONDS = 1
     asked: list[str] = []
 
@@ -168,7 +168,7 @@ def test_a_platform_that_says_nothing_of_its_health_leaves_no_second_doubt(
     assert len(asked) == 2
 
 
-def test_rc8_what_a_dead_worker_was_sending_is_work_of_the_sweep_that_finds_it(
+def test_rc8_a_sweep_sends_the_deliveries_of_a_dead_worker(
     owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[tuple[str, int]] = []

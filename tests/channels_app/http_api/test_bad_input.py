@@ -1,4 +1,4 @@
-"""Bad input at the HTTP doors: a 4xx that names the field, no 5xx, nothing stored."""
+"""Bad input at the HTTP endpoints: a 4xx that names the field, no 5xx, nothing stored."""
 
 import json
 import socket
@@ -17,7 +17,7 @@ PICTURE = "data:image/png;base64,AAAA"
 
 
 def refused(answer: Answer, status: int, *, field: str = "") -> None:
-    """The answer is an error in the door's own shape."""
+    """Check that the answer is an error in the endpoint's own shape."""
     body = answer.body
     assert (answer.status, body["status"]) == (status, status), body
     assert (body["ok"], body["text"], body["format"]) == (False, "", "plain")
@@ -103,7 +103,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_ri8_ri9_what_is_no_json_object_is_refused(
+def test_ri8_ri9_a_body_that_is_no_json_object_is_refused(
     name: str, ada: Client, gateway: Gateway
 ) -> None:
     before = counts(gateway)
@@ -226,7 +226,7 @@ def test_ri15_an_unknown_run_and_another_persons_are_the_same_404(
 
 
 def refused_run(answer: Answer) -> None:
-    """There is no run with this run_id."""
+    """Return a response for an unknown run_id."""
     assert (answer.status, answer.body["field"]) == (404, "run_id")
     assert answer.body["error"] == "There is no run with this run_id."
 
@@ -285,7 +285,7 @@ def test_a_slow_header_and_half_a_body_hold_nothing_up(ada: Client, gateway: Gat
     wait_until(lambda: ada.say("hi").status == 200, seconds=5)
 
 
-def test_no_door_ever_failed(ada: Client, gateway: Gateway) -> None:
+def test_no_endpoint_ever_failed(ada: Client, gateway: Gateway) -> None:
     """After all of the above: nothing unexpected in the log of the web process."""
     assert ada.say("hi").status == 200
     assert "a door failed" not in gateway.log("web")

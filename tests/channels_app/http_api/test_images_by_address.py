@@ -17,13 +17,13 @@ ADDRESS = "https://pictures.example/cat"
 
 
 async def get(url: str) -> Fetched:
-    """What the public address holds."""
+    """Return the content of the public address."""
     assert url == ADDRESS
     return Fetched(url, "image/png", PNG)
 
 
-def test_a_public_picture_is_fetched_and_becomes_what_it_holds() -> None:
-    """As at ``/v1``: the model, and who opens the chat later, need no other server."""
+def test_a_public_picture_is_fetched_and_becomes_a_data_url() -> None:
+    """As at ``/v1``: neither the model nor later readers of the chat need another server."""
     body = {"text": "what is this?", "images": [{"url": ADDRESS, "name": "cat"}, ADDRESS]}
     asked = fields.read(body, keyed=True)
     asyncio.run(fields.fetch_pictures(asked.media, get=get))
@@ -41,7 +41,7 @@ def test_only_pictures_are_fetched(name: str) -> None:
     assert (caught.value.status, caught.value.field) == (400, name)
 
 
-def test_pictures_together_are_no_larger_than_a_body(settings: object) -> None:
+def test_all_pictures_of_a_message_are_limited_to_the_size_of_a_body(settings: object) -> None:
     """413: a short request must not make the gateway carry any number of large pictures."""
     settings.MAX_BODY_BYTES = 60  # type: ignore[attr-defined]
     asked = fields.read({"text": "x", "images": [ADDRESS, ADDRESS]})
@@ -52,7 +52,7 @@ def test_pictures_together_are_no_larger_than_a_body(settings: object) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_private_address_is_refused_and_a_stranger_has_nothing_fetched() -> None:
-    """The guarded fetcher; who may not speak is held without the picture."""
+    """The guarded fetcher; a denied sender's message is held without the picture."""
     gateway = GatewayData()
     user = User.objects.create(username="ada", only_listed=True)
     account = ChannelAccount.objects.create(channel="bridge", name="mail")
@@ -69,7 +69,7 @@ def test_a_private_address_is_refused_and_a_stranger_has_nothing_fetched() -> No
 
 @pytest.mark.django_db(transaction=True)
 def test_a_stranger_behind_a_bridge_has_nothing_fetched_at_v1() -> None:
-    """The rule is asked first: 401, not what the address answers; the words are held."""
+    """The allowlist comes first: 401, not the address's own answer; the text is held."""
     gateway = GatewayData()
     account = ChannelAccount.objects.create(channel="bridge", name="mail")
     gateway.tokens["bridge"] = keys.create(name="b", account=account, scopes=["chat"])[1]

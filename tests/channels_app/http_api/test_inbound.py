@@ -25,7 +25,7 @@ PROGRESS = {"event": "progress", "message": "Processing your request…", "tool"
 
 
 def events_of(gateway: Gateway, run: str) -> int:
-    """How many events the log of a run has."""
+    """Return how many events the log of a run has."""
     rows = query(
         gateway,
         "SELECT count(*) FROM core_runevent e JOIN core_run r ON r.id = e.run_id "
@@ -35,7 +35,7 @@ def events_of(gateway: Gateway, run: str) -> int:
 
 
 def ended(client: Client, run_id: str) -> bool:
-    """Whether the run has its answer."""
+    """Return whether the run has its answer."""
     return client.result(run_id).status != 202
 
 
@@ -76,7 +76,7 @@ def test_d1_a_tool_is_used(ada: Client) -> None:
         ("busy", "", "Busy."),
     ],
 )
-def test_d1_a_failing_model_is_said_and_what_was_said_stays(
+def test_d1_a_failing_model_is_reported_and_the_partial_answer_stays(
     asked: str, text: str, error: str, ada: Client
 ) -> None:
     answer = ada.say(asked)
@@ -160,7 +160,7 @@ def test_d2_the_headers_of_a_stream_are_those_of_the_contract(ada: Client) -> No
         response.read()
 
 
-def test_d2_a_client_that_was_cut_off_goes_on_by_what_it_saw(ada: Client) -> None:
+def test_d2_a_client_that_was_cut_off_resumes_by_the_first_event(ada: Client) -> None:
     """[D1] The first event and the headers name the run; so does the list of one's runs."""
     body = json.dumps({"text": "slow cut", "stream": True}).encode()
     with ada.request("POST", "/inbound", body) as response:
@@ -174,7 +174,7 @@ def test_d2_a_client_that_was_cut_off_goes_on_by_what_it_saw(ada: Client) -> Non
     assert rest[-1].data["session_id"] == first["session_id"]
 
 
-def test_c9_a_client_that_was_cut_off_cancels_by_what_it_saw(ada: Client) -> None:
+def test_c9_a_client_that_was_cut_off_cancels_by_the_first_event(ada: Client) -> None:
     """[D1] Nothing but the first event is known of the run."""
     found = ada.stream("POST", "/inbound", {"text": "hang cut", "stream": True}, stop_after=1)
     run = found[0].data["run_id"]
@@ -183,7 +183,7 @@ def test_c9_a_client_that_was_cut_off_cancels_by_what_it_saw(ada: Client) -> Non
     assert ada.result(run).status == 409
 
 
-def test_d2_a_client_that_saw_nothing_goes_on_by_its_key(ada: Client) -> None:
+def test_d2_a_client_without_the_first_event_resumes_by_its_key(ada: Client) -> None:
     """[D1] The same request with the same Idempotency-Key is the same stream."""
     body = {"text": "slow keyed", "stream": True}
     cut = ada.stream("POST", "/inbound", body, stop_after=1, Idempotency_Key="cut")
@@ -194,7 +194,7 @@ def test_d2_a_client_that_saw_nothing_goes_on_by_its_key(ada: Client) -> None:
 
 
 def test_d1_two_senders_of_a_bridge_with_one_key_get_their_own_answers(gateway: Gateway) -> None:
-    """[A3] [A10] An unlisted one gets none, and what they said is held."""
+    """[A3] [A10] An unlisted one gets none, and their message is held."""
     bridge = people(gateway, number=0, name="pair", more=PAIR)[0]
     said = {"text": "hello", "user_id": "pair-a"}
     first = bridge.post("/inbound", said, Idempotency_Key="shared")
@@ -220,7 +220,7 @@ def test_d1_two_senders_of_a_bridge_with_one_key_get_their_own_answers(gateway: 
 def test_d1_without_a_session_the_conversation_of_a_label_goes_on(
     crowd: list[Client], gateway: Gateway
 ) -> None:
-    """``user_id`` with a personal key is a label, never who speaks [A10]."""
+    """``user_id`` with a personal key is a label, never the sender [A10]."""
     eve, fay = crowd[40:42]
     first = eve.say("my name is Eve", user_id="phone").body
     second = eve.say("and now?", user_id="phone").body
@@ -233,7 +233,7 @@ def test_d1_without_a_session_the_conversation_of_a_label_goes_on(
 
 
 def test_c8_commands_are_obeyed_at_inbound(crowd: list[Client]) -> None:
-    """[C8] They are answered by the gateway; the model hears nothing of them."""
+    """[C8] The gateway answers them; they are not sent to the model."""
     gil = crowd[42]
     helped = gil.say("/help").body
     assert (helped["ok"], "/status" in helped["text"]) == (True, True)
@@ -259,7 +259,7 @@ def test_d1_a_body_that_does_not_say_that_it_is_json_is_refused(ada: Client) -> 
 
 
 def test_a10_a_key_without_the_scope_is_told_its_name(gateway: Gateway) -> None:
-    """In the word that the admin and the documents use."""
+    """In the form that the admin and the documents use."""
     code = "from allowlist import keys; from core.models import User; print('KEY', keys.create("
     code += "name='c', user=User.objects.first(), scopes=['chat'])[1])"
     output = gateway.manage("shell", "-v0", "-c", code)
@@ -327,20 +327,20 @@ def test_ri13_a_reader_that_stalls_is_cut_off_and_can_resume(ada: Client, gatewa
                 readers.enter_context(ada.request("GET", f"/runs/{run}/events"))
             wait_until(partial(is_cut_off, gateway, stalled), seconds=20)
             sizes.append(memory(gateway))
-    # Sixteen at once take what they take; were their answers kept, four more rounds would add
-    # 400 MB to it. What the allocator holds swings by a quarter of that.
+    # The first sixteen set the baseline; if answers were kept, four more rounds would add
+    # 400 MB to it. The allocator's own share varies by a quarter of that.
     assert sizes[-1] - sizes[1] < 250_000, sizes
     done = ada.follow(run)[-1]
     assert len(done.data["text"]) > 6_000_000
 
 
 def is_cut_off(gateway: Gateway, readers: int) -> bool:
-    """Whether so many readers have been cut off."""
+    """Return whether so many readers were cut off."""
     return gateway.log("web").count("without completing") >= readers
 
 
 def memory(gateway: Gateway) -> int:
-    """The resident memory of the web process in kB."""
+    """Return the resident memory of the web process in kB."""
     return int(psutil.Process(gateway.pid("web")).memory_info().rss // 1024)
 
 
@@ -376,7 +376,7 @@ def test_a3_on_a_stream_a_refusal_is_one_done_event(bridge: Client, gateway: Gat
     assert (refused.status, refused.raw.count(b"data:")) == (401, 1)
 
 
-def test_a7_what_was_held_is_answered_when_the_owner_approves(
+def test_a7_held_messages_are_answered_when_the_owner_approves(
     bridge: Client, gateway: Gateway
 ) -> None:
     for text in ("first", "second"):

@@ -18,12 +18,12 @@ Vector = dict[str, Any]
 
 
 def at(milliseconds: float) -> datetime:
-    """That long after the start."""
+    """Return the time that many milliseconds after the start."""
     return START + timedelta(milliseconds=milliseconds)
 
 
 def flush_until(now: datetime) -> list[tuple[float, str]]:
-    """What a timer does: flush every batch in its moment; (ms since start, text) of each."""
+    """Flush every batch when it is due, as a timer does; return (ms since start, text) of each."""
     found = []
     while (
         session := ChatSession.objects.filter(flush_at__lt=now).order_by("flush_at").first()

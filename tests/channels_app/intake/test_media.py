@@ -46,7 +46,7 @@ def test_c6_the_name_of_a_document_is_a_line() -> None:
 
 
 def send(text: str, media: dict[str, Any], *, content: bytes | None = b"data") -> None:
-    """The owner sends a file with a caption."""
+    """Send a file of the owner with a caption."""
     if content is not None:
         PLATFORM.files[media["remote"]] = content
     say(
@@ -76,7 +76,7 @@ def test_c6_a_picture_without_a_vision_model_is_named_and_kept(runner: Runner, o
 def test_c6_words_are_kept_with_a_picture_that_the_model_sees_and_a_file(
     runner: Runner, owner: User, first: str
 ) -> None:
-    """A picture in a data URL is not put into words: the words of its message are not lost."""
+    """A picture in a data URL is not described: the text of its message is not lost."""
     seen: dict[str, Any] = {"kind": "image", "url": "data:image/png;base64,iVBORw0KGgo="}
     named: dict[str, Any] = {"kind": "document", "remote": "f1", "name": "a.bin", "size": 4}
     PLATFORM.files["f1"] = b"data"
@@ -178,7 +178,9 @@ def test_c6_a_video_is_described_by_a_frame_of_it(
 
 @pytest.fixture
 def speech_service() -> Iterator[tuple[str, list[int]]]:
-    """An audio endpoint: its address, and the statuses it will answer with (200 when empty)."""
+    """Start an audio endpoint; yield its address, and the statuses of its next answers (200
+    when empty).
+    """
     statuses: list[int] = []
     port = listener.free_port()
     loop = asyncio.new_event_loop()

@@ -21,7 +21,7 @@ MakeAgent = Callable[..., Agent]
 
 @pytest.fixture
 def served(runner: Runner) -> Iterator[Served]:
-    """The web endpoints, with a worker."""
+    """Start the web endpoints, with a worker."""
     del runner
     throttling.people = throttling.Rate()
     found = Served()
@@ -32,7 +32,7 @@ def served(runner: Runner) -> Iterator[Served]:
 
 @pytest.fixture
 def agent_of(served: Served) -> MakeAgent:
-    """``agent_of(user, session)``: an agent with a key of that person."""
+    """Return ``agent_of(user, session)``: an agent with a key of that user."""
 
     def make(user: User, session: ChatSession | None = None, **more: Any) -> Agent:
         scopes = more.pop("scopes", ["send_result"])
@@ -44,20 +44,18 @@ def agent_of(served: Served) -> MakeAgent:
 
 @pytest.fixture
 def memory(db: None) -> ChannelAccount:
-    """An account of the in-memory channel."""
     del db
     return memory_account()
 
 
 @pytest.fixture
 def session(owner: User, memory: ChannelAccount) -> ChatSession:
-    """The owner's session for an agent, in their in-memory chat 555."""
+    """Return the owner's session for an agent, in their in-memory chat 555."""
     return sessions.open_session(user=owner, account=memory, title="Build")
 
 
 @pytest.fixture
 def api() -> Iterator[FakeBotApi]:
-    """A Bot API server."""
     server = FakeBotApi()
     server.start()
     yield server
@@ -66,7 +64,6 @@ def api() -> Iterator[FakeBotApi]:
 
 @pytest.fixture
 def telegram(db: None, api: FakeBotApi) -> ChannelAccount:
-    """A bot."""
     del db
     return telegram_account(base=api.base)
 

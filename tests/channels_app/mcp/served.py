@@ -28,7 +28,6 @@ class Served:
 
     @property
     def url(self) -> str:
-        """Its address."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
@@ -49,7 +48,7 @@ class Served:
         wait_until(lambda: self.server is not None and self.server.started)
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the server."""
         assert self.server is not None
         assert self.thread is not None
         self.server.should_exit = True
@@ -67,16 +66,16 @@ class Agent:
     progress: list[str] = field(default_factory=list)
 
     def call(self, tool: str, **arguments: Any) -> Json:
-        """The answer of a tool. Raises MCPError."""
+        """Call a tool; return its result. Raises MCPError."""
         answer: Json = self.work(lambda client: self._call(client, tool, arguments))
         return answer
 
     def send(self, content: str) -> Json:
-        """``send_result``."""
+        """Call ``send_result``."""
         return self.call("send_result", content=content)
 
     def tools(self) -> dict[str, Any]:
-        """The tools by name."""
+        """Return the tools by name."""
 
         async def listed(client: Client) -> dict[str, Any]:
             return {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -95,7 +94,7 @@ class Agent:
         return answer
 
     def work(self, work: Callable[[Client], Any]) -> Any:
-        """Connect, do ``work``, disconnect."""
+        """Connect, run ``work``, disconnect."""
 
         async def run() -> Any:
             headers = {"Authorization": f"Bearer {self.key}", "X-Session-Id": self.session}
@@ -108,7 +107,7 @@ class Agent:
 
 
 async def unwrapped(work: Any) -> Any:
-    """Await ``work``; the MCPError that a group holds is raised by itself."""
+    """Await ``work``; raise the MCPError in an exception group by itself."""
     try:
         return await work
     except BaseExceptionGroup as group:

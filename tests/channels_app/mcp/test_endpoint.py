@@ -18,7 +18,6 @@ Settings = Any
 
 @pytest.fixture
 def key(owner: User) -> str:
-    """The owner's key."""
     return keys.create(name="agent", user=owner, scopes=["send_result"])[1]
 
 
@@ -31,7 +30,7 @@ def ask(
     path: str = "/mcp",
     **headers: str,
 ) -> tuple[int, Any, dict[str, str]]:
-    """One request: status, body, headers."""
+    """Send one request; return status, body, headers."""
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
     every = {
         "Content-Type": "application/json",

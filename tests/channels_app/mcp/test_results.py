@@ -23,19 +23,19 @@ NESTED = "````markdown\nBefore\n\n```python\nprint('hi')\n```\n\nAfter\n````"
 
 @pytest.fixture
 def on_telegram(owner: User, telegram: ChannelAccount) -> ChatSession:
-    """The owner's session in the bot's private chat."""
+    """Return the owner's session in the bot's private chat."""
     return sessions.open_session(user=owner, account=telegram)
 
 
 @pytest.fixture
 def agent(agent_of: MakeAgent, owner: User, session: ChatSession) -> Agent:
-    """The owner's agent, in a session on the in-memory channel."""
+    """Return the owner's agent, in a session on the in-memory channel."""
     return agent_of(owner, session)
 
 
 @pytest.fixture
 def telegram_agent(agent_of: MakeAgent, owner: User, on_telegram: ChatSession) -> Agent:
-    """The owner's agent, in a session on Telegram."""
+    """Return the owner's agent, in a session on Telegram."""
     return agent_of(owner, on_telegram)
 
 
@@ -175,7 +175,7 @@ def test_an_unknown_session_is_a_clear_error(agent_of: MakeAgent, owner: User) -
 def test_another_persons_session_does_not_exist(
     agent_of: MakeAgent, guest: User, session: ChatSession
 ) -> None:
-    """[S3], RM3: the same words as for an unknown one."""
+    """[S3], RM3: the same error as for an unknown one."""
     answer = agent_of(guest, session).send("hello")
     unknown = agent_of(guest)
     unknown.session = "A" * 22
@@ -194,7 +194,7 @@ def test_a_closed_session_says_that_it_is_closed(agent: Agent, session: ChatSess
 def test_a_dead_platform_is_an_error_and_sends_nothing_later(
     agent: Agent, settings: Settings
 ) -> None:
-    """[S3]: what an agent was told was not sent is withdrawn from the outbox."""
+    """[S3]: a result that was reported as not sent is withdrawn from the outbox."""
     settings.SEND_RESULT_SECONDS = 1
     PLATFORM.refusals = [ChannelError("nobody there", retry_after=0.2) for _ in range(200)]
     answer = agent.send("hello")

@@ -1,4 +1,4 @@
-"""[S4]: sessions for agents are opened, answered in, closed with what was sent, and forgotten."""
+"""[S4]: agent sessions are opened, answered in, closed with their results, and deleted."""
 
 import threading
 from collections.abc import Callable
@@ -28,7 +28,7 @@ Capture = Any
 def speak(
     account: ChannelAccount, text: str, *, number: int, chat: str = "555", thread: str = ""
 ) -> None:
-    """The owner writes on the in-memory channel."""
+    """Send a message of the owner on the in-memory channel."""
     say(
         account=account,
         sender="555",
@@ -41,7 +41,7 @@ def speak(
 
 
 def in_thread(work: Callable[[], Any]) -> "Background":
-    """Do something while the test goes on."""
+    """Run ``work`` in a thread while the test continues."""
     return Background(work)
 
 
@@ -58,14 +58,14 @@ class Background:
         self.answer = work()
 
     def result(self) -> Any:
-        """Its answer."""
+        """Return the result of the call."""
         self.thread.join(30)
         assert not self.thread.is_alive()
         return self.answer
 
 
 def is_listened_to(session: ChatSession) -> bool:
-    """Whether an agent waits in a session."""
+    """Return whether an agent waits in a session."""
     return ChatSession.objects.get(id=session.id).reply_until is not None
 
 
@@ -133,7 +133,7 @@ def test_an_answer_in_the_web_chat_reaches_the_agent_and_is_confirmed(
 def test_results_stay_until_the_session_closes_and_go_with_it(
     agent_of: MakeAgent, owner: User, session: ChatSession, memory: ChannelAccount
 ) -> None:
-    """[S4] not removed by the next input; what is gone already is no failure."""
+    """[S4] not removed by the next input; a deleted message is no failure."""
     agent = agent_of(owner, session)
     first, second = agent.send("one"), agent.send("two")
     speak(memory, "thanks", number=1)
@@ -150,7 +150,9 @@ def test_results_stay_until_the_session_closes_and_go_with_it(
 def test_on_telegram_a_forum_gives_the_session_a_topic_that_closes_with_it(
     agent_of: MakeAgent, owner: User, telegram: ChannelAccount, api: FakeBotApi
 ) -> None:
-    """[S4] results go into the topic; what is too old to remove is left, without a dead letter."""
+    """[S4] results go into the topic; messages that are too old to remove stay, without a dead
+    letter.
+    """
     api.forums.add(-100)
     session = sessions.open_session(user=owner, account=telegram, chat="-100", title="Nightly")
     assert api.topics[int(session.thread)] == "Nightly"
@@ -172,7 +174,7 @@ def test_on_telegram_a_forum_gives_the_session_a_topic_that_closes_with_it(
 def test_idle_sessions_close_and_busy_ones_do_not(
     owner: User, memory: ChannelAccount, settings: Any
 ) -> None:
-    """[S4] after AGENT_SESSION_IDLE_HOURS; a person's own conversations are left alone."""
+    """[S4] after AGENT_SESSION_IDLE_HOURS; a user's own conversations stay open."""
     idle = sessions.open_session(user=owner, account=memory)
     busy = sessions.open_session(user=owner, account=memory)
     own = ChatSession.objects.create(user=owner, account=memory, chat="555")

@@ -20,7 +20,7 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "
 
 
 def said(content: Any) -> Json:
-    """A user's message."""
+    """Return a user message."""
     return {"role": "user", "content": content}
 
 
@@ -75,7 +75,7 @@ def test_too_much_is_413() -> None:
 
 
 def test_pictures_of_an_old_answer_do_not_count_as_its_text() -> None:
-    """They are cut out, and so is what would make the cutting slow."""
+    """They are removed, as is text that would make the removal slow."""
     long = f"![a](data:image/png;base64,{'A' * 300_000})"
     assert chat_messages.checked([{"role": "assistant", "content": f"x {long}"}])[0] == {
         "role": "assistant",
@@ -98,7 +98,7 @@ def test_an_assistant_that_only_called_has_no_text() -> None:
 
 
 async def test_a_picture_behind_an_address_is_fetched_and_looked_at() -> None:
-    """[RO5] What comes must be a picture, whatever it is called."""
+    """[RO5] The content must be a picture, whatever its declared type."""
     png = base64.b64decode(PIXEL.split(",", 1)[1])
 
     async def get(url: str) -> Fetched:
@@ -181,7 +181,7 @@ LIST = {
 
 @pytest.mark.parametrize("schema", [TREE, LIST])
 def test_a_schema_may_hold_itself(schema: Json) -> None:
-    """[RO4] Trees and lists are what tools are about."""
+    """[RO4] Tools often take trees and lists."""
     assert chat_tools.schema(schema, "x") is schema
 
 
@@ -266,7 +266,7 @@ def test_every_field_of_the_api_is_read_passed_on_or_refused_by_name() -> None:
 
 
 def outcome(body: Json) -> Any:
-    """What is passed on of a body; the field that it was refused for."""
+    """Return the options that are passed on of a body, and the field that was refused."""
     try:
         return fields.read(body).options
     except RefusedError as error:
@@ -286,6 +286,6 @@ def test_a_provider_that_takes_few_fields_refuses_the_others(settings: Settings)
 
 
 def test_the_table_of_fields_in_the_documentation_is_true() -> None:
-    """``python -c`` is not needed to mend it: the message holds the table."""
+    """The failure message contains the right table."""
     text = (BASE_DIR / "docs" / "http.md").read_text()
     assert fields.table() in text, fields.table()

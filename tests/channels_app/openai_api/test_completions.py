@@ -17,12 +17,12 @@ Json = dict[str, Any]
 
 
 def asked(text: str, **more: Any) -> Json:
-    """The body of a request."""
+    """Return the body of a request."""
     return {"model": "default", "messages": [{"role": "user", "content": text}], **more}
 
 
 def chat(client: httpx.Client, text: str, headers: Json | None = None, **more: Any) -> Json:
-    """The answer to ``text``."""
+    """Send ``text``; return the answer."""
     answer = client.post("/v1/chat/completions", json=asked(text, **more), headers=headers)
     assert answer.status_code == 200, answer.text
     found: Json = answer.json()
@@ -30,13 +30,13 @@ def chat(client: httpx.Client, text: str, headers: Json | None = None, **more: A
 
 
 def frames(answer: httpx.Response) -> list[Json | str]:
-    """The data of a stream's events."""
+    """Return the data of a stream's events."""
     lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data")]
     return [line if line == "[DONE]" else json.loads(line) for line in lines]
 
 
 def stream(client: httpx.Client, text: str, **more: Any) -> list[Any]:
-    """The frames of a streamed answer."""
+    """Return the frames of a streamed answer."""
     body = asked(text, stream=True, **more)
     with client.stream("POST", "/v1/chat/completions", json=body) as answer:
         assert answer.status_code == 200, answer.read()
@@ -74,7 +74,7 @@ def test_a_run_with_every_kind_of_message_is_one_answer(client: httpx.Client) ->
 
 
 def test_a_stream_has_one_id_one_role_and_one_finish_reason(client: httpx.Client) -> None:
-    """[M3] And adds up to the answer without streaming; usage last, when asked for."""
+    """[M3] And adds up to the answer without streaming; usage last, when requested."""
     found = stream(client, "everything", stream_options={"include_usage": True})
     assert found[-1] == "[DONE]"
     chunks = found[:-1]
@@ -141,7 +141,7 @@ def test_a_tool_of_the_client_is_handed_over_and_its_result_is_understood(
 
 
 def runs_of(client: httpx.Client, session: str) -> int:
-    """How many messages a session of the owner holds."""
+    """Return how many messages a session of the owner has."""
     answer = client.get(f"/api/sessions/{session}/messages")
     return int(answer.json()["count"]) if answer.status_code == 200 else 0
 
@@ -177,7 +177,7 @@ def test_requests_at_the_same_time_do_not_wait_for_each_other(client: httpx.Clie
 
 
 def state_of(client: httpx.Client, run_id: str) -> str:
-    """How a run stands."""
+    """Return the state of a run."""
     return str(client.get(f"/api/runs/{run_id}").json()["state"])
 
 
@@ -238,7 +238,7 @@ def test_models_are_listed_and_an_unknown_one_is_404(client: httpx.Client) -> No
         ("GET", "/v1", 404),
     ],
 )
-def test_what_is_not_there_is_said_in_openais_shape(
+def test_missing_pages_are_reported_in_openais_shape(
     client: httpx.Client, method: str, path: str, status: int
 ) -> None:
     """[D5] Methods and addresses."""
@@ -283,7 +283,7 @@ def test_a_key_in_the_address_is_refused_and_not_logged(
     assert tokens["owner"] not in scripted.log("web")
 
 
-def test_the_user_field_changes_nobody(client: httpx.Client, tokens: dict[str, str]) -> None:
+def test_the_user_field_changes_no_identity(client: httpx.Client, tokens: dict[str, str]) -> None:
     """[RO6] [A10] A personal key is its person, whatever ``user`` says."""
     answer = client.post("/v1/chat/completions", json=asked("x", user=tokens["member_id"]))
     session = answer.headers["x-session-id"]
@@ -295,7 +295,7 @@ def test_the_user_field_changes_nobody(client: httpx.Client, tokens: dict[str, s
 def test_a_bridge_names_its_sender_and_the_rule_decides(
     client: httpx.Client, tokens: dict[str, str], scripted: Gateway
 ) -> None:
-    """[A5] [A10] A stranger is denied and recorded; without a name there is nobody to ask about."""
+    """[A5] [A10] An unknown sender is denied and recorded; a request without a name is refused."""
     bridge = {"Authorization": f"Bearer {tokens['bridge']}"}
     url = "/v1/chat/completions"
     assert client.post(url, json=asked("x"), headers=bridge).status_code == 400
@@ -309,7 +309,7 @@ def test_a_bridge_names_its_sender_and_the_rule_decides(
 
 
 def test_garbage_is_refused_by_name(client: httpx.Client) -> None:
-    """[RO11] 400 in OpenAI's shape; ``param`` says where."""
+    """[RO11] 400 in OpenAI's shape; ``param`` names the field."""
     wrong: list[tuple[Json, str]] = [
         ({"stop": 5}, "stop"),
         ({"stop": ["a"] * 5}, "stop"),
@@ -345,7 +345,7 @@ def test_garbage_is_refused_by_name(client: httpx.Client) -> None:
 
 
 def nested(depth: int) -> Json:
-    """A schema as deep as that."""
+    """Return a schema of that depth."""
     schema: Json = {"type": "string"}
     for _ in range(depth):
         schema = {"type": "object", "properties": {"x": schema}}
@@ -407,13 +407,13 @@ def test_a_picture_of_50_mb_is_refused(client: httpx.Client) -> None:
     try:
         answer = client.post("/v1/chat/completions", json=body)
     except httpx.WriteError:
-        return  # the connection was closed while we still wrote: refused as well
+        return  # the connection was closed during the upload: also a refusal
     assert answer.status_code == 413
     assert answer.json()["error"]["code"] == "request_too_large"
 
 
 def test_guessing_keys_is_slowed_down(scripted: Gateway, client: httpx.Client) -> None:
-    """[RO8] 429 after 20 wrong keys from one address; who has a key is not kept out."""
+    """[RO8] 429 after 20 wrong keys from one address; valid keys still work."""
     with httpx.Client(base_url=scripted.base_url) as guesser:
         seen = []
         for number in range(30):

@@ -1,4 +1,4 @@
-"""A model that fails, behind a running gateway: what its clients, its people and its owner see."""
+"""A failing model behind a running gateway: the results for clients, users and the owner."""
 
 import json
 import re
@@ -21,14 +21,13 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[Misbehaving]:
-    """The model's server."""
     with misbehaving.running() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def scripted(module_gateways: Callable[..., Gateway], model: Misbehaving) -> Gateway:
-    """A gateway that asks it."""
+    """Start a gateway that uses the model's server."""
     return module_gateways(
         LLM_PROVIDER="openai-compatible",
         GATEWAY_MODEL_URL=model.url,
@@ -44,20 +43,20 @@ def scripted(module_gateways: Callable[..., Gateway], model: Misbehaving) -> Gat
 
 @pytest.fixture(scope="module")
 def tokens(scripted: Gateway) -> dict[str, str]:
-    """The keys of its people."""
+    """Return the keys of its users."""
     return people.make(scripted)
 
 
 @pytest.fixture
 def client(scripted: Gateway, tokens: dict[str, str]) -> Iterator[httpx.Client]:
-    """HTTP with the owner's key."""
+    """Return an HTTP client with the owner's key."""
     headers = {"Authorization": f"Bearer {tokens['owner']}"}
     with httpx.Client(base_url=scripted.base_url, headers=headers, timeout=120) as made:
         yield made
 
 
 def ask(client: httpx.Client, text: str, **more: Any) -> httpx.Response:
-    """What ``/v1`` answers."""
+    """Send a request to ``/v1``; return the response."""
     body = {"model": "default", "messages": [{"role": "user", "content": text}], **more}
     return client.post("/v1/chat/completions", json=body)
 
@@ -124,10 +123,10 @@ def test_a_model_that_sends_only_comments_has_the_time_of_a_first_token(
 
 
 @pytest.mark.parametrize("said", ["flood", "thoughts", "arguments"])
-def test_a_model_without_an_end_is_cut_and_holds_nobody_up(
+def test_a_model_without_an_end_is_cut_and_delays_no_other_run(
     client: httpx.Client, tokens: dict[str, str], said: str
 ) -> None:
-    """50 MB in 800 pieces: at most 1 MB of it is told; meanwhile another person is answered."""
+    """50 MB in 800 pieces: at most 1 MB is passed on; meanwhile another user is answered."""
     found: list[httpx.Response] = []
     turn = threading.Thread(target=lambda: found.append(ask(client, said)))
     other = {"Authorization": f"Bearer {tokens['member']}"}
@@ -190,7 +189,7 @@ def test_d8_a_failing_model_is_seen_by_its_owner_until_it_answers_again(
 
 
 def count(client: httpx.Client, code: str) -> float:
-    """How often runs failed with a code, as Prometheus reads it."""
+    """Return how many runs failed with a code, as Prometheus reads it."""
     text = client.get("/metrics").text
     found = re.search(rf'latchkey_model_failures_total{{code="{code}"}} (\S+)', text)
     return float(found[1]) if found else 0.0

@@ -24,25 +24,24 @@ CHAT = "key:1"
 
 
 def principal_of(key: ApiKey) -> Principal:
-    """The person behind a key."""
+    """Return the user behind a key."""
     return Principal(key.user, key_id=key.pk, scopes=key.scopes)
 
 
 @pytest.fixture
 def account(transactional_db: None) -> ChannelAccount:
-    """The account of the OpenAI endpoints."""
+    """Return the account of the OpenAI endpoints."""
     return ChannelAccount.objects.create(channel="openai", name="openai")
 
 
 @pytest.fixture
 def user(account: ChannelAccount) -> User:
-    """A person."""
     return User.objects.create(username="ada")
 
 
 @pytest.fixture
 def session(account: ChannelAccount, user: User) -> ChatSession:
-    """The main session of that person's key."""
+    """Return the main session of that person's key."""
     return inbox.open_session(user=user, account=account, chat=CHAT)
 
 

@@ -1,4 +1,4 @@
-"""What the doors of chat clients are made of: pictures in the log, failures in OpenAI's shape."""
+"""Parts of the chat clients' endpoints: pictures in the log, failures in OpenAI's shape."""
 
 from typing import Any
 
@@ -39,10 +39,10 @@ async def test_a_stored_picture_is_told_as_data() -> None:
 @pytest.mark.parametrize(
     ("failure", "status"), [(OperationalError("locked"), 503), (ValueError("a bug"), 500)]
 )
-async def test_a_failure_nobody_expected_has_the_shape_of_its_door(
+async def test_an_unexpected_failure_has_the_shape_of_its_endpoint(
     failure: Exception, status: int
 ) -> None:
-    """[D5] No traceback, no words of the failure; 503 asks to come again."""
+    """[D5] No traceback, no text of the failure; 503 tells the client to retry."""
 
     class Failing(OpenAIEndpoint):
         async def check_head(self) -> None:

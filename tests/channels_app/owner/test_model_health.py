@@ -1,4 +1,4 @@
-"""What the owner sees of a model that fails: told once, and once when it answers again."""
+"""Notices of a failing model: one at the failure, and one at the recovery."""
 
 import json
 from datetime import timedelta
@@ -30,7 +30,7 @@ SCRIPT: list[dict[str, Any]] = [
 def account(
     runner: Runner, owner: User, guest: User, settings: Settings, tmp_path: Path
 ) -> ChannelAccount:
-    """A channel used by the owner, who gets notices there, and by a guest."""
+    """Return a channel used by the owner, who gets notices there, and by a guest."""
     path = tmp_path / "script.json"
     path.write_text(json.dumps(SCRIPT))
     settings.LLM_SCRIPT = str(path)
@@ -41,19 +41,19 @@ def account(
 
 
 def write(account: ChannelAccount, text: str, number: int) -> None:
-    """The guest writes."""
+    """Send a message of the guest."""
     place: dict[str, Any] = {"account": account, "sender": "556", "chat": "c"}
     say(text=text, message_id=str(number), now=timezone.now(), **place)
     until(lambda: Run.objects.filter(text=text, state__in=Run.FINAL).exists())
 
 
 def told() -> list[str]:
-    """What the owner was told."""
+    """Return the notices to the owner."""
     return PLATFORM.texts("own")
 
 
 def test_the_owner_gets_one_notice_of_failure_and_one_of_recovery(account: ChannelAccount) -> None:
-    """However many people's runs fail meanwhile."""
+    """However many users' runs fail meanwhile."""
     write(account, "quota 1", 1)
     write(account, "quota 2", 2)
     until(told)
@@ -71,7 +71,7 @@ def test_the_owner_gets_one_notice_of_failure_and_one_of_recovery(account: Chann
 def test_a_request_that_the_model_cannot_take_is_no_trouble_of_the_model(
     account: ChannelAccount,
 ) -> None:
-    """It is kept and counted; the owner has nothing to do."""
+    """It is stored and counted; the owner gets no notice."""
     write(account, "long", 1)
     assert health.counts() == {"context_length": 1}
     assert health.troubles() == []
@@ -97,7 +97,7 @@ def test_an_alternating_model_is_reported_once_an_hour(
 def test_a_model_failing_again_within_the_hour_is_reported_in_the_next(
     account: ChannelAccount,
 ) -> None:
-    """The last word that the owner has is how it is."""
+    """The last notice gives the current state."""
     for number, text in enumerate(("cut 1", "hello", "cut 2")):
         write(account, text, number)
         notices.model_health(now=timezone.now())
@@ -126,7 +126,7 @@ def test_an_owner_with_web_chat_only_sees_the_models_failure(
 
 
 def test_the_servers_reason_is_on_the_runs_page_only(account: ChannelAccount) -> None:
-    """[D8] For users who may view runs in the admin; the chat shows our own text."""
+    """[D8] For users who may view runs in the admin; the chat shows a text of the gateway."""
     write(account, "quota", 1)
     run = Run.objects.get()
     failure = RunFailure.objects.get(run=run)
@@ -144,7 +144,7 @@ def test_the_servers_reason_is_on_the_runs_page_only(account: ChannelAccount) ->
 
 
 def test_another_processs_trouble_ends_with_an_answer_here(account: ChannelAccount) -> None:
-    """It is known with the next sweep."""
+    """The next sweep notices it."""
     health.known.is_troubled = False
     ModelTrouble.objects.create(code="server", count=1, since=timezone.now())
     health.look()

@@ -17,10 +17,10 @@ MOST_SECONDS = 3.0  # of the loop; a loaded machine has slow moments of its own
 
 
 class Watch:
-    """How long the loop of a worker was busy with one thing at most."""
+    """The longest time for which the loop of a worker was blocked."""
 
     def __init__(self, runner: Runner) -> None:
-        """Look every 10 ms from now on."""
+        """Start to measure every 10 ms."""
         self.longest, self._runner, self._last = 0.0, runner, time.monotonic()
         runner.loop.call_soon_threadsafe(self._look)
 

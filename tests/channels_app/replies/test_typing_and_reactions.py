@@ -1,4 +1,4 @@
-"""[C4] Eyes and typing after a crash, and platforms that will not."""
+"""[C4] Reactions and typing after a crash, and on platforms that refuse them."""
 
 import asyncio
 from typing import Any
@@ -60,7 +60,7 @@ async def test_c4_typing_goes_on_while_a_long_job_takes_longer_than_an_answer_ma
     shown = 0
 
     class Counting:
-        """Counts what is shown."""
+        """Counts the calls."""
 
         async def send_typing(self, *, account: Account, target: Target) -> None:
             nonlocal shown
@@ -79,13 +79,11 @@ async def test_c4_typing_goes_on_while_a_long_job_takes_longer_than_an_answer_ma
 
 
 def memory_account_unsaved() -> ChannelAccount:
-    """An account row that is in no database."""
+    """Return an account row that is in no database."""
     return ChannelAccount(id=1, channel="memory", name="main")
 
 
-def test_what_is_due_in_several_sessions_is_found_at_once_each_for_itself(
-    owner: User, guest: User
-) -> None:
+def test_due_changes_of_several_sessions_are_found_in_one_query(owner: User, guest: User) -> None:
     account, broken = memory_account(), memory_account("broken")
     broken.secrets = "cannot be opened"
     broken.save()

@@ -22,7 +22,6 @@ FAST = {
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[FakeBotApi]:
-    """A Bot API server for the tests of a module."""
     server = FakeBotApi()
     server.start()
     yield server
@@ -31,7 +30,7 @@ def api() -> Iterator[FakeBotApi]:
 
 @pytest.fixture(scope="module")
 def bots(module_gateways: Callable[..., Gateway], api: FakeBotApi) -> Bots:
-    """A gateway of the module with three bots: ``main`` and ``other`` by webhook."""
+    """Start a gateway of the module with three bots: ``main`` and ``other`` by webhook."""
     found = Bots(module_gateways(**FAST), api)
     found.add(
         "main",
@@ -48,7 +47,9 @@ def bots(module_gateways: Callable[..., Gateway], api: FakeBotApi) -> Bots:
 
 @pytest.fixture
 def local(owner: User, guest: User) -> Iterator[Local]:
-    """The webhook in this process, two bots, an owner (555), a guest (556), the group -100."""
+    """Start the webhook in this process, with two bots, an owner (555), a guest (556), and the
+    group -100.
+    """
     views.clear_cache()
     receive.clear_cache()
     api = FakeBotApi()

@@ -1,7 +1,7 @@
-"""A Bot API server for tests, in a thread: what Telegram does where the emulator does not.
+"""A Bot API server for tests, in a thread, with behaviour of Telegram that the emulator lacks.
 
 429 with ``retry_after``, reactions, topics, time-outs after the effect, blocked users, 409, files.
-``chats`` is what people see; ``calls`` is everything that was asked, in order.
+``chats`` are the visible messages; ``calls`` are all requests, in order.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Call:
 
 @dataclass(slots=True)
 class Shown:
-    """A message of a bot in a chat, as people see it now."""
+    """A message of a bot in a chat, in its current state."""
 
     id: int
     chat: int
@@ -54,7 +54,9 @@ class Shown:
 
 @dataclass(slots=True)
 class Failure:
-    """An answer that was arranged: ``effect`` happens all the same; ``cut`` ends the connection."""
+    """A prepared failure: with ``effect`` the call is carried out all the same; ``cut`` ends the
+    connection.
+    """
 
     method: str
     status: int
@@ -95,7 +97,7 @@ class FakeBotApi:
 
     @property
     def base(self) -> str:
-        """The address for ``api_base``."""
+        """Return the address for ``api_base``."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
@@ -128,17 +130,17 @@ class FakeBotApi:
             )
 
     def shown(self, token: str, chat: int, thread: int | None = None) -> list[Shown]:
-        """What the bot has in a chat now, in order."""
+        """Return the bot's current messages in a chat, in order."""
         with self.lock:
             found = list(self.chats.get((token, chat), {}).values())
         return [each for each in found if thread is None or each.thread == thread]
 
     def texts(self, token: str, chat: int, thread: int | None = None) -> list[str]:
-        """The texts of :meth:`shown`."""
+        """Return the texts of :meth:`shown`."""
         return [each.text for each in self.shown(token, chat, thread)]
 
     def take_id(self, token: str, chat: int) -> int:
-        """The id of the next message in a chat, as the bot ``token`` sees it.
+        """Return the id of the next message in a chat, as the bot ``token`` sees it.
 
         One sequence a bot for private chats and basic groups, one for each supergroup; people's
         messages count in it too.
@@ -158,7 +160,7 @@ class FakeBotApi:
             return number
 
     def of(self, method: str, chat: int | None = None) -> list[Call]:
-        """The calls of one method."""
+        """Return the calls of one method."""
         with self.lock:
             return [
                 each
@@ -313,7 +315,7 @@ class FakeBotApi:
         return sent(message_id, chat, thread=int(params.get("message_thread_id") or 0))
 
     def _ours(self, token: str, params: Params) -> Shown:
-        """The message that a bot wants to edit: one of its own."""
+        """Return the message that a bot wants to edit: one of its own."""
         chat, message_id = int(params["chat_id"]), int(params["message_id"])
         found = self.chats.get((token, chat), {}).get(message_id)
         if found is not None:
@@ -411,10 +413,10 @@ class FakeBotApi:
 
 
 class Refusal(Exception):
-    """The server says no."""
+    """A refusal of the server."""
 
     def __init__(self, status: int, description: str) -> None:
-        """As Telegram words it."""
+        """Take Telegram's wording."""
         super().__init__(description)
         self.status = status
         self.description = description
@@ -437,7 +439,7 @@ def parse(params: Params) -> None:
 
 
 def check_text(params: Params) -> None:
-    """What Telegram checks of a text."""
+    """Check a text as Telegram does."""
     text = params.get("text", "")
     if not text.strip():
         raise Refusal(400, "Bad Request: message text is empty")
@@ -454,12 +456,12 @@ def check_text(params: Params) -> None:
 
 
 def sequence_of(token: str, chat: int) -> tuple[str, int]:
-    """Which messages share a sequence of ids: those of a bot, or those of a supergroup."""
+    """Return the key of the sequence of ids: one for each bot, or for each supergroup."""
     return ("", chat) if str(chat).startswith("-100") else (token, 0)
 
 
 def sent(message_id: int, chat: int, *, thread: int = 0) -> Params:
-    """A Message object, as small as may be."""
+    """Return a minimal Message object."""
     topic: Params = {"message_thread_id": thread, "is_topic_message": True} if thread else {}
     return {
         "message_id": message_id,
@@ -470,7 +472,7 @@ def sent(message_id: int, chat: int, *, thread: int = 0) -> Params:
 
 
 def answer(status: int, description: str, parameters: Params | None = None) -> web.Response:
-    """An error as the Bot API sends it."""
+    """Return an error as the Bot API sends it."""
     body: Params = {"ok": False, "error_code": status, "description": description}
     if parameters:
         body["parameters"] = parameters
@@ -478,7 +480,7 @@ def answer(status: int, description: str, parameters: Params | None = None) -> w
 
 
 async def read_params(request: web.Request) -> Params:
-    """The parameters of a call: JSON, a form, or multipart with files."""
+    """Return the parameters of a call: JSON, a form, or multipart with files."""
     if request.content_type == "application/json":
         return dict(await request.json())
     found: Params = {}
@@ -496,7 +498,7 @@ async def read_params(request: web.Request) -> Params:
 
 
 def loaded(value: str) -> Any:
-    """A value of a form: JSON where it is."""
+    """Return a value of a form: JSON where it is."""
     try:
         return json.loads(value)
     except ValueError:

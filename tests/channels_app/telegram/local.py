@@ -21,17 +21,15 @@ class Loop:
     """An event loop in a thread, as a web process has one."""
 
     def __init__(self) -> None:
-        """Start it."""
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, name="web", daemon=True)
         self.thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work`` there and wait for it."""
+        """Run ``work`` in the loop and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=30)
 
     def close(self) -> None:
-        """End it."""
         self.run(bot_api.close())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(10)
@@ -50,7 +48,9 @@ class Local:
     def post(
         self, update: Params | bytes, *, account: str = "main", secret: str | None = SECRET
     ) -> tuple[int, Params]:
-        """One request: (status, answer). ``body_was_read`` tells whether the endpoint read it."""
+        """Send one request; return (status, answer). ``body_was_read`` tells whether the endpoint
+        read it.
+        """
         if isinstance(update, dict):
             numbered(update, self.api, self.tokens.get(account, ""))
         return self.loop.run(self._post(update, account, secret))
@@ -91,5 +91,5 @@ class Local:
         return int(update["message"]["message_id"])
 
     def texts(self, chat: int, *, account: str = "main", thread: int | None = None) -> list[str]:
-        """What the bot has said in a chat."""
+        """Return the bot's texts in a chat."""
         return self.api.texts(self.tokens[account], chat, thread)

@@ -1,4 +1,6 @@
-"""What people and Telegram do: make updates, and bring them to a webhook until it says 200."""
+"""Telegram's users, and Telegram itself: makes updates, and posts them to a webhook until it
+answers 200.
+"""
 
 import itertools
 import json
@@ -45,7 +47,7 @@ for account in data["accounts"]:
 
 
 def number() -> int:
-    """A number that was not used before."""
+    """Return a number that was not used before."""
     return next(_numbers)
 
 
@@ -66,7 +68,7 @@ def numbered(update: Params, api: FakeBotApi, token: str) -> None:
 
 
 def person(user_id: int, name: str = "Ada", **more: Any) -> Params:
-    """Telegram's ``User``."""
+    """Return Telegram's ``User``."""
     return {"id": user_id, "is_bot": False, "first_name": name, **more}
 
 
@@ -80,7 +82,7 @@ def message(
     name: str = "Ada",
     **more: Any,
 ) -> Params:
-    """A new message as an update; a private chat has the id of its person."""
+    """Return a new message as an update; a private chat has the id of its user."""
     place = chat or user
     body: Params = {
         "message_id": message_id or Unnumbered(number()),
@@ -98,7 +100,7 @@ def message(
 
 
 def entities_of(text: str) -> list[Params]:
-    """The mentions and commands that Telegram marks in a text."""
+    """Return the mentions and commands that Telegram marks in a text."""
     found, offset = [], 0
     for word in text.split(" "):
         length = len(word.encode("utf-16-le")) // 2
@@ -128,7 +130,7 @@ class Bots:
         tokens: dict[str, str] | None = None,
         **config: Any,
     ) -> None:
-        """Make accounts and the people on their allowlist."""
+        """Create accounts and the people on their allowlist."""
         accounts = []
         for place, name in enumerate(names):
             token = (tokens or {}).get(name) or f"{900 + place + number() % 90000}:{'A' * 34}"
@@ -147,7 +149,7 @@ class Bots:
     def post(
         self, update: Params | bytes, *, account: str = "main", secret: str | None = SECRET
     ) -> int:
-        """One try to bring an update; the status."""
+        """Post an update once; return the status."""
         if isinstance(update, dict):
             numbered(update, self.api, self.tokens.get(account, ""))
         body = update if isinstance(update, bytes) else json.dumps(update).encode()
@@ -165,7 +167,7 @@ class Bots:
                 return error.code
 
     def bring(self, update: Params, *, account: str = "main", seconds: float = 8.0) -> None:
-        """Bring an update as Telegram does: again and again until it is taken."""
+        """Post an update as Telegram does: again and again until it is accepted."""
         deadline, last = time.monotonic() + seconds, ""
         while time.monotonic() < deadline:
             try:
@@ -185,11 +187,11 @@ class Bots:
         return int(update["message"]["message_id"])
 
     def texts(self, chat: int, *, account: str = "main", thread: int | None = None) -> list[str]:
-        """What the bot has said in a chat."""
+        """Return the bot's texts in a chat."""
         return self.api.texts(self.tokens[account], chat, thread)
 
 
-# Leases of seconds, so that a worker that is lost or stands still is replaced at once.
+# Leases of seconds, so that a lost or suspended worker is replaced soon.
 SHORT_LEASES = {
     "SWEEP_SECONDS": "1",
     "RUN_MAX_ATTEMPTS": "100",

@@ -1,4 +1,4 @@
-"""An account from the owner's side: the admin, the command, and what Telegram tells us of chats."""
+"""Accounts in the admin and by command, and Telegram's reports about chats."""
 
 from io import StringIO
 
@@ -18,7 +18,6 @@ TOKEN = f"123456:{'Z' * 34}"
 
 @pytest.fixture
 def browser(client: Client, owner: User) -> Client:
-    """The owner in the admin."""
     owner.is_staff = owner.is_superuser = True
     owner.save()
     client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
@@ -26,7 +25,7 @@ def browser(client: Client, owner: User) -> Client:
 
 
 def save(browser: Client, account: ChannelAccount | None = None, **more: str) -> str:
-    """Send the form of an account; the page that comes back, empty when it was saved."""
+    """Send the form of an account; return the page, empty when the account was saved."""
     data = {
         "channel": "telegram",
         "name": "new",
@@ -52,8 +51,9 @@ def test_d6_an_account_that_lacks_something_cannot_be_enabled(browser: Client) -
 
 
 def test_c1_a_bot_is_made_in_one_go_by_the_fields_of_its_channel(browser: Client) -> None:
-    """[C1] [D6] First the channel, then what it asks for; the webhook's secret is made up, kept
-    when the form is saved again, and never shown."""
+    """[C1] [D6] First the channel, then its fields; the webhook's secret is generated, kept when
+    the form is saved again, and never shown.
+    """
     add = "/admin/core/channelaccount/add/"
     chooser = browser.get(add).content.decode()
     assert "?channel=telegram" in chooser
@@ -100,7 +100,7 @@ def test_a_token_of_another_enabled_account_is_refused_beside_its_field(
 
 
 def test_no_success_is_claimed_before_the_platform_has_answered(browser: Client) -> None:
-    """A wrong token may be saved; that a bot works is said by its status."""
+    """A wrong token may be saved; the status shows whether the bot works."""
     data = {"channel": "telegram", "name": "new", "enabled": "on", "config": '{"mode": "polling"}'}
     given = {**data, "secret_name": "token", "secret_value": TOKEN}
     page = browser.post("/admin/core/channelaccount/add/", given, follow=True).content.decode()
@@ -109,7 +109,7 @@ def test_no_success_is_claimed_before_the_platform_has_answered(browser: Client)
 
 
 def test_c1_secrets_that_cannot_be_opened_are_given_anew(browser: Client, local: Local) -> None:
-    """[C1] Nothing is made up over secrets that a wrong key hides, until the owner gives one."""
+    """[C1] Secrets that a wrong key hides are not replaced by generated ones."""
     row = ChannelAccount.objects.get(name="main")
     ChannelAccount.objects.filter(id=row.id).update(secrets="garbage")
     fields = {"name": "main", "config": "{}", "field_webhook_secret": "", "field_mode": "polling"}
@@ -122,7 +122,7 @@ def test_c1_secrets_that_cannot_be_opened_are_given_anew(browser: Client, local:
     assert row.open_secrets() == {"token": TOKEN}
 
 
-def test_a_page_of_an_account_says_what_the_platform_says_and_tests_it(
+def test_an_account_page_shows_the_platforms_report_and_tests_it(
     browser: Client, local: Local
 ) -> None:
     """Issue 5, items 1 and 3: pending count and last error in the admin, and the button."""

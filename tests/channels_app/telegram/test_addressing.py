@@ -41,7 +41,7 @@ QUOTED: dict[str, dict[str, Any]] = {
 
 
 def incoming(vector: dict[str, Any]) -> TelegramMessage:
-    """The vector as Telegram would send it."""
+    """Return the vector as Telegram would send it."""
     more: dict[str, Any] = {}
     if "reply_to" in vector:
         more["reply_to_message"] = {"message_id": 3, **QUOTED[vector["reply_to"]]}

@@ -1,4 +1,4 @@
-"""What an owner changes on an account's page holds within seconds, without a restart ([C1]).
+"""A change on an account's page applies within seconds, without a restart ([C1]).
 
 One case for each field of the form; a field without a case fails the first test.
 """
@@ -35,14 +35,13 @@ class Polled:
     token: str
 
     def save(self, **fields: str) -> None:
-        """Save the account's page with these fields changed."""
         given: dict[str, Any] = {f"field_{name}": value for name, value in fields.items()}
         given = {"field_token": "", "field_webhook_secret": "", **shown(self.row), **given}
         assert save(self.browser, self.row, name=self.row.name, config="{}", **given) == ""
         self.row.refresh_from_db()
 
     def hears(self, text: str, *, token: str, api: FakeBotApi | None = None) -> None:
-        """A message that waits at Telegram for the bot with ``token`` is answered."""
+        """Check that a message that waits at Telegram for the bot with ``token`` is answered."""
         api = api or self.local.api
         with api.lock:
             api.waiting.setdefault(token, []).append(message(text, user=556))
@@ -50,14 +49,14 @@ class Polled:
 
 
 def shown(row: ChannelAccount) -> dict[str, str]:
-    """The fields of an account's page as they stand."""
+    """Return the fields of an account's page with their current values."""
     names = [each.name for each in CHANNEL.config.fields if not each.secret]
     return {f"field_{name}": str(row.config.get(name, "")) for name in names}
 
 
 @pytest.fixture
 def polled(local: Local, browser: Client, runner: Runner) -> Polled:
-    """A polled account that has answered once."""
+    """Return a polled account that has answered once."""
     token = f"900:{'polled':A<34}"
     row = telegram_account(base=local.api.base, name="polled", mode="polling", token=token)
     found = Polled(local, browser, row, token)
@@ -67,7 +66,6 @@ def polled(local: Local, browser: Client, runner: Runner) -> Polled:
 
 @pytest.fixture
 def second_api() -> Iterator[FakeBotApi]:
-    """Another Bot API server."""
     server = FakeBotApi()
     server.start()
     yield server
@@ -85,7 +83,7 @@ def token(polled: Polled, second_api: FakeBotApi) -> None:
 
 
 def webhook_secret(polled: Polled, second_api: FakeBotApi) -> None:
-    """The old secret is refused and the platform is told the new one."""
+    """The old secret is refused and the platform gets the new one."""
     row = ChannelAccount.objects.get(name="main")
     webhook = Polled(polled.local, polled.browser, row, polled.local.tokens["main"])
     assert polled.local.post(message("old", user=556))[0] == 200
@@ -115,7 +113,7 @@ def api_base(polled: Polled, second_api: FakeBotApi) -> None:
 
 
 def denied_reply(polled: Polled, second_api: FakeBotApi) -> None:
-    """The new line is said to the next unknown sender."""
+    """The next unknown sender gets the new line."""
     polled.save(denied_reply="Not today.")
     with polled.local.api.lock:
         polled.local.api.waiting[polled.token].append(message("hello", user=777))
@@ -123,7 +121,7 @@ def denied_reply(polled: Polled, second_api: FakeBotApi) -> None:
 
 
 def approved_reply(polled: Polled, second_api: FakeBotApi) -> None:
-    """The new line is said to the next person who is approved."""
+    """The next approved sender gets the new line."""
     polled.save(approved_reply="Welcome.")
     with polled.local.api.lock:
         polled.local.api.waiting[polled.token].append(message("hello", user=778))
@@ -141,12 +139,12 @@ CASES: dict[str, Callable[[Polled, FakeBotApi], None]] = {
 
 
 def status_of(row: ChannelAccount) -> str:
-    """The account's status now."""
+    """Return the account's current status."""
     return ChannelAccount.objects.get(id=row.id).status
 
 
 def test_every_field_of_the_form_has_a_case() -> None:
-    """[C1] A new setting comes with the proof that a change of it is heard."""
+    """[C1] A new setting needs a test of changing it."""
     assert set(CASES) == {each.name for each in CHANNEL.config.fields}
 
 
@@ -154,12 +152,12 @@ def test_every_field_of_the_form_has_a_case() -> None:
 def test_c1_a_changed_setting_holds_within_seconds(
     polled: Polled, second_api: FakeBotApi, field: str
 ) -> None:
-    """[C1] No restart, and no minute of rest that the old setting had earned."""
+    """[C1] Without a restart, and without the pause of an error under the old setting."""
     CASES[field](polled, second_api)
 
 
 def test_c1_an_account_is_switched_off_and_on_with_another_token(polled: Polled) -> None:
-    """[C1] What was saved while it was off is what it is polled with."""
+    """[C1] It is polled with the settings that were saved while it was off."""
     polled.row.refresh_from_db()
     fields = {**shown(polled.row), "field_webhook_secret": "", "config": "{}", "name": "polled"}
     assert save(polled.browser, polled.row, **fields, field_token="", enabled="") == ""

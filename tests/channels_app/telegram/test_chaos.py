@@ -1,8 +1,8 @@
 """kill -9 at ten points, ten updates in flight at each: answered exactly once in the chat.
 
-What is compared is the outside with the outside: the updates that Telegram sent against the
-messages in its chats. A first part of an answer that was sent twice is counted as an orphan; it is
-no second answer, and it is printed.
+The comparison is external: the updates that Telegram sent with the messages in its chats. A first
+part of an answer that was sent twice is counted as an orphan; it is no second answer, and it is
+printed.
 """
 
 import json
@@ -30,7 +30,7 @@ CALM_SECONDS = 6.0
 
 
 def answer_to(text: str) -> str:
-    """What the scripted model says."""
+    """Return the answer of the scripted model."""
     return f"{WORDS} to {text}"
 
 
@@ -40,7 +40,7 @@ def bots(
     api: FakeBotApi,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Bots:
-    """A gateway that streams an answer of about two seconds."""
+    """Start a gateway that streams an answer of about two seconds."""
     script: Path = tmp_path_factory.mktemp("script") / "script.json"
     script.write_text(
         json.dumps(
@@ -61,22 +61,21 @@ def bots(
 
 
 class Killer:
-    """Kills a process of the gateway the first time that its moment comes."""
+    """Kills a process of the gateway at the first matching call."""
 
     def __init__(self, bots: Bots, role: str, is_it: Callable[[str, Params, str], bool]) -> None:
-        """``is_it`` sees each call of the bot, before and after its effect."""
+        """Take ``is_it``, which gets each call of the bot, before and after its effect."""
         self.bots, self.role, self.is_it = bots, role, is_it
         self.done = threading.Event()
 
     def __call__(self, method: str, params: Params, phase: str) -> None:
-        """The hook of the fake Bot API."""
         if not self.done.is_set() and self.is_it(method, params, phase):
             self.done.set()
             os.kill(self.bots.gateway.pid(self.role), signal.SIGKILL)
 
 
 def on(method: str, phase: str, **having: Any) -> Callable[[str, Params, str], bool]:
-    """A call of ``method``, before or after its effect, with these parameters."""
+    """Match a call of ``method``, before or after its effect, with these parameters."""
 
     def is_it(called: str, params: Params, at: str) -> bool:
         same = all(params.get(name) == value for name, value in having.items())
@@ -113,7 +112,7 @@ def test_kill_9_leaves_each_update_answered_exactly_once(bots: Bots, point: str)
     with ThreadPoolExecutor(len(CHATS)) as pool:
         sent = [pool.submit(bots.bring, update, seconds=60.0) for update in updates.values()]
         if isinstance(moment, float):
-            time.sleep(moment)  # a point in time is what this one is about
+            time.sleep(moment)  # this case needs a point in time
             bots.gateway.kill(role)
         elif killer is not None:
             assert killer.done.wait(30)
@@ -139,5 +138,5 @@ def test_kill_9_leaves_each_update_answered_exactly_once(bots: Bots, point: str)
 
 
 def last_typing(bots: Bots) -> float:
-    """When the last typing was shown."""
+    """Return when the last typing was shown."""
     return max((call.at for call in bots.api.of("sendChatAction")), default=0.0)

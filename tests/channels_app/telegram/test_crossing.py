@@ -15,7 +15,7 @@ from tests.channels_app.running import telegram_account
 from tests.channels_app.telegram.people import message
 from tests.settings import TEST_DATABASE
 
-# What is proven is in Python; PostgreSQL shows that the statements mean the same there.
+# The logic is in Python; the test on PostgreSQL shows that the statements mean the same there.
 TIMES = 10_000 if TEST_DATABASE == "sqlite" else 2_000
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -53,7 +53,7 @@ def test_c3_nothing_crosses(owner: User, guest: User) -> None:
 
 
 def check(run: Run) -> int:
-    """Everything of a run is of one place; how many messages it holds."""
+    """Check that everything of a run is of one chat; return how many messages it has."""
     account: ChannelAccount = run.session.account
     place = f"{account.name}/{run.route['chat']}/{run.route['thread']}/"
     said = run.text.split("\n")

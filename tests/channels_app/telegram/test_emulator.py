@@ -1,4 +1,6 @@
-"""End to end against an independent Bot API server: what it refuses, Telegram would."""
+"""End to end against an independent Bot API server: it refuses the requests that Telegram would
+refuse.
+"""
 
 import asyncio
 import json
@@ -25,10 +27,10 @@ TOKENS = {"main": f"7001:{'B' * 34}", "polled": f"7002:{'C' * 34}"}
 
 
 class Emulator(LoBotApiEmulator):  # type: ignore[misc]
-    """The emulator, with a memory of what it accepted and what it refused."""
+    """The emulator, with a record of accepted and refused calls."""
 
     def __init__(self, port: int) -> None:
-        """Listens on ``port`` when started."""
+        """Listen on ``port`` when started."""
         super().__init__(enable_control=True, allow_insecure_loopback_webhooks=True)
         self.port = port
         self.accepted: list[tuple[str, Params]] = []
@@ -37,17 +39,17 @@ class Emulator(LoBotApiEmulator):  # type: ignore[misc]
 
     @property
     def base(self) -> str:
-        """For ``api_base``."""
+        """Return the address for ``api_base``."""
         return f"http://127.0.0.1:{self.port}"
 
     def validate(self, method: str, fields: Params, uploads: Params) -> Any:
-        """Their checks; what passed is remembered."""
+        """Validate as the emulator does; record the accepted call."""
         result = super().validate(method, fields, uploads)
         self.accepted.append((method, dict(fields)))
         return result
 
     def start(self) -> None:
-        """In a thread."""
+        """Start in a thread."""
         threading.Thread(target=self._serve, name="emulator", daemon=True).start()
         assert self._ready.wait(10)
 
@@ -62,11 +64,10 @@ class Emulator(LoBotApiEmulator):  # type: ignore[misc]
         self._loop.close()
 
     def stop(self) -> None:
-        """End it."""
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     def ask(self, path: str, **body: Any) -> Params:
-        """A fixture request, as from another process."""
+        """Send a fixture request, as from another process."""
         request = Request(  # noqa: S310
             f"{self.base}/__fixture/{path}", data=json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
@@ -75,7 +76,7 @@ class Emulator(LoBotApiEmulator):  # type: ignore[misc]
             return dict(json.loads(answer.read()))
 
     def sent(self, method: str, chat: int) -> list[Params]:
-        """The accepted calls of a method in a chat."""
+        """Return the accepted calls of a method in a chat."""
         return [
             fields
             for called, fields in list(self.accepted)
@@ -85,7 +86,6 @@ class Emulator(LoBotApiEmulator):  # type: ignore[misc]
 
 @pytest.fixture(scope="module")
 def emulator() -> Iterator[Emulator]:
-    """One emulator."""
     made = Emulator(listener.free_port())
     made.start()
     yield made
@@ -98,7 +98,7 @@ def bots(
     emulator: Emulator,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Bots:
-    """A gateway with a bot by webhook and one by polling, both on the emulator."""
+    """Start a gateway with a bot by webhook and one by polling, both on the emulator."""
     script: Path = tmp_path_factory.mktemp("script") / "script.json"
     rules = [
         {"match": "stream", "steps": [{"text": ANSWER, "tokens_per_second": 8}]},
@@ -115,7 +115,7 @@ def bots(
 
 
 def bring(emulator: Emulator, update: Params, *, account: str = "main") -> None:
-    """A user acts on Telegram."""
+    """Let a user act on Telegram."""
     plain = {key: value for key, value in update.items() if key != "update_id"}
     emulator.ask("updates", token=TOKENS[account], update=plain)
 
@@ -130,9 +130,7 @@ def test_the_webhook_is_called_with_its_secret_and_the_answer_is_accepted(
     assert "works" in bots.gateway.manage("telegram_webhook", "info", "main")
 
 
-def test_what_could_not_be_delivered_is_delivered_again_and_answered_once(
-    bots: Bots, emulator: Emulator
-) -> None:
+def test_a_failed_delivery_is_repeated_and_answered_once(bots: Bots, emulator: Emulator) -> None:
     bots.gateway.kill("web")
     bring(emulator, message("while you were out", user=557 - 1, message_id=number()))
     bots.gateway.restart("web")

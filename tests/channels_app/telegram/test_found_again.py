@@ -19,7 +19,7 @@ from tests.channels_app.telegram.local import Local
 pytestmark = pytest.mark.django_db(transaction=True)
 GROUP = -1001234
 KINDS = ("sendMessage", "sendDocument", "sendAudio")
-# How the connection ends after Telegram has carried the request out.
+# The ways in which the connection ends after Telegram has carried the request out.
 AFTER_EFFECT: dict[str, dict[str, Any]] = {
     "502": {"status": 502},
     "504": {"status": 504},
@@ -29,7 +29,7 @@ AFTER_EFFECT: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def known_id(local: Local) -> None:
-    """An earlier message to the bot: an id from which a search begins."""
+    """Store an earlier message to the bot: its id is the start of a search."""
     InboundMessage.objects.create(
         account=ChannelAccount.objects.get(name="main"),
         chat="1",
@@ -40,7 +40,7 @@ def known_id(local: Local) -> None:
 
 
 def put(payload: dict[str, Any], *, chat: int = 556, thread: str = "", key: str = "x") -> Delivery:
-    """A message on its way to a chat."""
+    """Queue a message for a chat."""
     account = ChannelAccount.objects.get(name="main")
     with atomic_write():
         return outbox.enqueue(
@@ -53,18 +53,18 @@ def put(payload: dict[str, Any], *, chat: int = 556, thread: str = "", key: str 
 
 
 def shown(local: Local, chat: int = 556) -> list[str]:
-    """What stands in a chat: texts, and the names of files."""
+    """Return the contents of a chat: texts, and the names of files."""
     messages = local.api.shown(local.tokens["main"], chat)
     return [each.text or each.filename for each in messages]
 
 
 def all_sent() -> None:
-    """Wait until nothing is on its way."""
+    """Wait until all deliveries are sent."""
     until(lambda: not Delivery.objects.exclude(state="sent").exists(), seconds=30)
 
 
 def payload_of(method: str, owner: User) -> dict[str, Any]:
-    """What is sent by ``method``."""
+    """Return the payload that is sent by ``method``."""
     if method == "sendMessage":
         return {"text": "hello"}
     name = "hello.mp3" if method == "sendAudio" else "hello.txt"
@@ -91,7 +91,7 @@ def test_a_message_whose_reply_was_lost_is_found_again(
 def test_a_one_time_code_whose_reply_was_lost_is_found_and_stays_readable(
     runner: Runner, local: Local
 ) -> None:
-    """What is stored of it is sealed; the person's message is not overwritten with the stand-in."""
+    """It is stored encrypted; the user's message is not overwritten with the placeholder."""
     put({"text": "before"}, key="before")
     all_sent()
     local.api.fail("sendMessage", 502, "Bad Gateway", effect=True)
@@ -104,7 +104,7 @@ def test_a_one_time_code_whose_reply_was_lost_is_found_and_stays_readable(
 
 @pytest.mark.parametrize("method", KINDS)
 @pytest.mark.parametrize("status", [502, 504])
-def test_what_telegram_never_had_is_sent_once(
+def test_a_message_that_never_reached_telegram_is_sent_once(
     runner: Runner, local: Local, owner: User, method: str, status: int
 ) -> None:
     local.api.fail(method, status, "Bad Gateway")
@@ -114,9 +114,7 @@ def test_what_telegram_never_had_is_sent_once(
     assert Delivery.objects.get().doubt_chat == ""
 
 
-def test_the_answer_to_a_person_is_found_among_what_they_wrote_since(
-    runner: Runner, local: Local
-) -> None:
+def test_an_answer_is_found_among_the_users_later_messages(runner: Runner, local: Local) -> None:
     """People's messages have ids of the same sequence; they are neither changed nor removed."""
 
     def talk(params: dict[str, Any]) -> bool:
@@ -131,7 +129,7 @@ def test_the_answer_to_a_person_is_found_among_what_they_wrote_since(
     assert not local.api.lost_words
 
 
-def test_in_a_supergroup_people_may_have_written_what_the_bot_never_saw(
+def test_in_a_supergroup_there_may_be_messages_that_the_bot_never_saw(
     runner: Runner, local: Local
 ) -> None:
     def talk(params: dict[str, Any]) -> bool:
@@ -157,7 +155,7 @@ def test_a_message_that_appears_only_after_the_search_is_removed(
     def late(method: str, params: dict[str, Any], phase: str) -> None:
         if method == "sendMessage" and phase == "before":
             local.api.hook = None
-            for _ in range(20):  # of other chats, unknown to us
+            for _ in range(20):  # of other chats, unknown here
                 local.api.take_id(token, 1)
             local.api._show(token, {"chat_id": 556}, text="hello")
 
@@ -187,7 +185,7 @@ def test_where_too_many_ids_are_unknown_the_reader_is_told(runner: Runner, local
 
 
 def test_nothing_of_another_conversation_is_taken(runner: Runner, local: Local) -> None:
-    """Two in doubt in one chat, in two topics: each is found in its own."""
+    """Two uncertain deliveries in one chat, in two topics: each is found in its own."""
     put({"text": "first"}, chat=GROUP, thread="77", key="first")
     put({"text": "second"}, chat=GROUP, thread="78", key="second")
     all_sent()
@@ -203,7 +201,7 @@ def test_nothing_of_another_conversation_is_taken(runner: Runner, local: Local) 
 def test_in_a_group_that_became_a_supergroup_messages_are_found_by_its_new_ids(
     runner: Runner, local: Local
 ) -> None:
-    """What was answered has an id of the old chat, far above those of the new one."""
+    """The answered message has an id of the old chat, far above those of the new one."""
     local.api.fail(
         "sendMessage",
         400,
@@ -231,7 +229,7 @@ def test_a_message_that_may_not_be_removed_stays_and_the_reader_is_told(
         if method == "sendMessage" and phase == "before":
             local.api.hook = None
             local.api._show(local.tokens["main"], {"chat_id": 556}, text="hello")
-            for _ in range(20):  # beyond what was searched
+            for _ in range(20):  # beyond the range of the search
                 local.api.take_id(local.tokens["main"], 1)
 
     local.api.hook = late
@@ -277,7 +275,7 @@ def test_a_connection_that_was_refused_leaves_no_doubt(runner: Runner, local: Lo
 
 
 def test_a_pause_of_the_pace_is_no_try(runner: Runner, local: Local) -> None:
-    """What waits for its turn is not claimed."""
+    """A delivery that waits for the rate limit is not claimed."""
     for number in range(4):
         put({"text": str(number)}, key=str(number))
     all_sent()

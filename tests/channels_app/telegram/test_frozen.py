@@ -1,7 +1,7 @@
-"""A worker that stands still (SIGSTOP) past its leases and goes on after another one took over.
+"""A worker that is suspended (SIGSTOP) past its leases and resumed after another one took over.
 
-What it had before must not reach the platform any more ([RC8]): neither an edit with what it knew
-then, nor a message that waited for its pace. FREEZES: how many times.
+Its earlier work must not reach the platform any more ([RC8]): neither an edit with outdated
+content, nor a message that waited for the rate limit. FREEZES: how many times.
 """
 
 import os
@@ -38,7 +38,7 @@ ANSWERS = {"stream": WORDS, "long": LONG}
 def bots(
     new_database: Callable[[], str], api: FakeBotApi, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Bots]:
-    """A gateway that can have a second ``runs`` worker."""
+    """Start a gateway that can have a second ``runs`` worker."""
     found = start_scripted(
         folder=tmp_path_factory.mktemp("frozen"),
         api=api,
@@ -63,7 +63,7 @@ def with_all(pid: int, number: int) -> None:
 
 
 class Freezer:
-    """Stops the worker some time after the bot's ``at``-th call that shows something."""
+    """Suspends the worker some time after the bot's ``at``-th call that shows something."""
 
     def __init__(self, pid: int, *, at: int, delay: float) -> None:
         self.pid, self.left, self.delay = pid, at, delay
@@ -71,7 +71,6 @@ class Freezer:
         self.lock = threading.Lock()
 
     def __call__(self, method: str, params: Params, phase: str) -> None:
-        """The hook of the fake Bot API."""
         if phase != "after" or method not in {"sendMessage", "editMessageText"}:
             return
         with self.lock:
@@ -80,13 +79,13 @@ class Freezer:
                 threading.Timer(self.delay, self.freeze).start()
 
     def freeze(self) -> None:
-        """Now."""
+        """Suspend the worker now."""
         with_all(self.pid, signal.SIGSTOP)
         self.frozen.set()
 
 
 def open_rows(bots: Bots) -> list[Any]:
-    """What is on its way yet."""
+    """Return the deliveries that are not finished."""
     ended = {"delivery": "sent", "run": "succeeded", "inboundmessage": "answered"}
     return [
         (table, row)
@@ -96,7 +95,7 @@ def open_rows(bots: Bots) -> list[Any]:
 
 
 def finished(bots: Bots, what: str) -> None:
-    """Wait until nothing is on its way."""
+    """Wait until all deliveries are finished."""
     wait_until(
         lambda: not open_rows(bots) and not bots.api.reactions,
         seconds=90,
@@ -105,7 +104,7 @@ def finished(bots: Bots, what: str) -> None:
 
 
 def showing(bots: Bots, since: int, chats: set[int]) -> list[Call]:
-    """The calls from the ``since``-th on that show something in ``chats``."""
+    """Return the calls from the ``since``-th on that show something in ``chats``."""
     shows = {"sendMessage", "editMessageText", "deleteMessage"}
     return [
         each
@@ -115,7 +114,7 @@ def showing(bots: Bots, since: int, chats: set[int]) -> list[Call]:
 
 
 def text_of(bots: Bots, chat: int) -> str:
-    """What a chat shows."""
+    """Return the text of a chat."""
     return "\n\n".join(bots.texts(chat))
 
 
@@ -141,7 +140,7 @@ def test_rc8_a_worker_that_was_frozen_past_its_leases_shows_nothing_old(bots: Bo
         finished(bots, "by the second worker")
         wanted = {each: f"{ANSWERS[kind]} to {text}" for each, (kind, text) in asked.items()}
         assert {each: text_of(bots, each) for each in asked} == wanted
-        # What the second one does later, it does not any more: from here on all is of the first.
+        # The second one is stopped: all later calls are of the first.
         gateway.kill("second")
         since = len(bots.api.calls)
         with_all(gateway.pid("runs"), signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""Updates that share a transaction: each has the outcome that it would have had alone."""
+"""Updates that share a transaction: each has the same outcome as alone."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -25,8 +25,9 @@ STRANGERS = (900, 901)
 
 @pytest.fixture
 def people(transactional_db: None) -> list[User]:
-    """An owner and others, with the Telegram ids in PEOPLE: two ids are one person; one identity
-    expires soon, one counts on another channel only, one belongs to an inactive user."""
+    """Create an owner and others, with the Telegram ids in PEOPLE: two ids are one user; one
+    identity expires soon, one counts on another channel only, one belongs to an inactive user.
+    """
     found: list[User] = []
     for place, value in enumerate(PEOPLE):
         user = found[0] if place == 1 else User(username=f"p{value}", is_owner=place == 0)
@@ -46,7 +47,7 @@ def people(transactional_db: None) -> list[User]:
 
 @pytest.fixture
 def accounts(people: list[User]) -> list[ChannelAccount]:
-    """Two bots; in both an agent waits for a reply of one of the people."""
+    """Create two bots; in both an agent waits for a reply of one of the users."""
     found = [telegram_account(base="http://x", name=name) for name in ("main", "other")]
     for account in found:
         inbox.open_session(user=people[4], account=account, chat=str(PEOPLE[4]))

@@ -1,4 +1,5 @@
-"""kill -9 of the worker around its calls of the Bot API: what people see, counted from outside.
+"""kill -9 of the worker around its calls of the Bot API: the visible messages, counted from
+outside.
 
 At each boundary (before the request is carried out, after its effect and before its reply, after
 the reply and before the commit) of each call that shows something. A second kill may come while the
@@ -26,7 +27,7 @@ from tests.servers import wait_until
 KILLS = int(os.environ.get("TELEGRAM_KILLS", "4"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 + 60 * KILLS)]
 SEED = int(os.environ.get("KILLS_SEED", "20261124"))
-MOST_ROUNDS = KILLS * 4 + 10  # not every round comes to its boundary
+MOST_ROUNDS = KILLS * 4 + 10  # not every round reaches its boundary
 PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGA"
     "WjR9awAAAABJRU5ErkJggg=="
@@ -45,7 +46,7 @@ SCRIPT: list[dict[str, Any]] = [
         ],
     },
 ]
-# What is asked -> the calls at which the worker is killed.
+# Message -> the calls at which the worker is killed.
 CALLS = {
     "short": ("sendMessage",),
     "stream": ("sendMessage", "editMessageText"),
@@ -57,7 +58,7 @@ AFTER_REPLY_SECONDS = (0.0, 0.001, 0.003, 0.008)
 
 
 class Killer:
-    """Kills the worker at a call of the bot: once, and once more when ``again`` is given."""
+    """Kills the worker at a call of the bot: once, or twice when ``again`` is given."""
 
     def __init__(
         self, kill: Callable[[], None], method: str, boundary: str, *, dice: random.Random
@@ -68,7 +69,6 @@ class Killer:
         self.lock = threading.Lock()
 
     def __call__(self, method: str, params: Params, phase: str) -> None:
-        """The hook of the fake Bot API."""
         with self.lock:
             if not self.is_it(method, phase):
                 return
@@ -84,8 +84,9 @@ class Killer:
             raise Refusal(500, "the request was not carried out")
 
     def is_it(self, method: str, phase: str) -> bool:
-        """Whether this is the boundary; once the worker was killed, any call that shows
-        something."""
+        """Return whether this is the boundary; after the first kill, any call that shows something
+        is.
+        """
         shows = method.startswith(("send", "edit")) and method != "sendChatAction"
         same = method == self.method or (self.kills > 0 and shows)
         return same and phase == ("before" if self.boundary == "before" else "after")
@@ -95,7 +96,7 @@ class Killer:
 def bots(
     new_database: Callable[[], str], api: FakeBotApi, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Bots]:
-    """A gateway whose worker is forked again when it dies."""
+    """Start a gateway whose worker is forked again when it dies."""
     folder: Path = tmp_path_factory.mktemp("kills")
     found = start_scripted(
         folder=folder,
@@ -113,14 +114,14 @@ def bots(
 
 
 def kill_worker(bots: Bots) -> None:
-    """kill -9 of the worker that was forked last."""
+    """Send kill -9 to the worker that was forked last."""
     for worker in psutil.Process(bots.gateway.pid("runs")).children():
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
             os.kill(worker.pid, signal.SIGKILL)
 
 
 def wanted(kind: str, text: str) -> list[str]:
-    """What a chat shows in the end, but for the photo."""
+    """Return the expected contents of a chat, without the photo."""
     return {
         "short": [f"ok, {text}"],
         "stream": [f"{WORDS} to {text}"],
@@ -130,7 +131,7 @@ def wanted(kind: str, text: str) -> list[str]:
 
 
 def open_rows(bots: Bots) -> list[Any]:
-    """What is on its way yet."""
+    """Return the deliveries that are not finished."""
     ended = {"delivery": "sent", "run": "succeeded", "inboundmessage": "answered"}
     return [
         row
@@ -170,7 +171,7 @@ def test_rc8_nothing_is_shown_twice_or_left_half_wherever_the_worker_is_killed(b
 
 
 def finish(bots: Bots, killer: Killer, *what: str) -> None:
-    """Wait until nothing is on its way."""
+    """Wait until all deliveries are finished."""
     wait_until(
         lambda: not open_rows(bots) and not bots.api.reactions,
         seconds=60,
@@ -180,7 +181,7 @@ def finish(bots: Bots, killer: Killer, *what: str) -> None:
 
 
 def judge(bots: Bots, asked: dict[int, tuple[str, str]], kills: dict[str, int]) -> None:
-    """Count what people see."""
+    """Count the visible messages."""
     twice, halves, missing = 0, 0, 0
     for chat, (kind, text) in asked.items():
         shown = bots.api.shown(bots.tokens["main"], chat)

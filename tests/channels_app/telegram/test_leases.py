@@ -1,4 +1,4 @@
-"""A process that stood still past its lease makes no call with what it holds ([RC8])."""
+"""A process that was suspended past its lease makes no call under it ([RC8])."""
 
 import asyncio
 from typing import Any
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def put() -> Delivery:
-    """A message on its way to the chat 556."""
+    """Queue a message for the chat 556."""
     account = ChannelAccount.objects.get(name="main")
     with atomic_write():
         return outbox.enqueue(
@@ -36,7 +36,7 @@ def put() -> Delivery:
 
 
 def over() -> leases.Lease:
-    """A lease that is over."""
+    """Return a lease that is over."""
     return leases.Lease(seconds=1, began=leases.elapsed() - 2)
 
 

@@ -1,4 +1,4 @@
-"""A platform that is away for hours, and a token that is refused."""
+"""A platform that is unavailable for hours, and a token that is refused."""
 
 from datetime import timedelta
 from typing import Any
@@ -29,7 +29,7 @@ OUTAGES: dict[str, dict[str, Any]] = {
 
 
 def hours_pass(hours: float) -> None:
-    """Let everything that waits be older, and due."""
+    """Make all waiting deliveries older, and due."""
     back = timedelta(hours=hours)
     Delivery.objects.update(created_at=F("created_at") - back)
     Delivery.objects.filter(queued_at__isnull=False).update(queued_at=F("queued_at") - back)
@@ -37,7 +37,7 @@ def hours_pass(hours: float) -> None:
 
 
 def told(chat_account: ChannelAccount) -> list[str]:
-    """What the owner was told of ``chat_account``, as it stands in the outbox."""
+    """Return the notices about ``chat_account`` in the outbox."""
     rows = Delivery.objects.filter(dedupe_key__startswith="notice:outage").order_by("id")
     return [row.payload["text"] for row in rows if str(chat_account) in row.payload["text"]]
 
@@ -99,7 +99,7 @@ def test_a_refused_token_holds_the_deliveries_until_another_one_is_saved(
     until(lambda: local.api.texts(new, 556) == ["hello"])
 
 
-def test_what_was_given_up_is_sent_again_by_a_button_and_only_by_an_owner(
+def test_only_an_owner_sends_dead_deliveries_again_by_the_button(
     runner: Runner, local: Local, owner: User
 ) -> None:
     main = ChannelAccount.objects.get(name="main")

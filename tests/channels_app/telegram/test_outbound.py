@@ -18,7 +18,7 @@ LONG = "\n\n".join(f"Paragraph {number}. " + "x" * 900 for number in range(9))
 
 
 def script(settings: object, folder: Path, *rules: dict[str, object]) -> None:
-    """What the model says."""
+    """Write the script of the model."""
     path = folder / "script.json"
     path.write_text(json.dumps(rules))
     settings.LLM_SCRIPT = str(path)  # type: ignore[attr-defined]
@@ -42,7 +42,7 @@ def test_c3_c4_the_answer_is_a_reply_and_the_reaction_is_removed(
 def test_rw19_messages_of_a_long_downtime_are_answered_in_order(
     runner: Runner, local: Local
 ) -> None:
-    """Our policy: what was asked is answered, however late Telegram brings it."""
+    """Our policy: every message is answered, however late Telegram delivers it."""
     two_days_ago = int(time.time()) - 2 * 24 * 3600
     for number, text in enumerate(("first", "second", "third")):
         update = message(text, user=556)
@@ -254,7 +254,7 @@ def test_t7_images_are_photos_and_a_refused_photo_is_a_document(
     )
 
 
-def test_c9_stop_ends_within_3_s_and_keeps_what_was_said(
+def test_c9_stop_ends_within_3_s_and_keeps_the_partial_answer(
     runner: Runner, local: Local, settings: object, tmp_path: Path
 ) -> None:
     text = "This has more than forty characters, and then nothing. "

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def polled(local: Local) -> ChannelAccount:
-    """A third bot, without a public address."""
+    """Create a third bot, without a public address."""
     row = telegram_account(base=local.api.base, name="polled", mode="polling")
     local.tokens["polled"] = row.open_secrets()["token"]
     return row
@@ -35,7 +35,7 @@ def test_a_polled_bot_answers_like_any_other_and_confirms_after_the_commit(
         local.api.waiting[token] = list(updates)
     said = "number 0\nnumber 1\nnumber 2"
     until(lambda: "\n".join(local.texts(556, account="polled")) == said)
-    # The next call confirms what was committed: Telegram forgets it.
+    # The next call confirms the committed updates: Telegram deletes them.
     until(lambda: local.api.waiting[token] == [])
     assert ChannelAccount.objects.get(name="polled").status == "running"
 
@@ -86,7 +86,7 @@ def test_saving_sets_the_webhook_with_secret_and_kinds_and_drops_nothing(
 
 
 def test_a_check_that_ends_late_does_not_swallow_a_change_that_was_saved(local: Local) -> None:
-    """The check began before the account was saved: its platform is still told."""
+    """The check began before the account was saved: its platform still gets the change."""
     row = ChannelAccount.objects.get(name="main")
     account_watcher.saved(account_id=row.id)
     account_watcher.note(account_id=row.id, health=Health())
@@ -98,7 +98,7 @@ def test_a_check_that_ends_late_does_not_swallow_a_change_that_was_saved(local: 
     assert row.status == "error"
 
 
-def test_what_telegram_says_about_the_webhook_is_shown(runner: Runner, local: Local) -> None:
+def test_telegrams_report_about_the_webhook_is_shown(runner: Runner, local: Local) -> None:
     for name in ("main", "other"):
         local.api.webhooks[local.tokens[name]] = {"url": "https://here.example"}
     local.api.webhook_info = {
@@ -116,7 +116,7 @@ def test_what_telegram_says_about_the_webhook_is_shown(runner: Runner, local: Lo
 
 
 def test_d8_readyz_says_how_much_waits_at_a_platform_also_without_an_error(local: Local) -> None:
-    """[D8] An account that was never asked, or is switched off, holds nothing back."""
+    """[D8] An account that was never checked, or is disabled, holds nothing back."""
     row = ChannelAccount.objects.get(name="main")
     account_watcher.note(account_id=row.id, health=Health(facts={"pending": 7, "last_error": ""}))
     problems, waiting, _ = health.how_it_is()
@@ -147,7 +147,7 @@ def test_rw7_updates_that_were_not_answered_are_forgotten_after_a_week(
 def test_rc9_a_webhook_that_another_deployment_took_is_shown(
     local: Local, request: pytest.FixtureRequest
 ) -> None:
-    """[RC9] Two deployments with one token: the one that lost the webhook says so."""
+    """[RC9] Two deployments with one token: the one that lost the webhook reports it."""
     local.api.webhooks[local.tokens["main"]] = {"url": "https://other.example/hook"}
     request.getfixturevalue("runner")  # begun now: its first look is at the other's address
     until(lambda: ChannelAccount.objects.get(name="main").status == "error")
@@ -158,8 +158,9 @@ def test_rc9_a_webhook_that_another_deployment_took_is_shown(
 def test_an_accounts_trouble_is_not_the_gateways(
     local: Local, request: pytest.FixtureRequest
 ) -> None:
-    """One bot's wrong token is a number of /metrics, a notice and the owner's page; who else is
-    served does not depend on it."""
+    """One bot's wrong token is a number of /metrics, a notice and the owner's page; other users are
+    served as before.
+    """
     local.say("I am the owner", user=555, account="other")
     local.api.revoked.add(local.tokens["main"])
     request.getfixturevalue("runner")
@@ -205,7 +206,7 @@ def test_the_connection_test_shows_the_bot_or_telegrams_error(local: Local) -> N
         (401, b"[", True, None, False, "auth"),
     ],
 )  # fmt: skip
-def test_what_each_refusal_means(
+def test_the_meaning_of_each_refusal(
     status: int,
     body: bytes,
     permanent: bool,

@@ -1,4 +1,4 @@
-"""[A3]–[A7] on Telegram: strangers, the owner's notice and its buttons."""
+"""[A3]–[A7] on Telegram: unknown senders, the owner's notice and its buttons."""
 
 import pytest
 
@@ -14,14 +14,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def at_home(runner: Runner, local: Local) -> Local:
-    """The owner's last-used channel is their chat with the bot."""
+    """Make the owner's chat with the bot their last-used channel."""
     local.say("I am here", user=555)
     until(lambda: local.texts(555) == ["I am here"])
     return local
 
 
 def press(data: str, *, by: int, message_id: int) -> Params:
-    """A press of a button under a message of the bot in the owner's chat."""
+    """Return a press of a button under a message of the bot in the owner's chat."""
     return {
         "update_id": number(),
         "callback_query": {
@@ -34,7 +34,7 @@ def press(data: str, *, by: int, message_id: int) -> Params:
 
 
 def notice(local: Local) -> tuple[int, dict[str, str]]:
-    """The notice in the owner's chat: its id, and its buttons by label."""
+    """Return the notice in the owner's chat: its id, and its buttons by label."""
     until(lambda: len(local.texts(555)) == 2)
     shown = local.api.shown(local.tokens["main"], 555)[1]
     buttons = [button for row in shown.keyboard for button in row]
@@ -62,7 +62,7 @@ def test_a5_a7_an_unknown_sender_is_held_and_after_approval_each_message_is_answ
     said = [call.params["text"] for call in at_home.api.of("answerCallbackQuery")]
     assert sum(each.startswith("Approved") for each in said) == 1
     assert sum(each.startswith("Already approved") for each in said) == 2
-    # The notice says how it stands, not what the last press was told, and is edited once.
+    # The notice shows the decision, not the answer to the last press, and is edited once.
     until(lambda: not Delivery.objects.exclude(state="sent").exists())
     assert at_home.texts(555)[1].split("\n")[1].startswith("Approved by owner at ")
     edits = [call.params["text"] for call in at_home.api.of("editMessageText")]
@@ -82,7 +82,7 @@ def test_a6_rw18_an_unknown_senders_tap_changes_nothing_and_is_recorded(at_home:
     until(lambda: len(at_home.api.of("answerCallbackQuery")) == 3)
 
 
-def test_a7_a_denial_empties_what_was_held(at_home: Local) -> None:
+def test_a7_a_denial_empties_the_held_messages(at_home: Local) -> None:
     at_home.say("secret words", user=700)
     message_id, buttons = notice(at_home)
     at_home.post(press(buttons["Deny"], by=555, message_id=message_id))
@@ -135,7 +135,7 @@ def test_c8_the_owner_decides_by_command_and_a_guest_cannot(at_home: Local) -> N
     until(lambda: any(each.startswith("Approved") for each in at_home.texts(555)[2:]))
     at_home.say(f"/approve {request.public_id}", user=555)
     until(lambda: any(each.startswith("Already approved") for each in at_home.texts(555)[2:]))
-    # The notice says how it stands, not what the second command was told, and is edited once.
+    # The notice shows the decision, not the answer to the second command, and is edited once.
     until(lambda: not Delivery.objects.exclude(state="sent").exists())
     assert at_home.texts(555)[1].split("\n")[1].startswith("Approved by owner at ")
     assert len(at_home.api.of("editMessageText")) == 1

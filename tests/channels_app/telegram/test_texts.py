@@ -1,8 +1,7 @@
 """[T2], [T4], [T5]: texts at every endpoint of a running gateway, whose model repeats them.
 
-What is plain arrives byte for byte, what is Markdown raw where clients render it; what shows
-nothing is sent as it was written; while an answer grows no marker is seen and no message that is
-full changes.
+Plain text arrives byte for byte, Markdown unchanged where clients render it; a text that would show
+nothing is sent as written; while an answer grows no marker is visible and no full message changes.
 """
 
 import json
@@ -42,7 +41,7 @@ LONG = "\n\n".join(
 
 
 def ask(gateway: Gateway, key: str, path: str, body: dict[str, Any] | None = None) -> str:
-    """The body that an endpoint answers."""
+    """Return the body of an endpoint's answer."""
     request = Request(  # noqa: S310
         f"{gateway.base_url}{path}",
         data=json.dumps(body).encode() if body is not None else None,
@@ -58,7 +57,7 @@ def bots(
     api: FakeBotApi,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Bots:
-    """A gateway whose other channels want plain text, and a bot."""
+    """Start a gateway whose other channels want plain text, and a bot."""
     script = tmp_path_factory.mktemp("script") / "script.json"
     rule = {"match": "^long", "steps": [{"text": LONG, "tokens_per_second": 250}]}
     script.write_text(json.dumps([rule]))
@@ -70,12 +69,12 @@ def bots(
 
 @pytest.fixture(scope="module")
 def key(bots: Bots) -> str:
-    """The owner's key at the module's gateway."""
+    """Return the owner's key at the module's gateway."""
     return bots.gateway.manage("shell", "-v", "0", "-c", KEY).split()[-1]
 
 
 def texts_of(gateway: Gateway, key: str, said: str) -> dict[str, tuple[str, str]]:
-    """(text, format) of an answer at each endpoint that programs use."""
+    """Return (text, format) of an answer at each endpoint for programs."""
     asked: dict[str, Any] = {"user_id": "x", "text": said}
     whole = json.loads(ask(gateway, key, "/inbound", asked))
     events = ask(gateway, key, "/inbound", asked | {"stream": True})
@@ -111,7 +110,7 @@ def test_t2_plain_answers_arrive_byte_for_byte_and_markdown_raw(bots: Bots, key:
 
 
 def arrives(bots: Bots, text: str) -> None:
-    """Wait until the bot has said exactly this."""
+    """Wait until the bot has sent exactly this."""
     wait_until(lambda: text in bots.texts(556))
 
 
@@ -132,7 +131,7 @@ def test_t5_an_answer_that_shows_nothing_is_sent_as_it_was_written(bots: Bots) -
 
 
 def test_c5_a_long_answer_grows_without_markers_and_full_messages_stay(bots: Bots) -> None:
-    """[T6]: each state of each message that a reader saw."""
+    """[T6]: each visible state of each message."""
     before = len(bots.texts(556))
     bots.say("long", user=556)
     wait_until(lambda: "23. Point 23 with" in bots.texts(556)[-1])

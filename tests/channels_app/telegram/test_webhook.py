@@ -1,4 +1,4 @@
-"""[D6] and the red team's list W: what the webhook takes, and what it refuses."""
+"""[D6] and the red team's list W: accepted and refused requests of the webhook."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -70,7 +70,7 @@ def test_rw5_the_same_message_under_another_update_id_is_one_message(local: Loca
 
 
 def test_rw5_two_web_processes_that_get_the_same_update_store_it_once(local: Local) -> None:
-    """Each has a queue of its own; what they bring meets in the database."""
+    """Each has a queue of its own; their updates share the database."""
     other = replace(local, loop=Loop())
     updates = [message(f"m{each}", user=556) for each in range(20)]
     try:
@@ -108,7 +108,7 @@ def test_rw5_a_duplicate_of_a_sender_removed_since_is_no_unknown_request(
 def test_d6_an_update_that_fails_does_not_take_those_beside_it_along(
     local: Local, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of it is stored, and Telegram brings it again; the others are acknowledged."""
+    """Nothing of it is stored, and Telegram sends it again; the others are acknowledged."""
     known = inbox.store_waiting
 
     def store(**given: Any) -> tuple[InboundMessage, bool]:
@@ -176,7 +176,7 @@ def test_rw9_malformed_json_is_400(local: Local, body: bytes) -> None:
         {"callback_query": {"id": 5, "data": 7, "message": {}, "from": person(556)}},
     ],
 )
-def test_rw10_rw14_what_cannot_be_read_is_kept_for_the_owner_and_answered_200(
+def test_rw10_rw14_an_unparsable_update_is_kept_for_the_owner_and_answered_200(
     local: Local, broken: dict[str, Any]
 ) -> None:
     assert local.post({"update_id": number(), **broken}) == (
@@ -189,10 +189,10 @@ def test_rw10_rw14_what_cannot_be_read_is_kept_for_the_owner_and_answered_200(
     assert row.note
 
 
-def test_rw10_what_could_not_be_read_is_read_again_when_the_owner_asks(
+def test_rw10_an_owner_can_parse_a_quarantined_update_again(
     local: Local, monkeypatch: pytest.MonkeyPatch, client: Client, owner: User
 ) -> None:
-    """An update of tomorrow's Telegram waits until we understand it; nothing of it is lost."""
+    """An update of a future version of Telegram is kept until it can be parsed; nothing is lost."""
 
     def fail(value: object) -> updates.Update:
         raise updates.UnparsableError("not yet known")

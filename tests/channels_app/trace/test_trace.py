@@ -52,7 +52,7 @@ LOG: list[Message] = [
 
 @pytest.fixture
 def people() -> dict[str, User]:
-    """An owner and two members."""
+    """Create an owner and two members."""
     return {
         name: User.objects.create(username=name, is_owner=name == "owner")
         for name in ("owner", "ann", "ben")
@@ -61,7 +61,7 @@ def people() -> dict[str, User]:
 
 @pytest.fixture
 def run(people: dict[str, User]) -> Run:
-    """A run of Ann's."""
+    """Create a run of Ann's."""
     draft = Draft(account=builtin_account("web"), text="Tell me")
     made = receive_personal(user=people["ann"], draft=draft, session_id="", now=timezone.now()).run
     assert made is not None
@@ -71,7 +71,7 @@ def run(people: dict[str, User]) -> Run:
 
 
 def browser(user: User | None) -> Client:
-    """A browser where ``user`` is signed in."""
+    """Return a browser where ``user`` is signed in."""
     made = Client()
     if user:
         made.force_login(user, backend="django.contrib.auth.backends.ModelBackend")

@@ -1,4 +1,4 @@
-"""A gateway with the scripted model, its people, and a client of the door."""
+"""A gateway with the scripted model, its users, and a client of ``/ui/chat``."""
 
 from tests.scripted import client, scripted, tokens
 

@@ -16,23 +16,23 @@ Json = dict[str, Any]
 
 
 def said(text: str, role: str = "user", name: str = "m1") -> Json:
-    """A message of the AI SDK."""
+    """Return a message of the AI SDK."""
     return {"id": name, "role": role, "parts": [{"type": "text", "text": text}]}
 
 
 def asked(text: str, chat: str = "chat-1", **more: Any) -> Json:
-    """What ``useChat`` sends by default."""
+    """Return the default request of ``useChat``."""
     return {"id": chat, "messages": [said(text)], "trigger": "submit-message", **more}
 
 
 def frames(answer: httpx.Response) -> list[Any]:
-    """The chunks of a stream."""
+    """Return the chunks of a stream."""
     lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data")]
     return [line if line == "[DONE]" else json.loads(line) for line in lines]
 
 
 def told(client: httpx.Client, body: Json) -> list[Any]:
-    """The chunks of an answer."""
+    """Return the chunks of an answer."""
     with client.stream("POST", "/ui/chat", json=body) as answer:
         assert answer.status_code == 200, answer.read()
         assert answer.headers["x-vercel-ai-ui-message-stream"] == "v1"
@@ -40,7 +40,7 @@ def told(client: httpx.Client, body: Json) -> list[Any]:
 
 
 def text_of(chunks: list[Any]) -> str:
-    """What was said."""
+    """Return the text of the answer."""
     return "".join(chunk["delta"] for chunk in chunks[:-1] if chunk["type"] == "text-delta")
 
 
@@ -114,7 +114,7 @@ def test_a_tool_of_the_client_comes_back_in_the_same_message(client: httpx.Clien
 
 
 def test_only_the_last_message_may_be_sent(client: httpx.Client) -> None:
-    """``message`` instead of ``messages``: the gateway knows the rest."""
+    """``message`` instead of ``messages``: the gateway has the others."""
     body = {"id": "chat-3", "message": said("Hello again")}
     assert text_of(told(client, body)) == "Hello again"
     image = {"type": "file", "mediaType": "image/png", "url": people.PIXEL}
@@ -203,7 +203,7 @@ def test_a_personal_key_is_needed(client: httpx.Client, tokens: dict[str, str]) 
 
 
 def tool_part(state: str, **more: Any) -> Json:
-    """A part of a tool that the client runs."""
+    """Return a part of a tool that the client runs."""
     return {"type": "tool-pay", "toolCallId": "c1", "state": state, "input": {"sum": 5}, **more}
 
 
@@ -225,7 +225,7 @@ def tool_part(state: str, **more: Any) -> Json:
     ],
 )
 def test_each_state_of_a_clients_tool_is_told_to_the_model(part: Json, told: str | None) -> None:
-    """[M3] What was decided or done; what is still on its way is no call yet."""
+    """[M3] A decided or finished call; one that is still in progress is no call yet."""
     assistant = {"id": "m2", "role": "assistant", "parts": [{"type": "text", "text": "Hm"}, part]}
     found = fields.read({"id": "c", "messages": [said("pay"), assistant, said("go on")]})
     results = [each["content"] for each in found.messages if each["role"] == "tool"]
@@ -233,7 +233,7 @@ def test_each_state_of_a_clients_tool_is_told_to_the_model(part: Json, told: str
 
 
 def test_system_messages_stay_system() -> None:
-    """Each is told after the gateway's rules, and none is a turn of the user."""
+    """Each follows the gateway's rules, and none is a turn of the user."""
     given = [said("Be brief.", "system"), said("Be kind.", "system"), said("Hello")]
     found = fields.read({"id": "c", "messages": given})
     assert [each["role"] for each in found.messages] == ["system", "system", "user"]

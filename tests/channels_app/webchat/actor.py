@@ -24,7 +24,7 @@ PATIENCE_SECONDS = 60.0
 
 
 def wait_until(ready: Any) -> Any:
-    """What ``ready()`` gives once it is not None."""
+    """Return the result of ``ready()`` once it is not None."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         found = ready()

@@ -1,4 +1,4 @@
-"""A socket of the web chat in a test: people, cookies, and a hand that writes runs' logs."""
+"""Sockets of the web chat in tests: users, cookies, and a writer of runs' logs."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ SECONDS = 120.0
 
 
 def person(name: str, **fields: Any) -> User:
-    """A user who may sign in."""
+    """Create a user who may sign in."""
     user = User(username=name, display_name=name.title(), **fields)
     user.set_password("correct horse")
     user.save()
@@ -39,19 +39,17 @@ def person(name: str, **fields: Any) -> User:
 
 @pytest.fixture
 def ada(transactional_db: None) -> User:
-    """The owner."""
     return person("ada", is_owner=True, is_staff=True)
 
 
 @pytest.fixture
 def bob(transactional_db: None) -> User:
-    """A guest."""
     return person("bob")
 
 
 @pytest.fixture(autouse=True)
 def clean_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No test sees what another has counted; no database thread outlives its test."""
+    """Reset the counters of other tests; end the database threads after the test."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
     monkeypatch.setattr(throttling, "sockets", throttling.Streams())
@@ -61,12 +59,12 @@ def clean_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def allowed_host(settings: Any) -> None:
-    """The gateway is reached as HOST."""
+    """Make HOST an allowed host."""
     settings.ALLOWED_HOSTS = [HOST, "testserver"]
 
 
 def sign_in(user: User) -> str:
-    """The session key of a browser in which ``user`` is signed in."""
+    """Return the session key of a browser in which ``user`` is signed in."""
     store = SessionStore()
     store[SESSION_KEY] = str(user.pk)
     store[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
@@ -78,7 +76,7 @@ def sign_in(user: User) -> str:
 def headers(
     *, cookie: str = "", origin: str | None = f"http://{HOST}"
 ) -> list[tuple[bytes, bytes]]:
-    """What a browser sends with the handshake."""
+    """Return a browser's headers of the handshake."""
     found = [(b"host", HOST.encode())]
     if origin is not None:
         found.append((b"origin", origin.encode()))
@@ -94,42 +92,41 @@ class Socket:
         self.wire = wire
 
     async def say(self, **frame: Any) -> None:
-        """Send a frame."""
         await self.wire.send_to(text_data=orjson.dumps(frame).decode())
 
     async def hear(self) -> Frame:
-        """The next frame."""
+        """Return the next frame."""
         found: Frame = orjson.loads(await self.wire.receive_from(SECONDS))
         return found
 
     async def until(self, wanted: Callable[[Frame], bool]) -> list[Frame]:
-        """The frames up to the first wanted one."""
+        """Return the frames up to the first wanted one."""
         found = [await self.hear()]
         while not wanted(found[-1]):
             found.append(await self.hear())
         return found
 
     async def ask(self, text: str, **fields: Any) -> Frame:
-        """Send a message; the ``accepted`` frame that answers it."""
+        """Send a message; return the ``accepted`` frame that answers it."""
         await self.say(type="message", text=text, **{"client_id": "c1", **fields})
         return (await self.until(lambda frame: frame["type"] in {"accepted", "error"}))[-1]
 
     async def closed(self) -> int:
-        """The code with which the server closes; frames before that are dropped."""
+        """Return the code with which the server closes; frames before that are dropped."""
         while True:
             message = await self.wire.receive_output(SECONDS)
             if message["type"] == "websocket.close":
                 return int(message["code"])
 
     async def is_silent(self) -> bool:
-        """Whether nothing comes: a ping is answered first by its pong."""
+        """Return whether no frame comes: a ping is answered first by its pong."""
         await self.say(type="ping")
         return bool((await self.hear())["type"] == "pong")
 
 
 @asynccontextmanager
 async def opened(*, path: str = "/ws", **kind: Any) -> AsyncIterator[Socket]:
-    """An accepted socket."""
+    """Return an accepted socket."""
     wire = WebsocketCommunicator(websocket_application, path, headers=headers(**kind))
     accepted, _ = await wire.connect(timeout=SECONDS)
     assert accepted
@@ -141,7 +138,7 @@ async def opened(*, path: str = "/ws", **kind: Any) -> AsyncIterator[Socket]:
 
 
 async def refused(*, path: str = "/ws", **kind: Any) -> int:
-    """The code with which a handshake is refused."""
+    """Return the code with which a handshake is refused."""
     wire = WebsocketCommunicator(websocket_application, path, headers=headers(**kind))
     accepted, code = await wire.connect(timeout=SECONDS)
     assert not accepted
@@ -150,7 +147,7 @@ async def refused(*, path: str = "/ws", **kind: Any) -> int:
 
 @asynccontextmanager
 async def at_the_page(user: User) -> AsyncIterator[Socket]:
-    """The socket of a browser in which ``user`` is signed in, once the hub feeds it."""
+    """Return the socket of a browser in which ``user`` is signed in, once pub/sub feeds it."""
     cookie = await transactions.in_thread(sign_in, user)
     async with opened(cookie=cookie) as socket:
         await eventually(partial(getattr, pubsub.local(), "connected"))
@@ -159,8 +156,9 @@ async def at_the_page(user: User) -> AsyncIterator[Socket]:
 
 @pytest.fixture(autouse=True)
 async def no_task_is_left() -> AsyncIterator[None]:
-    """The hub of this test's loop ends with the test; a client that just connects may swallow
-    one cancellation."""
+    """End the hub of this test's loop after the test; a client that just connects may swallow one
+    cancellation.
+    """
     yield
     for _ in range(10):
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -172,12 +170,12 @@ async def no_task_is_left() -> AsyncIterator[None]:
 
 
 def event(name: str, **data: Any) -> MessageDict:
-    """A lifecycle event."""
+    """Return a lifecycle event."""
     return {"type": "event", "props": {"event": name, "data": data}}
 
 
 def text(content: str, message_id: str = "text-1") -> MessageDict:
-    """A piece of an answer."""
+    """Return a piece of an answer."""
     return {
         "type": "text",
         "message_id": message_id,
@@ -196,14 +194,14 @@ class Pen:
         self.log = events.log_of(run=run, seq=0)
 
     def write(self, *found: MessageDict, publish: bool = True) -> None:
-        """Commit events, and tell the hub unless that fails today."""
+        """Commit events, and publish them unless publishing fails in this test."""
         frames = events.write_batch([(self.log, list(found), None)])
         self.log.seq += len(found)
         if publish:
             pubsub.publish(frames)
 
     def end(self, *, publish: bool = True, **outcome: Any) -> None:
-        """The last event and the result of the run."""
+        """Write the last event and the result of the run."""
         given = runs.Outcome(**{"state": Run.State.SUCCEEDED, **outcome})
         log = self.log
 
@@ -229,19 +227,19 @@ def is_final(frame: Frame) -> bool:
 
 
 async def asked(socket: Socket, said: str = "Hello", **fields: Any) -> tuple[Frame, Pen]:
-    """A message that was accepted, and the pen of its run."""
+    """Return a message that was accepted, and the pen of its run."""
     accepted = await socket.ask(said, **fields)
     assert accepted["type"] == "accepted", accepted
     return accepted, await transactions.in_thread(take, accepted["run_id"])
 
 
 async def key_of(**whose: Any) -> tuple[ApiKey, str]:
-    """A new key with the scope ``chat``."""
+    """Return a new key with the scope ``chat``."""
     return await transactions.in_thread(lambda: keys.create(name="test", scopes=["chat"], **whose))
 
 
 async def eventually(ready: Callable[[], Any]) -> Any:
-    """What ``ready()``, called in a database thread, gives once it is something."""
+    """Return the result of ``ready()``, called in a database thread, once it is truthy."""
     for _ in range(1000):
         if found := await transactions.in_thread(ready):
             return found

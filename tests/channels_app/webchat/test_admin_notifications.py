@@ -34,7 +34,7 @@ def approve(owner: User) -> None:
 
 
 async def hear(socket: Socket, *kinds: str) -> dict[str, dict[str, Any]]:
-    """One frame of each of these kinds, in whatever order they come."""
+    """Return one frame of each of these kinds, in whatever order they come."""
     found: dict[str, dict[str, Any]] = {}
     while set(kinds) - set(found):
         frame = await socket.hear()
@@ -44,7 +44,7 @@ async def hear(socket: Socket, *kinds: str) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def staff(ada: User) -> User:
-    """The owner, with every right."""
+    """Return the owner, with every permission."""
     User.objects.filter(pk=ada.pk).update(is_superuser=True)
     ada.refresh_from_db()
     return ada
@@ -103,7 +103,7 @@ async def test_rq17_the_admin_socket_accepts_a_staff_cookie_only(staff: User, bo
 
 
 async def test_a9_removed_staff_lose_the_admin_socket(staff: User) -> None:
-    """[A9] The right is asked again when something of the person was revoked."""
+    """[A9] The permission is checked again after a revocation of the user's."""
     cookie = await in_thread(sign_in, staff)
     async with opened(path=DESK, cookie=cookie) as socket:
         await eventually(partial(getattr, pubsub.local(), "connected"))

@@ -1,4 +1,4 @@
-"""Markdown as safe HTML: RX2, RX3, RX6, RX8, and what an answer may look like."""
+"""Markdown as safe HTML: RX2, RX3, RX6, RX8, and the layout of answers."""
 
 import html
 import re

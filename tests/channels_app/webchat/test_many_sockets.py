@@ -75,7 +75,7 @@ revocation.end_user(user_id=user.pk)
 
 
 def ends(socket: Socket) -> int:
-    """The code with which the socket is closed; frames before that are read away."""
+    """Return the code with which the socket is closed; earlier frames are dropped."""
     while True:
         try:
             socket.receive(seconds=60)
@@ -109,7 +109,7 @@ def test_a9_a_revocation_ends_the_stream_the_socket_and_the_run_that_waits(
 
 
 def me(client: Client) -> int:
-    """The id of the person of a client."""
+    """Return the id of a client's user."""
     prefix = client.token.split("_")[1]
     sql = f"SELECT user_id FROM allowlist_apikey WHERE prefix = '{prefix}'"
     return int(query(client.gateway, sql)[0][0])

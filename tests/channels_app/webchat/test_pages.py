@@ -25,14 +25,14 @@ JSON = "application/json"
 
 @pytest.fixture
 def page(ada: User) -> Client:
-    """A browser in which Ada is signed in."""
+    """Return a browser in which Ada is signed in."""
     client = Client(HTTP_HOST=HOST)
     client.force_login(ada)
     return client
 
 
 def said(user: User, words: str, *, session_id: str = "", channel: str = "web") -> Run:
-    """A message of ``user`` in the inbox."""
+    """Store a message of ``user`` in the inbox."""
     receipt = receive_personal(
         user=user,
         draft=Draft(account=builtin_account(channel), text=words),
@@ -44,7 +44,7 @@ def said(user: User, words: str, *, session_id: str = "", channel: str = "web") 
 
 
 def answered(user: User, words: str, answer: str, *, session_id: str = "") -> Run:
-    """A message that was answered with ``answer`` in Markdown."""
+    """Store a message that was answered with ``answer`` in Markdown."""
     pen = take(said(user, words, session_id=session_id).public_id)
     pen.write(event("stream_start"), text(answer))
     pen.end(text=answer, format="markdown")
@@ -124,7 +124,7 @@ def test_rq17_one_password_is_not_tried_on_every_name(
 
 
 def test_rq17_attempted_user_names_are_deleted(ada: User) -> None:
-    """A row a name: they would fill the table for ever."""
+    """One row per name: they would fill the table."""
 
     def fail(name: str) -> None:
         Client(HTTP_HOST=HOST).post("/sign-in", {"username": name, "password": "wrong"})
@@ -374,7 +374,7 @@ def test_the_switch_for_progress_is_stored(page: Client, ada: User) -> None:
 
 
 def turns(page: Client, run: Run, query: str = "") -> dict[str, Any]:
-    """What the page gets of the chat of ``run``."""
+    """Return the page's turns of the chat of ``run``."""
     answer = page.get(f"/chat/sessions/{run.session.public_id}/messages{query}")
     assert answer.status_code == 200
     found: dict[str, Any] = answer.json()

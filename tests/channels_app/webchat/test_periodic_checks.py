@@ -17,7 +17,7 @@ BOUND_SECONDS = 60
 
 
 def is_awake(listener: Listener) -> bool:
-    """Whether its reader would go on."""
+    """Return whether its reader would go on."""
     return listener._ready.is_set()
 
 

@@ -1,4 +1,4 @@
-"""Finding and keeping what was said in the web chat; the pages of what does not work ([D3])."""
+"""Search and export in the web chat; the pages of errors ([D3])."""
 
 from pathlib import Path, PurePath
 from typing import Any
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def page(ada: User) -> Client:
-    """A browser in which Ada is signed in."""
+    """Return a browser in which Ada is signed in."""
     client = Client(HTTP_HOST=HOST)
     client.force_login(ada)
     return client
 
 
 def chat(user: User, words: str, answer: str, *, channel: str = "web") -> ChatSession:
-    """A chat of one question that was answered."""
+    """Return a chat of one question that was answered."""
     draft = Draft(account=builtin_account(channel), text=words)
     run = receive_personal(user=user, draft=draft, session_id="", now=timezone.now()).run
     assert run is not None
@@ -36,7 +36,7 @@ def chat(user: User, words: str, answer: str, *, channel: str = "web") -> ChatSe
 
 
 def found(page: Client, words: str) -> dict[str, str]:
-    """The titles that a search gives, each with its excerpt."""
+    """Return the titles that a search finds, each with its excerpt."""
     rows = page.get("/chat/sessions", {"q": words}).json()["sessions"]
     return {row["title"]: row["excerpt"] for row in rows}
 

@@ -160,7 +160,7 @@ async def test_a3_a_removed_user_is_answered_permission_denied_immediately(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def later(*_: object) -> None:
-        """The socket's own look from time to time, which would end it first."""
+        """Skip the socket's own periodic check, which would end it first."""
 
     monkeypatch.setattr(consumers.WebChatConsumer, "check_credential", later)
     async with at_the_page(ada) as socket:

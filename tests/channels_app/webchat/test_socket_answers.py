@@ -53,7 +53,7 @@ async def test_m1_every_event_says_when_it_happened_and_its_place_in_the_run(ada
 
 
 async def test_c8_a_command_is_answered_by_the_gateway_itself(ada: User) -> None:
-    """[C8] At once, as any answer; the model is not told of it, the transcript is."""
+    """[C8] Immediately, as any answer; it is not sent to the model, but is in the transcript."""
     async with at_the_page(ada) as socket:
         helped = await socket.ask("/help")
         frames = await socket.until(is_final)
@@ -76,7 +76,7 @@ async def test_c8_a_command_is_answered_by_the_gateway_itself(ada: User) -> None
 
 
 async def test_c8_new_clears_the_history_and_answers_the_rest(ada: User) -> None:
-    """[C8] ``/new`` alone is answered; with words after it they are a message."""
+    """[C8] ``/new`` alone is answered; text after it is a message."""
     async with at_the_page(ada) as socket:
         first, pen = await asked(socket)
         await in_thread(lambda: pen.end(text="Hello", format="plain"))

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def bridge(**identity: Any) -> ChannelAccount:
-    """A bridge account; ``value`` of an identity lets a sender in."""
+    """Return a bridge account; ``value`` of an identity lets a sender in."""
     account = ChannelAccount.objects.create(channel="bridge", name="one")
     if identity:
         user = User.objects.create(username=f"of-{identity['value']}")
@@ -116,7 +116,7 @@ async def test_a5_a6_the_owner_sees_the_request_and_decides_once(ada: User) -> N
         )
         await socket.say(type="decide", request=row.public_id, verdict="deny")
         while "Already approved by Ada" not in (await socket.hear())["text"]:
-            pass  # all other frames of the card say how it stands: "Approved by Ada"
+            pass  # all other frames of the card show the decision: "Approved by Ada"
     assert await in_thread(lambda: ChannelIdentity.objects.get().value) == "666"
 
 

@@ -1,4 +1,4 @@
-"""What a client may say over ``/ws``: [D3], RWS7, RWS10, RI17."""
+"""The frames of clients over ``/ws``: [D3], RWS7, RWS10, RI17."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Coming back to ``/ws``: every event once, in order [D3] [M2]."""
+"""Resuming over ``/ws``: every event once, in order [D3] [M2]."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def answer_unheard(pen: Pen) -> None:
-    """A whole answer of which the hub brings nothing."""
+    """Write a whole answer without publishing it."""
     pen.write(event("stream_start"), text("a"), publish=False)
     pen.end(publish=False, text="a")
 
@@ -111,7 +111,7 @@ async def test_m2_without_the_hub_the_log_is_read_now_and_then(
 async def test_m2_frames_of_a_run_that_was_read_from_the_log_to_its_end_come_too_late(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A busy hub is slower than the log: what it brings then was sent already, the end too."""
+    """A busy hub is slower than the log: its late frames were sent already, the end too."""
     monkeypatch.setattr(periodic_checks, "POLL_SECONDS", 0.05)
     async with at_the_page(ada) as socket:
         accepted, pen = await asked(socket)

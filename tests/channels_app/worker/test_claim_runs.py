@@ -1,4 +1,4 @@
-"""Runs that are woken at once begin in one transaction; one that fails costs the others nothing."""
+"""Simultaneous wake-ups of runs share one transaction; a failing one does not affect the others."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,14 +22,14 @@ NewRuns = Callable[[int], list[Run]]
 
 
 def begin(run_ids: list[int], worker: str) -> dict[int, claim_runs.Begun]:
-    """What was begun, by id."""
+    """Return the runs that were begun, by id."""
     begun = claim_runs.begin(run_ids, worker)
     return {each.run.id: each for each in begun if isinstance(each, claim_runs.Begun)}
 
 
 @pytest.fixture
 def new_runs(transactional_db: None, account: ChannelAccount, user: User) -> NewRuns:
-    """So many queued runs, each of a conversation of its own."""
+    """Create queued runs, each of a conversation of its own."""
 
     def make(number: int) -> list[Run]:
         places = [
@@ -50,7 +50,7 @@ def test_of_two_runs_of_a_session_claimed_in_one_moment_one_is_ours_and_others_d
     """The second one's turn comes later: it is no failure, and nothing is said of it."""
     first, other = new_runs(2)
     second = Run.objects.create(session=first.session, user=first.user, origin="test", text="again")
-    # As another worker would, between the question whether it is its turn and the change.
+    # As another worker would, between the check of its turn and the update.
     blind = UpdateReturning(
         lambda: (
             Run.objects.filter(Among("id", "ids")),
@@ -71,13 +71,13 @@ def test_of_two_runs_of_a_session_claimed_in_one_moment_one_is_ours_and_others_d
 
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> list[list[pubsub.Frame]]:
-    """What was told, once the writer has stopped."""
+    """Return the published events, once the writer has stopped."""
     found: list[list[pubsub.Frame]] = []
     monkeypatch.setattr(pubsub, "publish_events", found.append)
     return found
 
 
-def test_what_is_woken_at_once_is_claimed_in_one_transaction(
+def test_simultaneous_wakeups_are_claimed_in_one_transaction(
     new_runs: NewRuns, published: list[list[pubsub.Frame]]
 ) -> None:
     """One commit, one message, which may wait for more: each log begins with its stream_start."""
@@ -114,7 +114,7 @@ def test_the_second_of_a_conversation_is_not_begun_with_the_first(
 def test_a_run_that_the_database_refuses_costs_the_others_nothing(
     new_runs: NewRuns, published: list[list[pubsub.Frame]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are claimed one by one then; nothing of the first try is told."""
+    """They are then claimed one by one; nothing of the first attempt is published."""
     one, bad, other = new_runs(3)
     claim = runs.claim
 
@@ -155,7 +155,7 @@ def test_a_run_that_cannot_be_prepared_costs_the_others_nothing(
 async def test_each_caller_gets_the_run_that_it_asked_for(
     new_runs: NewRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However they gather; an error reaches its callers, and the next ones begin."""
+    """In any batch; an error reaches its callers, and the next ones begin."""
     queued = await in_thread(new_runs, MAX_BATCH + 3)
     waiting = claim_runs.Claims(worker="worker")
     async with asyncio.timeout(120):

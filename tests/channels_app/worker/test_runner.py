@@ -1,4 +1,4 @@
-"""The runner, in this process: claims, cancels, recovers, and always says how it ended."""
+"""The runner, in this process: claims, cancels, recovers, and always records the result."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ SCRIPT: list[dict[str, Any]] = [
 
 @pytest.fixture
 def script(tmp_path: Path, settings: Settings, runner: Runner) -> Runner:
-    """The runner with a script."""
+    """Start the runner with a script."""
     path = tmp_path / "script.json"
     path.write_text(json.dumps(SCRIPT))
     settings.LLM_SCRIPT = str(path)
@@ -62,13 +62,12 @@ def script(tmp_path: Path, settings: Settings, runner: Runner) -> Runner:
 
 @pytest.fixture
 def http(runner: Runner) -> ChannelAccount:
-    """An account without an outbound side."""
+    """Return an account without an outbound side."""
     return builtin_account("http")
 
 
 @pytest.fixture
 def ada(http: ChannelAccount) -> User:
-    """A person."""
     return User.objects.create(username="ada")
 
 
@@ -93,7 +92,7 @@ def say(ada: User, http: ChannelAccount) -> Say:
 
 
 def ended(run: Run) -> Run:
-    """``run`` when it is final."""
+    """Return ``run`` when it is final."""
 
     def final() -> bool:
         run.refresh_from_db()
@@ -104,31 +103,31 @@ def ended(run: Run) -> Run:
 
 
 def is_answered(number: int) -> bool:
-    """Whether the platform shows the answer to this message."""
+    """Return whether the platform shows the answer to this message."""
     return any(f"message {number}" in each for each in PLATFORM.texts("7"))
 
 
 def log(run: Run) -> list[MessageDict]:
-    """The log of ``run``."""
+    """Return the log of ``run``."""
     return [event for _, event in events.after(run_id=run.id, seq=0)]
 
 
 def kinds(run: Run) -> list[str]:
-    """Its lifecycle events and types, in order."""
+    """Return its lifecycle events and types, in order."""
     return [str(event["props"].get("event", event["type"])) for event in log(run)]
 
 
 def texts(run: Run) -> list[str]:
-    """The texts that its log adds up to."""
+    """Return the texts of its log."""
     return [str(each["props"]["content"]) for each in fold(log(run)) if each["type"] == "text"]
 
 
 def started(run: Run) -> bool:
-    """Whether the run said something."""
+    """Return whether the run has produced a text."""
     return bool(texts(run))
 
 
-def test_what_a_turn_needs_is_loaded_before_the_first_one(transactional_db: None) -> None:
+def test_the_needs_of_a_turn_are_loaded_before_the_first_one(transactional_db: None) -> None:
     """It took half a second of the first person's time, in which no other was answered."""
     registry.get.cache_clear()
     runner = Runner()
@@ -159,7 +158,7 @@ def test_c9_messages_of_a_session_are_answered_in_order(say: Say) -> None:
     assert [line.text for line in answers] == [str(number) for number in range(6)]
 
 
-def test_c9_cancelling_a_running_run_keeps_what_was_said(script: Runner, say: Say) -> None:
+def test_c9_cancelling_a_running_run_keeps_the_partial_answer(script: Runner, say: Say) -> None:
     run = say("hang")
     wait_until(lambda: started(run), seconds=10)
     assert runs.request_cancel(run=run)
@@ -218,7 +217,7 @@ def test_a_run_that_died_too_often_ends_with_a_message(
 
 
 def dead_attempt(say: Say, *, attempt: int = 1) -> Run:
-    """A run whose worker died after it had said something."""
+    """Create a run whose worker died after its first text."""
     stopped = runs.claim
 
     run: Run | None = None
@@ -284,7 +283,7 @@ def test_an_unexpected_error_ends_the_run_with_a_message(
 def test_t7_a_picture_of_ours_is_part_of_the_answer(
     script: Runner, say: Say, ada: User, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
-    """Reading it is a matter of the database, which an event loop must not ask."""
+    """Reading it needs the database, which an event loop must not call."""
     picture = storage.keep(user=ada, name="a.png", content=PIXEL)
 
     class Draws:
@@ -393,7 +392,7 @@ def test_a_stopped_runner_gives_its_runs_to_the_next_one(
 
 
 def work_of(runner: Runner) -> list[str]:
-    """The tasks that are no chores."""
+    """Return the tasks that are no chores."""
     names = [task.get_name() for task in list(runner._tasks)]
     return [name for name in names if name != runners.CHORE]
 

@@ -1,4 +1,6 @@
-"""What of a client's request reaches the model's server, and how the trace link is switched on."""
+"""The requests to the model's server, made from a client's request, and the setting of the trace
+link.
+"""
 
 import base64
 from collections.abc import Callable, Iterator
@@ -23,14 +25,13 @@ TOOL = {
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[FakeModel]:
-    """The model's server."""
     with fake_model.running() as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def gateway(module_gateways: Callable[..., Gateway], model: FakeModel) -> Gateway:
-    """A gateway that asks it, under a name, and links to its traces."""
+    """Start a gateway that uses it, under a name, and links to its traces."""
     return module_gateways(
         LLM_PROVIDER="openai-compatible",
         GATEWAY_MODEL_URL=model.url,
@@ -43,13 +44,12 @@ def gateway(module_gateways: Callable[..., Gateway], model: FakeModel) -> Gatewa
 
 @pytest.fixture(scope="module")
 def token(gateway: Gateway) -> str:
-    """The owner's key."""
     return people.make(gateway)["owner"]
 
 
 @pytest.fixture
 def ask(gateway: Gateway, token: str, model: FakeModel) -> Iterator[Callable[..., Json]]:
-    """Send a request; its answer's choice."""
+    """Send a request; return the choice of its answer."""
     headers = {"Authorization": f"Bearer {token}"}
     model.asked.clear()
     model.deltas, model.finish = [{"content": "Yes."}], "stop"
@@ -88,7 +88,7 @@ def test_a_clients_system_message_does_not_replace_the_rules(
 def test_options_reach_the_model_and_the_rest_does_not(
     ask: Callable[..., Json], model: FakeModel
 ) -> None:
-    """[D5] Under their own names; ``user``, ``metadata`` and what is null stay here."""
+    """[D5] Under their own names; ``user``, ``metadata`` and null values are not sent."""
     options = {
         "temperature": 0.5,
         "top_p": 0.9,
@@ -132,7 +132,7 @@ def test_why_the_model_stopped_is_told(ask: Callable[..., Json], model: FakeMode
 
 
 def names(asked: Json) -> set[str]:
-    """The tools of a request."""
+    """Return the names of the tools of a request."""
     return {tool["function"]["name"] for tool in asked.get("tools", [])}
 
 
@@ -240,5 +240,5 @@ def test_the_trace_link_speaks_the_viewers_language(
         "A.objects.filter(channel='openai').update(config={'trace_link': 'off'})"
     )
     gateway.manage("shell", "-c", off)
-    # The account of a door is believed for two seconds.
+    # The account of a channel is cached for two seconds.
     wait_until(lambda: ask(said)["message"]["content"] == "Yes.")
