@@ -35,7 +35,7 @@ TAKEN_OVER = (
 
 
 def open_here(**more: bool) -> Q:
-    """The open sessions of a person in one platform conversation.
+    """Return the open sessions of a person in one platform conversation.
 
     Each side of an OR has all of these conditions: they are those of the partial indexes.
     """
@@ -50,7 +50,7 @@ def open_here(**more: bool) -> Q:
 
 
 def locked() -> QuerySet[ChatSession]:
-    """Sessions whose rows stay locked until the end of the transaction; SQLite has one writer."""
+    """Return sessions locked until the end of the transaction; SQLite has one writer."""
     return ChatSession.objects.select_for_update(no_key=True, of=("self",))
 
 

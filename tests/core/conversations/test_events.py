@@ -462,7 +462,7 @@ async def test_a_log_longer_than_a_page_is_followed_to_its_end(
 async def test_d2_a_heartbeat_comes_when_nothing_else_does(
     log: Log, listening: Callable[[int], Any]
 ) -> None:
-    follower = events.follow(run_id=log.run_id, public_id=log.public_id, seq=0, beat=0.05)
+    follower = events.follow(run_id=log.run_id, public_id=log.public_id, seq=0, idle_seconds=0.05)
     async with aclosing(follower), asyncio.timeout(60):
         assert await anext(follower) is None
         log.append(progress("a"))
