@@ -5,7 +5,7 @@
                                    transaction
 
 A transaction costs a sync to disk however much it writes, and on SQLite a wait for other writers.
-There is no pause: work that comes alone is done at once (docs/decisions/117, 180).
+There is no pause: a single item runs at once (docs/decisions/117, 180).
 """
 
 import asyncio
@@ -55,7 +55,6 @@ class Batcher(Generic[Item, Result]):
         most: int = MAX_BATCH,
         concurrent: int = 1,
     ) -> None:
-        """Start nothing: the first item starts a batch."""
         self._run_batch, self._most = run_batch, most
         self._name, self._concurrent = name, concurrent
         self._pending: list[Pending[Item, Result]] = []
@@ -85,9 +84,9 @@ class Batcher(Generic[Item, Result]):
         try:
             while batch := self._take():
                 await self._run_one(batch)
-                await asyncio.sleep(0)  # what its results make others submit is in the next batch
+                await asyncio.sleep(0)  # items that its results cause are in the next batch
         finally:
-            # Not in a callback of the task: whoever submits next must find it ended.
+            # Not in a callback of the task: the next submitter must find it ended.
             self._running.discard(asyncio.current_task())
 
     async def _run_one(self, batch: list[Pending[Item, Result]]) -> None:
@@ -99,7 +98,7 @@ class Batcher(Generic[Item, Result]):
         except Exception as error:  # noqa: BLE001 - raised where the items were submitted
             outcomes = [error] * len(batch)
         if all(isinstance(outcome, OperationalError) for outcome in outcomes):
-            # The database is away: what is pending must not wait for the same error again.
+            # The database is away: pending items must not wait for the same error again.
             batch, self._pending = batch + self._pending, []
             outcomes = [outcomes[0]] * len(batch)
         for (_, future), outcome in zip(batch, outcomes, strict=True):
@@ -224,7 +223,7 @@ def run_each(works: Sequence[Work[Result]]) -> list[Result | Exception]:
 
 
 def limit_lock_wait() -> None:
-    """On PostgreSQL, make this transaction fail if it waits for a locked row."""
+    """Make this transaction fail when it waits for a locked row (PostgreSQL only)."""
     here = driver.this_connection()
     if here.vendor != "sqlite":
         driver.fetch(here, LIMIT_LOCK_WAIT, ())

@@ -24,7 +24,7 @@ from core.lib.text import one_line
 from core.models import Installation, Run, StoredFile, User
 
 INLINE_BYTES = 10 * 1024 * 1024
-# What browsers and platforms show as a picture.
+# The types that browsers and platforms show as a picture.
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 DAY_SECONDS = 24 * 60 * 60
 MEGABYTE = 1024 * 1024

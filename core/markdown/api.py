@@ -30,7 +30,7 @@ _Result = TypeVar("_Result")
 
 
 def _text(value: object) -> str:
-    """Any value as text that can be encoded: bytes decoded, lone surrogates replaced."""
+    """Return any value as text that can be encoded: bytes decoded, lone surrogates replaced."""
     if value is None:
         return ""
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -79,7 +79,7 @@ def looks_like_markdown(text: object) -> bool:
 
 
 def classify_outbound_format(text: object) -> Classification:
-    """``markdown``, ``link`` (short, with an address, no Markdown) or ``plain`` ([T4])."""
+    """Return ``markdown``, ``link`` (short, with an address, no Markdown) or ``plain`` ([T4])."""
     return _guarded(text, classify, _plain)
 
 
@@ -108,7 +108,7 @@ def markdown_to_channel(text: object, format: str) -> str:  # noqa: A002 - requi
 
 
 def to_telegram(text: object) -> TelegramText:
-    """Text and entities for Telegram ([T5]); ``.markdown_v2()`` and ``.html()`` say the same.
+    """Convert to text and entities for Telegram ([T5]), also as ``.markdown_v2()`` and ``.html()``.
 
     The text may be longer than one message: see ``split``.
     """

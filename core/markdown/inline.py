@@ -77,7 +77,7 @@ def has_markup(src: str) -> bool:
 class Scanner:
     """Reads one inline text; use it once."""
 
-    # What most texts never need is made when the first one does.
+    # Made on first use: most texts need none of it.
     marked = linked = False
     tags_of_html = tags_of_others = False
     runs: Runs | None = None
@@ -291,14 +291,14 @@ class Scanner:
         return inside
 
     def _end_of_run(self, at: int) -> int:
-        """Where the run of the character at ``at`` ends."""
+        """Return the end of the run of the character at ``at``."""
         end, marker = at + 1, self.src[at]
         while self.src[end : end + 1] == marker:
             end += 1
         return end
 
     def pair(self, pos: int, at: int) -> int:
-        """Two or more tildes, or exactly two pipes."""
+        """Parse two or more tildes, or exactly two pipes."""
         end = self._simple(pos, at)
         if end:
             return end
@@ -339,7 +339,7 @@ class Scanner:
         return end
 
     def colon(self, pos: int, at: int) -> int:
-        """``://`` may stand in a bare address, which no rule may touch."""
+        """Parse ``://``: it may stand in a bare address, which no rule may touch."""
         if self.src.startswith("://", at):
             found = links.bare_address(self.src, at)
             if found and found[0] >= pos:
@@ -428,7 +428,7 @@ class Scanner:
             self.fragments[first], self.fragments[number] = signs(text, kind, before)
 
     def open_bracket(self, pos: int, at: int) -> int:
-        """``[`` or ``![``: perhaps a link or an image; its closing bracket decides."""
+        """Parse ``[`` or ``![``: perhaps a link or an image; its closing bracket decides."""
         if self.last_close is None:
             self.last_close = self.src.rfind("]")
         if at > self.last_close:
@@ -443,7 +443,7 @@ class Scanner:
         return at + 1
 
     def close_bracket(self, pos: int, at: int) -> int:
-        """``]``: closes a link or an image if an address follows or a definition is known."""
+        """Parse ``]``: end a link or an image if an address follows or a definition exists."""
         if not self.brackets:
             return self._text(pos, at + 1)
         bracket = self.brackets.pop()

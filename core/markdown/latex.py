@@ -160,6 +160,6 @@ class _Reader:
 
 
 def _grouped(text: str) -> str:
-    """In parentheses, if it is more than a number or a letter."""
+    """Return the text in parentheses, if it is more than a number or a letter."""
     text = text.strip()
     return text if len(text) == 1 or text.isdecimal() else f"({text})"

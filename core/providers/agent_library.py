@@ -2,7 +2,7 @@
 
 Only its direct model requests are used; the loop is ours. The vendor's key comes from the vendor's
 own environment variable, its package from ``pip install pydantic-ai-slim[vendor]``. Its cost per
-token, compared to the lean provider: docs/decisions/003-providers.md.
+token, compared to ``openai_compatible``: docs/decisions/003-providers.md.
 """
 
 import asyncio

@@ -13,8 +13,8 @@ from django.conf import settings
 
 from core.lib.per_loop import per_loop
 
-# How many iterations of the loop a reader needs after a tick: its task runs, its socket is polled,
-# what was read is handed over, its task runs again.
+# Iterations of the loop that a reader needs after a tick: its task runs, its socket is polled,
+# the input is handed over, its task runs again.
 ROUNDS = 4
 SHORTEST_SECONDS = 0.001  # timers of event loops are no finer
 

@@ -282,5 +282,5 @@ def tidied(line: str) -> str:
 
 
 def capital(text: str) -> str:
-    """``text`` with a capital first letter."""
+    """Return ``text`` with a capital first letter."""
     return text[:1].upper() + text[1:]

@@ -189,7 +189,7 @@ def several(
 
 
 def bullets_pages(slide: d.BulletsSlide) -> Iterator[Draft]:
-    """Cards where the points are a few with leads, else a list."""
+    """Return cards where the points are a few with leads, else a list."""
     if (cards := card_row(slide.points)) is not None:
         return several("content", slide, [cards])
     parts = spread(slide.points, INNER - MARK - 40, BODY_ROOM, BODY_SIZES)
@@ -198,7 +198,7 @@ def bullets_pages(slide: d.BulletsSlide) -> Iterator[Draft]:
 
 
 def card_row(points: Sequence[Point]) -> list[Element] | None:
-    """Two to four points as cards side by side, where all have a lead and fit."""
+    """Return two to four points as cards side by side, where all have a lead and fit."""
     count = len(points)
     if count not in {2, 3, 4} or not all(point.lead and point.text for point in points):
         return None
@@ -244,7 +244,7 @@ def card(point: Point, at: int, x: float, wide: float, sizes: CardSizes) -> list
 
 
 def columns_pages(slide: d.ColumnsSlide) -> Iterator[Draft]:
-    """Two lists, each under its heading and a rule of its colour."""
+    """Return two lists, each under its heading and a rule of its colour."""
     wide = (INNER - 44) / 2
     parts = [spread(points, wide - MARK, BODY_ROOM - 52, COLUMN_SIZES) for points in slide.columns]
     count = max(map(len, parts))
@@ -288,7 +288,7 @@ def chart_pages(slide: d.ChartSlide) -> Iterator[Draft]:
 
 
 def quote_page(slide: d.QuoteSlide) -> Draft:
-    """Words in large letters."""
+    """Return a page with the quote in large letters."""
     text, size, line = heading(slide.quote, 740, 270, (36, 34, 32, 30, 28, 26, 24, 22, 20, 18))
     elements: list[Element] = [
         Shape("quarter", 92, 72, 34, 34, "mustard", 2),

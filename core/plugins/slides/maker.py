@@ -63,7 +63,7 @@ class SlidesPlugin:
 
     @property
     def capabilities(self) -> Mapping[str, Capability]:
-        """``create_from_source``: see PARAMETERS."""
+        """Return ``create_from_source``: see PARAMETERS."""
         return {CREATE: Capability(self.what, PARAMETERS)}
 
     async def run(
